@@ -2,9 +2,9 @@
 
 >>> # run(["emg", "mine.py:make"], ["ethos-u85-256"], ["stock", "eqsat"], Path("RUN"))
 
-`cells` names what is measured, `lowering` runs ExecuTorch once per model and target, `measure` gives the figures of a
-cell, `litert` those of the other way to an Ethos-U, `isolated` is the process that a task runs in, `records` the files
-of a run, and `run` puts them together.
+`cells` names what is measured, and `lowering` runs ExecuTorch once per model and target.
+`measure` returns the figures of a cell, `litert` those of the LiteRT path to an Ethos-U.
+`isolated` is the process of a task, `records` the files of a run, and `run` the whole.
 """
 
 from eqsat.bench.cells import Configuration, Model

@@ -22,8 +22,12 @@ from eqsat.vela.compile import compile_tosa
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One delegate: what the tails of the pipeline gave, bytes of command stream and weights in its payload (None: Vela
-    refuses it), seconds that this took."""
+    """The graphs of a delegate.
+
+    explicit, stock: results of the tails of the pipeline.
+    binary_bytes: bytes of command stream and weights in the payload, None if Vela refuses it.
+    vela_seconds: seconds in Vela.
+    """
 
     explicit: Tail
     stock: Tail
@@ -31,13 +35,13 @@ class Captured:
     vela_seconds: float
 
 
-#: What the lowering that runs in this thread has captured, in order of the delegates.
+#: Delegates that the lowering in this thread has captured, in their order.
 CAPTURED: ContextVar[list[Captured]] = ContextVar("eqsat_captured")
 
 
 @final
 class GraphCapture(BackendDetails):
-    """ExecuTorch finds it by its name; nothing is registered."""
+    """The backend that captures; ExecuTorch finds it by its name, without registration."""
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:

@@ -1,4 +1,4 @@
-"""What is measured: models, configurations, and the keys by which a finished cell is known again."""
+"""The models and configurations that are measured, and the identity of a finished cell."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 STOCK, TUNED, EXPLICIT, LITERT, EQSAT = "stock", "stock-tuned", "stock-without-layout-passes", "litert", "eqsat"
 KINDS = (STOCK, TUNED, EXPLICIT, LITERT, EQSAT)
 
-#: What selects a whole set of models by one name.
+#: Names that select a whole set of models.
 MODEL_SETS = ("zoo", "deployed")
 
-#: The option that names rules of the user's own.
+#: The option that names the user's own rules.
 _USER_RULES = "user_rules"
 
-#: What decides the graph at the hook point, and what decides the figures from there on: packages, and modules with all
-#: that they import.
+#: Packages, and modules with their imports, that decide the graph at the hook point.
 _LOWERING = ("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"), ("eqsat.bench.lowering",)
+#: Packages, and modules with their imports, that decide the figures from there on.
 _MEASURING = (
     ("ethos-u-vela", "tosa-tools", "egglog", "highspy", "clingo", "ortools", "networkx", "numpy"),
     ("eqsat.bench.measure", *submodules("extraction"), *submodules("cost_models")),  # these two are imported by name
@@ -42,14 +42,21 @@ _MEASURING = (
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """How a graph gets from the hook point to Vela: one of KINDS, for `eqsat` with options of the optimizer."""
+    """A way of a graph from the hook point to Vela.
+
+    kind: one of KINDS.
+    options: of the optimizer, for the kind `eqsat`.
+    """
 
     kind: str
     options: tuple[tuple[str, Any], ...] = ()
 
     @staticmethod
     def parse(text: str) -> Configuration:
-        """`stock`, `eqsat`, `eqsat:preset=none,extractor=dag_greedy`. Raises InputError that names what there is."""
+        """Parses `stock`, `eqsat`, or `eqsat:preset=none,extractor=dag_greedy`.
+
+        Raises InputError with the known names.
+        """
         kind, _, rest = text.partition(":")
         if kind not in KINDS or (rest and kind != EQSAT):
             raise InputError(
@@ -76,7 +83,10 @@ class Configuration:
         return made
 
     def optimizer_options(self, **more: Any) -> Options:
-        """Raises InputError, also for rules that fail their check; PluginError."""
+        """The options of the optimizer.
+
+        Raises InputError, also for rules that fail their check, and PluginError.
+        """
         from eqsat.checking import user_rules
         from eqsat.options.options import Options
 
@@ -85,7 +95,7 @@ class Configuration:
         return Options(**given, rules=rules, **more)
 
     def plugins(self) -> list[str]:
-        """Fingerprints of what the options name and is no part of eqsat. Raises InputError."""
+        """Fingerprints of the plugins and rules that the options name. Raises InputError."""
         if not self.options:
             return []
         from eqsat.checking import user_rules
@@ -105,16 +115,21 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model as the user names it (`reference`), the short name that records and files have, and where it is."""
+    """A model.
+
+    name: its short name in records and files.
+    reference: where it is.
+    """
 
     name: str
     reference: str
 
     @staticmethod
     def find(text: str) -> Model:
-        """A `.tosa` or `.pt2` path, `file.py:callable`, `module:callable`, an entry point of `eqsat.models`, or a name
-        of the zoo.
+        """Finds a model by the user's name for it.
 
+        This is a `.tosa` or `.pt2` path, `file.py:callable`, `module:callable`,
+        an entry point of `eqsat.models`, or a name of the zoo.
         Raises InputError with the remedy.
         """
         if text.endswith((".tosa", ".pt2")):
@@ -138,15 +153,21 @@ class Model:
         )
 
     def fingerprint(self) -> str:
-        """Of what the model is made of: the bytes of a .tosa or .pt2 file, else as `code_of`. Raises InputError."""
+        """The fingerprint of a .tosa or .pt2 file's bytes, or of the model's code (`code_of`).
+
+        Raises InputError.
+        """
         if self.reference.endswith((".tosa", ".pt2")):
             return digest(read_bytes(Path(self.reference)))
         return code_of(self.reference)
 
 
 def code_of(reference: str) -> str:
-    """Fingerprint of what `file.py:name` or `module:name` names: of the code of a Python file, of that of a module with
-    all that it imports of its own package. Raises InputError."""
+    """The fingerprint of the code behind `file.py:name` or `module:name`.
+
+    For a module it includes the modules that it imports from its own package.
+    Raises InputError.
+    """
     place, attribute = split(reference)
     if place.endswith(".py"):
         read_bytes(Path(place))
@@ -167,8 +188,11 @@ def code_of(reference: str) -> str:
 
 @cache
 def model_sets() -> dict[str, tuple[str, ...]]:
-    """Names of the models that the project in the working directory declares, by the set (MODEL_SETS) that they belong
-    to; without those that it does not have. Raises InputError."""
+    """Names of the models that the project in the working directory declares, by their set.
+
+    Sets (MODEL_SETS) that it does not declare are missing.
+    Raises InputError.
+    """
     package = _zoo_package()
     if not package:
         return {}
@@ -181,9 +205,12 @@ def model_sets() -> dict[str, tuple[str, ...]]:
 
 
 def _zoo_package() -> str:
-    """The package that `models` in the table [tool.eqsat] of the working directory's pyproject.toml names, or "": it
-    has the names of its modules in ZOO and, where they are no part of it, in DEPLOYED, and each of them a callable
-    `model`."""
+    """The package with the project's models, "" if there is none.
+
+    `models` in the table [tool.eqsat] of the working directory's pyproject.toml names it.
+    It lists its modules in ZOO, and further ones in DEPLOYED.
+    Each of them has a callable `model`.
+    """
     try:
         project = tomllib.loads(Path("pyproject.toml").read_text())
     except (OSError, ValueError):
@@ -197,7 +224,10 @@ def _see_working_directory() -> None:
 
 
 def _file_name(text: str) -> str:
-    """A dot separates the parts of a saved graph's name, so a model's has none."""
+    """The text with all but letters, digits, "_" and "-" replaced by "-".
+
+    A dot separates the parts of a saved graph's name, so a model's name has none.
+    """
     return re.sub(r"[^\w-]", "-", text)
 
 

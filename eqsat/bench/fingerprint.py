@@ -1,5 +1,6 @@
-"""What a result depends on: the code that importing a module may run, without its comments and docstrings, and the
-versions of packages.
+"""Fingerprints of what a result depends on: code and versions of packages.
+
+The code is what importing a module may run, without comments and docstrings.
 
 >>> from eqsat.bench.fingerprint import closure, fingerprint
 >>> sorted(closure(["eqsat.ground.files"]))
@@ -7,9 +8,10 @@ versions of packages.
 >>> fingerprint(["eqsat.ground.files"]) == fingerprint(["eqsat.ground.files"], ["numpy"])
 False
 
-Imports are read from the sources, also those inside functions; those for type checkers alone are passed over. Modules
-that are imported by a name made at run time have to be among the roots. A package's own file counts where something is
-imported from it.
+Imports are read from the sources, including those inside functions.
+Those only for type checkers are left out.
+Modules that are imported by a name made at run time must be among the roots.
+A package's own file counts if something is imported from it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 from eqsat.ground.versions import versions
 
 ROOT = Path(__file__).parent.parent.parent
-#: Our packages at the top.
+#: The project's top-level packages.
 PACKAGES = ("eqsat", "extraction", "cost_models")
 
 
@@ -37,13 +39,13 @@ def digest(*parts: bytes | str) -> str:
 def fingerprint(
     roots: Iterable[str], installed: Iterable[str] = (), *, base: Path = ROOT, packages: Collection[str] = PACKAGES
 ) -> str:
-    """Of all the code in the closure of `roots` and of the versions of `installed` packages."""
+    """The fingerprint of all code in the closure of `roots` and of `installed` versions."""
     files = closure(roots, base=base, packages=packages)
     return digest(repr(versions(installed)), *(part for m in sorted(files) for part in (m, code(files[m]))))
 
 
 def code(file: Path) -> str:
-    """What a file says to Python: its syntax tree without docstrings, and so without comments and layout."""
+    """The syntax tree of a file as text, without docstrings, comments and layout."""
     tree = ast.parse(file.read_bytes())
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
@@ -54,13 +56,15 @@ def code(file: Path) -> str:
 
 
 def submodules(package: str, base: Path = ROOT) -> list[str]:
-    """All modules of a package, as roots for one whose modules are imported by name."""
+    """All modules of a package, as roots if they are imported by name."""
     return sorted(_name(f, base) for f in (base / package).rglob("*.py"))
 
 
 def closure(roots: Iterable[str], *, base: Path = ROOT, packages: Collection[str] = PACKAGES) -> dict[str, Path]:
-    """{module: file} of what importing `roots` may run, of the packages below `base`. Raises KeyError for a root that
-    is none of them."""
+    """{module: file} of what importing `roots` may run, within the packages below `base`.
+
+    Raises KeyError for a root outside these packages.
+    """
     known = {_name(f, base): f for p in packages for f in (base / p).rglob("*.py")}
     found: dict[str, Path] = {}
     waiting = list(roots)

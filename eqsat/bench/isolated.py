@@ -1,6 +1,7 @@
-"""A task in a process of its own, with a limit on time and memory: what happens to it happens to nobody else.
+"""Runs a task in a process of its own, with a limit on time and memory.
 
-Each thread that calls keeps one such process for its next call, so that imports are paid for once.
+What happens to it does not affect other tasks.
+Each thread keeps one such process for its next call, so that imports are paid once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from eqsat.ground.process import Limits, Process
 
-#: Of one task, unless the caller gives others.
+#: Default limits of a task.
 LIMITS = Limits(seconds=1800.0, mib=8192.0)
 
 _local = threading.local()
@@ -18,7 +19,11 @@ _live: set[Process] = set()
 
 
 def call(function: str, args: tuple[Any, ...], limits: Limits) -> tuple[Any, float]:
-    """(value, peak MiB) of `module:function` called with `args` in this thread's process. Raises WorkerError."""
+    """Calls `module:function` with `args` in this thread's process.
+
+    Returns (value, peak MiB).
+    Raises WorkerError.
+    """
     process: Process | None = getattr(_local, "process", None)
     if process is None or _local.function != function:
         if process is not None:  # another function would inherit the imports, and the peak, of the last
@@ -31,13 +36,13 @@ def call(function: str, args: tuple[Any, ...], limits: Limits) -> tuple[Any, flo
 
 
 def kill_all() -> None:
-    """Ends every task of this process, so that the calls under way fail now."""
+    """Kills every task's process, so that current calls fail at once."""
     for process in list(_live):
         process.kill()
 
 
 def close_all() -> None:
-    """Ends the processes that are kept for the next tasks; no call may be under way."""
+    """Closes the processes that are kept for later tasks; no call may be under way."""
     for process in list(_live):
         _close(process)
 

@@ -1,10 +1,11 @@
-"""The other way from PyTorch to an Ethos-U: litert-torch, ai-edge-quantizer (static int8), Vela on the .tflite.
+"""The LiteRT path from PyTorch to an Ethos-U.
 
-Its packages want versions that ExecuTorch does not, so they live in an environment of their own:
-`eqsat bench --setup-litert DIR`.
-The int8 model is not eqsat's or ExecuTorch's: another quantizer chose its scales, and its arithmetic differs, so
-nothing is compared to the bit and only cycles are put side by side. Vela is not of that environment: the .tflite is
-compiled by the one that compiles everything else.
+It is litert-torch, ai-edge-quantizer (static int8), and Vela on the .tflite.
+Its packages need other versions than ExecuTorch, so they have an environment of their own.
+`eqsat bench --setup-litert DIR` makes it.
+The int8 model differs from that of eqsat and ExecuTorch in its scales and its arithmetic.
+So nothing is compared to the bit; only cycles are compared.
+Vela is not part of that environment: the version that compiles everything compiles the .tflite.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import by_operator
 
-#: Versions that the rows were measured with; torch is ExecuTorch's, so that a model's random weights are the same.
+#: Versions that were measured. torch is ExecuTorch's, so that random weights are equal.
 REQUIREMENTS = ("torch==2.13.0", "litert-torch==0.10.0", "ai-edge-quantizer==0.10.0")
 _SCRIPT = Path(__file__).with_name("litert_convert.py")
 
 
 def setup(directory: Path) -> None:
-    """Makes the environment (about 2 GB). Raises InputError with pip's last words."""
+    """Makes the environment (about 2 GB). Raises InputError with the end of pip's output."""
     venv.create(directory, with_pip=True, clear=False)
     # torch by its exact version first, as a range may resolve to a build with gigabytes of CUDA
     for requirements in (REQUIREMENTS[:1], REQUIREMENTS):
@@ -64,7 +65,10 @@ def fingerprint() -> str:
 def measure(
     reference: str, target: str, environment: str
 ) -> tuple[dict[str, Any], dict[str, bytes], list[list[dict[str, Any]]]]:
-    """As `measure.measure`, for this path. Raises RuntimeError with the last words of the conversion."""
+    """Measures the model on this path, like `measure.measure`.
+
+    Raises RuntimeError with the conversion's error.
+    """
     buffer, converting = converted(reference, environment)
     seconds = dict(converting)
     compiled_for = Target.of(target)
@@ -93,8 +97,10 @@ def measure(
 
 @lru_cache(maxsize=1)
 def converted(reference: str, environment: str) -> tuple[bytes, dict[str, float]]:
-    """The .tflite of a model, and seconds by stage. The same for all targets, which a process is asked for one after
-    the other. Raises RuntimeError."""
+    """The .tflite of a model, and seconds by stage. Raises RuntimeError.
+
+    It is kept, since a process is asked for all targets of a model in turn.
+    """
     with tempfile.TemporaryDirectory() as d:
         out = Path(d) / "model.tflite"
         done = subprocess.run(
@@ -110,7 +116,7 @@ def _python(environment: Path) -> Path:
 
 
 def _last_words(text: str) -> str:
-    """The line of the exception, which the libraries' progress lines may follow."""
+    """The line of the exception; progress lines of the libraries may follow it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "Exception" in line]
     return (errors or lines or ["no message"])[-1][:400]

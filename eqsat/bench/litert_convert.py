@@ -1,5 +1,6 @@
-"""Converts a PyTorch model to an int8 .tflite. Runs in an environment of its own (see `litert`), so it imports nothing
-of eqsat.
+"""Converts a PyTorch model to an int8 .tflite.
+
+It runs in an environment of its own (see `litert`), so it imports nothing of eqsat.
 
 python litert_convert.py REFERENCE OUT.tflite
 """
@@ -48,7 +49,7 @@ def main(reference: str, out: str) -> None:
     converted = time.perf_counter()
     signatures = Interpreter(model_path=floating).get_signature_list()
     ((name, signature),) = signatures.items()
-    # the same batches that ExecuTorch's path is calibrated on: the example and three random ones like it
+    # the batches on which ExecuTorch's path is calibrated: the example and three like it
     given = batches or [inputs, *(like(inputs, seed) for seed in range(3))]
     data = {name: [dict(zip(signature["inputs"], (x.numpy() for x in batch))) for batch in given]}
     maker = quantizer.Quantizer(floating)

@@ -1,4 +1,4 @@
-"""Records on disk, a line of JSON each, so that an interrupted run goes on where it stopped."""
+"""Records on disk, a line of JSON each, so that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 from eqsat.ground.files import InputError, write_atomically
 
 Record = dict[str, Any]
-#: What a record is of; KeyError for one that is of nothing. `operator.itemgetter("model", "target")` is one.
+#: The identity of a record, such as `operator.itemgetter("model", "target")`.
+#: Raises KeyError for a record without one.
 Identity = Callable[[Record], Hashable]
 
 
 class Log:
-    """The records of a file by what they are of, the last of each; those that `keep` refuses go when it is opened.
+    """The records of a file by identity, the last of each.
 
     >>> import tempfile
     >>> from operator import itemgetter
@@ -25,7 +26,8 @@ class Log:
     >>> Log(path, itemgetter("model")).records
     {'emg': {'model': 'emg', 'cycles': 7}}
 
-    Raises InputError where the file cannot be read or written.
+    keep: records for which it is false are removed when the file is opened.
+    Raises InputError if the file cannot be read or written.
     """
 
     def __init__(self, path: Path, identity: Identity, keep: Callable[[Record], bool] = lambda record: True):
@@ -34,7 +36,7 @@ class Log:
         self._rewrite()
 
     def add(self, record: Record) -> None:
-        """Appends it; it is on the disk when this returns."""
+        """Appends a record, which is on the disk when this returns."""
         self.records[self.identity(record)] = record
         with self.path.open("a") as f:
             f.write(json.dumps(record) + "\n")
@@ -42,7 +44,7 @@ class Log:
             os.fsync(f.fileno())
 
     def sort(self, order: Iterable[Hashable]) -> None:
-        """Writes the file anew: first the records of `order`, then what it has besides."""
+        """Rewrites the file: first the records of `order`, then the others."""
         wanted = [k for k in order if k in self.records]
         self.records = {k: self.records[k] for k in dict.fromkeys([*wanted, *self.records])}
         self._rewrite()
@@ -52,7 +54,10 @@ class Log:
 
 
 def read(path: Path, identity: Identity) -> dict[Hashable, Record]:
-    """The last record of each thing; lines that an interruption tore are passed over. Raises InputError."""
+    """The last record of each identity. Raises InputError.
+
+    Lines that an interruption cut short are skipped.
+    """
     try:
         lines = path.read_text(errors="replace").splitlines()
     except FileNotFoundError:

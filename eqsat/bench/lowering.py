@@ -1,5 +1,7 @@
-"""ExecuTorch's lowering, once per model and target: the graphs at eqsat's hook point and what is needed besides
-them."""
+"""ExecuTorch's lowering, once per model and target.
+
+It returns the graphs at eqsat's hook point and what else a cell needs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from eqsat.target import Target
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warnings of ExecuTorch and PyTorch, which say nothing of what is measured."""
+    """Within it the warnings of ExecuTorch and PyTorch are silenced; they do not affect figures."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -30,13 +32,17 @@ def _quiet() -> Iterator[None]:
 
 @_quiet()
 def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record) of a PyTorch model on a target, quantized
-    in one of QUANTIZATIONS.
+    """Lowers a PyTorch model for a target.
 
-    The side record: Vela's flags, seconds by stage (of passes that run as within eqsat's own lowering,
-    `bookkeeping.py`), why stock's graph of a delegate is missing, how the model was calibrated, and `pte_frame_bytes`,
-    what a .pte has besides command stream and weights, each rounded up to 16 bytes. Raises InputError, or what
-    ExecuTorch raises.
+    quantization: one of QUANTIZATIONS.
+    Returns ({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record).
+
+    The side record has Vela's flags and seconds by stage.
+    These seconds are of passes that run as within eqsat's own lowering (`bookkeeping.py`).
+    It also has why a delegate's stock graph is missing, and how the model was calibrated.
+    `pte_frame_bytes` are bytes of a .pte besides command stream and weights.
+    Each of these two is rounded up to 16 bytes.
+    Raises InputError, or what ExecuTorch raises.
     """
     from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
     from executorch.exir import to_edge_transform_and_lower
@@ -88,7 +94,7 @@ def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict
 
 
 def as_given(path: Path, target: str) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The same of a `.tosa` file, which stands for itself. Raises InputError."""
+    """The graph and side record of a `.tosa` file, which needs no lowering. Raises InputError."""
     return {"0.explicit": read_bytes(path)}, {
         "flags": list(Target.of(target).flags),
         "seconds": {},

@@ -28,18 +28,18 @@ from eqsat.vela.table import Row
 
 Fields = dict[str, Any]
 
-#: What is known of binaries.
+#: Fields about binaries.
 _BINARIES = (
     *("binary_verified", "binary_reason", "binary_proved", "binary_undecided"),
     *("stock_binary_verified", "stock_binary_proved", "stock_binary_undecided"),
 )
-#: What a delegate's figures have of `Result.record`.
+#: Fields of `Result.record` that a delegate's figures have.
 _RECORDED = (
     *("seconds", "settings", "verified", "proved", "undecided", "error_bound", "stock_proved", "deviation", "points"),
     *_BINARIES,
     *("e_nodes", "stop", "chosen", "extractions", "coverage", "warnings"),
 )
-#: What the record of several delegates has of each.
+#: Fields that the record of several delegates lists for each.
 _LISTED = (
     *("stop", "chosen", "extractions", "coverage", "warnings", "deviation", "points", "passed_over", "undecided"),
     *("settings", *_BINARIES),
@@ -49,11 +49,13 @@ _LISTED = (
 def measure(
     name: str, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool
 ) -> tuple[Fields, dict[str, bytes], list[list[dict[str, Any]]]]:
-    """For a configuration by name: (fields of the record, the graph that Vela got per delegate, Vela's table per
-    delegate); sums are over the delegates.
+    """Measures a configuration by its name.
 
-    cold: with an empty price cache, so that seconds are those of a first compilation and no cell depends on another.
-    Raises RuntimeError if stock has no graph, else what Vela or the reference model refuse.
+    cold: use an empty price cache.
+    Seconds are then those of a first compilation, and no cell depends on another.
+    Returns (fields of the record, graph per delegate, Vela's table per delegate).
+    The graphs are those that Vela compiled; sums are over the delegates.
+    Raises RuntimeError if stock has no graph, else what Vela or the reference model raise.
     """
     configuration, target = Configuration.parse(name), Target.from_flags(flags)
     delegates: list[Fields] = []
@@ -68,7 +70,10 @@ def measure(
 
 
 def _over_delegates(delegates: list[Fields], frame: int | None) -> Fields:
-    """What the delegates are together: sums, the worst, or a list. frame: bytes of the .pte besides what is theirs."""
+    """The figures of all delegates: sums, the worst, or a list.
+
+    frame: bytes of the .pte besides those of the delegates.
+    """
     stock, ours = (GraphFigures.together([d[side] for d in delegates], complete=True) for side in ("stock", "eqsat"))
     footprint = ours.footprint
     assert footprint is not None
@@ -181,13 +186,16 @@ def _graph(tosa: bytes, rows: list[Row], ours: GraphFigures, stock: GraphFigures
 
 
 def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -> dict[str, float]:
-    """What this configuration needs of the lowering: one of the two tails after the hook point, eqsat both."""
+    """The seconds of the lowering that this configuration needs.
+
+    After the hook point it needs one of the two tails, eqsat both.
+    """
     unused = {STOCK: "explicit passes", TUNED: "explicit passes", EXPLICIT: "stock passes"}.get(configuration.kind)
     return {k: v for k, v in seconds.items() if k != unused}
 
 
 def _sum(values: list[Any]) -> Any:
-    """Numbers added, tables added entry by entry."""
+    """The sum of numbers, or of tables entry by entry."""
     if values and isinstance(values[0], dict):
         return {k: _sum([v[k] for v in values if k in v]) for k in dict.fromkeys(k for v in values for k in v)}
     return sum(values)

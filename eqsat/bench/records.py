@@ -1,6 +1,11 @@
-"""The files of a run: `records.jsonl` with a record per cell, `graphs/` with those at the hook point and `chosen/` with
-those that Vela got and its tables, `outlines.json.xz` with all of `chosen/` but the values of constants, which is small
-enough to be kept with the records, and `run.json` about the machine and the versions."""
+"""The files of a run.
+
+`records.jsonl` has a record per cell.
+`graphs/` has the graphs at the hook point, `chosen/` those that Vela compiled and its tables.
+`outlines.json.xz` has all of `chosen/` but the values of constants.
+It is small enough to be kept with the records.
+`run.json` is about the machine and the versions.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +41,11 @@ def place(record: Record) -> CellKey:
 
 
 class RunFiles:
-    """A run's directory; of several records of a cell the last counts. Raises InputError if it cannot be made or
-    another run has it."""
+    """The directory of a run.
+
+    The last of several records of a cell counts.
+    Raises InputError if the directory cannot be made or another run is using it.
+    """
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -56,11 +64,11 @@ class RunFiles:
         self.log = Log(directory / _RECORDS, place)
 
     def close(self) -> None:
-        """Another run may have the directory now."""
+        """Releases the directory for other runs."""
         self._lock.close()
 
     def graphs(self, model: str, target: str) -> tuple[dict[str, bytes], Record] | None:
-        """What `save_graphs` wrote, or None."""
+        """The graphs and side record that `save_graphs` wrote, None if there are none."""
         try:
             side = json.loads(self._side(model, target).read_text())
             return {name: self._graph(model, target, name).read_bytes() for name in side["files"]}, side
@@ -68,7 +76,7 @@ class RunFiles:
             return None
 
     def save_graphs(self, model: str, target: str, files: dict[str, bytes], side: Record) -> None:
-        """The side record is written last: it stands for the whole."""
+        """Writes the graphs, and the side record last, since it stands for the whole."""
         for name, data in files.items():
             write_atomically(self._graph(model, target, name), data)
         write_atomically(self._side(model, target), json.dumps({**side, "files": sorted(files)}, indent=1).encode())
@@ -88,8 +96,10 @@ class RunFiles:
         )
 
     def save_outlines(self, others: Mapping[CellKey, ChosenGraphs] | None = None) -> None:
-        """Of the cells of all records; of one that `chosen/` does not have those of before, or others. Raises
-        InputError."""
+        """Writes the outlines of the cells of all records. Raises InputError.
+
+        others: outlines of cells that `chosen/` does not have and that were not saved before.
+        """
         before, data = {**(others or {}), **read_outlines(self.directory)}, []
         for at in map(place, self.log.records.values()):
             if found := read_chosen(self.directory, at) or before.get(at):
@@ -113,8 +123,12 @@ class RunFiles:
 
 @dataclass(frozen=True, slots=True)
 class ChosenGraphs:
-    """What Vela got of a cell and its table of it, by delegate; names: {tensor, by which a row names its source: its
-    node}. LiteRT's way has a table and no graph; a graph that was read from outlines has constants without elements."""
+    """The graphs of a cell that Vela compiled and its tables, by delegate.
+
+    names: nodes by the name of the tensor in a row's source.
+    The LiteRT path has tables and no graphs.
+    A graph that was read from outlines has constants without elements.
+    """
 
     graphs: Sequence[TensorGraph]
     names: Sequence[Mapping[str, int]]
@@ -122,7 +136,7 @@ class ChosenGraphs:
 
 
 def read_chosen(directory: Path, at: CellKey) -> ChosenGraphs | None:
-    """What `chosen/` has of a cell; None if that is not whole."""
+    """The graphs of a cell in `chosen/`, None if they are not complete."""
     try:
         rows = json.loads(chosen_path(directory, at, "rows").with_suffix(".json").read_text())
         buffers = [chosen_path(directory, at, str(i)).read_bytes() for i in range(len(rows) if at[2] != LITERT else 0)]
@@ -137,7 +151,7 @@ def _tables(records: Sequence[Sequence[Record]]) -> list[list[Row]]:
 
 
 def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
-    """By cell; none where the file is missing. Raises InputError for a damaged one."""
+    """The outlines by cell, empty if the file is missing. Raises InputError if it is damaged."""
     path = directory / _OUTLINES
     try:
         data = unpack_json(path.read_bytes())
@@ -159,9 +173,11 @@ def chosen_path(directory: Path, where: CellKey, delegate: str) -> Path:
 
 
 def read_records(directory: Path) -> list[Record]:
-    """Records of a run, finished or not, the last of each cell. Raises InputError, also where a model or a target has a
-    name that no file can have:
-    reports call their pages by them."""
+    """The records of a run, finished or not, the last of each cell.
+
+    Reports name their pages by models and targets.
+    Raises InputError, also for a model or target whose name no file can have.
+    """
     records = list(read(directory / _RECORDS, place).values())
     for record in records:
         for name in (record["model"], record["target"]):

@@ -1,5 +1,7 @@
-"""A run: plan, lower, measure, keep. Tasks go to any `concurrent.futures` executor, so one machine and a Dask cluster
-are alike."""
+"""A run: plan, lower, measure, keep.
+
+Tasks go to any `concurrent.futures` executor: threads of this machine or a Dask cluster.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,16 @@ from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.target import ACCELERATORS, TargetError
 
-#: Called with (lowerings and cells done, their number in all, what happened).
+#: Called with (number of lowerings and cells done, their number in all, what happened).
 CellProgress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What came of a task, as data that any executor can carry: a value, or an error, which may be `lost` and not the
-    task's own."""
+    """The outcome of a task, as data that any executor can carry: a value or an error.
+
+    lost: whether the error may not be the task's own.
+    """
 
     value: Any = None
     peak_mib: float = 0.0
@@ -42,7 +46,10 @@ class TaskOutcome:
 
 
 def attempt(function: str, args: tuple[Any, ...], limits: Limits) -> TaskOutcome:
-    """`isolated.call` with failures as values; runs in a thread here or on a Dask worker."""
+    """Calls `isolated.call` and returns failures as values.
+
+    Runs in a thread here or on a Dask worker.
+    """
     try:
         value, peak = isolated.call(function, args, limits)
         return TaskOutcome(value, round(peak, 1))
@@ -52,8 +59,12 @@ def attempt(function: str, args: tuple[Any, ...], limits: Limits) -> TaskOutcome
 
 @contextmanager
 def executor(jobs: int = 1, scheduler: str | None = None) -> Iterator[Executor]:
-    """Threads, each with a process for its tasks, or the workers of the Dask scheduler at an address. Raises
-    InputError."""
+    """Threads with a process each for their tasks, or the workers of a Dask scheduler.
+
+    jobs: number of threads.
+    scheduler: its address.
+    Raises InputError.
+    """
     if scheduler is None:
         pool = ThreadPoolExecutor(jobs, thread_name_prefix="eqsat-bench")
         try:
@@ -92,13 +103,21 @@ def run(
     shard: Shard = WHOLE,
     progress: CellProgress = lambda done, total, what: None,
 ) -> list[Record]:
-    """Measures every cell that `out` does not hold yet and gives all records of the plan in its order.
+    """Measures every cell that `out` does not hold yet and returns the plan's records in its order.
 
-    models: see `Model.find`; modules are quantized in one of QUANTIZATIONS. configurations: see `Configuration.parse`.
-    Tasks run in `jobs` local processes, or on the Dask cluster of `scheduler`, or in an executor of the caller's. cold:
-    see `measure`. shard: the part of the plan that is measured. Raises InputError before anything starts. A cell that
-    fails is a record with `error`; one whose process was killed or passed a limit has also `lost` and is tried again by
-    the next run. An interruption leaves a valid partial run.
+    models: see `Model.find`.
+    configurations: see `Configuration.parse`.
+    Tasks run in `jobs` local processes, on the Dask cluster of `scheduler`, or in `pool`.
+    limits: on each task.
+    cold: see `measure`.
+    quantization: one of QUANTIZATIONS.
+    shard: the part of the plan that is measured.
+    Raises InputError and TargetError before anything starts.
+
+    A cell that fails is a record with `error`.
+    If its process was killed or passed a limit, the record also has `lost`.
+    The next run tries such a cell again.
+    An interruption leaves a valid partial run.
     """
     plan = _Plan(
         [Model.find(m) for m in models],
@@ -153,7 +172,10 @@ class _Plan:
         self.fingerprints = {m.name: m.fingerprint() for m in models}
 
     def of(self, model: Model) -> list[Configuration]:
-        """Configurations that make sense for a model: a .tosa file has no stock graph and no PyTorch module."""
+        """The configurations that apply to a model.
+
+        A .tosa file has no stock graph, and like a .pt2 file no PyTorch module.
+        """
         return [
             c
             for c in self.configurations
@@ -166,8 +188,11 @@ class _Plan:
 
 
 class _Scheduler:
-    """Tasks wait here until one of `width` places is free: lowerings, then cells, then the LiteRT path, so that a
-    process seldom has to change its work."""
+    """Tasks that wait until one of `width` places is free.
+
+    Lowerings come first, then cells, then the LiteRT path.
+    So a process rarely changes its work.
+    """
 
     def __init__(
         self,
@@ -218,7 +243,7 @@ class _Scheduler:
         heapq.heappush(self.ready, (rank, next(self.number), then, function, args))
 
     def _fill(self) -> bool:
-        """Submits what there is room for; whether anything is under way."""
+        """Submits tasks while there are free places, and returns whether any task is under way."""
         while self.ready and len(self.pending) < self.width:
             _, _, then, function, args = heapq.heappop(self.ready)
             self.pending[self.pool.submit(attempt, function, args, self.limits)] = then

@@ -1,4 +1,4 @@
-"""Parts of a run, each made on a machine of its own that knows nothing of the others, and one run of them all."""
+"""Parts of a run, each made independently on a machine of its own, and their merge into one run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from eqsat.bench.records import RunFiles, place, read_outlines, read_records
 from eqsat.ground.files import InputError, write_atomically
 
-#: What has to be the same of runs that are to be one.
+#: Keys of run.json that must agree among runs that are merged.
 _SAME = ("commit", "versions", "quantization", "cold")
-#: What says the cells of a whole run.
+#: Keys of run.json that give the cells of a whole run.
 _PLAN = ("names", "targets", "configurations")
 _COPIED = ("graphs", "chosen")
 
@@ -33,14 +33,17 @@ class Shard:
 
     @staticmethod
     def parse(text: str) -> Shard:
-        """Of "2/4". Raises InputError."""
+        """Parses a text such as "2/4". Raises InputError."""
         found = re.fullmatch(r"(\d+)/(\d+)", text)
         if not found or not 1 <= int(found[1]) <= int(found[2]):
             raise InputError(f"{text!r} is no shard: give i/n with i from 1 to n, such as 1/4")
         return Shard(int(found[1]), int(found[2]))
 
     def pairs(self, models: Sequence[T], targets: Sequence[str]) -> list[tuple[T, str]]:
-        """Its share of all models on all targets, a lowering each. Raises InputError where that is none."""
+        """Its share of all pairs of a model and a target, a lowering each.
+
+        Raises InputError if the share is empty.
+        """
         every = product(enumerate(models), enumerate(targets))
         mine = [(m, t) for (i, m), (k, t) in every if (k * len(models) + i) % self.of == self.number - 1]
         if not mine and models and targets:
@@ -53,14 +56,17 @@ class Shard:
         return f"{self.number}/{self.of}"
 
 
-#: A run that is no part of one.
+#: The whole run as one part.
 WHOLE = Shard()
 
 
 def merged(runs: Sequence[Path], out: Path) -> None:
-    """Writes the records and files of several runs to a directory as those of one run, in the order of the plan; of a
-    cell that several have the last without an error counts. Raises InputError where a run has no records, or was made
-    with something else than the others."""
+    """Merges the records and files of several runs into the directory of one run.
+
+    Records are in the order of the plan.
+    If several runs have a cell, the last record without an error counts.
+    Raises InputError if a run has no records or differs from the others in a key of `_SAME`.
+    """
     about = [_about(run) for run in runs]
     for key in _SAME:
         if other := next((run for run, a in zip(runs, about, strict=True) if a.get(key) != about[0].get(key)), None):
@@ -83,7 +89,7 @@ def merged(runs: Sequence[Path], out: Path) -> None:
 
 
 def _about(run: Path) -> dict[str, Any]:
-    """A run's own account of itself. Raises InputError."""
+    """The content of a run's run.json. Raises InputError."""
     try:
         about = json.loads((run / "run.json").read_text())
         if all(isinstance(about[k], list) for k in _PLAN):

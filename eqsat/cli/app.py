@@ -1,5 +1,8 @@
-"""All commands together. Not in the package itself: `python -m` imports that before Ctrl-C is taken care of
-(`__main__.py`)."""
+"""All commands together.
+
+They are not imported by the package itself.
+`python -m` imports that before Ctrl-C is handled (`__main__.py`).
+"""
 
 from eqsat.cli import (
     bench,

@@ -1,4 +1,4 @@
-"""`eqsat disassemble` and `eqsat run`: what Vela emitted, read and executed."""
+"""`eqsat disassemble` and `eqsat run`: reads and executes what Vela emitted."""
 
 from __future__ import annotations
 

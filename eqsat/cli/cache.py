@@ -1,4 +1,4 @@
-"""`eqsat cache`: what is not computed twice."""
+"""`eqsat cache`: the store of prices and answers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def _proved(report: Report) -> str:
-    """What is said of the e-nodes of all graphs. How many there are depends on the machine's seconds."""
+    """The line about the e-nodes of all graphs.
+
+    It gives no count of them, which depends on the machine's speed.
+    """
     others = ", ".join(f"{n} {op}" for op, n in sorted(report.undecided.items()))
     return "proved equal for every input: all e-nodes" + (f" but {others}, compared on samples" if others else "")
 

@@ -1,4 +1,4 @@
-"""What the commands share: the app, the options that several take, how failures and results are shown."""
+"""The common parts of commands: the app, shared options, and how failures and results are shown."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED = 2, 3, 4, 5, 6
 
-#: Of the JSON that commands print, an object with the key "schema". Keys may be added under one number; none is renamed
-#: or goes.
+#: Number of the schema of printed JSON, in the key "schema".
+#: Keys may be added under one number, but none is renamed or removed.
 SCHEMA = 1
 
 
@@ -50,7 +50,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class App(typer.Typer):
-    """Every command of it has the options of `_EVERYWHERE`."""
+    """An app whose commands all have the options of `_EVERYWHERE`."""
 
     def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Command], Command]:
         register = super().command(name, **kwargs)
@@ -153,14 +153,14 @@ CsvOption = Annotated[
 
 @dataclass(slots=True)
 class _Command:
-    """The command at hand: how it tells of a failure, and when it began."""
+    """The current command: how it reports a failure, and when it began."""
 
     as_json: bool = False
     started: float = field(default_factory=time.perf_counter)
 
 
 _command = _Command()
-#: Stages that are not called in the user's words.
+#: Names of stages whose own names are not the user's words.
 _STAGES = {
     "given graphs": "compile what is compared with",
     "eqsat: given graphs": "eqsat: compile what is compared with",
@@ -169,14 +169,18 @@ _STAGES = {
 
 
 def print_json(data: dict[str, Any]) -> None:
-    """One object on stdout, with the number of its schema."""
+    """Prints one object on stdout, with the number of its schema."""
     print(json.dumps({"schema": SCHEMA, **data}))
 
 
 def fail(message: str, code: int) -> typer.Exit:
-    """Says what went wrong on stderr, with --debug with the traceback of the exception at hand, and for a user's own
-    code with that part of it which is theirs; with --json also on stdout. Gives what to raise; an output that could not
-    be written is FAILED wherever it happens."""
+    """Reports a failure on stderr and returns the exception to raise.
+
+    With --debug the traceback of the current exception is printed.
+    For a plugin its own part of the traceback is printed.
+    With --json the error is also printed on stdout.
+    An output that could not be written always has the code FAILED.
+    """
     error = sys.exc_info()[1]
     code = FAILED if isinstance(error, OutputError) else code
     try:
@@ -195,8 +199,11 @@ def fail(message: str, code: int) -> typer.Exit:
 
 @contextmanager
 def failures(what: str) -> Iterator[None]:
-    """Within it every exception ends the command: what the user gave is BAD_INPUT, all else FAILED; `what` failed
-    then."""
+    """Ends the command on every exception within.
+
+    Bad input of the user is BAD_INPUT, anything else is FAILED.
+    what: the action that failed, for the message.
+    """
     try:
         yield
     except typer.Exit:
@@ -208,7 +215,10 @@ def failures(what: str) -> Iterator[None]:
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Where the deepest cause passed through a user's own code: no package that is installed, none of ours."""
+    """The frames of the deepest cause in the user's own code.
+
+    Frames of installed packages and of this project are left out.
+    """
     while (cause := _cause(error)) is not None:
         error = cause
     ours = [Path(m.__file__).parent for n in _OURS if (m := sys.modules.get(n)) is not None and m.__file__]
@@ -218,7 +228,7 @@ def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def causes(error: BaseException) -> str:
-    """The deepest cause of an exception, whole, and what it led to, a line each."""
+    """The deepest cause of an exception in full, and what it led to, one line each."""
     chain = [error]
     while (cause := _cause(chain[-1])) is not None and cause not in chain:
         chain.append(cause)
@@ -232,20 +242,23 @@ def _cause(error: BaseException) -> BaseException | None:
 
 
 def quiet() -> None:
-    """torch and executorch warn a lot on import and lowering; eqsat's own warnings are shown in the summary."""
+    """Silences warnings: torch and executorch emit many on import and lowering.
+
+    eqsat's own warnings are shown in the summary.
+    """
     warnings.filterwarnings("ignore")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 
 def check_target(target: str, config: str | None) -> None:
-    """Without PyTorch. Raises TargetError, InputError."""
+    """Checks the target without importing PyTorch. Raises TargetError and InputError."""
     Target.check_name(target)
     if config is not None and not Path(config).is_file():
         raise InputError(f"the Vela config file {config} does not exist")
 
 
 def check_report(page: Path | None) -> None:
-    """Refuses a page that could not be written, before the long work starts. Raises InputError."""
+    """Refuses a page that cannot be written, before the long work starts. Raises InputError."""
     if page is not None:
         from eqsat.report.environment import check_libraries
 
@@ -254,7 +267,7 @@ def check_report(page: Path | None) -> None:
 
 
 def show(old: GraphFigures, new: GraphFigures, bound: Bound | None, title: str, before: str = "stock") -> None:
-    """How the graphs compare: a verdict, cycles, time and bytes; with -v all that is known of them."""
+    """Prints how the graphs compare: a verdict, cycles, time and bytes; with -v all figures."""
     from eqsat.search.comparison import sections, summary, verdict
 
     console.print(Text(title, style="bold"), soft_wrap=True)
@@ -270,7 +283,7 @@ def show(old: GraphFigures, new: GraphFigures, bound: Bound | None, title: str, 
 
 
 def write_csv(place: Path, facts: dict[str, Any], old: GraphFigures, new: GraphFigures) -> None:
-    """A row of what is known and of the figures, below the names of its columns. Raises OutputError."""
+    """Writes one row of facts and figures below the names of its columns. Raises OutputError."""
     from eqsat.search.comparison import record
 
     row = {**facts, **record(old, new)}
@@ -282,7 +295,7 @@ def write_csv(place: Path, facts: dict[str, Any], old: GraphFigures, new: GraphF
 
 
 def show_standings(run: RecordedRun) -> None:
-    """How the configurations of a benchmark run stand, a row per target and configuration."""
+    """Prints the standings of a benchmark run, a row per target and configuration."""
     from eqsat.report.tables import standings
 
     for line in standings(run).plain():
@@ -290,8 +303,11 @@ def show_standings(run: RecordedRun) -> None:
 
 
 def show_others(results: Sequence[Result], chosen: Options) -> None:
-    """What there is beside the answer of each delegate: the Pareto set where that is the objective; and where SRAM has
-    a limit that was given, what a little less and a little more would do."""
+    """Prints what there is beside the answer of each delegate.
+
+    With the objective "pareto" it is the Pareto set.
+    With a given limit of SRAM it is what a little less and a little more would do.
+    """
     from eqsat.options.limit import STOCK
     from eqsat.options.options import PARETO
 
@@ -310,7 +326,7 @@ def show_others(results: Sequence[Result], chosen: Options) -> None:
 
 
 def _seconds(stages: Mapping[str, float]) -> str:
-    """How long the command took until now, and its stages, of which some are done at once."""
+    """The seconds of the command until now, and of its stages, some of which run in parallel."""
     shown = ", ".join(f"{_STAGES.get(k, k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
     return f"seconds: {time.perf_counter() - _command.started:.1f} in all; by stage, some at once: {shown}"
 
@@ -323,7 +339,11 @@ def lines(
     messages: Sequence[str],
     kept: str,
 ) -> None:
-    """What is said below the table. results: of the delegates; verified, proved: all of them."""
+    """Prints the lines below the table.
+
+    results: of the delegates.
+    verified, proved: whether all of them are.
+    """
     from eqsat.search.comparison import binary_line, proof_line, settings_line
 
     for m in messages:

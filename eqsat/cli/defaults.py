@@ -1,4 +1,6 @@
-"""Defaults of the command line in a project's `pyproject.toml`: the table `tool.eqsat`, by the names of options.
+"""Defaults of the command line from a project's `pyproject.toml`.
+
+The table `tool.eqsat` has them by the names of options.
 
 [tool.eqsat]
 target = "ethos-u85-256"
@@ -17,15 +19,16 @@ import typer.core
 
 from eqsat.ground.files import InputError
 
-#: What the table says besides options: the package of the project's models (`eqsat/bench/cells.py`).
+#: Keys of the table that are not options: the package of the project's models.
+#: `eqsat/bench/cells.py` reads it.
 _DECLARED = {"models"}
 
 
 def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> dict[str, dict[str, Any]]:
-    """By command the options that the nearest `pyproject.toml` at or above a directory gives, of those that the command
-    has.
+    """The options of each command that the nearest `pyproject.toml` gives.
 
-    Raises InputError where the file is no TOML, or has an option that no command has.
+    start: the directory at or above which it lies.
+    Raises InputError if the file is no TOML, or has an option that no command has.
     """
     commands = dict(_flat(commands))
     place = next((d / "pyproject.toml" for d in (start, *start.parents) if (d / "pyproject.toml").is_file()), None)
@@ -44,7 +47,7 @@ def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> di
 
 
 def _flat(commands: Mapping[str, typer.core.TyperCommand]) -> Iterator[tuple[str, typer.core.TyperCommand]]:
-    """Commands by name, those of a group after it by both."""
+    """Commands by name; those of a group follow it, by both names."""
     for name, command in commands.items():
         yield name, command
         for inner, c in getattr(command, "commands", {}).items():

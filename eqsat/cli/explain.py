@@ -51,7 +51,7 @@ def explain(
 
 
 def _write_page(run: Path, page: Path, user_rules: list[str]) -> None:
-    """However many e-nodes it has: who asks for an explanation waits for it."""
+    """Writes the page of a run of any size: who asks for an explanation waits for it."""
     from eqsat import runs
     from eqsat.checking import user_rules as own
     from eqsat.report import write_page
@@ -71,7 +71,7 @@ def _explain(
     removals: bool,
     user_rules: list[str],
 ) -> str:
-    """The text that is printed; writes the drawings and the JSON. Raises InputError."""
+    """Writes the drawings and the JSON, and returns the text to print. Raises InputError."""
     from eqsat import runs
     from eqsat.checking import user_rules as own
     from eqsat.explain import ExplainError, explain, view

@@ -1,4 +1,4 @@
-"""`eqsat fit`: what a device was measured to take, beside both totals, and the price of a command that fits it."""
+"""`eqsat fit`: compares measured cycles with both totals and fits the price of a command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _COLUMNS = ("file", "target", "cycles")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """vela: Vela's total, None of a file that does not say."""
+    """A row of the CSV.
+
+    vela: Vela's total in cycles, None if the file has none.
+    """
 
     given: Measurement
     target: str
@@ -68,7 +71,7 @@ def fit_command(
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
-    """Raises InputError."""
+    """Reads the rows of a CSV. Raises InputError."""
     try:
         with path.open(newline="") as f:
             lines = list(csv.DictReader(f))
@@ -80,7 +83,10 @@ def _lines(path: Path) -> list[dict[str, str]]:
 
 
 def _row(place: Path, line: dict[str, str], via: Worker) -> _Row:
-    """Raises InputError, TargetError, DeviceError and WorkerError."""
+    """Reads the file of a row and prices it.
+
+    Raises InputError, TargetError, DeviceError and WorkerError.
+    """
     from cost_models.command_stream import price
     from cost_models.measured import Measurement
     from eqsat.executorch.binaries import read

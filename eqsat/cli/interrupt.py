@@ -1,11 +1,14 @@
-"""Ctrl-C ends the command, at once and whatever it is doing; during a search the first one ends only that.
+"""Ctrl-C ends the command at once; during a search the first one ends only the search.
 
-An exception, which is what Python makes of SIGINT, is lost where it is raised inside a finalizer, a weak reference's
-callback or native code that calls back, and anybody may catch it on its way; the command then goes on. So nothing is
-raised here, and a search looks for itself whether it is to end (`eqsat.search.interruption`). For all else a thread
-that waits for the signal, or the handler if it runs first, kills the processes that were started, removes temporary
-files and what is unfinished beside the outputs, and ends the process. The thread also gets its turn where the main
-thread is inside native code, and the handler where somebody else waits for signals.
+Python turns SIGINT into an exception, which may be lost.
+This happens in a finalizer, a callback of a weak reference, or native code that calls back.
+Any code on its way may also catch it; the command then goes on.
+So nothing is raised here, and a search checks whether it is to end
+(`eqsat.search.interruption`).
+Otherwise a thread that waits for the signal, or the handler if it runs first, ends the process.
+It kills the processes that were started and removes temporary and unfinished files before.
+The thread runs even while the main thread is inside native code.
+The handler runs even if other code waits for signals.
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ import psutil
 
 from eqsat.ground import files
 
+#: Exit code after an interrupt.
 INTERRUPTED = 130
-#: Escape sequences: a progress display may have taken the line, and the cursor.
+#: Escape sequences, since a progress display may have used the line and hidden the cursor.
 _CLEAR_LINE, _SHOW_CURSOR = b"\r\x1b[2K", b"\x1b[?25h"
 _message = ""
-#: Ends the search that is under way; whether it does.
+#: Ends the current search and returns whether it did.
 _end_search: Callable[[], bool] = lambda: False  # noqa: E731
 #: The file descriptor of the stderr that the user sees.
 _stderr = 2
@@ -35,7 +39,7 @@ _stderr = 2
 
 @contextmanager
 def speaking_on(descriptor: int) -> Iterator[None]:
-    """Within it stderr itself is not the user's, but `descriptor` is."""
+    """Within it messages go to `descriptor`, since stderr itself is redirected."""
     global _stderr
     _stderr = descriptor
     try:
@@ -45,15 +49,17 @@ def speaking_on(descriptor: int) -> Iterator[None]:
 
 
 def on_interrupt_say(message: str) -> None:
-    """What the command says if it is interrupted from now on, instead of what became of its output."""
+    """Sets the message of an interrupt, instead of what became of the output."""
     global _message
     _message = message
 
 
 @contextmanager
 def ends_search_first(end: Callable[[], bool]) -> Iterator[None]:
-    """Within it the first SIGINT stops nothing if `end()`, which may be called several times, says that it has ended a
-    search."""
+    """Within it the first SIGINT only ends the search.
+
+    end: ends the search and returns whether it did; may be called several times.
+    """
     global _end_search
     _end_search, before = end, _end_search
     try:
@@ -64,8 +70,11 @@ def ends_search_first(end: Callable[[], bool]) -> Iterator[None]:
 
 @contextmanager
 def stops_command() -> Iterator[None]:
-    """Within it SIGINT ends the process with exit code 130. In other threads than the main one nothing changes, and
-    where SIGINT is ignored, as in a shell's background jobs, it still is."""
+    """Within it SIGINT ends the process with exit code 130.
+
+    In other threads than the main one nothing changes.
+    SIGINT stays ignored if it is, as in a shell's background jobs.
+    """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         yield
         return
@@ -97,14 +106,17 @@ def stops_command() -> Iterator[None]:
 
 
 class _Interrupts:
-    """The SIGINTs of one command, which two see: the waiting thread and the handler. Each counts its own, so that what
-    both see is one."""
+    """The SIGINTs of one command.
+
+    Both the waiting thread and the handler see each.
+    Each counts its own, so that one SIGINT counts once.
+    """
 
     def __init__(self, own: str) -> None:
         self._own, self._handled, self._ended_search, self._unsaid = own, 0, False, threading.Lock()
 
     def wait(self, waiting: socket.socket) -> None:
-        """In a thread, until the other end is closed."""
+        """Waits for signals in a thread, until the other end is closed."""
         seen = 0
         while numbers := waiting.recv(16):
             for _ in range(numbers.count(signal.SIGINT)):
@@ -112,8 +124,10 @@ class _Interrupts:
                 self._react(seen)
 
     def handle(self, number: int, frame: object) -> None:
-        """In the main thread. Where something is just being put in its place, the waiting thread stops the command
-        afterwards."""
+        """Handles a signal in the main thread.
+
+        While a file is being put in place, it leaves that to the waiting thread.
+        """
         self._handled += 1
         if not files.is_placing():
             self._react(self._handled)
@@ -138,6 +152,6 @@ def _stop(own: str) -> None:
 
 
 def _say(text: str, terminal: bytes) -> None:
-    """A line on the user's stderr; first, if that is a terminal, what makes room for it."""
+    """Writes a line to the user's stderr, on a terminal after the escape sequences."""
     with suppress(OSError):
         os.write(_stderr, (terminal if os.isatty(_stderr) else b"") + f"{text}\n".encode())

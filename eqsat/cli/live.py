@@ -1,11 +1,14 @@
-"""What a terminal shows while a command works: the stage, which delegate of how many, the fewest cycles so far.
+"""Shows the work of a command on a terminal: the stage, the delegate, the fewest cycles so far.
 
-eqsat's modules only log (`logging.getLogger("eqsat")`): a record of the level INFO may have `delegate` ("forward/0"),
-`number` and `total`, `stage`, and `cycles`. Here those become one live line on a terminal, and elsewhere a line per
-delegate and per gain; `-v` shows the records themselves with time and place, `-vv` those of the level DEBUG too.
+eqsat's modules only log (`logging.getLogger("eqsat")`).
+A record of the level INFO may have `delegate` ("forward/0"), `number` and `total`, `stage`,
+and `cycles`.
+These become one live line on a terminal.
+Elsewhere they become a line per delegate and per improvement.
+`-v` shows the records themselves with time and place, `-vv` those of the level DEBUG too.
 
-Everybody else's output (ExecuTorch's, PyTorch's, Vela's own, from Python and from native code) is kept from the
-terminal; with `--debug` it is shown.
+The output of all others (ExecuTorch, PyTorch, Vela) is kept from the terminal.
+That includes output of native code; `--debug` shows it.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ logger = logging.getLogger("eqsat")
 
 @dataclass(slots=True)
 class Verbosity:
-    """What the user asked for with `-v` and `--debug`."""
+    """The options `-v` and `--debug`."""
 
     level: int = 0
     debug: bool = False
@@ -47,7 +50,7 @@ VERBOSITY = Verbosity()
 
 @dataclass(slots=True)
 class Progress:
-    """Where a command is, from the records so far."""
+    """The state of a command, from the records so far."""
 
     title: str
     delegate: str = ""
@@ -58,7 +61,7 @@ class Progress:
     live: Live | None = None
 
     def update(self, record: logging.LogRecord) -> str:
-        """Takes in a record; what is new enough for a line of its own, or ""."""
+        """Takes in a record and returns a line if it is news, else ""."""
         more = vars(record)
         self.stage = more.get("stage", self.stage)
         if "delegate" in more:
@@ -72,18 +75,20 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Since the work began."""
+        """Seconds since the work began."""
         return time.perf_counter() - self.started
 
     def line(self, record: logging.LogRecord) -> str:
-        """A record with its time and place: which delegate, which stage."""
+        """A record with its time, its delegate and its stage."""
         message = record.getMessage()
         place = " ".join(filter(None, [self.delegate.partition(" ")[0], self.stage if self.stage != message else ""]))
         return f"[{self.seconds:.1f} s] {place}: {message}" if place else f"[{self.seconds:.1f} s] {message}"
 
     def show(self, stage: str) -> None:
-        """A stage that nobody logs. What is new is drawn at once: the display's own timer misses a stage shorter than
-        its period."""
+        """Shows a stage that is not logged.
+
+        It is drawn at once, since the display's timer misses a stage shorter than its period.
+        """
         self.stage = stage
         if self.live is not None and (text := str(self)) != str(self.spinner.text):
             self.spinner.update(text=Text(text))
@@ -95,7 +100,7 @@ class Progress:
 
 
 class _Display(logging.Handler):
-    """Shows records on `console`: as they are with -v, and as the state of the work."""
+    """Shows records on `console`: the records themselves with -v, and the state of the work."""
 
     def __init__(self, console: TextConsole, state: Progress) -> None:
         super().__init__(VERBOSITY.log_level)
@@ -117,7 +122,7 @@ class _Display(logging.Handler):
 
 @contextlib.contextmanager
 def working(title: str) -> Iterator[Progress]:
-    """Within it the work is shown on stderr, and nothing else is written to stdout or stderr."""
+    """Within it the work is shown on stderr, and nothing else reaches stdout or stderr."""
     state = Progress(title)
     with contextlib.ExitStack() as stack:
         stream = sys.stderr if VERBOSITY.debug else stack.enter_context(_apart())
@@ -143,8 +148,10 @@ def working(title: str) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def _apart() -> Iterator[TextIO]:
-    """The stderr that there is, while everybody who writes to stdout or stderr, from Python or from native code, writes
-    to nothing."""
+    """The current stderr, while all other output to stdout and stderr is discarded.
+
+    That includes output of native code.
+    """
     with contextlib.ExitStack() as stack:
         sys.stdout.flush()
         stream: TextIO = sys.stderr
@@ -161,7 +168,7 @@ def _apart() -> Iterator[TextIO]:
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """None for a stream that is no file, as a test's."""
+    """The file descriptor of a stream, None if it is no file, such as a test's."""
     try:
         return stream.fileno()
     except (OSError, io.UnsupportedOperation, AttributeError):

@@ -16,7 +16,7 @@ from eqsat.ground.files import InputError, write_atomically
 
 
 class Plugin(StrEnum):
-    """What can be begun."""
+    """The kinds of plugins that can be begun."""
 
     RULE = "rule"
     COST_MODEL = "cost-model"
@@ -25,8 +25,13 @@ class Plugin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """template: stem of the files in `templates`. group: of its entry points. place: what its entry point names; use:
-    the option that names its file."""
+    """The start of a plugin.
+
+    template: stem of the files in `templates`.
+    group: of its entry points.
+    place: the object that its entry point names.
+    use: the option that names its file.
+    """
 
     template: str
     group: str
@@ -70,8 +75,10 @@ def new(
 
 
 def begin(plugin: Plugin, name: str, directory: Path, package: bool) -> list[Path]:
-    """The files that were written: the module, its test and, if it is to be a package, its pyproject.toml. Raises
-    InputError, before anything is written."""
+    """Writes the module, its test and, for a package, its pyproject.toml, and returns their paths.
+
+    Raises InputError before anything is written.
+    """
     module = name.replace("-", "_")
     if not module.isidentifier() or iskeyword(module):
         raise InputError(f"{name!r} is no name of a Python module: use letters, digits and underscores")

@@ -104,7 +104,10 @@ def optimize(
 
 
 def _optimized(source: Path, buffer: bytes, target: Target, options: Options) -> Result:
-    """Raises InputError; Exit where Vela refuses the file."""
+    """Optimizes the graph.
+
+    Raises InputError, and Exit if Vela refuses the file.
+    """
     from eqsat.ground.process import WorkerError
     from eqsat.search.optimizer import optimize_tosa
     from eqsat.tosa.flatbuffer import TosaError
@@ -120,7 +123,10 @@ def _optimized(source: Path, buffer: bytes, target: Target, options: Options) ->
 
 
 def _record(result: Result) -> dict[str, Any]:
-    """A file's own graph is what there would be without eqsat, and is called stock's."""
+    """The record of a result, in which the file's own graph is called stock's.
+
+    That is what there would be without eqsat.
+    """
     record = result.record()
     streams = record["command_stream"]
     return {

@@ -1,4 +1,4 @@
-"""The optimizer's options on the command line, stated once: every command that optimizes takes them all.
+"""The optimizer's options on the command line, which every command that optimizes takes.
 
 @app.command()
 @takes_options
@@ -20,11 +20,12 @@ from eqsat.store.setting import VARIABLE
 if TYPE_CHECKING:
     from eqsat.options.options import Options
 
-#: Makes the options of a command line. Raises InputError for a name that nobody has and for rules that fail their
-#: check.
+#: Makes the options of a command line.
+#: Raises InputError for an unknown name and for rules that fail their check.
 OptionsMaker = Callable[[], "Options"]
 
-#: Parameter of a command: its type and help, and its default, that of `Options`. What an option means is in `Options`.
+#: Parameters of commands, each with its type and help and with its default.
+#: The defaults and meanings are those of `Options`.
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "effort": (
         Annotated[
@@ -145,7 +146,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         None,
     ),
 }
-#: Under which heading of `--help` they stand.
+#: Headings of `--help` with their options.
 _HEADINGS = {
     "Search": ("effort", "rules", "user_rules", "extractor", "cost_model", "time_limit", "remember", "cache"),
     "What decides": ("objective", "max_sram", "max_flash", "referee", "command_cycles"),
@@ -159,7 +160,10 @@ _FIELDS = {"rules": "preset"}
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the parameters of OPTIONS instead of its parameter `options`, which gets an OptionsMaker."""
+    """Replaces the parameter `options` of a command by the parameters of OPTIONS.
+
+    The command gets an OptionsMaker.
+    """
     signature = inspect.signature(command, eval_str=True)
     own = [p for p in signature.parameters.values() if p.name != "options"]
     shared = [

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Exit codes by verdict.
 DIFFERENT, UNDECIDED = 1, 5
-#: What a verdict depends on besides the files.
+#: Packages on which a verdict depends besides the files.
 _PACKAGES = ("eqsat", "tosa-tools", "numpy")
 
 FileArgument = Annotated[Path | None, typer.Argument(help="a .tosa file (TOSA 1.0 flatbuffer)")]
@@ -82,7 +82,7 @@ def _paths(one: Path | None, other: Path | None, check: Path | None) -> tuple[Pa
 
 
 def _proof(paths: tuple[Path, Path], data: tuple[bytes, bytes], seed: int | None) -> Proof:
-    """Raises InputError."""
+    """Proves the graphs of two files. Raises InputError."""
     from eqsat.proof import SignatureError, prove
     from eqsat.tosa import TosaError, loads
 

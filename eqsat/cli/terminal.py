@@ -1,4 +1,4 @@
-"""What is written to a terminal: names out of files and of files are text there, and no commands to it."""
+"""Writes text to a terminal without control characters, which names of files may contain."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-#: Control characters as Python spells them, but for the end of a line and the tabulator.
+#: Python's spelling of control characters, except for newline and tab.
 _SPELLED = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"}
 
 
 def visible(text: str) -> str:
-    """The same with control characters spelled out.
+    """The text with control characters spelled out.
 
     >>> print(visible("a" + chr(27) + "[31mred").replace(chr(92), "/"))
     a/x1b[31mred
@@ -21,7 +21,7 @@ def visible(text: str) -> str:
 
 
 class TextConsole(Console):
-    """A console whose colours are its own: what it is given has none."""
+    """A console that spells out control characters; only its own styles have colours."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -1,1 +1,1 @@
-"""What Vela emits for an Ethos-U: decoded, printed and run."""
+"""Decodes, prints and runs what Vela emits for an Ethos-U."""

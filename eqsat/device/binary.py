@@ -1,7 +1,8 @@
-"""A compiled model: the command stream, constants and the map of memory, out of Vela's raw output or an ExecuTorch
-delegate's payload.
+"""A compiled model: its command stream, its constants and its map of memory.
 
-Formats: `np.savez` of Vela's `rawdata_writer.py`, and the blocks of ExecuTorch's `backends/arm/arm_vela.py`.
+It is read from Vela's raw output or from an ExecuTorch delegate's payload.
+The former is the `np.savez` of Vela's `rawdata_writer.py`.
+The latter has the blocks of ExecuTorch's `backends/arm/arm_vela.py`.
 """
 
 from __future__ import annotations
@@ -24,23 +25,28 @@ from eqsat.ground.packed import unpack_arrays
 READ_ONLY, SCRATCH, SCRATCH_FAST = 0, 1, 2
 _BLOCK = struct.Struct("<16sIB11s")
 _FIRST, _LAST = "vela_bin_stream", "vela_end_stream"
-#: What a raw output has of the model and of its inputs and outputs; besides it has their quantization, which is
-#: pickled.
+#: Names of the arrays in a raw output that describe the model.
+#: Its pickled quantization of inputs and outputs is not read.
 _ARRAYS = ("cmd_data", "weight_data", "scratch_size", "scratch_fast_size")
 _OF_TENSORS = ("shape", "elem_size", "region", "offset")
 _TENSORS = tuple(f"{which}_{name}" for which in ("input", "output") for name in _OF_TENSORS)
-#: Bytes of fast scratch memory where a binary does not say how much it needs.
+#: Bytes of fast scratch memory if a binary does not say how many it needs.
 _FAST = 1 << 24
-#: Regions that commands can name, in 3 bits.
+#: Number of regions, which commands name by 3 bits.
 _REGIONS = 8
-#: Bytes that a command can address: 40 bits, of U55 32.
+#: Bytes that a command can address: 40 bits, 32 on U55.
 _ADDRESSES = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output: where it lies and how large it is; shape as Vela (six axes) or a program has it, element in
-    bytes. Raises DeviceError for what no memory can hold."""
+    """An input or output of a binary, and its place in memory.
+
+    shape: six axes in Vela's raw output; a program may have others.
+    element: bytes of an element.
+    address: bytes from the start of the region.
+    Raises DeviceError if no memory can hold it.
+    """
 
     shape: tuple[int, ...]
     element: int
@@ -60,8 +66,13 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Binary:
-    """stream: with the driver's header. scratch, scratch_fast: bytes (None: not said). operators: offset of an
-    operation -> what it was made from, where that is known. Raises DeviceError for sizes that no memory has."""
+    """A compiled model.
+
+    stream: the driver's header and the words of the command stream.
+    scratch, scratch_fast: bytes of scratch memory; None if the latter is not said.
+    operators: the source of an operation by its offset in the stream, where it is known.
+    Raises DeviceError for sizes that no memory has.
+    """
 
     stream: bytes = field(repr=False)
     read_only: bytes = field(repr=False)
@@ -78,12 +89,12 @@ class Binary:
 
     @cached_property
     def config(self) -> Config:
-        """Raises DeviceError."""
+        """The NPU that the stream is for. Raises DeviceError."""
         return read_header(self.stream)[0]
 
     @property
     def regions(self) -> dict[int, int]:
-        """Bytes of each region that it says something of."""
+        """Bytes of each region that the binary names."""
         fast = _FAST if self.scratch_fast is None else self.scratch_fast
         sizes = {READ_ONLY: len(self.read_only), SCRATCH: self.scratch, SCRATCH_FAST: fast}
         for t in (*self.inputs, *self.outputs):
@@ -92,26 +103,26 @@ class Binary:
         return sizes
 
     def computes_as(self, other: Binary) -> bool:
-        """Whether commands, constants, and the places of inputs and outputs are the same.
+        """Whether commands, constants, and the places of inputs and outputs are equal.
 
-        Vela writes a byte of zero where there are no constants (rawdata_writer.py).
+        Vela writes one zero byte if there are no constants (rawdata_writer.py).
         """
         ours, theirs = ((b.stream, b.read_only or b"\0", b.inputs, b.outputs) for b in (self, other))
         return ours == theirs
 
     def instructions(self) -> list[Instruction]:
-        """Raises DeviceError."""
+        """The instructions of the stream. Raises DeviceError."""
         return decoded(self.stream)
 
     def commands(self) -> list[Any]:
-        """Those of its family's set. Raises DeviceError."""
+        """The commands of the stream, in the family's types. Raises DeviceError."""
         return list(commands(self.stream))
 
 
 def read_binary(data: bytes, external: Mapping[str, bytes] | None = None) -> Binary:
     """Reads Vela's raw output (.npz) or a delegate's payload.
 
-    external: blocks of a payload that are kept elsewhere (named data segments), by key.
+    external: blocks that a payload keeps outside (named data segments), by key.
     Raises DeviceError.
     """
     if data[: len(_FIRST)] == _FIRST.encode():
@@ -185,7 +196,11 @@ def _blocks(data: bytes, elsewhere: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _packed(data: bytes) -> tuple[Tensor, ...]:
-    """Inputs or outputs: their number, and of each six axes, bytes of an element, address and region."""
+    """Unpacks inputs or outputs.
+
+    Their number comes first.
+    Each has six axes, bytes of an element, address and region, all of 32 bits.
+    """
     count = struct.unpack_from("<i", data)[0] if len(data) >= 4 else -1
     if len(data) != 4 + 36 * count:
         raise DeviceError(f"{count} tensors in {len(data)} bytes")

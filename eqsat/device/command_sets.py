@@ -1,4 +1,7 @@
-"""Every set of commands that there is. That of a new family is a folder beside the others and its line here."""
+"""Every set of commands.
+
+A new family adds a folder beside the others and a line here.
+"""
 
 from __future__ import annotations
 
@@ -14,5 +17,5 @@ _SETS = {
 
 
 def command_set(family: Family) -> CommandSet:
-    """That of a family, by `Family.commands`."""
+    """The set of commands of a family, by `Family.commands`."""
     return _SETS[family.commands]

@@ -13,7 +13,11 @@ from eqsat.vela.regor import RawOutput
 
 
 def compile_binary(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Binary:
-    """Compiles a graph. Raises WorkerError with Vela's reason, `refused` if it said no."""
+    """Compiles a graph.
+
+    timeout: seconds.
+    Raises WorkerError with Vela's reason; `refused` is set if Vela rejected the graph.
+    """
     return binary_of(raw_of(compile_tosa(buffer, target, via, timeout)))
 
 

@@ -1,11 +1,12 @@
-"""A functional model of Ethos-U55, U65 and U85: the commands that Vela emitted, executed one after the other.
+"""A functional model of Ethos-U55, U65 and U85: executes the commands that Vela emitted in order.
 
 >>> from eqsat.device.run import run                                            # doctest: +SKIP
 >>> outputs = run(read_binary(Path("model_vela.npz").read_bytes()), [x])        # doctest: +SKIP
 
-What an operation computes was written from Arm's register descriptions and Vela's generators and is validated against
-the TOSA reference model. It has no notion of time: everything is done when the next command is read. Whether commands
-wait for each other, and whether their blocks have room, is looked at before (`schedule`).
+The operations were written from Arm's register descriptions and Vela's generators.
+They are validated against the TOSA reference model.
+The model has no notion of time: a command is done before the next one is read.
+`schedule` checks beforehand whether commands wait for each other and whether blocks have room.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ from eqsat.device.core.operands import Stop, Wait
 from eqsat.device.schedule import check_commands
 from eqsat.tensor.types import Array
 
-#: What the model raises of a binary that it does not understand: DeviceError, which is a ValueError, or what Python and
-#: numpy raise of values that do not fit together, or that take more memory than there is.
+#: Exceptions of the model for a binary that it does not understand.
+#: It raises DeviceError, which is a ValueError.
+#: Python and numpy raise the others if values do not fit together or exceed the memory.
 UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Device:
-    """A binary, ready to run. Raises DeviceError where it cannot be decoded, DeviceFault where it breaks a rule of the
-    hardware that the results do not show (`schedule`)."""
+    """A binary, ready to run.
+
+    Raises DeviceError if it cannot be decoded.
+    Raises DeviceFault if it breaks a rule of the hardware that results do not show (`schedule`).
+    """
 
     def __init__(self, binary: Binary) -> None:
         self.binary = binary
@@ -39,8 +44,13 @@ class Device:
             raise _told(e, "its command stream") from e
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Outputs as signed integers of their size, [samples, ...] in Vela's shapes. inputs: [samples, ...] of any
-        shape and type with as many bytes as the binary's; without any there is one sample. Raises DeviceError."""
+        """Runs the binary on all samples.
+
+        inputs: [samples, ...], of any shape and type with as many bytes as the binary's inputs.
+        Without inputs there is one sample.
+        Returns the outputs as signed integers of their size, [samples, ...] in Vela's shapes.
+        Raises DeviceError.
+        """
         b = self.binary
         if len(inputs) != len(b.inputs):
             raise DeviceError(f"{len(inputs)} inputs for a binary that has {len(b.inputs)}")
@@ -73,12 +83,16 @@ class Device:
 
 
 def run(binary: Binary, inputs: Sequence[Array]) -> list[Array]:
-    """Outputs of one sample, without the axis of samples. Raises DeviceError."""
+    """Runs a binary on one sample.
+
+    Inputs and outputs have no axis of samples.
+    Raises DeviceError.
+    """
     return [y[0] for y in Device(binary).run([np.asarray(x)[None] for x in inputs])]
 
 
 def _told(e: Exception, where: str) -> DeviceError:
-    """The same with the place."""
+    """The error with its place in the binary."""
     if isinstance(e, DeviceError):
         return type(e)(f"{where}: {e}")
     return DeviceError(f"{where}: the model does not understand it ({type(e).__name__}: {e})")

@@ -1,12 +1,15 @@
 """Whether commands wait for each other as they must.
 
-The NPU works on a command while it reads the next ones: kernels (convolutions, poolings, elementwise operations) in
-one queue, copies in another. Between the queues only OP_KERNEL_WAIT and OP_DMA_WAIT say what is done; within that of
-kernels it is BLOCKDEP (`block_order`). A stream whose results depend on who is faster is at fault, whatever the
-functional model computes, which has no notion of time.
+The NPU works on a command while it reads the next ones.
+Kernels (convolutions, poolings, elementwise operations) have one queue, copies have another.
+Between the queues only OP_KERNEL_WAIT and OP_DMA_WAIT say that a command is done.
+Within the queue of kernels BLOCKDEP says it (`block_order`).
+A stream whose results depend on which command is faster is faulty.
+The functional model cannot show this, since it has no notion of time.
 
-How many may be under way, and that copies are done in their order, is Vela's (`ethosu55/ethos_u55.hpp`,
-`ethosu65/ethos_u65.hpp`, `ethosu85/ethos_u85.hpp`: MaxOutstandingKernelOps, MaxOutstandingDMAOps, MaxBlockdep).
+How many commands may be under way is taken from Vela, and so is the order of copies.
+The files are `ethosu55/ethos_u55.hpp`, `ethosu65/ethos_u65.hpp` and `ethosu85/ethos_u85.hpp`.
+The names are MaxOutstandingKernelOps, MaxOutstandingDMAOps and MaxBlockdep.
 """
 
 from __future__ import annotations
@@ -20,15 +23,18 @@ from eqsat.device.core.operands import Copy, Stop, Wait
 from eqsat.device.core.touched import Accesses
 from eqsat.device.stream import Config
 
-#: Kernels that may be under way.
+#: Most kernels under way at a time (Vela's MaxOutstandingKernelOps).
 _KERNELS = 2
 
 _UnderWay = list[tuple[str, Accesses]]
 
 
 def check_commands(commands: Sequence[Any], config: Config) -> None:
-    """Raises DeviceFault where a command's blocks have no room inside the NPU, or where it may touch what another one
-    is not done with."""
+    """Checks the blocks of all commands and the waits between them.
+
+    Raises DeviceFault if a command's blocks have no room inside the NPU.
+    Raises DeviceFault if a command may touch bytes that an earlier one still uses.
+    """
     for c in commands:
         reason = "" if isinstance(c, Wait | Stop) else config.commands.no_room(c, config.family, config.core)
         if reason:

@@ -1,4 +1,4 @@
-"""A command stream as the driver gets it: the header, and the words behind it."""
+"""A driver payload: the header and the words of the command stream behind it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from eqsat.target import FAMILIES, Family
 from eqsat.target.family import Core
 
 _FOURCC = b"COP1"
-#: Driver actions (`ethosu/vela/driver_actions.py`): the low byte of a word.
+#: Driver actions, the low byte of a word (`ethosu/vela/driver_actions.py`).
 _CONFIG, _COMMANDS, _NOP = 1, 2, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The NPU that a stream is for, as its header says. shram: KiB of shared memory, of all cores (where tables have a
-    memory of their own, of that)."""
+    """The NPU that a stream is for, from its header.
+
+    shram: KiB of shared memory of all cores, or of tables if these have a memory of their own.
+    """
 
     family: Family
     accelerator: str
@@ -38,7 +40,7 @@ class Config:
 
     @property
     def internal(self) -> int:
-        """Bytes of one core's shared memory, or of the tables that all cores have."""
+        """Bytes of one core's shared memory, or of the tables that all cores share."""
         return self.shram * 1024 // (1 if self.commands.tables else self.core.cores)
 
 
@@ -71,7 +73,7 @@ def read_header(data: bytes) -> tuple[Config, list[int]]:
 
 
 def with_commands(data: bytes, words: Sequence[int]) -> bytes:
-    """A driver payload with other words behind its header. Raises DeviceError."""
+    """Replaces the words behind the header of a driver payload. Raises DeviceError."""
     _, before = read_header(data)
     start = len(data) - 4 * len(before)
     header = struct.pack("<I", _COMMANDS | (len(words) >> 16 & 0xFF) << 8 | (len(words) & 0xFFFF) << 16)
@@ -85,15 +87,21 @@ def decoded(data: bytes) -> list[Instruction]:
 
 
 def commands(data: bytes) -> Iterator[Any]:
-    """The commands of a driver payload, as `ethos_u55/commands.py` or `ethos_u85/commands.py` has them. Raises
-    DeviceError."""
+    """The commands of a driver payload, in its family's types.
+
+    The types are those of `ethos_u55/commands.py` or `ethos_u85/commands.py`.
+    Raises DeviceError.
+    """
     config, words = read_header(data)
     return config.commands.decoded(words)
 
 
 def _config(word: int) -> Config:
-    """Register CONFIG: log2 of the MACs in bits 0-3, KiB of shared memory in bits 8-15 (ports where there is none), the
-    product in bits 28-31."""
+    """Decodes the register CONFIG.
+
+    Bits 0-3 are log2 of the MACs, bits 28-31 the product.
+    Bits 8-15 are KiB of shared memory, or ports if there is none.
+    """
     product, accelerator = word >> 28, ""
     for family in (f for f in FAMILIES if f.product == product):
         accelerator = f"ethos-{family.name}-{1 << (word & 0xF)}"

@@ -1,4 +1,4 @@
-"""A binary in words: what `eqsat disassemble` prints."""
+"""The text of a binary, which `eqsat disassemble` prints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from eqsat.device.core.instructions import Instruction
 
 
 def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
-    """Line by line: the memory, then one operation after the other; with `registers` each under the instructions that
-    led to it.
-    Raises DeviceError."""
+    """Prints a binary line by line: its memory, then its operations in order.
+
+    registers: also print the instructions that lead to each operation, above it.
+    Raises DeviceError.
+    """
     stream = binary.instructions()
     yield f"{binary.config.accelerator}, {binary.config.shram} KiB of shared memory"
     fast = "not said" if binary.scratch_fast is None else f"{binary.scratch_fast:,} bytes"

@@ -1,5 +1,7 @@
-"""Whether what Vela makes of a graph computes what the graph says: its binary on the functional model, against the TOSA
-reference model."""
+"""Whether the binary that Vela makes of a graph computes what the graph does.
+
+The binary runs on the functional model, the graph on the TOSA reference model.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,13 @@ from eqsat.vela.regor import RawOutput
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """equal: whether all outputs equal the reference's to the bit (None: the binary could not be run on each sample, or
-    there was nothing to compare with). reason: why not, or why None. samples: on how many they were compared."""
+    """The verdict on a binary.
+
+    equal: whether all outputs equal the reference's to the bit.
+    None: the binary did not run on every sample, or there was nothing to compare with.
+    reason: why equal is False or None.
+    samples: number of samples that were compared.
+    """
 
     equal: bool | None
     reason: str = ""
@@ -37,13 +44,20 @@ class Verdict:
 
 
 def run_raw(raw: RawOutput, inputs: bytes) -> list[dict[str, Any]]:
-    """Runs a binary in a worker on packed inputs, [samples, ...] each; gives `outputs_of`."""
+    """Runs a binary on packed inputs, [samples, ...] each, and returns `outputs_of`.
+
+    A worker calls it.
+    """
     return outputs_of(binary_of(raw), inputs)
 
 
 def outputs_of(binary: Binary, inputs: bytes) -> list[dict[str, Any]]:
-    """Of each sample (one, without inputs) "outputs", packed; or why there are none: "fault", what no binary may do, or
-    "unknown", what the model cannot run."""
+    """Runs a binary and returns one record for each sample (one without inputs).
+
+    inputs: packed arrays, [samples, ...] each.
+    A record has the packed outputs under "outputs", or the reason why there are none.
+    The reason is a "fault", which no binary may have, or "unknown" to the model.
+    """
     given = unpacked(inputs)
     samples = len(given[0]) if given else 1
     try:
@@ -59,7 +73,7 @@ def outputs_of(binary: Binary, inputs: bytes) -> list[dict[str, Any]]:
 
 
 def _outputs(device: Device, inputs: Sequence[Array]) -> dict[str, Any]:
-    """Of one sample."""
+    """The record of one sample."""
     try:
         return _each(device.run(inputs), 1)[0]
     except DeviceError as e:
@@ -82,9 +96,9 @@ def check(
     expected: Sequence[Sequence[Array]],
     timeout: float = 300.0,
 ) -> Verdict:
-    """Runs the binary of a graph on samples and compares its outputs with those expected.
+    """Runs the binary of a graph on samples and compares its outputs with the expected ones.
 
-    inputs, expected: of each sample those of the graph.
+    inputs, expected: the graph's inputs and outputs for each sample.
     timeout: seconds.
     """
     lost = unread(graph)  # which Vela leaves out
@@ -106,8 +120,10 @@ def judged(
     inputs: Sequence[Sequence[Array]],
     expected: Sequence[Sequence[Array]],
 ) -> Verdict:
-    """The verdict on what a binary gave for each sample (`outputs_of`). One on which TOSA leaves open what the graph
-    gives is no sample."""
+    """The verdict on a binary's record for each sample (`outputs_of`).
+
+    A sample counts if its outputs are as expected or if TOSA determines what they are.
+    """
     samples = [
         (a, want)
         for x, a, want in zip(inputs, answers, expected, strict=True)
@@ -145,9 +161,12 @@ def _difference(got: Sequence[Sequence[Array]], expected: Sequence[Sequence[Arra
 def verify(
     buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: int = 6, seed: int = 0, timeout: float = 300.0
 ) -> Verdict:
-    """Compiles a graph and checks its binary on samples (`eqsat.tensor.samples`) against the reference model.
+    """Compiles a graph and compares its binary with the reference model.
 
-    Raises WorkerError where Vela refuses the graph, or the model does, and TosaError where it cannot be read.
+    The samples are drawn by `eqsat.tensor.samples`.
+    timeout: seconds for each call of a worker.
+    Raises WorkerError if Vela or the reference model refuses the graph.
+    Raises TosaError if the graph cannot be read.
     """
     graph = loads(buffer, "the graph")
     try:
@@ -163,7 +182,11 @@ def verify(
 
 
 def _compiled(buffer: bytes, target: Target, via: Pool | Worker, timeout: float) -> Estimate:
-    """Raises WorkerError, `refused` also where Vela's recursion has no end and the worker does not survive it."""
+    """Compiles a graph.
+
+    Raises WorkerError.
+    `refused` is also set if the worker dies, as it does when Vela recurses without end.
+    """
     try:
         return compile_tosa(buffer, target, via, timeout)
     except WorkerError as e:

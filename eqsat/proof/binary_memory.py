@@ -1,8 +1,11 @@
-"""The NPU's memory with terms in place of bytes: each byte is unknown, a constant, or a certain byte of a signed
-integer of a certain size, which has a root and a function.
+"""The NPU's memory with terms in place of bytes.
 
-An element is read where all of its bytes are those of one integer, in order. All else is a value of its own, which no
-graph has: it may be read, but what depends on it is not proved.
+Each byte is unknown, a constant, or one byte of a signed integer.
+The integer has a size, a root and a function.
+
+An element can be read if its bytes are those of one integer, in order, or constants.
+Anything else is read as a new value that no graph has.
+What depends on such a value is not proved.
 """
 
 from __future__ import annotations
@@ -24,22 +27,27 @@ from eqsat.proof.values import Terms, Value
 
 #: dtypes of elements by their bytes.
 DTYPES = {1: "INT8", 2: "INT16", 4: "INT32", 8: "INT48"}
-#: What a byte is: unknown (0), a constant, or as `_part` numbers it.
+#: The kind of a byte that is a constant.
+#: 0 is an unknown byte; `_part` gives the kinds of bytes of integers.
 _CONSTANT = 1
-#: Bytes of a region that has room for terms.
+#: Bytes of the largest region that is modelled.
 _LARGEST = 1 << 28
-#: Bytes of the largest element, and how many results that are sets are remembered.
-_WIDEST, _SETS = 8, 32
+#: Bytes of the largest element.
+_WIDEST = 8
+#: Number of results with several members that are remembered.
+_SETS = 32
 
 
 def _part(size: int, k: int) -> int:
-    """The number of byte k of an integer of so many bytes (1, 2, 4 or 8)."""
+    """The kind of byte k of an integer of `size` bytes (1, 2, 4 or 8)."""
     return 1 + size + k
 
 
 class _Region:
-    """Of each byte: what it is, its constant, the command that wrote it, and the term of the integer that it is a byte
-    of."""
+    """The bytes of a region.
+
+    Each has a kind, a constant, the command that wrote it, and the term of its integer.
+    """
 
     def __init__(self, size: int) -> None:
         if size > _LARGEST:
@@ -57,8 +65,12 @@ class _Region:
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """A result that is a largest or smallest value: its words in order, the elements that have them, and its
-    members."""
+    """A result that is an extremum of several members.
+
+    first, second: its words, sorted.
+    order: the elements that have these words.
+    value: the result with its members.
+    """
 
     first: Words
     second: Words
@@ -67,25 +79,33 @@ class _Set:
 
 
 class ShadowMemory:
-    """sizes: bytes of each region; shared: bytes of the NPU's own memory, which is region None."""
+    """The regions and the NPU's own memory.
+
+    sizes: bytes of each region.
+    shared: bytes of the NPU's own memory, which is region None.
+    """
 
     def __init__(self, terms: Terms, sizes: Mapping[int, int], shared: int) -> None:
         self.terms = terms
         self._regions: dict[int | None, _Region] = {k: _Region(n) for k, n in [*sizes.items(), (None, shared)]}
         self._sets: list[_Set] = []
-        #: The command at hand, and those that wrote what it has read so far.
+        #: The current command, and the commands that wrote what it has read so far.
         self.writer, self.sources = -1, set[int]()
         #: Whether something was read that nothing wrote.
         self.unwritten = False
 
     def fill(self, region: int, data: bytes) -> None:
-        """Constants at a region's beginning."""
+        """Writes constants at the start of a region."""
         r = self._regions[region]
         r.kinds[: len(data)] = _CONSTANT
         r.constants[: len(data)] = np.frombuffer(data, np.uint8)
 
     def constant(self, place: ByteRange) -> bytes:
-        """Bytes that do not depend on the inputs. Raises DeviceFault, and Undecidable where they may."""
+        """The bytes of a range, which must not depend on the inputs.
+
+        Raises DeviceFault for bytes outside the region.
+        Raises Undecidable if the bytes may depend on the inputs.
+        """
         r, at = self._region(place.region), slice(place.address, place.address + place.length)
         if not 0 <= at.start <= at.stop <= r.size:
             raise DeviceFault(f"bytes {at.start:#x} to {at.stop:#x} of region {place.region}, which has {r.size:#x}")
@@ -96,11 +116,14 @@ class ShadowMemory:
     # ---- elements --------------------------------------------------------------------------------
 
     def read(self, m: FeatureMap) -> Value:
-        """[1, height, width, depth], with the numbers of its type. Raises DeviceFault."""
+        """A feature map, [1, height, width, depth], with the values of its type.
+
+        Raises DeviceFault.
+        """
         return self.read_at(m.region, _addresses(m), m.element)
 
     def read_at(self, region: int, places: Ints, element: Element) -> Value:
-        """Elements at these addresses."""
+        """The elements at these addresses. Raises DeviceFault."""
         r, size, at = self._region(region), element.bytes, places.reshape(-1)
         _check(r, region, at, size)
         shape = (1, *places.shape) if places.ndim == 3 else places.shape
@@ -125,7 +148,7 @@ class ShadowMemory:
         return out if element.signed else _wrapped(self.terms, out, 8 * size, unsigned=True)
 
     def write(self, m: FeatureMap, v: Value) -> None:
-        """Elements that their type has room for. Raises DeviceFault."""
+        """Writes a feature map whose type can hold all values. Raises DeviceFault."""
         self.write_at(m.region, _addresses(m), m.element, v)
 
     def write_at(self, region: int, places: Ints, element: Element, v: Value) -> None:
@@ -140,7 +163,7 @@ class ShadowMemory:
             r.roots[:, at + k], r.writers[at + k] = v.roots, self.writer
 
     def move(self, source: FeatureMap, destination: FeatureMap) -> None:
-        """Copies the bytes of one feature map to another, of the same type. Raises DeviceFault."""
+        """Copies the bytes of one feature map to another of the same type. Raises DeviceFault."""
         a, b = self._region(source.region), self._region(destination.region)
         i, k = (_addresses(m).reshape(-1) for m in (source, destination))
         size = source.element.bytes
@@ -157,7 +180,10 @@ class ShadowMemory:
     def copy(
         self, source: int | None, sources: Sequence[int], to: int | None, places: Sequence[int], length: int
     ) -> None:
-        """Pieces of so many bytes from addresses of one region to those of another. Raises DeviceFault."""
+        """Copies pieces of `length` bytes from addresses of one region to those of another.
+
+        Raises DeviceFault.
+        """
         a, b = self._region(source), self._region(to)
         for r, addresses in ((a, sources), (b, places)):
             if min(addresses) < 0 or max(addresses) + length > r.size:
@@ -177,7 +203,7 @@ class ShadowMemory:
         return self._regions[number]
 
     def _fresh(self, count: int, size: int) -> Value:
-        """Values that nothing else has."""
+        """New values that occur nowhere else."""
         if size == _WIDEST:
             raise Undecidable("8 bytes that nothing wrote as one element")
         self.unwritten = True
@@ -188,7 +214,7 @@ class ShadowMemory:
     # ---- sets ------------------------------------------------------------------------------------
 
     def _remembered(self, v: Value) -> Value:
-        """What memory holds of a value."""
+        """The value that memory holds; a result with several members is remembered."""
         if v.members == 1:
             return v
         one = self.terms.plain(v)
@@ -198,7 +224,7 @@ class ShadowMemory:
         return one
 
     def _expanded(self, v: Value) -> Value:
-        """The members of what was written as a set."""
+        """The value with its members if it was written as such a result."""
         lanes: Lanes | None = None
         for known in reversed(self._sets):
             lanes = self.terms.lanes(v) if lanes is None else lanes
@@ -210,7 +236,7 @@ class ShadowMemory:
 
 
 def _addresses(m: FeatureMap) -> Ints:
-    """[height, width, depth]: of each element of a feature map."""
+    """The address of each element of a feature map, [height, width, depth]."""
     channels = np.arange(m.depth)
     if m.format == ActivationFormat.NHWC:
         along = channels * m.element.bytes
@@ -229,7 +255,7 @@ def _check(r: _Region, region: int, at: Ints, size: int) -> None:
 
 
 def _check_apart(r: _Region, at: Ints, size: int) -> None:
-    """Raises Undecidable where elements of a result overlap."""
+    """Raises Undecidable if elements of a result overlap."""
     numbers = np.arange(len(at), dtype=np.int32)
     for k in range(size):
         r.stamps[at + k] = numbers
@@ -238,7 +264,10 @@ def _check_apart(r: _Region, at: Ints, size: int) -> None:
 
 
 def _wrapped(t: Terms, v: Value, bits: int, *, unsigned: bool) -> Value:
-    """The numbers that the same bits are, unsigned or signed. Raises Undecidable where there are too many."""
+    """The values that the same bits have with the other sign.
+
+    Raises Undecidable if there are too many.
+    """
     low, high = t.limits(v)
     if low.min(initial=0) >= 0 and high.max(initial=0) < 1 << bits - 1:
         return v

@@ -1,5 +1,7 @@
-"""What happens to accumulators, as steps of functions: scaling, rounding, and the clamps and tables of Ethos-U55 and
-U65."""
+"""The processing of accumulators as steps of functions.
+
+It includes scaling and rounding, and the clamps and tables of Ethos-U55 and U65.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,19 @@ from eqsat.proof.functions import Ints
 from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value, merged
 
-#: What double rounding adds or subtracts first.
+#: The term that double rounding adds or subtracts first.
 _TWICE = 1 << 30
-#: Of a variant of a scale: whether what is added does not depend on the sign, is that of double rounding, or something
-#: else.
+#: The rounding term of a variant: independent of the sign, that of double rounding, or another.
 _PLAIN, _DOUBLE, _OTHER = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """(x * multiplier + added) >> shift, of variants: what is added of positive numbers and 0, and of negative ones."""
+    """Variants of (x * multiplier + added) >> shift.
+
+    positive: `added` for x >= 0.
+    negative: `added` for x < 0.
+    """
 
     multiplier: Ints
     shift: Ints
@@ -38,8 +43,10 @@ class Scaling:
 
     @staticmethod
     def of(multiplier: Ints | int, shift: Ints | int, rounding: Rounding, double: int = 0) -> Scaling:
-        """As `device.core.arithmetic.scaled` does it. double: by how many bits the first of two roundings lies
-        lower."""
+        """The scaling of `device.core.arithmetic.scaled`.
+
+        double: by how many bits the first of two roundings lies lower.
+        """
         multiplier, shift = (np.atleast_1d(np.asarray(x, np.int64)) for x in (multiplier, shift))
         half, zero = halves(shift), np.zeros_like(shift)
         extra = np.where(shift > 31 - double, _TWICE >> double, 0)
@@ -55,12 +62,16 @@ class Scaling:
 
 
 def halves(shift: Ints) -> Ints:
-    """Half of what is shifted away."""
+    """Half of the unit of the last place after the shift; 0 without a shift."""
     return np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
 
 
 def scaled(t: Terms, v: Value, how: Scaling, variant: Ints | None = None) -> Value:
-    """variant: of each element, which one of the scaling it takes. Raises Undecidable."""
+    """Scales a value.
+
+    variant: the variant of the scaling for each element, None if all take the first.
+    Raises Undecidable.
+    """
     if variant is None:
         variant = np.zeros(v.elements, np.int64)
     half = halves(how.shift)
@@ -93,20 +104,22 @@ def _scaled(t: Terms, v: Value, how: Scaling, variant: Ints, kind: int) -> Value
 
 
 def by_factor(t: Terms, v: Value, scale: FixedPointScale, rounding: Rounding) -> Value:
-    """The same with one factor for all."""
+    """Scales all elements by one factor. Raises Undecidable."""
     if scale == SAME:
         return v
     return scaled(t, v, Scaling.of(scale.multiplier, scale.shift, rounding))
 
 
 def channels(v: Value) -> Ints:
-    """Of each element of [1, height, width, depth] its channel."""
+    """The channel of each element of [1, height, width, depth]."""
     return np.broadcast_to(np.arange(v.shape[-1]), v.shape).reshape(-1)
 
 
 def activated(t: Terms, v: Value, o: Output, table: bytes | None) -> Value:
-    """Scaled results with the zero point, clamped, looked up in `table` and as the output has them. Raises
-    Undecidable."""
+    """Adds the zero point to scaled results, clamps them and looks them up in `table`.
+
+    Raises DeviceError for an unknown activation, and Undecidable.
+    """
     a, element = o.activation, o.map.element
     clipped = CLIPPED.get(a.clip_range, element)
     v = t.stepped(v, [("affine", 1, o.map.zero_point)], UNLIMITED)
@@ -123,7 +136,7 @@ def activated(t: Terms, v: Value, o: Output, table: bytes | None) -> Value:
 
 
 def _clipped(t: Terms, v: Value, a: Activation, clipped: Element) -> Value:
-    """By what its type has room for, as graphs do, and then by the limits of the activation."""
+    """Clips to the range of the type first, as graphs do, then to the limits of the activation."""
     dtype = DTYPES[clipped.bytes] if clipped.signed else UNLIMITED
     v = t.stepped(v, [("clip", *clipped.limits)], dtype)
     least, most = clipped.limits
@@ -135,13 +148,13 @@ def _clipped(t: Terms, v: Value, a: Activation, clipped: Element) -> Value:
 
 
 def check_room(t: Terms, v: Value, factor: int) -> None:
-    """Raises Undecidable where products of elements and so large a factor, and their sums, may leave int64."""
+    """Raises Undecidable if sums of products of elements with `factor` may leave int64."""
     if largest(t, v) * factor >= LARGEST:
         raise Undecidable("sums of products that 64 bits have no room for")
 
 
 def check_absolute(t: Terms, v: Value) -> None:
-    """Raises Undecidable where an absolute value may leave 32 bits."""
+    """Raises Undecidable if an absolute value may leave 32 bits."""
     if largest(t, v) >= 1 << 31:
         raise Undecidable("an absolute value that 32 bits have no room for")
 
@@ -153,7 +166,7 @@ def largest(t: Terms, v: Value) -> int:
 
 
 def fitting(t: Terms, v: Value, element: Element) -> Value:
-    """Notes elements that the type may have no room for."""
+    """Notes the elements that the type may be unable to hold."""
     low, high = t.limits(v)
     least, most = element.limits
     beyond = (low < least) | (high > most)

@@ -14,7 +14,10 @@ from eqsat.proof.values import UNLIMITED, Terms, Value
 
 
 def resized(t: Terms, c: Resize, x: Value) -> Value:
-    """[1, height, width, depth], in the upper bits of an accumulator. Raises Undecidable."""
+    """The accumulators of a resize, [1, height, width, depth], shifted up by `ABOVE` bits.
+
+    Raises Undecidable.
+    """
     if c.mode not in (ResizeMode.BILINEAR, ResizeMode.NEAREST):
         raise Undecidable(f"RESIZE by {c.mode.name}")
     shape, at, weights = (1, *c.output.shape), [], []
@@ -32,7 +35,10 @@ def resized(t: Terms, c: Resize, x: Value) -> Value:
 
 
 def _along(axis: ResizeAxis, size: int, have: int, mode: ResizeMode) -> list[tuple[Ints, Ints]]:
-    """Positions of the input, and their weights, as `device.ethos_u85.operations` has them."""
+    """Positions of the input along an axis and their weights.
+
+    They are those of `device.ethos_u85.operations`.
+    """
     place = axis.offset + np.arange(size) * (axis.step * axis.scale + axis.rest)
     first, rest = np.divmod(place, axis.scale)
     near, far = (np.clip(k, 0, have - 1) for k in (first, first + 1))

@@ -1,4 +1,4 @@
-"""Commands of Ethos-U55 and U65, executed one after the other on terms."""
+"""Executes commands of Ethos-U55 and U65 in order, on terms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.types import Attrs, Type, attrs_of
 
 _ACCUMULATORS = {AccFormat.I32: ("INT32", 32), AccFormat.I40: ("INT48", 40)}
-#: TOSA's operators of two operands.
+#: TOSA's binary operators and their attributes.
 _OPERATORS: dict[ElementwiseMode, tuple[str, Attrs]] = {
     ElementwiseMode.ADD: ("add", ()),
     ElementwiseMode.SUB: ("sub", ()),
@@ -45,18 +45,21 @@ _OPERATORS: dict[ElementwiseMode, tuple[str, Attrs]] = {
     ElementwiseMode.SHL: ("logical_left_shift", ()),
 }
 _UNARY = {ElementwiseMode.ABS: "abs", ElementwiseMode.CLZ: "clz"}
-#: What is computed without a limit; TOSA defines the other operators for 32 bits.
+#: Modes that are computed without a limit; TOSA defines the other operators for 32 bits.
 _WIDE = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MUL, ElementwiseMode.MIN, ElementwiseMode.MAX)
 
 
 class Execution:
-    """One run."""
+    """One run of a command stream."""
 
     def __init__(self, t: Terms, config: Config, memory: ShadowMemory) -> None:
         self._t, self._config, self._memory = t, config, memory
 
     def step(self, c: Command) -> Value | None:
-        """Executes one command, and gives what it computes. Raises DeviceError and Undecidable."""
+        """Executes one command and returns what it computes. Raises DeviceError and Undecidable.
+
+        None for a command that only copies.
+        """
         match c:
             case Dma():
                 sources, places = pieces(c)
@@ -132,7 +135,7 @@ class Execution:
         return self._store(c.output, v)
 
     def _operand(self, c: Elementwise, m: FeatureMap) -> Value:
-        """Without its zero point, of a dtype that has room for what is computed with it."""
+        """An operand without its zero point, of a dtype that can hold what is computed with it."""
         dtype = "INT48" if c.mode in _WIDE else "INT32"
         return self._t.stepped(self._memory.read(m), [("affine", 1, -m.zero_point)], dtype)
 
@@ -154,7 +157,7 @@ class Execution:
         return pointwise.binary(t, op, attrs, (a, b), out)
 
     def _operands(self, c: Elementwise, a: Value, b: Value) -> tuple[Value, Value]:
-        """Both operands of a sum, scaled as `device.ethos_u55.operations` describes it."""
+        """Both operands of a sum, scaled as in `device.ethos_u55.operations`."""
         t = self._t
         assert c.opa is not None and c.opb is not None
         if c.input_scale == IfmScaleMode.OPA_OPB_16:
@@ -177,7 +180,10 @@ class Execution:
 
 
 def _limited(t: Terms, v: Value, accumulators: AccFormat) -> None:
-    """Raises Undecidable where an accumulator of 40 bits may overflow; those of 32 are noted as TOSA's are."""
+    """Raises Undecidable if an accumulator of 40 bits may overflow.
+
+    Those of 32 bits are noted in the terms, as TOSA's are.
+    """
     if accumulators not in _ACCUMULATORS:
         raise DeviceError(f"the model does not know {accumulators.name}")
     low, high = t.limits(v)

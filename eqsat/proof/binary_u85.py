@@ -1,4 +1,4 @@
-"""Commands of Ethos-U85, executed one after the other on terms."""
+"""Executes commands of Ethos-U85 in order, on terms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.types import Attrs, Type, attrs_of
 
 _ACCUMULATORS = {AccFormat.I32: "INT32", AccFormat.I48: "INT48"}
-#: TOSA's operators of two operands, and what is computed without a limit; the others have 32 bits.
+#: TOSA's binary operators that are computed without a limit.
 _WIDE: Mapping[ElementwiseMode, tuple[str, Attrs]] = {
     ElementwiseMode.ADD: ("add", ()),
     ElementwiseMode.SUB: ("sub", ()),
@@ -53,6 +53,7 @@ _WIDE: Mapping[ElementwiseMode, tuple[str, Attrs]] = {
     ElementwiseMode.CMP_GE: ("greater_equal", ()),
     ElementwiseMode.CMP_GT: ("greater", ()),
 }
+#: TOSA's binary operators of 32 bits.
 _NARROW: Mapping[ElementwiseMode, tuple[str, Attrs]] = {
     ElementwiseMode.AND: ("bitwise_and", ()),
     ElementwiseMode.OR: ("bitwise_or", ()),
@@ -62,12 +63,15 @@ _NARROW: Mapping[ElementwiseMode, tuple[str, Attrs]] = {
     ElementwiseMode.DIV: ("intdiv", ()),
 }
 _COMPARISONS = (ElementwiseMode.CMP_EQ, ElementwiseMode.CMP_GE, ElementwiseMode.CMP_GT)
-#: ARITHMETIC_RIGHT_SHIFT by how it rounds.
+#: The attribute `round` of ARITHMETIC_RIGHT_SHIFT, by the rounding of the output.
 _SHIFTS = {Rounding.TRUNCATE_TO_LOWER: False, Rounding.NATURAL: True}
 
 
 class Execution:
-    """One run. What is in chaining buffers and accumulators lasts from one command to the next."""
+    """One run of a command stream.
+
+    Chaining buffers and accumulators keep their values from one command to the next.
+    """
 
     def __init__(self, t: Terms, config: Config, memory: ShadowMemory) -> None:
         self._t, self._config, self._memory = t, config, memory
@@ -75,7 +79,10 @@ class Execution:
         self._kept: Value | None = None
 
     def step(self, c: Command) -> Value | None:
-        """Executes one command, and gives what it computes. Raises DeviceError and Undecidable."""
+        """Executes one command and returns what it computes. Raises DeviceError and Undecidable.
+
+        None for a copy, and for a command whose accumulators are kept.
+        """
         match c:
             case Dma():
                 self._copy(c)
@@ -104,7 +111,10 @@ class Execution:
         return self._window(c).convolved(weights, np.zeros(len(weights), np.int64), c.depthwise, UNLIMITED)
 
     def _product(self, c: Convolution) -> Value:
-        """Each row of the second operand is the weights of one channel of the output."""
+        """The product of two matrices.
+
+        Each row of the second operand has the weights of one output channel.
+        """
         k = c.kernel
         if (k.height, k.width, k.stride) != (1, 1, (1, 1)) or k.padded or c.upscale != IfmUpscaleMode.NONE:
             raise Undecidable("a product of matrices with a window")
@@ -140,7 +150,7 @@ class Execution:
         return self._finish(c.accumulators, v, c.ifm2, c.output, c.scales, sums=True)
 
     def _averaged(self, c: Pooling) -> Value:
-        """A mean, as `device.ethos_u85.operations` rounds it."""
+        """The mean of each window, rounded as in `device.ethos_u85.operations`."""
         if c.output.scale != SAME:
             raise DeviceError("the model does not know an average that is scaled")
         window = self._window(c)
@@ -165,7 +175,7 @@ class Execution:
     # ---- element by element ----------------------------------------------------------------------
 
     def _operand(self, o: Operand, shape: tuple[int, int, int], dtype: str) -> Value:
-        """Without its zero point."""
+        """An operand without its zero point."""
         t = self._t
         if isinstance(o, Scalar):
             return t.constant(np.full((1, 1, 1, 1), o.value - o.zero_point), dtype)
@@ -226,8 +236,10 @@ class Execution:
         own: ByteRange | None,
         sums: bool = False,
     ) -> Value | None:
-        """Adds what accumulators begin with, and scales and stores them, or keeps them for the next operation. sums: of
-        products, which accumulators have to have room for."""
+        """Adds the initial accumulators, then scales and stores the sums or keeps them.
+
+        sums: whether they are sums of products, which accumulators must be able to hold.
+        """
         t = self._t
         if how.input == AccInput.KEEP:
             if self._kept is None or self._kept.shape != v.shape:
@@ -275,7 +287,7 @@ class Execution:
         self._memory.copy(c.source.region, sources, c.destination.region, places, c.length)
 
     def _chosen(self, c: Dma, steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The pieces that indices choose, which have to be constants."""
+        """The pieces that indices choose; the indices must be constants."""
         i = c.indices
         if i is None:
             return steps

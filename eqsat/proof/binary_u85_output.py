@@ -1,4 +1,7 @@
-"""What happens to accumulators of Ethos-U85, as steps of functions: scaling, rounding, clamping, tables."""
+"""The processing of accumulators of Ethos-U85 as steps of functions.
+
+It includes scaling, rounding, clamping and tables.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,10 @@ def scaled_input(t: Terms, v: Value, how: InputScale, dtype: str) -> Value:
 
 
 def activated(t: Terms, v: Value, o: Output, memory: ShadowMemory) -> Value:
-    """Scaled results with the zero point, clamped, looked up in a table and as the output has them. Raises DeviceError
-    and Undecidable."""
+    """Adds the zero point to scaled results, clamps them and looks them up in a table.
+
+    Raises DeviceError and Undecidable.
+    """
     assert o.map is not None
     a, element = o.activation, o.map.element
     place = table_place(a)

@@ -1,4 +1,4 @@
-"""What windows of a command see, as sums and extrema of terms: the same for every family."""
+"""Sums and extrema of terms over the windows of a command, for every family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from eqsat.tensor.types import Type
 
 
 class Window:
-    """A kernel that moves over terms [1, height, width, depth]. out: (height, width) of the positions it takes."""
+    """A kernel that moves over terms [1, height, width, depth].
+
+    out: (height, width) of the positions that it takes.
+    Raises Undecidable if the input has no row or no column that it reads.
+    """
 
     def __init__(
         self, t: Terms, x: Value, kernel: Kernel, out: tuple[int, int], upscale: IfmUpscaleMode, zero_point: int
@@ -57,7 +61,12 @@ class Window:
         return {"pad": self.pad, "stride": self.kernel.stride, "dilation": self.kernel.dilation}
 
     def convolved(self, weights: Ints, bias: Ints, depthwise: bool, dtype: str) -> Value:
-        """Accumulators [1, height, width, out]. weights: [out, height, width, in]."""
+        """Accumulators [1, height, width, out].
+
+        weights: [out, height, width, in].
+        bias: [out].
+        Raises Undecidable.
+        """
         size, channel = weights.shape[0], None
         kernel = weights.astype(np.int64).transpose(1, 2, 3, 0)
         if depthwise:
@@ -70,13 +79,16 @@ class Window:
         return linear.windowed(self.t, self._attributes, self.x, kernel, channel, bias, self.zero_point, out)
 
     def summed(self, bias: Ints | None, dtype: str) -> Value:
-        """The sum of each window, of each channel."""
+        """The sum of each window for each channel. Raises Undecidable."""
         depth = self.x.shape[3]
         ones = np.ones((depth, self.kernel.height, self.kernel.width, 1), np.int64)
         return self.convolved(ones, np.zeros(depth, np.int64) if bias is None else bias, True, dtype)
 
     def extremum(self, kind: str) -> Value:
-        """The largest ("max") or smallest ("min") of each window, without the zero point."""
+        """The maximum ("max") or minimum ("min") of each window, without the zero point.
+
+        Raises Undecidable if the window is dilated.
+        """
         if self.kernel.dilation != (1, 1):
             raise Undecidable("an extremum of a dilated window")
         x = self.t.stepped(self.x, [("affine", 1, -self.zero_point)], UNLIMITED)
@@ -84,7 +96,7 @@ class Window:
         return extrema.pooled(self.t, attributes, x, Type((1, *self.out, x.shape[3]), UNLIMITED), kind)
 
     def places(self) -> Ints:
-        """[taps, results]: where in the flat input each window looks, which is not padded."""
+        """The positions in the flat input that each window of no padding reads, [taps, results]."""
         k, shape = self.kernel, self.x.shape
         every = np.arange(self.x.elements).reshape(shape)
         rows, columns = (
@@ -94,7 +106,10 @@ class Window:
         return np.stack([every[:, r][:, :, x].reshape(-1) for r in rows for x in columns])
 
     def counts(self) -> Ints:
-        """[height, width]: how many elements each window sees."""
+        """The number of elements that each window sees, [height, width].
+
+        Raises Undecidable if a window sees none.
+        """
         seen = []
         for k, size in enumerate((self.kernel.height, self.kernel.width)):
             at = np.arange(self.out[k])[:, None] * self.kernel.stride[k] - self.pad[2 * k]

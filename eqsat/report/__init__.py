@@ -1,6 +1,10 @@
-"""Pages and tables. Of a benchmark run: `data` reads and pairs records, `compare` finds regressions between runs,
-`pictures` draws, `write` makes the Markdown and the pages. Of one compilation: `page` writes it, from `sides`,
-`compiled` and `why`. Both are made of the same parts: `table`, `graphs`, `figures`, `environment` and the templates."""
+"""Pages and tables of a benchmark run and of a compilation.
+
+A run: `data` reads and pairs records, and `compare` finds regressions between runs.
+`pictures` draws, and `write` makes the Markdown and the pages.
+A compilation: `page` writes it from `sides`, `compiled` and `why`.
+Both use `table`, `graphs`, `figures`, `environment` and the templates.
+"""
 
 from eqsat.report.compare import RunComparison, compare
 from eqsat.report.data import RecordedRun

@@ -1,4 +1,4 @@
-"""Two runs side by side: what became worse, beyond noise."""
+"""Compares two runs: the cells that became worse, beyond noise."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from eqsat.bench.cells import EQSAT
 from eqsat.bench.log import Record
 from eqsat.report.data import RecordedRun
 
-#: Vela's cycles are deterministic. A saturation or an extraction that stops at its time limit is not: another machine,
-#: or a busy one, may end with another choice. Cells of eqsat may therefore differ by this share; all others not at all.
+#: Share by which the cycles of eqsat's cells may differ; other cells may not differ at all.
+#: Vela's cycles are deterministic.
+#: A saturation or extraction that stops at its time limit is not.
+#: Another machine, or a busy one, may end with another choice.
 NOISE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A cell that both runs have: what it was, what it is, and whether that is a regression or an improvement."""
+    """A cell of both runs that changed, and whether that is a regression or an improvement.
+
+    ratio: new cycles over old ones, None if a run failed or took no cycles.
+    """
 
     model: str
     target: str
@@ -28,8 +33,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Changes beyond noise, the worst first; cells that only one run has; the number of cells that both have; the
-    versions of Vela of the new run and of the old one."""
+    """The comparison of a new run with an old one.
+
+    changes: those beyond noise, the worst first.
+    only_new, only_old: number of cells that only that run has.
+    common: number of cells that both have.
+    vela: the versions of Vela of the new run and of the old one.
+    """
 
     changes: tuple[Change, ...]
     only_new: int
@@ -44,8 +54,11 @@ class RunComparison:
 
 
 def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComparison:
-    """Changes of `new` against `old`. A regression is a cell with more cycles (by more than the share `noise` for
-    eqsat's), one that fails now, or one whose result is no longer equal to the bit."""
+    """Compares `new` with `old`.
+
+    A regression is a cell with more cycles, one that fails now, or one that lost bit-exactness.
+    noise: the share by which the cycles of eqsat's cells may grow.
+    """
     changes = []
     common = [p for p in new.records if p in old.records]
     for place in common:

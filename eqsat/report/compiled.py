@@ -1,5 +1,7 @@
-"""Tables of one compilation: cycles and memory before and after, by Vela's operators and by PyTorch's modules, and how
-the search went."""
+"""Tables of one compilation: its cycles and memory before and after, and its search.
+
+Cycles are listed by Vela's operators and by PyTorch's modules.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,15 @@ from eqsat.report.table import ReportTable
 from eqsat.search.run import Run
 from eqsat.vela.table import Row
 
-#: Operators that the bars above the bound are drawn of.
+#: Number of operators in the chart of cycles above the bound.
 _SHOWN = 8
-#: Of rows that belong together: how many, cycles, needed cycles, waiting cycles, SRAM at most, bytes of weights.
+#: Sums over the rows of a group.
+#: Count, cycles, needed cycles, waiting cycles, most bytes of SRAM, bytes of weights.
 _Sums = tuple[float, float, float, float, int, float]
 
 
 def by_operator(sides: Sides) -> ReportTable:
-    """Vela's operators, the most cycles first."""
+    """The table by Vela's operators, the most cycles first."""
     return _compared(
         sides,
         "By operator",
@@ -34,7 +37,7 @@ def by_operator(sides: Sides) -> ReportTable:
 
 
 def by_module(sides: Sides) -> ReportTable:
-    """PyTorch's modules, the most cycles first."""
+    """The table by PyTorch's modules, the most cycles first."""
     kinds = module_kinds((*sides.before, sides.after))
     return _compared(
         sides,
@@ -54,7 +57,7 @@ def _compared(
     keys: Callable[[Row], list[str]],
     named: Callable[[str], tuple[str, ...]],
 ) -> ReportTable:
-    """A row per key, with figures before and after."""
+    """A table with a row for each key, with figures before and after."""
     old = _sums(sides.first, keys) if sides.first else {}
     new = _sums(sides.after, keys)
     rows = []
@@ -99,7 +102,7 @@ def _pair(a: _Sums | None, b: _Sums | None) -> tuple[str, ...]:
     )
 
 
-#: What cycles are spent on, and its colour.
+#: The parts of an operator's cycles, with their colours.
 PARTS = {
     "needed by MACs and weights at the full rates": "#009e73",
     "computing or moving data above that": "#0072b2",
@@ -108,7 +111,10 @@ PARTS = {
 
 
 def above_the_bound(sides: Sides) -> list[tuple[str, str, float, tuple[float, float, float]]]:
-    """(operator, side, cycles, its cycles by PARTS) of Vela's operators, the most cycles first, some of them."""
+    """(operator, side, cycles, its cycles by PARTS), the most cycles first.
+
+    Only the `_SHOWN` operators with the most cycles are listed.
+    """
     shown = [s for s in (sides.first, sides.after) if s]
     sums = {s.name: _sums(s, lambda row: [row.operator]) for s in shown}
     every = {op: max(f[op][1] for f in sums.values() if op in f) for f in sums.values() for op in f}
@@ -153,7 +159,7 @@ def every_operator(side: Side) -> ReportTable:
 
 
 def memory(sides: Sides) -> ReportTable:
-    """Bytes in use and moved, by memory."""
+    """The table of bytes in use and moved, by memory."""
     shown = [(s.name, f) for s in (*sides.before, sides.after) if (f := s.figures.footprint)]
     figures: list[dict[str, float]] = []
     for _, f in shown:
@@ -174,7 +180,7 @@ def memory(sides: Sides) -> ReportTable:
 
 
 def saturation(run: Run) -> ReportTable:
-    """The passes of the saturation."""
+    """The table of the passes of the saturation."""
     done = run.choices.frozen.saturation
     return ReportTable(
         "Saturation",
@@ -194,7 +200,7 @@ def saturation(run: Run) -> ReportTable:
 
 
 def extractions(record: Mapping[str, Any]) -> ReportTable:
-    """Every choice that Vela compiled."""
+    """The table of all choices that Vela compiled."""
     return ReportTable(
         "Extraction",
         "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices before. The gap is how far the "
@@ -214,14 +220,14 @@ def extractions(record: Mapping[str, Any]) -> ReportTable:
 
 
 def _asking_for(point: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
-    """The options with which a search within other limits asks for a graph."""
+    """The options by which the user asks for a graph of the Pareto set."""
     most = limits.get("flash")
     flash = most is not None and point["flash"] > most
     return f"--max-sram {point['sram']}" + (f" --max-flash {point['flash']}" if flash else "")
 
 
 def points(record: Mapping[str, Any]) -> ReportTable:
-    """The Pareto set."""
+    """The table of the Pareto set."""
     answers = {True: "yes", False: "no", None: "not tried"}
     return ReportTable(
         "Pareto set",
@@ -245,7 +251,7 @@ def points(record: Mapping[str, Any]) -> ReportTable:
 
 
 def pruning(d: Sides) -> ReportTable | None:
-    """Convolutions that would take fewer cycles with weights pruned to 2:4; None where none would."""
+    """The table of convolutions that would be faster with weights pruned to 2:4, None if empty."""
     found = advice(d.run) if d.run else None
     if found is None:
         return None
@@ -277,6 +283,6 @@ def seconds(given: Mapping[str, float]) -> ReportTable:
 
 
 def named(pairs: Iterable[tuple[str, Any]], title: str, header: Sequence[str]) -> ReportTable:
-    """A table of words alone."""
+    """A table of text alone."""
     rows = tuple((k, str(v)) for k, v in pairs)
     return ReportTable(title, "", tuple(header), rows, words=2)

@@ -1,4 +1,4 @@
-"""A run's records, each cell beside the one that it is measured against."""
+"""The records of a run, each with the baseline that it is compared with."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from eqsat.bench.records import ChosenGraphs, place, read_chosen, read_outlines,
 from eqsat.ground.files import InputError
 from eqsat.vela.facts import PACKAGE as VELA
 
-#: Kinds of operators in the order of tables and bars: arithmetic first, then what only moves or rescales data.
+#: Kinds of operators in the order of tables and bars.
+#: Arithmetic comes first, then kinds that only move or rescale data.
 KINDS = ("convolution", "matmul", "pooling", "reduce", "elementwise", "rescale", "transpose", "memory copy")
-#: Seconds by stage in the order in which they pass; eqsat's own are those from "explicit passes" on.
+#: Stages in the order in which they run; eqsat's own are those from "explicit passes" on.
 STAGES = (
     "load and quantize",
     "lowering",
@@ -39,8 +40,11 @@ OWN_STAGES = STAGES[STAGES.index("explicit passes") :]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Ratios of a configuration's cycles to the baseline's on a target; `losses` are models above 1, `failed` those
-    whose cell failed, `alone` those without a baseline."""
+    """Ratios of a configuration's cycles to the baseline's on a target, by model.
+
+    failed: models whose cell failed.
+    alone: models without a baseline.
+    """
 
     target: str
     configuration: str
@@ -50,7 +54,7 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """The geometric mean; NaN of none."""
+        """The geometric mean, NaN without ratios."""
         return geometric_mean(self.ratios.values())
 
     @property
@@ -68,10 +72,15 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A configuration on a target, by model: cycles over those of the better peer (of stock and LiteRT, where a run has
-    both), over the roofline, and over the bound by operators; corrected cycles over stock's and over those of the
-    better peer; the share of cycles that the MACs need at the full rate; and bytes of SRAM in use and of the .pte over
-    the baseline's."""
+    """The figures of a configuration on a target, each by model.
+
+    models: number of models with figures.
+    peer: cycles over those of the better peer, stock or LiteRT, if the run has both.
+    corrected, corrected_peer: corrected cycles over stock's and over the better peer's.
+    roofline, operators: cycles over the roofline and over the bound by operators.
+    utilisation: the share of cycles that the MACs need at the full rate.
+    sram, pte: bytes of SRAM in use and of the .pte over the baseline's.
+    """
 
     target: str
     configuration: str
@@ -88,9 +97,13 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Opinions:
-    """Cycles of a configuration over stock's on a target by model, by Vela's totals, by the corrected ones (of records
-    that have them) and by the prices of the command streams, of the models that have those; and the same of the number
-    of commands."""
+    """Cycles of a configuration over stock's on a target by each total, by model.
+
+    vela, corrected: Vela's total and the corrected one, if the records have it.
+    stream: the price of the command stream.
+    commands: the number of commands over stock's.
+    Only models with prices of command streams are included.
+    """
 
     target: str
     configuration: str
@@ -101,16 +114,20 @@ class Opinions:
 
     @property
     def opposed(self) -> tuple[str, ...]:
-        """Models that gain by the corrected total, or Vela's own where there is no other, and lose by their
-        commands."""
+        """Models that gain by the corrected total and lose by their commands.
+
+        Vela's own total is used if there is no corrected one.
+        """
         return tuple(m for m, x in self.stream.items() if x > 1 > self.corrected.get(m, self.vela[m]))
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Cycles of one of Vela's operators on a target, above what its MACs and weights need, as shares of the model's
-    cycles, mean over the models:
-    `computing`, and `waiting` for memory."""
+    """Cycles of one of Vela's operators above what its MACs and weights need, on a target.
+
+    computing, waiting: shares of the model's cycles, mean over the models.
+    The latter is waiting for memory.
+    """
 
     operator: str
     computing: float
@@ -119,10 +136,13 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class Tolerant:
-    """A result of tolerant numerics that is not equal to the bit, the worst of its delegates' outputs (see
-    `eqsat.deviation`): the largest and the mean difference from the exact graph, and the r.m.s. error against real
-    numbers of the exact graph (`before`) and of this one (`after`), None where that is not known. All in steps of the
-    output's quantization."""
+    """A result of tolerant numerics that is not bit-exact, by the worst output of its delegates.
+
+    largest, mean: differences from the exact graph (`eqsat.verification.deviation`).
+    before, after: r.m.s. errors against real numbers of the exact graph and of this one.
+    None: not known.
+    All are in steps of the output's quantization.
+    """
 
     model: str
     target: str
@@ -137,8 +157,11 @@ class Tolerant:
 
 @dataclass
 class RecordedRun:
-    """Records of a run by (model, target, configuration). The baseline of a cell is stock's if it has figures, else
-    that of the graph without layout passes (a `.tosa` file has no other)."""
+    """The records of a run by (model, target, configuration).
+
+    The baseline of a cell is stock's record if it has figures.
+    Otherwise it is the graph without layout passes; a `.tosa` file has no other.
+    """
 
     directory: Path
     records: dict[tuple[str, str, str], Record]
@@ -146,7 +169,7 @@ class RecordedRun:
 
     @staticmethod
     def read(directory: Path) -> RecordedRun:
-        """Raises InputError if there are no records."""
+        """Reads the records of a directory. Raises InputError if there are none."""
         records = {place(r): r for r in read_records(directory)}
         if not records:
             raise InputError(
@@ -171,7 +194,7 @@ class RecordedRun:
 
     @property
     def configurations(self) -> list[str]:
-        """Those that baselines come from first."""
+        """The configurations, those of baselines first."""
         return sorted(self._parts(2), key=lambda c: (c != STOCK, c != EXPLICIT))
 
     @property
@@ -180,8 +203,10 @@ class RecordedRun:
 
     @property
     def vela(self) -> tuple[str, ...]:
-        """The versions of Vela that its cycles are of; records of before they had it have that of the run's last
-        part."""
+        """The versions of Vela behind the run's cycles.
+
+        Old records have no version; they count as that of the run's last part.
+        """
         last = self.about.get("versions", {}).get(VELA, "")
         return tuple(sorted({v for r in self.records.values() if "error" not in r and (v := r.get("vela", last))}))
 
@@ -213,8 +238,11 @@ class RecordedRun:
         return out
 
     def peer(self, model: str, target: str, total: str = "cycles") -> Record | None:
-        """The best by a total of stock, stock in the best settings and LiteRT, which counts where it leaves nothing to
-        the CPU; None if there is no LiteRT in this run."""
+        """The best of stock, stock in the best settings, and LiteRT by a total.
+
+        Only records that leave nothing to the CPU count.
+        None if this run has no LiteRT.
+        """
         if LITERT not in self.configurations:
             return None
         peers = (self._whole(model, target, c) for c in (STOCK, TUNED, LITERT))
@@ -226,13 +254,15 @@ class RecordedRun:
         return record if record and not record.get("cpu_operators") else None
 
     def bound(self, model: str, target: str) -> dict[str, float] | None:
-        """What the model needs at least, which all configurations share (`eqsat.vela.roofline.Bound`)."""
+        """The model's lower bound (`eqsat.vela.roofline.Bound`), which all configurations share."""
         found = (r for p, r in self.records.items() if p[:2] == (model, target))
         return next((r["bound"] for r in found if "bound" in r), None)
 
     def over(self, model: str, target: str, configuration: str, bound: str = "roofline") -> float | None:
-        """Cycles of a cell over a bound of its model; None where operators stay on the CPU, whose time nobody
-        counts."""
+        """Cycles of a cell over a bound of its model.
+
+        None if operators stay on the CPU, whose time is not counted.
+        """
         record, least = self._whole(model, target, configuration), self.bound(model, target)
         return record["cycles"] / least[bound] if record and least and least[bound] else None
 
@@ -250,12 +280,12 @@ class RecordedRun:
         return a / b if a is not None and b else None
 
     def mean_to_baseline(self, target: str, configuration: str, of: Callable[[Record], int | None]) -> float | None:
-        """The geometric mean of such ratios over the models; None of none."""
+        """The geometric mean of the ratios `to_baseline` over the models, None without any."""
         found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
         return geometric_mean(found) if found else None
 
     def standings(self) -> list[Standing]:
-        """Of every configuration on every target that has cells with figures."""
+        """The standing of every configuration on every target with figures."""
         out = []
         for target in self.targets:
             for c in self.configurations:
@@ -280,7 +310,10 @@ class RecordedRun:
         return record[total] / peer[total] if record and peer and total in record else None
 
     def opinions(self) -> list[Opinions]:
-        """Of every configuration on every target whose records have prices of command streams, stock's among them."""
+        """The totals of every configuration and target whose records have command stream prices.
+
+        Stock's prices must be among them.
+        """
         out = []
         for target in self.targets:
             for c in self.optimized:
@@ -299,7 +332,7 @@ class RecordedRun:
         return out
 
     def excess(self, target: str, configuration: str) -> list[Excess]:
-        """The largest first."""
+        """The excess of each of Vela's operators, the largest first."""
         found = (self.get(m, target, configuration) for m in self.models)
         records = [r for r in found if r and r["cycles"] and all("ideal" in o for o in r["by_operator"].values())]
         total: dict[str, tuple[float, float]] = {}
@@ -313,7 +346,7 @@ class RecordedRun:
         return sorted(every, key=lambda e: -(e.computing + e.waiting))
 
     def tolerant(self) -> list[Tolerant]:
-        """The cells whose results differ, as their options allow."""
+        """The cells whose results differ within their options' tolerance."""
         return [
             Tolerant(
                 *at,
@@ -334,7 +367,10 @@ class RecordedRun:
         return [r for r in self.records.values() if "error" in r]
 
     def chosen(self, record: Record) -> ChosenGraphs | None:
-        """What Vela got of a cell with figures, if the run's directory still has it. Raises InputError."""
+        """The graphs that Vela compiled for a cell with figures, if the directory still has them.
+
+        Raises InputError.
+        """
         return read_chosen(self.directory, place(record)) or self._outlines.get(place(record))
 
     @cached_property
@@ -343,7 +379,7 @@ class RecordedRun:
 
 
 def deviations(record: Record) -> list[dict[str, Any]]:
-    """By how much the delegates of a cell differ that differ as tolerant numerics allow."""
+    """The deviations of a cell's delegates that differ within tolerant numerics."""
     return [d for d in record.get("deviation", ()) if d]
 
 
@@ -352,13 +388,13 @@ def _worst(found: list[dict[str, Any]], name: str) -> float:
 
 
 def sram(record: Record) -> int | None:
-    """Bytes of SRAM in use at once, at most."""
+    """The most bytes of SRAM in use at once."""
     found = record.get("memory", {}).get("Sram")
     return found["peak"] if found else None
 
 
 def corrected(record: Record) -> int | None:
-    """Corrected cycles; None of a record from before there were such."""
+    """Corrected cycles, None for a record that is too old to have them."""
     return record.get("corrected")
 
 
@@ -367,7 +403,7 @@ def pte_bytes(record: Record) -> int | None:
 
 
 def file_bytes(record: Record) -> int | None:
-    """Of the .tflite file of LiteRT, of the .pte of others."""
+    """Bytes of the .tflite file for LiteRT, of the .pte for others."""
     return record.get("tflite_bytes", pte_bytes(record))
 
 
@@ -377,5 +413,5 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def total(record: Record, stages: Sequence[str] = STAGES) -> float:
-    """Seconds of a record in some stages."""
+    """Seconds of a record in the given stages."""
     return float(sum(s for stage, s in record["seconds"].items() if stage in stages))

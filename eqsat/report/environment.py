@@ -1,5 +1,7 @@
-"""What all pages share: templates, filters of figures, one style sheet and one script inside each page, which fetches
-nothing."""
+"""The common parts of all pages: templates, filters of figures, one style sheet and one script.
+
+They are inside each page, which fetches nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_libraries() -> None:
-    """Raises InputError with the remedy if a library that pages are made with is missing."""
+    """Raises InputError with the remedy if a library for pages is missing."""
     try:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
@@ -23,7 +25,7 @@ def check_libraries() -> None:
 
 
 def environment() -> jinja2.Environment:
-    """The templates of pages. Raises InputError as `check_libraries` does."""
+    """The environment of the templates of pages. Raises InputError as `check_libraries` does."""
     check_libraries()
     import jinja2
 
@@ -32,7 +34,7 @@ def environment() -> jinja2.Environment:
     )
     made.filters.update(number=number, ratio=ratio, share=share, error=error, kib=kib)
     script = made.loader.get_source(made, "page.js")[0].strip() if made.loader else ""
-    # the page's own script and no other may run: its digest stands in the page's security policy
+    # only the page's own script may run: its digest is in the page's security policy
     made.globals["script"] = script
     made.globals["digest"] = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return made

@@ -1,5 +1,7 @@
-"""Figures as SVG text to put into a page: matplotlib, text kept as text and in the page's own colour, nothing
-fetched."""
+"""Figures as SVG text to put into a page, drawn by matplotlib.
+
+Text stays text, in the page's own colour; nothing is fetched.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ matplotlib.use("svg")
 
 from matplotlib import pyplot  # noqa: E402 - after the backend is chosen
 
-#: Takes the place of the colour of a page's text, which its style sheet decides.
+#: Placeholder for the text colour of the page, which its style sheet sets.
 _INK = "#010203"
-#: Okabe and Ito's colours, which people tell apart who do not see red and green alike.
+#: Okabe and Ito's colours, which people with red-green colour blindness can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _STYLE: Any = {  # matplotlib names each key that there is
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), _INK),
@@ -32,7 +34,10 @@ _STYLE: Any = {  # matplotlib names each key that there is
 
 
 def figure(draw: Callable[[Any, list[Any]], None], width: float, height: float, panels: int = 1) -> str:
-    """An `<svg>` element of so many inches, with panels side by side. draw: is given the figure and its axes."""
+    """An `<svg>` element of `width` x `height` inches, with panels side by side.
+
+    draw: called with the figure and its axes.
+    """
     with pyplot.rc_context(_STYLE):
         made, axes = pyplot.subplots(1, panels, figsize=(width, height), squeeze=False)
         try:

@@ -1,7 +1,8 @@
-"""A graph before and after: what is gone, what is new, drawn top to bottom; and the same for the Model Explorer tool.
+"""Draws a graph before and after, with marks on what is gone and new, also for Model Explorer.
 
-A node is recognized by what it computes locally: operator, attributes, constants, types of what it reads and gives.
-What the one graph has more often than the other is marked, "gone" before and "new" after.
+A node is recognized by what it computes locally.
+This is its operator, attributes, constants, and the types that it reads and returns.
+Nodes that one graph has more often than the other are marked: "gone" before and "new" after.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
 
-#: Operators that only move, merge, split or rescale data: drawn in colour, all others grey.
+#: Operators that only move, merge, split or rescale data. They are coloured, all others grey.
 MOVING = (
     *(name for name, op in OPS.items() if op.copies and op.kind in ("move", "axial", "concat")),
     "rescale",
 )
-#: Shares of a graph's cycles from which on an operator is shown in a stronger colour.
+#: Shares of a graph's cycles at which an operator gets the next stronger colour.
 _HEAT = (0.0, 0.02, 0.08)
-#: Characters that a label has room for.
+#: Most characters of a label.
 _ROOM = 20
 
 
 def marks(before: TensorGraph, after: TensorGraph) -> tuple[set[int], set[int]]:
-    """(nodes of `before` that are gone, nodes of `after` that are new); of several alike the last ones."""
+    """(nodes of `before` that are gone, nodes of `after` that are new).
+
+    Of equal nodes the last ones are marked.
+    """
     a, b = _by_signature(before), _by_signature(after)
     return (
         {n for s, nodes in a.items() for n in nodes[len(b.get(s, ())) :]},
@@ -39,12 +43,12 @@ def marks(before: TensorGraph, after: TensorGraph) -> tuple[set[int], set[int]]:
 
 
 def shown(graph: TensorGraph) -> list[int]:
-    """Nodes that a picture has: those that outputs need, without constants."""
+    """The nodes in a picture: those that outputs need, without constants."""
     return [n for n in graph.live() if graph.nodes[n].op != "const"]
 
 
 def counts(graph: TensorGraph, marked: set[int]) -> dict[str, tuple[int, int]]:
-    """Operator -> (how many, how many of them marked)."""
+    """The count of each operator, and how many of them are marked."""
     every = Counter(graph.nodes[n].op for n in shown(graph) if graph.nodes[n].op != "input")
     some = Counter(graph.nodes[n].op for n in marked)
     return {op: (k, some[op]) for op, k in every.items()}
@@ -52,8 +56,12 @@ def counts(graph: TensorGraph, marked: set[int]) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of an operator besides the graph: Vela's cycles (None: it is free or runs as part of another),
-    their share of all, what it is called, and the PyTorch modules and nodes that it stands for."""
+    """Facts of an operator besides the graph.
+
+    cycles: Vela's; None if it is free or runs as part of another operator.
+    share: of all cycles.
+    modules, origins: the PyTorch modules and nodes that it stands for.
+    """
 
     cycles: int | None = None
     share: float = 0.0
@@ -63,7 +71,7 @@ class NodeFacts:
 
 
 def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
-    """How many operators of each kind there are before and after, those that move data first."""
+    """The table of operators before and after, those that move data first."""
     gone, new = marks(before, after)
     old, fresh = counts(before, gone), counts(after, new)
     rows = []
@@ -80,8 +88,11 @@ def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
 
 
 def svg(graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, NodeFacts] | None = None) -> str:
-    """The picture as an `<svg>` element; `word` is the class of marked nodes ("gone" or "new"); known: facts by
-    node."""
+    """The picture as an `<svg>` element.
+
+    word: class of marked nodes, "gone" or "new".
+    known: facts by node.
+    """
     nodes = shown(graph)
     boxes = {n: _with_facts(box(graph, n, word if n in marked else ""), (known or {}).get(n)) for n in nodes}
     edges = [Edge(m, n) for n in nodes for m in graph.nodes[n].inputs if m in boxes]
@@ -109,9 +120,11 @@ def _with_facts(plain: Box, facts: NodeFacts | None) -> Box:
 
 
 def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], str]]) -> dict[str, Any]:
-    """A graph collection for Model Explorer (its "JSON" files; the fields are those of `Graph` and `GraphNode` in its
-    Python package's graph_builder): a graph per entry of `pairs`, named by the key, with (graph, marked nodes, word for
-    them)."""
+    """A graph collection for Model Explorer, the content of its "JSON" files.
+
+    pairs: (graph, marked nodes, their word) by the name of the graph.
+    The fields are those of `Graph` and `GraphNode` in its Python package's graph_builder.
+    """
     colours = {"gone": "#f9c9c0", "new": "#c8e6c9"}
     graphs = []
     for name, (graph, marked, word) in pairs.items():
@@ -138,14 +151,16 @@ def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], 
     return {"label": label, "graphs": graphs}
 
 
-#: From no cycles to the most of a graph.
+#: The colours from no cycles to the most of a graph.
 _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8705a"}]
 
 
 def node_data(costs: Mapping[str, Mapping[int, NodeFacts]]) -> dict[str, Any]:
-    """Cycles of each operator as node data of Model Explorer, which colours its graphs by them: per graph of
-    `model_explorer`, by its name (the fields are those of `GraphNodeData` in its Python package's
-    node_data_builder)."""
+    """Cycles of each operator as node data, by which Model Explorer colours its graphs.
+
+    costs: facts by node, by the name of a graph of `model_explorer`.
+    The fields are those of `GraphNodeData` in its Python package's node_data_builder.
+    """
     return {
         name: {"results": {str(n): {"value": f.cycles} for n, f in facts.items() if f.cycles}, "gradient": _GRADIENT}
         for name, facts in costs.items()

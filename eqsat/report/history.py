@@ -1,4 +1,4 @@
-"""A benchmark run over the commits that recorded it: versions of its records in the Git checkout where it lies."""
+"""A benchmark run over the commits that recorded it, from the Git checkout of its directory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from eqsat.report.table import ReportTable
 
 @dataclass(frozen=True, slots=True)
 class RunVersion:
-    """A run as a commit has it; commit: the one that it was measured with, where the run tells, else the one that
-    recorded it."""
+    """A run as recorded by a commit.
+
+    commit: the one that was measured, if the run names it, else the one that recorded it.
+    """
 
     commit: str
     date: str
@@ -30,7 +32,10 @@ class RunVersion:
 
 
 def versions_of(run: RecordedRun) -> list[RunVersion]:
-    """The oldest first, the run itself last; only that where nothing is recorded."""
+    """The versions of a run, the oldest first and the run itself last.
+
+    Only the run itself if no commit recorded it.
+    """
     out = [
         v
         for line in reversed(_git(run.directory, "log", "--format=%h %cs", "--", "records.jsonl").splitlines())
@@ -52,7 +57,7 @@ def _version(directory: Path, commit: str, date: str) -> RunVersion | None:
 
 
 def _git(directory: Path, *command: str) -> str:
-    """What Git answers, "" where there is none or no checkout."""
+    """The output of Git, "" if there is no Git or no checkout."""
     try:
         done = subprocess.run(["git", "-C", str(directory), *command], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -61,20 +66,25 @@ def _git(directory: Path, *command: str) -> str:
 
 
 def ratios(versions: Sequence[RunVersion], target: str, configuration: str) -> list[dict[str, float]]:
-    """Per version {model: cycles to the baseline's}, of models that succeeded."""
+    """The ratios of cycles to the baseline's by model, for each version.
+
+    Models without a ratio are left out.
+    """
     return [{m: r for m in v.run.models if (r := v.run.ratio(m, target, configuration)) is not None} for v in versions]
 
 
 def means(found: Sequence[dict[str, float]]) -> list[float | None]:
-    """The geometric mean per version over the models that all versions have that have any; None where a version has
-    none."""
+    """The geometric mean for each version, over the models that all versions with ratios share.
+
+    None for a version without any.
+    """
     some = [set(f) for f in found if f]
     common = set.intersection(*some) if some else set()
     return [geometric_mean(f[m] for m in common) if f and common else None for f in found]
 
 
 def history(versions: Sequence[RunVersion], target: str, configuration: str) -> ReportTable:
-    """Cycles to the baseline's by model and version, the newest on the right."""
+    """The table of cycles to the baseline's by model and version, the newest on the right."""
     found = ratios(versions, target, configuration)
     kept = [(v, f, m) for v, f, m in zip(versions, found, means(found), strict=True) if f]
     rows = [
@@ -91,13 +101,13 @@ def history(versions: Sequence[RunVersion], target: str, configuration: str) -> 
 
 
 def tables(versions: Sequence[RunVersion], run: RecordedRun) -> list[ReportTable]:
-    """Of the first configuration of eqsat, those that more than one version has."""
+    """The tables of eqsat's first configuration, for targets with more than one version."""
     every = [history(versions, t, c) for c in run.optimized[:1] for t in run.targets]
     return [t for t in every if t.rows]
 
 
 def chart(versions: Sequence[RunVersion], run: RecordedRun) -> str:
-    """Geometric means by version, a line per target; "" if there is one version only."""
+    """The chart of geometric means by version, a line per target; "" for a single version."""
     from eqsat.report.figures import COLOURS, figure
 
     if not tables(versions, run):

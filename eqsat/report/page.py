@@ -1,10 +1,13 @@
-"""One page per compilation: what it cost before and after, the graphs side by side, the search, and why the result
-equals the source.
+"""The page of a compilation.
+
+It shows the cost before and after, the graphs side by side and the search.
+It also says why the result equals the source.
 
 result = eqsat.optimize_tosa(tosa, "ethos-u85-256")
-eqsat.report.write_page("page.html", result)          # or a saved run; `--report page.html` of `eqsat compile` and
-`eqsat optimize`
+eqsat.report.write_page("page.html", result)
 
+It takes a saved run, too.
+`eqsat compile` and `eqsat optimize` write it with `--report page.html`.
 The page is one file that fetches nothing.
 """
 
@@ -45,9 +48,11 @@ def write_page(
 ) -> None:
     """Writes the page of a result, of a saved run, or of several delegates by name.
 
-    rules: the user's own that took part. most_e_nodes: of a search that is still explained (None: any). facts: what
-    else the page is to say first, by name. warnings: shown above all. Raises InputError where the place is not writable
-    or a library is missing.
+    rules: the user's own rules that took part.
+    most_e_nodes: a larger search is not explained (None: any is).
+    facts: further facts at the top of the page, by name.
+    warnings: shown above everything else.
+    Raises InputError if the place is not writable or a library is missing.
     """
     made = environment()
     from eqsat.report.pictures import KIND_COLOURS
@@ -72,7 +77,7 @@ def write_page(
 
 
 def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict[str, Any]:
-    """What the templates show of a delegate."""
+    """The values that the templates show of a delegate."""
     from eqsat.report.search_pictures import pareto, rounds
 
     record, excess = d.record, compiled.above_the_bound(d)
@@ -109,8 +114,12 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
 
 
 def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable | None, list[str]]]:
-    """(name, picture) of each graph before; the picture of the result, what it has of each operator, and for Model
-    Explorer all graphs and their cycles, in base64. The result's marks are against the first graph before."""
+    """The graphs before as (name, picture), and what is shown of the result.
+
+    The latter is its picture, the table of its changes, and data for Model Explorer in base64.
+    These are all graphs and their cycles.
+    The result's marks are against the first graph before.
+    """
     first, after = d.first, d.after
     left, new, pairs, costs = [], set(), {}, {}
     for side in d.before:
@@ -131,7 +140,7 @@ def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable |
 
 
 def _tiles(d: Sides) -> list[tuple[str, str, str]]:
-    """(name, figure, what is to be known of it)."""
+    """(name, figure, remark) of the most important figures."""
     first, record = d.first, d.record
     old, new, least = first.figures if first else GraphFigures(), d.after.figures, record["bound"]
     before = first.name if first else ""
@@ -171,7 +180,7 @@ def _verified(record: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _totals(delegates: Sequence[Sides]) -> ReportTable | None:
-    """A row per delegate, where there are several."""
+    """The table of delegates, None if there is only one."""
     if len(delegates) < 2:
         return None
     rows = []

@@ -13,7 +13,7 @@ from eqsat.bench.log import Record
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun
 from eqsat.report.figures import COLOURS, figure
 
-#: Arithmetic in greys and blues, what eqsat is after in warm colours.
+#: Colours of kinds: greys and blues for arithmetic, warm ones for data movement.
 KIND_COLOURS = dict(
     zip(KINDS, ("#808792", "#0072b2", "#56b4e9", "#9ecae1", "#bdbdbd", "#f0e442", "#d55e00", "#e69f00"))
 )
@@ -23,14 +23,19 @@ _GREYS, _WARM = (
 )
 STAGE_COLOURS = dict(zip(STAGES, _GREYS + _WARM))
 
-#: Inches that an entry of a legend takes at most, and characters of a label to the inch.
-_ENTRY, _CHARACTERS = 2.3, 11
+#: Most inches of a legend's entry.
+_ENTRY = 2.3
+#: Characters of a label per inch.
+_CHARACTERS = 11
 
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 
 
 def cycles_by_kind(run: RecordedRun, configuration: str) -> str:
-    """Per target: each model's baseline and, below it, `configuration`, as shares of the baseline's cycles."""
+    """The chart of each model's baseline and, below it, `configuration`, for each target.
+
+    Lengths are shares of the baseline's cycles.
+    """
 
     def pair(model: str, target: str) -> Bars:
         base, record = run.baseline(model, target), run.get(model, target, configuration)
@@ -48,7 +53,10 @@ def cycles_by_kind(run: RecordedRun, configuration: str) -> str:
 
 
 def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
-    """Per target: wall seconds of `configuration` by stage; ExecuTorch's are grey."""
+    """The chart of wall-clock seconds of `configuration` by stage, for each target.
+
+    ExecuTorch's are grey.
+    """
 
     def one(model: str, target: str) -> Bars:
         record = run.get(model, target, configuration)
@@ -59,8 +67,10 @@ def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
 
 
 def predicted_against_vela(run: RecordedRun, configuration: str) -> str:
-    """Every choice that was compiled whole: its cost in the choice graph, in the cost model's unit, against Vela's
-    total, both logarithmic."""
+    """The chart of predicted cost against Vela's total, for every choice that was compiled.
+
+    The cost is in the cost model's unit, the total in cycles; both axes are logarithmic.
+    """
     found = {
         target: [
             e
@@ -121,11 +131,12 @@ def _stacked(
     formatter: Any,
     names: Mapping[str, str] | None = None,
 ) -> str:
-    """A panel of bars per target, stacked by the keys of `colours`.
+    """A panel of bars for each target, stacked by the keys of `colours`; "" without bars.
 
-    bars: those of a model on a target, as (name, {key: length}); label: of the lengths; formatter: of their axis, None
-    for plain numbers; names: what the legend calls the keys, where it is not the key itself. "" if there is no bar at
-    all.
+    bars: called with a model and a target; returns (name, {key: length}).
+    label: of the axis of lengths.
+    formatter: of that axis, None for plain numbers.
+    names: names of keys in the legend, if they differ from the keys.
     """
     panels = {t: [b for m in run.models for b in bars(m, t)] for t in run.targets}
     panels = {t: b for t, b in panels.items() if b}

@@ -1,4 +1,4 @@
-"""Charts of one search: what each round found, and what cycles cost in memory."""
+"""Charts of a search: the cycles of each round, and the Pareto set of cycles and memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE = 5.6, 3.4
 
 
 def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
-    """Corrected cycles of every choice that was compiled, and what it was predicted to cost, by round."""
+    """The chart of corrected cycles and predicted cost of every compiled choice, by round."""
     if not extractions:
         return ""
 
@@ -39,8 +39,10 @@ def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
 
 
 def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
-    """Cycles against SRAM and against flash: the Pareto set, each point with its number, and what there was before; ""
-    where that is one point."""
+    """The chart of cycles against SRAM and against flash; "" for a single point.
+
+    It shows the Pareto set, each point with its number, and the graphs before.
+    """
     known = [s for s in sides.before if s.figures.corrected is not None and s.figures.sram is not None]
     if len(points) + len(known) < 2:
         return ""
@@ -77,7 +79,7 @@ def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
 
 
 def _from_zero(axes: Any) -> None:
-    """Cycles as 300k, from none on: the eye compares lengths."""
+    """Starts the axis at 0, since the eye compares lengths; labels are like 300k."""
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.grid(True, axis="y", alpha=0.25)

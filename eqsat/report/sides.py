@@ -1,4 +1,4 @@
-"""What a page of one compilation compares: each delegate's graphs, before and after, with Vela's table of each."""
+"""The graphs that the page of a compilation compares, with Vela's table of each."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
 from eqsat.vela.table import Row
 
-#: How an operator without an origin, and one of the model itself, are listed among modules.
+#: Names in the list of modules for an operator without an origin, and for the model itself.
 UNKNOWN, WHOLE = "(not known)", "(the model itself)"
 
 
 def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Row]) -> dict[int, NodeFacts]:
-    """Name and cycles of the graph's operators, by node. rows: Vela's table; names: {tensor, by which a row names its
-    source: its node}."""
+    """Name and cycles of the graph's operators, by node.
+
+    rows: Vela's table.
+    names: nodes by the name of the tensor in a row's source.
+    """
     cycles: dict[int, int] = {}
     for row in rows:
         if (node := names.get(row.source or "")) is not None:
@@ -33,8 +36,11 @@ def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Row]
 
 @dataclass(frozen=True)
 class Side:
-    """One graph of a delegate: "stock", "explicit", or, as chosen, "eqsat". rows: Vela's table with the origins of each
-    operator and what it needs at least, empty where it is not known."""
+    """A graph of a delegate.
+
+    name: "stock", "explicit", or "eqsat" for the chosen one.
+    rows: Vela's table with the origins and lower bound of each operator; empty if not known.
+    """
 
     name: str
     tosa: bytes
@@ -46,7 +52,7 @@ class Side:
         return loads(self.tosa)
 
     def facts(self) -> dict[int, NodeFacts]:
-        """What is known of the graph's operators, by node."""
+        """The facts of the graph's operators, by node."""
         origins = of_buffer(self.tosa)
         costs = node_costs(self.graph, tensor_names(self.tosa), self.rows)
         return {
@@ -61,8 +67,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """A delegate's graphs. before: those that there would be without eqsat, stock's first; record: the figures, as
-    `Result.record` gives them; run: all that was known, None where no alternative was found."""
+    """The graphs of a delegate.
+
+    before: the graphs that there would be without eqsat, stock's first.
+    record: the figures, as in `Result.record`.
+    run: the search, None if no alternative was found.
+    """
 
     name: str
     before: tuple[Side, ...]
@@ -72,7 +82,7 @@ class Sides:
 
     @staticmethod
     def of(what: Run | Result, name: str = "") -> Sides:
-        """Those of a result, or of a saved run."""
+        """The graphs of a result or of a saved run."""
         run = what.run if isinstance(what, Result) else what
         record = what.record() if isinstance(what, Result) else what.result
         graphs = dict(run.graphs) if run else {"explicit": what.explicit, "chosen": what.tosa}  # type: ignore[union-attr]
@@ -88,7 +98,7 @@ class Sides:
 
     @property
     def first(self) -> Side | None:
-        """What the result is compared with."""
+        """The graph with which the result is compared, None if there is none."""
         return self.before[0] if self.before else None
 
 

@@ -1,4 +1,4 @@
-"""A table as the terminal, Markdown and pages show it."""
+"""A table for the terminal, Markdown and pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """The first `words` columns hold words, all others figures. Those called "ratio" say after by before."""
+    """The first `words` columns are text, the others numbers.
+
+    A column named "ratio" is after divided by before.
+    """
 
     title: str
     note: str
@@ -31,7 +34,10 @@ class ReportTable:
         ]
 
     def judge(self, column: int, cell: str) -> str:
-        """What a cell is in a page's style sheet: of ratios those below 1 are a "gain", those above a "loss"."""
+        """The class of a cell in a page's style sheet.
+
+        It is "gain" for a ratio below 1, "loss" for one above, else empty.
+        """
         if self.header[column] != "ratio" or not cell or float(cell) == 1:
             return ""
         return "gain" if float(cell) < 1 else "loss"

@@ -1,5 +1,4 @@
-"""Tables that the terminal, `report.md` and the pages show alike: where configurations stand, and where cycles above
-the bound lie."""
+"""Tables for the terminal, `report.md` and the pages: standings, bounds and excess cycles."""
 
 from __future__ import annotations
 
@@ -8,18 +7,20 @@ from collections.abc import Iterable
 from eqsat.report.data import RecordedRun, Standing, file_bytes, geometric_mean, sram
 from eqsat.report.table import ReportTable
 
-#: Operators that the table of the excess names, those of at least so large a share; the others are added up.
-_NAMED, _LEAST = 10, 0.0005
+#: Most operators in the table of excess cycles; the others are added up.
+_NAMED = 10
+#: Least share of the model's cycles of an operator in that table.
+_LEAST = 0.0005
 
 
 def tables(run: RecordedRun) -> list[ReportTable]:
-    """All of them, those of records that tell enough."""
+    """All tables for which the records have data."""
     every = [standings(run), opinions(run), *(make(run, t) for make in (bounds, excess) for t in run.targets)]
     return [t for t in every if t.rows]
 
 
 def standings(run: RecordedRun) -> ReportTable:
-    """Geometric means over the models, a row per target and configuration."""
+    """The table of geometric means over the models, a row per target and configuration."""
     found = run.standings()
     means = {(s.target, s.configuration): s for s in run.summaries()}
     rows = []
@@ -70,8 +71,10 @@ def standings(run: RecordedRun) -> ReportTable:
 
 
 def opinions(run: RecordedRun) -> ReportTable:
-    """Vela's totals and the corrected ones beside the prices of the command streams, geometric means over the models
-    that have both."""
+    """The table of Vela's totals and the corrected ones beside the prices of command streams.
+
+    Geometric means over the models that have both.
+    """
     rows = [
         (
             *(o.target, o.configuration, ", ".join(o.opposed) or "-", str(len(o.vela))),
@@ -95,7 +98,10 @@ def _worst(s: Standing, to_stock: dict[str, float]) -> str:
 
 
 def bounds(run: RecordedRun, target: str) -> ReportTable:
-    """Per model and configuration: cycles over the roofline, MACs, SRAM in use, bytes of the file."""
+    """The table of cycles over the roofline, MACs, SRAM in use and bytes of the file.
+
+    It has a row per model and columns per configuration.
+    """
     shown = [c for c in run.configurations if any(run.get(m, target, c) for m in run.models)]
     rows = []
     for m in run.models:
@@ -121,8 +127,10 @@ def bounds(run: RecordedRun, target: str) -> ReportTable:
 
 
 def excess(run: RecordedRun, target: str) -> ReportTable:
-    """By Vela's operators: cycles above what MACs and weights need, as shares of the model's cycles, mean over the
-    models."""
+    """The table of cycles above what MACs and weights need, by Vela's operators.
+
+    They are shares of the model's cycles, mean over the models.
+    """
     found = {c: {e.operator: e for e in some} for c in run.configurations if (some := run.excess(target, c))}
     size = {o: max(f[o].computing + f[o].waiting for f in found.values() if o in f) for f in found.values() for o in f}
     named = [o for o in sorted(size, key=lambda o: -size[o]) if size[o] >= _LEAST][:_NAMED]

@@ -1,5 +1,7 @@
-"""What changed and why, as a page shows it: each operator of the source, the rules that prove its new form, and the
-cost of what was not taken."""
+"""The explanation of a search for a page: what changed and why.
+
+It lists each operator of the source, the rules that prove its new form, and its alternatives.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,22 @@ from eqsat.report.environment import number
 from eqsat.report.table import ReportTable
 from eqsat.search.run import Run
 
-#: Operators that are written out with their proofs and the costs of their alternatives, an extraction each: those of
-#: the most cycles.
+#: Operators, of the most cycles, that are shown with proof and costs of alternatives.
+#: Each takes an extraction.
 _WRITTEN_OUT = 6
-#: E-nodes from which on explaining takes minutes.
+#: E-nodes above which explaining takes minutes.
 MOST_E_NODES = 12_000
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """headline: what became of how many operators. tables: by rule, and by operator of the source. details: (operator,
-    its proof and what was not taken).
-    problem: why there is nothing to tell."""
+    """The explanation of a search.
+
+    headline: how many operators stayed and changed.
+    tables: by rule, and by operator of the source.
+    details: (operator, its proof and alternatives).
+    problem: why there is no explanation.
+    """
 
     headline: Sequence[str] = ()
     tables: Sequence[ReportTable] = ()
@@ -33,8 +39,11 @@ class Why:
 
 
 def why(run: Run | None, rules: Sequence[Rule] = (), most_e_nodes: int | None = MOST_E_NODES) -> Why:
-    """The saturation is repeated for it, with every step recorded, unless it has more e-nodes (None: however many).
-    rules: the user's own that took part."""
+    """Explains a search, by repeating its saturation with every step recorded.
+
+    rules: the user's own rules that took part.
+    most_e_nodes: a larger search is not explained (None: any is).
+    """
     if run is None:
         return Why(problem="No alternatives were found, so that there is nothing to explain.")
     size = run.choices.frozen.n_nodes
@@ -61,7 +70,7 @@ def _cycles(v: Verdict) -> float:
 
 
 def _by_rule(changed: Iterable[Verdict]) -> ReportTable:
-    """By the rules of their proofs: operators, their cycles before and now."""
+    """The table of operators and their cycles before and now, by the rules of their proofs."""
     found: dict[str, list[Verdict]] = {}
     for v in changed:
         for rule in v.rules:

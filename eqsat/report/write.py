@@ -1,4 +1,7 @@
-"""The report of a run: `report.md`, `index.html` and a page per model and target, none of which fetches anything."""
+"""Writes the report of a run: `report.md`, `index.html` and a page per model and target.
+
+None of them fetches anything.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,10 @@ TOLERANT = (
 
 
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
-    """Writes the report into `directory` and gives the files. Raises InputError if the drawing library is missing or
-    the place is not writable."""
+    """Writes the report into `directory` and returns the paths of its files.
+
+    Raises InputError if the drawing library is missing or the place is not writable.
+    """
     made = environment()
     from eqsat.report import pictures
 
@@ -101,8 +106,10 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
 
 
 def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
-    """What the page of a model on a target shows: its records, and stock's graph beside that of each of eqsat's
-    configurations."""
+    """The values of the page of a model on a target.
+
+    They include its records, and stock's graph beside the graph of each of eqsat's configurations.
+    """
     records = {c: run.records[model, target, c] for c in run.configurations if (model, target, c) in run.records}
     good = {c: r for c, r in records.items() if "error" not in r}
     found = {c: chosen for c, r in good.items() if (chosen := run.chosen(r))}
@@ -207,8 +214,11 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
 
 
 def headline(run: RecordedRun) -> list[str]:
-    """Tables of all models on all targets: stock's cycles, those of the first configuration of eqsat, their ratio; by
-    Vela's own totals and, where all records have them, by the corrected ones."""
+    """Tables of all models on all targets, by Vela's totals and by the corrected ones.
+
+    They show stock's cycles, those of eqsat's first configuration, and their ratio.
+    The corrected table needs the corrected cycles of all records.
+    """
     if not run.optimized:
         return []
     corrected = all("corrected" in r for r in run.records.values() if "error" not in r)
@@ -216,7 +226,7 @@ def headline(run: RecordedRun) -> list[str]:
 
 
 def _against_stock(run: RecordedRun, total: str) -> list[str]:
-    """The same by one total: "cycles", Vela's own, or "corrected"."""
+    """The table of one total: "cycles" (Vela's own) or "corrected"."""
     c = run.optimized[0]
     columns = [f"{t.removeprefix('ethos-').upper()} stock | eqsat | ratio" for t in run.targets]
     lines = [
@@ -248,7 +258,7 @@ _FLATTERED = (
 
 
 def notes(run: RecordedRun) -> list[str]:
-    """How to read the figures, and what they were made with."""
+    """How to read the figures, and the versions and machine that made them."""
     out = [
         f"Cycles are the estimate of Vela {' and '.join(run.vela)} for the whole network; corrected ones leave out what it is known to charge for nothing. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is over the models "
         "that have both.",

@@ -1,6 +1,6 @@
 """Inputs that agree with the signs of weights, which drive sums of products to their extremes.
 
-Of 64 weights of both signs, values drawn freely reach a few tenths of what the sum can be.
+With 64 weights of both signs, random inputs reach only some tenths of the largest sum.
 """
 
 from __future__ import annotations
@@ -18,21 +18,25 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.ops.op import Attributes
 from eqsat.tensor.types import Array, Type
 
-#: Patterns of a tensor; one, where the result has so many places for channels to agree in.
-_PATTERNS, _PLACES = 3, 64
-#: Elements of weights, at most, of an operator that is looked at.
+#: Most patterns of a tensor.
+_PATTERNS = 3
+#: Positions of a result from which on one pattern is enough, since each takes the next channel.
+_PLACES = 64
+#: Most elements of an operator's weights; larger ones have no patterns.
 _WEIGHTS = 1 << 20
-#: Windows, at most, that a pattern lays over a tensor along one axis.
+#: Most windows of a pattern along one axis.
 _WINDOWS = 8
-#: Ops that give a larger value for a larger one.
+#: Operators whose result does not fall as their operand rises.
 _RISING = frozenset({"rescale", "cast", "clamp", "identity"})
 
 
 def patterns(graph: TensorGraph, nodes: Sequence[int] | None = None) -> dict[int, list[Array]]:
-    """{node: tensors of its shape, of 1 where its values should be high, -1 where low, 0 where any will do}: of the
-    operands of convolutions and products with constant weights, and of what those are made of by movement and by
-    operators that rise. nodes:
-    whose operands are looked at, in order; all that are live."""
+    """Patterns of operands, by node: 1 where values should be high, -1 where low, 0 where free.
+
+    They are of the operands of convolutions and products with constant weights.
+    They are also carried back through movement and monotone operators.
+    nodes: whose operands are considered, in topological order; None: all live ones.
+    """
     out: dict[int, list[Array]] = {}
     for n in reversed(graph.live() if nodes is None else nodes):
         node = graph.nodes[n]
@@ -74,8 +78,10 @@ def _before(graph: TensorGraph, node: Node, found: Sequence[Array]) -> list[Arra
 
 
 def _spread(x: Type, out: Type, attrs: Attributes, d: int, kernel: int) -> list[Array]:
-    """Windows along the height (0) or width (1) that do not overlap: the positions of their taps, -1 for those in the
-    padding."""
+    """Windows along the height (0) or width (1) that do not overlap.
+
+    Each is the positions of its taps, -1 for those in the padding.
+    """
     before, stride, dilation = attrs["pad"][2 * d], attrs["stride"][d], attrs["dilation"][d]
     step = -(-((kernel - 1) * dilation + 1) // stride)
     first = min(-(-before // stride), out.shape[1 + d] - 1)
@@ -85,8 +91,12 @@ def _spread(x: Type, out: Type, attrs: Attributes, d: int, kernel: int) -> list[
 
 
 def _over_windows(attrs: Attributes, signs: Array, x: Type, out: Type, first: int) -> Array:
-    """signs: [turn, kernel height, kernel width, channels of x]; each window takes the next turn, every other one its
-    opposite."""
+    """Lays the signs of weights over windows of the operand, int8 of its shape.
+
+    signs: [turn, kernel height, kernel width, channels of x].
+    Each window takes the next turn, with every other one negated.
+    first: number of the pattern.
+    """
     laid = np.zeros(x.shape, np.int8)
     rows, columns = (_spread(x, out, attrs, d, signs.shape[1 + d]) for d in (0, 1))
     turns = count(first * len(rows) * len(columns))
@@ -97,15 +107,24 @@ def _over_windows(attrs: Attributes, signs: Array, x: Type, out: Type, first: in
 
 
 def _over_rows(attrs: Attributes, signs: Array, x: Type, out: Type, first: int) -> Array:
-    """signs: [turn, matrix, column's elements]; each row takes the next turn, every other one its opposite."""
+    """Lays the signs of weights over rows of the operand, int8 of its shape.
+
+    signs: [turn, matrix, elements of a column].
+    Each row takes the next turn, with every other one negated.
+    first: number of the pattern.
+    """
     turns = first * x.shape[1] + np.arange(x.shape[1])
     return np.asarray(signs[turns % len(signs)].swapaxes(0, 1) * np.where(turns % 2, -1, 1)[:, None]).astype(np.int8)
 
 
 @dataclass(frozen=True, slots=True)
 class _Products:
-    """An op with weights. turns: the axis of the weights that tells output channels apart, of those that read the same;
-    summed: the axes that are added up; lay: lays signs of weights, with turns first, over the operand, or None."""
+    """An operator with weights.
+
+    turns: the axis of the weights that distinguishes output channels with the same inputs.
+    summed: the axes that are summed up.
+    lay: lays signs of weights, with `turns` as first axis, over the operand; None: unsupported.
+    """
 
     turns: int
     summed: tuple[int, ...]
@@ -130,9 +149,12 @@ def _weights(graph: TensorGraph, node: Node) -> Array | None:
 
 
 def reach(graph: TensorGraph, n: int) -> tuple[Array, Array] | None:
-    """The smallest and largest sum that a convolution or product with constant weights can give, per index of the last
-    axis: the bias and the sum of the weights' absolute values, each with the end of the operand's range that agrees
-    with its sign. None for other nodes."""
+    """The smallest and largest sum of a convolution or product with constant weights.
+
+    Both are int64, per index of the last axis.
+    Each is the bias plus the weights times the ends of the operand's range that fit their signs.
+    None for other nodes.
+    """
     node = graph.nodes[n]
     products = _PRODUCTS.get(node.op)
     dtype = DType.of(graph.nodes[node.inputs[0]].dtype) if products else None

@@ -1,4 +1,4 @@
-"""The values that an operand may have, where TOSA leaves open what other ones give."""
+"""The values that an operand may have; for others TOSA leaves the result open."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from eqsat.tensor.types import Array
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """low, high: limits, both included (None: that of the dtype). never: values within them that are not allowed, in
-    order. distinct: no value twice along the last axis.
+    """A set of allowed values.
+
+    low, high: limits, both included (None: those of the dtype).
+    never: values within them that are not allowed, sorted.
+    distinct: no value may occur twice along the last axis.
 
     >>> Allowed(0, 9) & Allowed(-3, 7, never=(0,))
     Allowed(low=1, high=7, never=(), distinct=False)
@@ -24,7 +27,10 @@ class Allowed:
     distinct: bool = False
 
     def __and__(self, other: Allowed) -> Allowed:
-        """What both allow. A limit lies on a value that is allowed, unless there is none."""
+        """The values that both allow.
+
+        A limit is an allowed value, unless there is none.
+        """
         low = max((v for v in (self.low, other.low) if v is not None), default=None)
         high = min((v for v in (self.high, other.high) if v is not None), default=None)
         never = {*self.never, *other.never}
@@ -43,7 +49,7 @@ class Allowed:
         return np.setdiff1d(found, np.asarray(self.never, np.int64))
 
     def why_not(self, values: Array) -> str:
-        """Which of the values are not allowed, in words, or ""."""
+        """Why some of the values are not allowed, "" if all are."""
         if not values.size:
             return ""
         least, most = int(values.min()), int(values.max())
@@ -56,7 +62,7 @@ class Allowed:
         return ""
 
     def nearest_above(self, values: Array) -> Array:
-        """The values with those that are `never` allowed replaced by the next one above."""
+        """The values, of which those in `never` are replaced by the next one above that is not."""
         if not self.never:
             return values
         never = np.asarray(self.never)

@@ -1,8 +1,9 @@
-"""What the operators of a graph ask of the values that they read, pulled back to where those come from.
+"""The values that the operators of a graph require, carried back to where they come from.
 
-A shift asks for an amount below the bits of its operand, a GATHER for positions in the tensor that it reads, an INTDIV
-for a divisor that is not 0 (`Op.allowed`); otherwise TOSA leaves open what they give. Inputs drawn without regard to
-that would show nothing.
+A shift requires an amount below the number of bits of its operand.
+A GATHER requires positions inside its tensor, and an INTDIV a divisor other than 0.
+`Op.allowed` has these requirements.
+For other values TOSA leaves the result open, so a comparison on them would show nothing.
 
 >>> from eqsat.tensor import makers
 >>> g = TensorGraph()
@@ -27,17 +28,19 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS, exact_value
 from eqsat.tensor.types import Array, Const, GraphError, Type
 
-#: Beyond what any operator gives.
+#: Magnitude beyond the results of all operators.
 _FAR = 1 << 62
-#: Elements that are computed, at most, to try all values of an operand.
+#: Most elements that are computed to try all values of an operand.
 _TRIED = 1 << 22
-#: Ops along axes that give some of their operand's elements, besides those that copy (`Op.copies`).
+#: Operators along axes whose results are elements of the operand, besides `Op.copies`.
 _CHOOSING = frozenset({"max_pool2d", "reduce_max", "reduce_min"})
 
 
 def asked(graph: TensorGraph) -> dict[int, Allowed]:
-    """{live node: what its readers, and the readers of what is made of it, ask of its values}, of those of which
-    something is asked."""
+    """The values that all readers of a node require, directly or through other operators.
+
+    They are by live node; nodes without a requirement are left out.
+    """
     out: dict[int, Allowed] = {}
     for n in reversed(graph.live()):
         node = graph.nodes[n]
@@ -50,14 +53,18 @@ def asked(graph: TensorGraph) -> dict[int, Allowed]:
 
 
 def _own(graph: TensorGraph, node: Node) -> Mapping[int, Allowed]:
-    """What an operator asks by itself; also an opaque one, if the table has it."""
+    """The requirements of one operator by operand; for an opaque one if the op table has it."""
     op = OPS.get(str(node.attr("tosa")).lower()) if node.op == "opaque" else OPS[node.op]
     return op.allowed(dict(node.attrs), [graph.type(i) for i in node.inputs]) if op and op.allowed else {}
 
 
 def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:
-    """What operand k of a node must be for its value to be what is wanted, for each of several wishes. Where several
-    operands make the value together the same is asked of each, which may still give another value."""
+    """The values of operand k of a node for which the node has the wanted values.
+
+    wanted: several sets, each of which is answered by one set.
+    If several operands determine the value together, each gets the same requirement.
+    The value may then still differ from the wanted ones.
+    """
     node = graph.nodes[n]
     op, operand = OPS[node.op], graph.nodes[node.inputs[k]]
     nothing = [ANY] * len(wanted)
@@ -75,21 +82,24 @@ def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> lis
 
 
 def _preimages(graph: TensorGraph, node: Node, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:
-    """What operand k of a pointwise node, whose other operands are constants, must be."""
+    """The values of operand k of a pointwise node whose other operands are constants."""
     operands = [None if j == k else graph.nodes[i].attr("value") for j, i in enumerate(node.inputs)]
     return _tried(node, graph.nodes[node.inputs[k]].dtype, tuple(operands), tuple(wanted))
 
 
 @lru_cache(4096)
 def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted: tuple[Allowed, ...]) -> list[Allowed]:
-    """operand: the dtype of the one that is asked for, which is None in `operands`. Remembered: the graphs of one
-    search have much in common."""
+    """The values of the operand that is None in `operands`, for each of the wanted sets.
+
+    operand: its dtype.
+    Answers are cached, since the graphs of one search have much in common.
+    """
     dtype = DType.of(operand)
     if not dtype.is_integral:
         return [ANY] * len(wanted)
 
     def values(given: Array) -> Array:
-        """[given, elements of the constants]: the results."""
+        """The results for given values of the operand, [given, elements of the constants]."""
         one = given.astype(dtype.storage).reshape(-1, *(1,) * len(node.shape))
         read = [one if o is None else o.data for o in operands]
         return exact_value(node.op, node.attrs, read, Type(node.shape, node.dtype)).reshape(len(given), -1)
@@ -106,7 +116,7 @@ def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted:
 
 
 def _fits(values: Array, wanted: Allowed) -> Array:
-    """Which rows have only values that are wanted."""
+    """Which rows have only wanted values."""
     fits = np.ones(len(values), bool)
     if wanted.low is not None:
         fits &= values.min(1) >= wanted.low
@@ -126,13 +136,16 @@ def _among(codes: Array, fits: Array) -> Allowed:
 
 
 def _between(values: Callable[[Array], Array], wanted: Sequence[Allowed], limits: tuple[int, int]) -> list[Allowed]:
-    """Of a function that rises or falls, by halving, for all wishes at once; anything if it does neither, as far as
-    three points tell."""
+    """The values for which a monotone function has the wanted results, found by bisection.
+
+    All wanted sets are searched at once.
+    The answer is ANY if the function is not monotone, as far as three points tell.
+    """
     ends = values(np.array(limits))
     rises = bool((ends[0] <= ends[1]).all())
     least = np.array([-_FAR if w.low is None else w.low for w in wanted])
     most = np.array([_FAR if w.high is None else w.high for w in wanted])
-    # the last value before those that are wanted, and the last one that is wanted or before
+    # the last value before the wanted ones, and the last one that is wanted or before them
     last, beyond = np.full((2, len(wanted)), limits[0] - 1), np.full((2, len(wanted)), limits[1] + 1)
     while (last + 1 < beyond).any():
         middle = np.clip((last + beyond) // 2, *limits)

@@ -1,15 +1,20 @@
-"""The same convolution in other spellings: on blocks of pixels, with other strides, dilations and channels.
+"""Rewrites a convolution on blocks of pixels, or with other strides, dilations and channels.
 
-A convolution with constant weights is an integer-linear map. Along an axis, read its elements in blocks, which become
-channels, and write its results in blocks too: that is a convolution over blocks whose kernel has the old weights in
-the right places and zeros elsewhere. Zero weights add nothing to the accumulator (weights have zero point 0), so every
-spelling is equal to the bit. Strides, dilations, space-to-depth, PixelShuffle and transposed convolutions are cases.
+A convolution with constant weights is an integer-linear map.
+Along an axis, read its elements in blocks, which become channels, and write its results in
+blocks too.
+That is a convolution over blocks.
+Its kernel has the old weights in the right places and zeros elsewhere.
+Zero weights add nothing to the accumulator, since weights have zero point 0.
+So every form is equal to the bit.
+Strides, dilations, space-to-depth, PixelShuffle and transposed convolutions are special cases.
 
 >>> blocked = Axis(size=391, kernel=21, stride=10).blocked(10)
 >>> blocked.blocks, blocked.kernel, blocked.stride, blocked.appended
 (40, 3, 1, 9)
 
-For W of an NHWC tensor both regroupings are views; for H they are permutes that may cancel elsewhere.
+For W of an NHWC tensor both regroupings are views.
+For H they are transposes, which may cancel elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from eqsat.tensor.types import Shape
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A convolution along one axis: `size` elements in, `kernel` taps, `low` and `high` elements of padding."""
+    """A convolution along one axis: `size` elements in, `kernel` taps, `low` and `high` padding."""
 
     size: int
     kernel: int
@@ -42,9 +47,11 @@ class Axis:
         return (self.size - 1 + self.low + self.high - (self.kernel - 1) * self.dilation) // self.stride + 1
 
     def blocked(self, block: int) -> BlockedAxis | None:
-        """In blocks of `block` elements; None unless the stride divides the block or the block the stride.
+        """The convolution on blocks of `block` elements.
 
-        Result r of a block reads the elements stride * r - low + dilation * t, counted from the block's first.
+        None unless the stride divides the block or the block divides the stride.
+        Result r of a block reads the elements stride * r - low + dilation * t.
+        They are counted from the block's first element.
         """
         if block % self.stride == 0:
             outputs, stride = block // self.stride, 1
@@ -77,7 +84,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class TransposedAxis:
-    """A transposed convolution along one axis: element i adds tap t to result stride * i + low + t (TOSA: out_pad)."""
+    """A transposed convolution along one axis.
+
+    Element i adds tap t to result stride * i + low + t (TOSA: out_pad).
+    """
 
     size: int
     kernel: int
@@ -90,8 +100,10 @@ class TransposedAxis:
         return (self.size - 1) * self.stride + self.low + self.high + self.kernel
 
     def blocked(self) -> BlockedAxis | None:
-        """As a convolution with `stride` results per block of one element; None if it does not read all of its
-        input."""
+        """The convolution with `stride` results per block of one element.
+
+        None if it does not read all of its input.
+        """
         reads = [
             (r, t, (r - self.low - t) // self.stride)
             for r in range(self.stride)
@@ -122,10 +134,13 @@ class TransposedAxis:
 class BlockedAxis:
     """A convolution over blocks along one axis.
 
-    block: elements of a block; outputs: results of a block of results. stride, kernel, low, high: of the convolution
-    over `blocks` blocks. appended: elements that the input lacks to be whole blocks. results: how many results count.
-    taps: (place in the kernel, result in its block, element in its block, old tap). appended_is_padding: results that
-    count see the appended elements, in place of padding.
+    block: elements of a block.
+    outputs: results of a block of results.
+    stride, kernel, low, high: of the convolution over `blocks` blocks.
+    appended: elements that the input lacks for whole blocks.
+    results: number of results that count.
+    taps: (position in the kernel, result in its block, element in its block, old tap).
+    appended_is_padding: whether results that count read appended elements in place of padding.
     """
 
     block: int
@@ -145,9 +160,11 @@ class BlockedAxis:
         return (self.blocks + self.low + self.high - self.kernel) // self.stride + 1
 
     def weights(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Weights [taps, channels out, other axis, channels in] as [kernel, outputs * out, other, block * in].
+        """Lays out weights [taps, channels out, other axis, channels in] for the blocks.
 
-        Channels out are ordered (result in the block, old channel), channels in (element of the block, old channel).
+        Returns [kernel, outputs * out, other, block * in].
+        Channels out are ordered by (result in the block, old channel).
+        Channels in are ordered by (element of the block, old channel).
         """
         _, out, other, channels = values.shape
         laid = np.zeros((self.kernel, self.outputs, out, other, self.block, channels), values.dtype)
@@ -158,11 +175,12 @@ class BlockedAxis:
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """Another convolution for the same integers, and what is done before and after it.
+    """Another convolution with the same results, and what is done before and after it.
 
-    x [N, H, W, C] gets `appended` rows and columns at its ends, goes through `read` to the convolution `op` with
-    `attributes` (stride, pad, dilation), `weights` and `bias`, and through `write`; then the first `results` rows and
-    columns count. appended_is_padding: appended elements must be the input's zero point; else they may be anything.
+    x [N, H, W, C] gets `appended` rows and columns at its ends and goes through `read`.
+    The convolution is `op` with `attributes` (stride, pad, dilation), `weights` and `bias`.
+    Its result goes through `write`, after which the first `results` rows and columns count.
+    appended_is_padding: appended elements must be the input's zero point, else they are free.
     """
 
     op: str
@@ -184,7 +202,11 @@ class Spelling:
 def on_blocks(
     shape: Shape, weights: NDArray[Any], bias: NDArray[Any], height: BlockedAxis, width: BlockedAxis
 ) -> Spelling:
-    """A CONV2D, or TRANSPOSE_CONV2D, with weights [OC, KH, KW, IC] on blocks of H and W."""
+    """A convolution with weights [OC, KH, KW, IC] as a CONV2D on blocks of H and W.
+
+    shape: of the input, [N, H, W, C].
+    It may be a CONV2D or a TRANSPOSE_CONV2D.
+    """
     laid = width.weights(weights.transpose(2, 0, 1, 3)).transpose(2, 1, 0, 3)
     laid = height.weights(laid).transpose(1, 0, 2, 3)
     (n, *_, c), out = shape, len(bias)
@@ -208,14 +230,17 @@ def on_blocks(
 
 
 def space_to_depth(shape: Shape, block: tuple[int, int]) -> Move:
-    """Blocks of H and W of [N, H, W, C] as channels, ordered (row in the block, column in the block, old channel)."""
+    """The movement of blocks of H and W of [N, H, W, C] into channels.
+
+    Channels are ordered by (row in the block, column in the block, old channel).
+    """
     n, h, w, c = shape
     (bh, bw), rows, columns = block, h // block[0], w // block[1]
     return regrouped(shape, (n, rows, bh, columns, bw, c), (0, 1, 3, 2, 4, 5), (n, rows, columns, bh * bw * c))
 
 
 def regrouped(shape: Shape, split: Shape, perm: tuple[int, ...], out: Shape) -> Move:
-    """A tensor of `shape`, viewed as `split`, transposed, and viewed as `out`."""
+    """The movement of a tensor of `shape`: viewed as `split`, transposed, and viewed as `out`."""
     moved = Move.reshape(shape, split).then(Move.transpose(split, perm))
     made = moved and moved.then(Move.reshape(moved.out_shape, out))
     assert made is not None  # views between whole axes always compose
@@ -230,8 +255,10 @@ def blocked(
     attributes: Mapping[str, Any],
     block: tuple[int, int],
 ) -> Spelling | None:
-    """A CONV2D or DEPTHWISE_CONV2D on blocks of (H, W) elements, as a CONV2D; None where a stride does not go with
-    it."""
+    """A CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements.
+
+    None if neither of stride and block divides the other.
+    """
     if op == "depthwise_conv2d":
         weights = dense(weights)
     height, width = (a.blocked(b) for a, b in zip(axes_of(shape, weights.shape, attributes), block, strict=True))
@@ -248,7 +275,10 @@ def axes_of(shape: Shape, weights: Shape, attributes: Mapping[str, Any]) -> tupl
 def transposed(
     shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
 ) -> Spelling | None:
-    """A TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel; None if it crops more than a kernel."""
+    """A TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel.
+
+    None if it crops more than a kernel.
+    """
     top, bottom, left, right = attributes["out_pad"]
     sy, sx = attributes["stride"]
     height = TransposedAxis(shape[1], weights.shape[1], sy, top, bottom).blocked()
@@ -264,8 +294,10 @@ def undilated(
     attributes: Mapping[str, Any],
     dilation: tuple[int, int],
 ) -> Spelling | None:
-    """The same with zeros between the taps and a smaller dilation of (H, W); None if it does not divide the present
-    one."""
+    """A convolution with a smaller dilation of (H, W) and zeros between its taps.
+
+    None if the new dilation does not divide the old one.
+    """
     first = 0 if op == "depthwise_conv2d" else 1
     old = attributes["dilation"]
     if any(o % d for o, d in zip(old, dilation, strict=True)):
@@ -279,9 +311,10 @@ def undilated(
 def phased(
     op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
 ) -> Spelling | None:
-    """A convolution along W with a dilation, as one without: elements of each phase become a row of their own.
+    """A convolution dilated along W as one without dilation: each phase becomes a row of its own.
 
-    None unless the kernel is flat (1 in H, no stride or padding there) and the dilation divides W and its padding.
+    None unless strides are 1 and the kernel has height 1, without padding along H.
+    None unless the dilation divides W and its padding.
     """
     top, bottom, left, right = attributes["pad"]
     kernel_height = weights.shape[0 if op == "depthwise_conv2d" else 1]
@@ -300,11 +333,12 @@ def phased(
 def stacked(
     op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
 ) -> Spelling | None:
-    """A convolution with dilations, as one without: the elements of each pair of phases become an image of their own,
-    and the images lie below each other with rows of padding between them.
+    """A dilated convolution as one without dilation.
 
-    None unless strides are 1 and the dilations divide height, width and padding. A flat kernel needs no padding between
-    (`phased`).
+    The elements of each pair of phases become an image of their own.
+    The images are stacked along H with rows of padding between them.
+    None unless strides are 1 and the dilations divide height, width and padding.
+    None for a kernel of height 1, which needs no padding between (`phased`).
     """
     (n, h, w, c), (down, across), (top, bottom, left, right) = shape, attributes["dilation"], attributes["pad"]
     kernel = weights.shape[0 if op == "depthwise_conv2d" else 1]
@@ -332,11 +366,11 @@ def stacked(
 def divided(
     op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any], parts: int
 ) -> Spelling | None:
-    """A pointwise CONV2D of one place whose channels, in so many parts, lie beside each other along W.
+    """A pointwise CONV2D at one position with its channels in `parts` parts along W.
 
     The parts are taps of its kernel, and nothing is moved.
-    None for another operator, for several places or taps, with padding, and where the parts are not equal: with more
-    places, blocks of parts of blocks would have no end.
+    None for another operator, for several positions or taps, with padding, and for unequal parts.
+    With more positions, parts of parts could be formed without end.
     """
     out, channels = weights.shape[0], shape[-1]
     places, taps = shape[:3], weights.shape[1:3]
@@ -368,7 +402,7 @@ def spread(weights: NDArray[Any], axis: int, factor: int) -> NDArray[Any]:
 
 
 def dense(weights: NDArray[Any]) -> NDArray[Any]:
-    """Weights [KH, KW, C, M] of a DEPTHWISE_CONV2D as those of a CONV2D, [C * M, KH, KW, C]."""
+    """Weights [KH, KW, C, M] of a DEPTHWISE_CONV2D as CONV2D weights [C * M, KH, KW, C]."""
     kh, kw, channels, multiplier = weights.shape
     out = np.zeros((channels, multiplier, kh, kw, channels), weights.dtype)
     for c in range(channels):

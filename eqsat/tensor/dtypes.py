@@ -1,7 +1,8 @@
 """Element types of tensors, each stated once.
 
-Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; what is known of it is asked here. Programs above
-TOSA's level bring names of their own (`eqsat/before_lowering/vocabulary.py`), so the set of names is open.
+Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; its properties are here.
+Programs above TOSA's level have further names (`eqsat/before_lowering/vocabulary.py`).
+So the set of names is open.
 
 >>> DType.of("INT16").limits, DType.of("INT16").accumulator
 ((-32768, 32767), 'INT48')
@@ -19,8 +20,12 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class LookupTable:
-    """How TABLE looks values up: the number of entries, their dtype, and that of the result. Fewer entries than values
-    are interpolated."""
+    """The table of a TABLE operator.
+
+    entries: number of entries; fewer entries than values are interpolated.
+    dtype: of an entry.
+    result: dtype of the result.
+    """
 
     entries: int
     dtype: str
@@ -31,14 +36,14 @@ class LookupTable:
 class DType:
     """An element type.
 
-    name, code: as TOSA names it, and its number in the schema.
+    name, code: TOSA's name, and its number in the schema.
     bits: of an element in a TOSA file.
     size: bytes of an element as Vela stores it.
-    storage: the numpy type that holds it (INT48 lives in int64); raw bytes (uint8) for what is carried.
-    carried: numpy lacks it: constants stay as they are in the file and are never computed with.
-    sums: the dtype of sums of products of it (None: its own).
-    lookup: how TABLE takes it, None if it does not.
-    only_rescaled: nothing but a RESCALE takes it.
+    storage: the numpy type that holds it (INT48 is in int64); uint8, raw bytes, if carried.
+    carried: numpy lacks it; constants keep the file's bytes and are never computed with.
+    sums: the dtype of sums of its products (None: its own).
+    lookup: the table of a TABLE operator on it, None if it has none.
+    only_rescaled: only a RESCALE reads it.
     """
 
     name: str
@@ -54,7 +59,10 @@ class DType:
 
     @staticmethod
     def of(name: str) -> DType:
-        """What is known of a dtype. One that TOSA does not have is carried, with elements of 4 bytes."""
+        """The dtype of a name.
+
+        A name that TOSA does not have is carried, with elements of 4 bytes.
+        """
         return DTYPES.get(name) or DType(name, 0, "other", 32, 4, carried=True)
 
     @property
@@ -64,23 +72,26 @@ class DType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The lowest and highest value. Raises ValueError where there are none."""
+        """The lowest and highest value. Raises ValueError if there are none."""
         if not self.is_integral:
             raise ValueError(f"{self.name} has no limits here: only BOOL and integers that numpy holds do")
         return (0, 1) if self.kind == "boolean" else (-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
 
     @property
     def accumulator(self) -> str:
-        """The dtype that products of it are summed up in."""
+        """The name of the dtype in which its products are summed."""
         return self.sums or self.name
 
     @property
     def is_activation(self) -> bool:
-        """Whether feature maps of quantized networks have it: CLAMP, TABLE and the poolings take it."""
+        """Whether feature maps of quantized networks have it.
+
+        CLAMP, TABLE and the poolings read it.
+        """
         return self.lookup is not None
 
     def to_bytes(self, value: int) -> bytes:
-        """A value as attributes hold it, little-endian."""
+        """A value as bytes of an attribute, little-endian."""
         return np.array(value, self.storage).tobytes()
 
     def from_bytes(self, raw: bytes) -> int | float:
@@ -90,13 +101,15 @@ class DType:
 
     @property
     def is_accumulator(self) -> bool:
-        """Whether sums of products have it, and not the factors."""
+        """Whether it is the dtype of sums of products, and not of factors."""
         return self.name in _ACCUMULATORS
 
     @property
     def is_wide(self) -> bool:
-        """Whether elementwise operators between RESCALEs compute in it: an accumulator that not only a RESCALE
-        takes."""
+        """Whether elementwise operators between RESCALEs compute in it.
+
+        It is an accumulator that not only a RESCALE reads.
+        """
         return self.is_accumulator and not self.only_rescaled
 
 

@@ -1,7 +1,7 @@
 """TensorGraph: a small typed tensor language at the level of TOSA 1.0.
 
-A graph is a list of immutable nodes in topological order; operands are node numbers. What an operator means is in
-the op table, `eqsat.tensor.ops`.
+A graph is a list of immutable nodes in topological order; operands are node numbers.
+The op table, `eqsat.tensor.ops`, has the meaning of operators.
 
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (1, 2, 2, 3), "INT8")
@@ -42,10 +42,11 @@ class Node:
 
 @dataclass(slots=True)
 class TensorGraph:
-    """A DAG of nodes in topological order. Equal constants are one node; equal ops stay distinct (a RESCALE may
-    have to be materialised once per reader), merging them is the e-graph's work.
+    """A DAG of nodes in topological order.
 
-    `outputs` may name one node several times: each slot stays distinct on the way out.
+    Equal constants are one node; equal operators stay distinct, and the e-graph merges them.
+    A RESCALE, for instance, may have to be materialised once per reader.
+    `outputs` may name one node several times; each slot stays distinct in the result.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -64,7 +65,10 @@ class TensorGraph:
         return len(self.nodes) - 1
 
     def add_input(self, name: str, shape: Sequence[int], dtype: str) -> int:
-        """A graph input; names are unique. Zero-size dims are refused (they crash Vela)."""
+        """Adds a graph input; names are unique.
+
+        Raises GraphError for an axis of a size below 1, which crashes Vela, and for a name in use.
+        """
         if any(d < 1 for d in shape):
             raise GraphError(f"input {name!r} has a dim below 1 in {tuple(shape)}: give every dim a positive size")
         if len(self._names) != len(self.inputs):
@@ -77,14 +81,14 @@ class TensorGraph:
         return n
 
     def add_const(self, data: Array, dtype: str, shape: Sequence[int] | None = None) -> int:
-        """A constant; `shape` is given only with raw bytes."""
+        """Adds a constant; `shape` is given only with raw bytes."""
         shape = tuple(data.shape if shape is None else shape)
         if not DType.of(dtype).carried:
             data = np.asarray(data, DType.of(dtype).storage).reshape(shape)
         return self._put(Node("const", (), attrs_of({"value": Const(data, dtype, shape)}), shape, dtype))
 
     def add(self, op: str, inputs: Sequence[int], **attrs: Any) -> int:
-        """An op node; type inferred from the op table. Raises GraphError."""
+        """Adds a node; its type is inferred by the op table. Raises GraphError."""
         return self.add_with(op, inputs, attrs_of(attrs))
 
     def add_with(self, op: str, inputs: Sequence[int], attrs: Attrs) -> int:
@@ -94,7 +98,7 @@ class TensorGraph:
         return self._put(Node(op, tuple(inputs), attrs, t.shape, t.dtype))
 
     def add_copy(self, node: Node, operands: Sequence[int]) -> int:
-        """A node as another graph has it, on operands of the same types; inputs are listed by the caller."""
+        """Adds a node of another graph on operands of the same types; the caller lists inputs."""
         return self._put(replace(node, inputs=tuple(operands)))
 
     def type(self, n: int) -> Type:
@@ -102,7 +106,7 @@ class TensorGraph:
         return Type(node.shape, node.dtype)
 
     def live(self) -> list[int]:
-        """Numbers of the nodes that the outputs depend on, inputs included, in topological order."""
+        """The nodes on which the outputs depend, and all inputs, in topological order."""
         seen = set(self.inputs)
         stack = list(self.outputs)
         while stack:
@@ -113,7 +117,7 @@ class TensorGraph:
         return sorted(seen)
 
     def readers(self) -> dict[int, list[int]]:
-        """Live readers of every live node (once per operand slot); graph outputs are not readers."""
+        """The live readers of every live node, once per operand slot; outputs are not readers."""
         out: dict[int, list[int]] = {n: [] for n in self.live()}
         for n in out:
             for i in self.nodes[n].inputs:
@@ -121,9 +125,10 @@ class TensorGraph:
         return out
 
     def rewritten(self, at: Mapping[int, Write] | None = None, without: Container[int] = ()) -> Rewritten:
-        """A copy of what is live.
+        """A copy of the live nodes.
 
-        at: writes in place of nodes, of the same types. without: nodes that are left out, unless they are in `at`.
+        at: writes in place of nodes, of the same types.
+        without: nodes that are left out, unless they are in `at`.
         """
         at = at or {}
         out = Rewritten(TensorGraph(output_names=list(self.output_names)), {}, {})
@@ -148,7 +153,10 @@ class TensorGraph:
         return [self.type(i) for i in self.inputs], [self.type(o) for o in self.outputs]
 
     def op_counts(self) -> dict[str, int]:
-        """Live ops by name, leaves left out; opaque ops count under their TOSA name."""
+        """The number of live operators by name, without leaves.
+
+        Opaque ones count under their TOSA name.
+        """
         counts: dict[str, int] = {}
         for n in self.live():
             node = self.nodes[n]
@@ -158,7 +166,11 @@ class TensorGraph:
         return dict(sorted(counts.items()))
 
     def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
-        """Outputs for `inputs` (in the order of `self.inputs`) by the numpy semantics of the op table."""
+        """The outputs for `inputs` by the numpy semantics of the op table.
+
+        inputs: in the order of `self.inputs`.
+        Raises GraphError for inputs of other shapes.
+        """
         for i, x in zip(self.inputs, inputs, strict=True):
             if tuple(x.shape) != self.nodes[i].shape:
                 raise GraphError(
@@ -176,27 +188,33 @@ class TensorGraph:
 
 @dataclass(slots=True)
 class Rewritten:
-    """A graph that is written anew, `graph`. number: {node: its node there}. source: {node there: the node that it was
-    written for}, which a write may say of its own nodes; else it is the one that it takes the place of."""
+    """A rewritten copy of a graph.
+
+    number: the new node of each old one.
+    source: the old node for which a new node was written.
+    A write may set it for its own nodes; by default it is the replaced node.
+    """
 
     graph: TensorGraph
     number: dict[int, int]
     source: dict[int, int]
 
 
-#: Adds what takes the place of a node to the graph as far as it is written, and gives the node of the value.
+#: Adds the replacement of a node to the new graph and returns the number of its value's node.
 Write = Callable[[Rewritten], int]
 
 
 def unread(graph: TensorGraph) -> list[int]:
-    """Positions of the inputs that neither an operator nor an output reads."""
+    """Positions of the inputs that are read neither by an operator nor by an output."""
     readers, outputs = graph.readers(), set(graph.outputs)
     return [k for k, i in enumerate(graph.inputs) if not readers[i] and i not in outputs]
 
 
 def unpredictable(graph: TensorGraph, inputs: Sequence[Array]) -> str:
-    """Why TOSA leaves open what a graph gives for `inputs`, at the first operator where it does, or "": also where that
-    is not known, after operators that numpy does not compute."""
+    """Why TOSA leaves the results of a graph open for `inputs`, by the first such operator.
+
+    "" if it does not, or if that is unknown behind operators that numpy does not compute.
+    """
     values: dict[int, Array] = dict(zip(graph.inputs, inputs, strict=True))
     for n in graph.live():
         node = graph.nodes[n]

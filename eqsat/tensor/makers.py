@@ -1,6 +1,8 @@
-"""Makers of attributes: TOSA's operators with everything that its schema asks for, most of it by default.
+"""Makers of attributes: TOSA's operators with everything that its schema requires.
 
-Rules, probes, generators of graphs and tests write `makers.rescale("INT8", 1 << 30, 38)` where TOSA has ten attributes.
+Most attributes have defaults.
+Rules, probes, graph generators and tests write `makers.rescale("INT8", 1 << 30, 38)`.
+TOSA has ten attributes there.
 
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (1, 4, 4, 8), "INT8")
@@ -8,7 +10,8 @@ Rules, probes, generators of graphs and tests write `makers.rescale("INT8", 1 <<
 >>> g.nodes[g.add_with("rescale", [y], makers.rescale("INT32", shift=20, in_zp=-3))].dtype
 'INT32'
 
-Names and meanings are those of the schema; numbers that it holds in lists of one are given as they are.
+Names and meanings are those of the schema.
+Numbers that the schema wraps in lists of one are plain numbers here.
 """
 
 from __future__ import annotations
@@ -43,9 +46,11 @@ def rescale(
     input_unsigned: bool = False,
     output_unsigned: bool = False,
 ) -> Attrs:
-    """To `dtype`, times multiplier * 2**-shift; without either times one. Per channel if they are sequences, unless
-    `per_channel` says otherwise.
-    scale32: 32-bit multipliers; of 16 bits are those on INT48."""
+    """RESCALE to `dtype` by multiplier * 2**-shift; without either by one.
+
+    scale32: multipliers have 32 bits; for INT48 they have 16.
+    per_channel: None: whether the multiplier is a sequence.
+    """
     one = 30 if scale32 else 14
     multiplier, shift = 1 << one if multiplier is None else multiplier, one if shift is None else shift
     if per_channel is None:
@@ -67,7 +72,10 @@ def rescale(
 
 
 def by_one(dtype: str, zero_point: int = 0) -> Attrs:
-    """RESCALE by one of sums of products of `dtype` to it. Of INT48 TOSA has multipliers of 16 bits only."""
+    """RESCALE by one from sums of products of `dtype` to `dtype`.
+
+    From INT48 TOSA has only multipliers of 16 bits.
+    """
     return rescale(dtype, out_zp=zero_point, scale32=DType.of(DType.of(dtype).accumulator).bits <= 32)
 
 
@@ -85,7 +93,11 @@ def conv(
     in_zp: int = 0,
     w_zp: int = 0,
 ) -> Attrs:
-    """CONV2D and DEPTHWISE_CONV2D on `dtype`. pad: top, bottom, left, right; others (y, x)."""
+    """CONV2D and DEPTHWISE_CONV2D on `dtype`.
+
+    pad: top, bottom, left, right.
+    stride, dilation: (y, x).
+    """
     window = {"pad": tuple(pad), "stride": tuple(stride), "dilation": tuple(dilation)}
     return attrs_of({**window, **_products(dtype, in_zp, w_zp)})
 
@@ -93,7 +105,11 @@ def conv(
 def transpose_conv(
     dtype: str, *, out_pad: Sequence[int] = _NONE, stride: Sequence[int] = _UNIT, in_zp: int = 0, w_zp: int = 0
 ) -> Attrs:
-    """TRANSPOSE_CONV2D on `dtype`. out_pad: top, bottom, left, right; stride: (y, x)."""
+    """TRANSPOSE_CONV2D on `dtype`.
+
+    out_pad: top, bottom, left, right.
+    stride: (y, x).
+    """
     return attrs_of({"out_pad": tuple(out_pad), "stride": tuple(stride), **_products(dtype, in_zp, w_zp)})
 
 
@@ -102,7 +118,11 @@ def matmul(in_zp: int = 0, w_zp: int = 0) -> Attrs:
 
 
 def max_pool(kernel: Sequence[int], *, stride: Sequence[int] = _UNIT, pad: Sequence[int] = _NONE) -> Attrs:
-    """kernel, stride: (y, x); pad: top, bottom, left, right."""
+    """MAX_POOL2D.
+
+    kernel, stride: (y, x).
+    pad: top, bottom, left, right.
+    """
     return attrs_of({"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pad), "nan_mode": PROPAGATE})
 
 
@@ -114,13 +134,17 @@ def avg_pool(
     in_zp: int = 0,
     out_zp: int = 0,
 ) -> Attrs:
-    """Of integers, whose sums are INT32. kernel, stride: (y, x); pad: top, bottom, left, right."""
+    """AVG_POOL2D on integers, whose sums are INT32.
+
+    kernel, stride: (y, x).
+    pad: top, bottom, left, right.
+    """
     window = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pad)}
     return attrs_of({**window, "in_zp": (in_zp,), "out_zp": (out_zp,), "acc_type": DType.of("INT32").code})
 
 
 def clamp(dtype: str, low: int | None = None, high: int | None = None) -> Attrs:
-    """To low..high, both included; without one to the limit of `dtype`."""
+    """CLAMP to low..high, both included; None is the limit of `dtype`."""
     t = DType.of(dtype)
     lowest, highest = t.limits
     ends = lowest if low is None else low, highest if high is None else high
@@ -132,7 +156,10 @@ def table(entries: Sequence[int]) -> Attrs:
 
 
 def pad(pads: Sequence[int], value: int = 0) -> Attrs:
-    """pads: before and after each axis."""
+    """PAD.
+
+    pads: before and after each axis.
+    """
     return attrs_of({"pads": tuple(pads), "value": (value,)})
 
 
@@ -141,5 +168,5 @@ def mul(shift: int = 0) -> Attrs:
 
 
 def extremum(axis: int | None = None) -> Attrs:
-    """MAXIMUM and MINIMUM, or along an axis REDUCE_MAX, REDUCE_MIN and ARGMAX."""
+    """MAXIMUM and MINIMUM, or with an axis REDUCE_MAX, REDUCE_MIN and ARGMAX."""
     return attrs_of({"nan_mode": PROPAGATE} if axis is None else {"axis": axis, "nan_mode": PROPAGATE})

@@ -1,8 +1,10 @@
-"""Data movement in one normal form: any chain of transposes and reshapes as one reordering of atomic axes.
+"""Data movement in a normal form: any chain of transposes and reshapes as one order of axes.
 
-A `Move` says, for a row-major output of `out_shape`, from which flat input position each element comes:
-`axes` lists (size, input stride) from the outermost output axis to the innermost, unit axes dropped and
-neighbours merged wherever one stride continues the other. That form is unique, so equal movements are equal objects.
+A `Move` says, for a row-major output of `out_shape`, from which flat input position each
+element comes.
+`axes` lists (size, input stride) from the outermost output axis to the innermost.
+Axes of size 1 are dropped, and neighbours are merged if one stride continues the other.
+That form is unique, so equal movements are equal objects.
 
 >>> m = Move.transpose((1, 4, 4, 8), (0, 3, 1, 2))
 >>> m.axes
@@ -10,8 +12,10 @@ neighbours merged wherever one stride continues the other. That form is unique, 
 >>> m.then(m.inverse()).is_identity
 True
 
-A channel shuffle, a PixelShuffle or view-permute-view chains are all single Moves; `then` composes them. Two views
-whose factorisations have no common refinement (2x3 against 3x2) do not compose through a permutation: `then` is None.
+A channel shuffle, a PixelShuffle or a chain of reshapes and transposes is a single Move.
+`then` composes two.
+Two reshapes without a common refinement (2x3 and 3x2) do not compose through a transpose.
+`then` is None in that case.
 """
 
 from __future__ import annotations
@@ -49,7 +53,10 @@ def _canonical(axes: Sequence[StridedAxis]) -> tuple[StridedAxis, ...]:
 
 
 def split(size: int, stride: int, boundaries: Sequence[int]) -> list[StridedAxis] | None:
-    """Cut an axis wherever it crosses a boundary (a stride of the space that it walks through); None if it cannot."""
+    """Cuts an axis where it crosses a boundary, or returns None if it cannot be cut there.
+
+    boundaries: strides of the space that the axis walks through.
+    """
     pieces = []
     for b in sorted(boundaries, reverse=True):
         if stride < b < stride * size:
@@ -63,7 +70,11 @@ def split(size: int, stride: int, boundaries: Sequence[int]) -> list[StridedAxis
 
 @dataclass(frozen=True, slots=True)
 class AtomicAxis:
-    """One atomic axis of a Move: `in_dim`/`out_dim` are the dims that it is a factor of; strides in elements."""
+    """One atomic axis of a Move.
+
+    in_dim, out_dim: the axes of the shapes of which it is a factor.
+    in_stride, out_stride: elements.
+    """
 
     size: int
     in_dim: int
@@ -74,7 +85,7 @@ class AtomicAxis:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A data movement from `in_shape` to `out_shape`; see the module's text."""
+    """A data movement from `in_shape` to `out_shape`, see the module's docstring."""
 
     in_shape: Shape
     out_shape: Shape
@@ -94,14 +105,17 @@ class Move:
 
     @staticmethod
     def product(parts: Sequence[Move]) -> Move:
-        """Movements of single axes, together on the tensor that has them all."""
+        """Movements of single axes, combined on the tensor that has all of these axes."""
         shape = tuple(prod(part.in_shape) for part in parts)
         strides = _strides(shape)
         axes = [(size, stride * strides[d]) for d, part in enumerate(parts) for size, stride in part.axes]
         return Move(shape, shape, _canonical(axes))
 
     def within(self) -> list[Move] | None:
-        """The movements of single axes whose product it is; None where an axis does not keep what is its own."""
+        """The movements of single axes whose product this is.
+
+        None if it exchanges elements between axes.
+        """
         atoms = self.atoms()
         if atoms is None or self.in_shape != self.out_shape or any(a.in_dim != a.out_dim for a in atoms):
             return None
@@ -113,7 +127,7 @@ class Move:
 
     @property
     def is_view(self) -> bool:
-        """True if no element moves: a reshape."""
+        """Whether no element moves: a reshape."""
         return len(self.axes) <= 1
 
     @property
@@ -122,7 +136,7 @@ class Move:
 
     @property
     def permutation(self) -> tuple[int, ...]:
-        """Order of the atomic axes: output position i holds the input's axis permutation[i]."""
+        """The order of the atomic axes: output position i has the input's axis permutation[i]."""
         order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
         return tuple(order.index(i) for i in range(len(self.axes)))
 
@@ -132,7 +146,10 @@ class Move:
         return Move(self.out_shape, self.in_shape, _canonical([(self.axes[i][0], out[i]) for i in order]))
 
     def then(self, after: Move) -> Move | None:
-        """This movement followed by `after`, or None if no single reordering of axes expresses it."""
+        """This movement followed by `after`, None if no single reordering of axes expresses it.
+
+        Raises ValueError if the shapes between them differ.
+        """
         if self.out_shape != after.in_shape:
             raise ValueError(f"cannot compose: {self.out_shape} is not {after.in_shape}")
         mid = _strides([n for n, _ in self.axes])
@@ -150,11 +167,14 @@ class Move:
         return Move(self.in_shape, after.out_shape, _canonical(axes))
 
     def atoms(self) -> tuple[AtomicAxis, ...] | None:
-        """Atomic axes in output order, cut at the dims of both shapes; None if the dims have no common refinement."""
+        """Atomic axes in output order, cut at the axes of both shapes.
+
+        None if the shapes have no common refinement.
+        """
         return _atoms(self)
 
     def indices(self) -> Array:
-        """Flat input position of every output element, in out_shape."""
+        """The flat input position of every output element, in out_shape."""
         index = np.zeros((1,), np.int64)
         for n, s in self.axes:
             index = (index[:, None] + np.arange(n) * s).reshape(-1)
@@ -166,9 +186,9 @@ class Move:
     # -- carrying a movement to other operands ----------------------------------------------------
 
     def restrict(self, operand: Shape) -> Move | None:
-        """The same movement for an operand that broadcasts to `in_shape`.
+        """This movement for an operand that broadcasts to `in_shape`.
 
-        None if an output dim would mix broadcast and real axes (the operand would have to be materialised).
+        None if an output axis would mix broadcast and real axes: the operand must be materialised.
         """
         if operand == self.in_shape:
             return self
@@ -191,7 +211,7 @@ class Move:
         return Move(tuple(operand), tuple(shape), _canonical(kept))
 
     def whole(self, in_dim: int) -> AtomicAxis | None:
-        """The atom that is `in_dim` unsplit and outermost within its output dim, or None."""
+        """The atom that is all of `in_dim` and outermost within its output axis, or None."""
         atoms = self.atoms() or ()
         found = [a for a in atoms if a.in_dim == in_dim]
         if len(found) != 1 or found[0].size != self.in_shape[in_dim]:
@@ -201,10 +221,11 @@ class Move:
         return None if outer else atom
 
     def resize(self, sizes: Mapping[int, int], units: Mapping[int, int] | None = None) -> Move | None:
-        """The same reordering for an input whose dims `sizes` (input dim -> new size) differ.
+        """This reordering for an input with other sizes of some axes.
 
-        Each such dim must be unsplit. One of size 1 has no place in the order: it grows only where `units` says which
-        output dim of size 1 it becomes.
+        sizes: new size by input axis; each of these axes must be unsplit.
+        units: output axis of size 1 by input axis of size 1.
+        An input axis of size 1 grows only there, since it has no place in the order.
         """
         sizes = {d: n for d, n in sizes.items() if self.in_shape[d] != n}
         if not sizes:
@@ -232,13 +253,15 @@ class Move:
     # -- the way out ------------------------------------------------------------------------------
 
     def squeezed(self) -> tuple[Shape, tuple[int, ...]]:
-        """(shape, perm) of the smallest transpose that does it: reshape to shape, transpose by perm, reshape to
-        out_shape."""
+        """(shape, perm) of the smallest equal transpose.
+
+        Reshape to shape, transpose by perm, and reshape to out_shape.
+        """
         order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
         return tuple(self.axes[i][0] for i in order), tuple(order.index(i) for i in range(len(self.axes)))
 
     def direct(self) -> tuple[int, ...] | None:
-        """A perm that takes in_shape to out_shape in one transpose without reshapes, or None."""
+        """The perm of one transpose from in_shape to out_shape without reshapes, or None."""
         if len(self.in_shape) != len(self.out_shape):
             return None
         atoms = self.atoms()
@@ -274,5 +297,5 @@ def _atoms(m: Move) -> tuple[AtomicAxis, ...] | None:
 
 
 def _dim(shape: Shape, strides: Sequence[int], position: int) -> int:
-    """The dim whose stretch of the flat space begins at or spans `position`; unit dims own nothing."""
+    """The axis whose stretch of the flat space contains `position`; axes of size 1 have none."""
     return next(d for d, (n, s) in enumerate(zip(shape, strides, strict=True)) if n > 1 and s <= position < s * n)

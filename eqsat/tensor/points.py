@@ -1,8 +1,9 @@
-"""Values at which a graph decides something: there, and next to it, errors show that no other value shows.
+"""Values at which a graph's behaviour changes: errors may show only there and next to it.
 
-Such are constants that values are compared with, limits of CLAMP, zero points, what PAD fills in, where a RESCALE
-begins to saturate, knees of interpolated tables; each as a value of what the operator reads, and pulled back to where
-that comes from (`asked.before`).
+They are constants of comparisons, limits of CLAMP, zero points and values of PAD.
+They are also values at which a RESCALE saturates, and knees of interpolated tables.
+Each is a value of the operator's operand.
+It is carried back to where that comes from (`asked.before`).
 
 >>> from eqsat.tensor import makers
 >>> g = TensorGraph()
@@ -24,15 +25,19 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.types import Array
 
-#: Points of one value, at most, and of one constant or table.
-_MOST, _EACH = 12, 4
-#: Ops that compare their operands, or choose by comparing them.
+#: Most points of a value.
+_MOST = 12
+#: Most points of a constant or table.
+_EACH = 4
+#: Operators that compare their operands, or choose by comparing them.
 _COMPARING = frozenset({"equal", "greater", "greater_equal", "maximum", "minimum"})
 
 
 def points(graph: TensorGraph, nodes: Sequence[int] | None = None) -> dict[int, tuple[int, ...]]:
-    """{node: points of its values}, of those that have some. nodes: whose operands are looked at, in order; all that
-    are live."""
+    """The points of the values of nodes that have some, by node.
+
+    nodes: whose operands are considered, in topological order; None: all live ones.
+    """
     out: dict[int, tuple[int, ...]] = {}
     for n in reversed(graph.live() if nodes is None else nodes):
         node = graph.nodes[n]
@@ -45,7 +50,7 @@ def points(graph: TensorGraph, nodes: Sequence[int] | None = None) -> dict[int, 
 
 
 def _own(graph: TensorGraph, node: Node, k: int) -> Iterator[int]:
-    """Points of operand k."""
+    """The points of operand k of an operator."""
     attrs = dict(node.attrs)
     yield from attrs.get("w_zp" if node.op == "matmul" and k == 1 else "in_zp", ())
     if node.op in _COMPARING:
@@ -64,13 +69,16 @@ def _own(graph: TensorGraph, node: Node, k: int) -> Iterator[int]:
 
 
 def _some(values: Array) -> list[int]:
-    """A few of them, the first and the last among these."""
+    """A few of the values, with the first and the last."""
     return [int(values[i]) for i in sorted({round(i) for i in np.linspace(0, len(values) - 1, _EACH)})]
 
 
 def _pulled_back(graph: TensorGraph, n: int, k: int, found: tuple[int, ...]) -> list[int]:
-    """The ends of what operand k of a node has to be for its value to be a point; below and above it where there is no
-    such value, and for a TABLE, which may come back to it; for a RESCALE also of what saturates."""
+    """The ends of the ranges of operand k of a node in which the node's value is a point.
+
+    If there are none, and for a TABLE, which need not be monotone, values below and above it count.
+    For a RESCALE the ends of the values that saturate count too.
+    """
     node = graph.nodes[n]
     wanted = [Allowed(p, p) for p in found]
     if node.op == "rescale":

@@ -1,9 +1,10 @@
-"""What a quantized graph means in real numbers: the same operators without rounding.
+"""Evaluates a quantized graph in real numbers, without rounding.
 
-A RESCALE multiplies, and neither rounds nor saturates: a float model has no such limits. Where its zero point lies at
-an end of its dtype it does saturate, because producers fold a ReLU into it that way. A TABLE is read between its
-entries. The results are clipped to the dtypes of the outputs, so that both sides of a comparison can hold the same
-values.
+A RESCALE multiplies, and neither rounds nor saturates: a float model has no such limits.
+It does saturate if its zero point is an end of its dtype: producers fold a ReLU in that way.
+A TABLE is interpolated between its entries.
+The results are clipped to the dtypes of the outputs.
+So both sides of a comparison can have the same values.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from eqsat.tensor.types import Array
 
 
 def evaluate(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array]:
-    """Outputs of `graph` in real numbers: float64, and booleans for conditions. Raises GraphError for ops that mean
-    nothing there."""
+    """The outputs of `graph` in real numbers: float64, and booleans for conditions.
+
+    Raises GraphError for operators without a meaning in real numbers.
+    """
     values: dict[int, Array] = {}
     given = dict(zip(graph.inputs, inputs, strict=True))
     for n in graph.live():

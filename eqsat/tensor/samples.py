@@ -1,20 +1,24 @@
 """Inputs on which graphs are compared.
 
-Different errors need different inputs to be seen: a wrong clamp needs limits, a dropped SELECT one input low where
-another is high, an error on few codes before a mean over a plane needs planes that hold one code, a wrong border a
-single element that stands out.
-So samples come in kinds, and from the third on each element of each input is drawn independently of the others:
+Different errors need different inputs to show.
+A wrong clamp needs limits, a dropped SELECT one input low and another high.
+An error on few codes before a mean over a plane needs planes of one code.
+A wrong border needs a single element that stands out.
+So samples come in kinds.
+From the third on each element of each input is drawn independently of the others:
 
   low, high  the lowest, the highest value everywhere, in all inputs
-  edges      per element one of the limits, their neighbours and the zero points that the graph reads the input with
-  uniform    per element any value; of INT8 each code about equally often, and each at least once where there is room
-  planes     one value per index along one axis, as a channel
+  edges      per element a limit, its neighbour, or a zero point with which it is read
+  uniform    per element any value;
+             INT8 has each code about equally often, and at least once if there is room
+  planes     one value per index along one axis, such as a channel
   impulses   one value everywhere but in a few elements
   gradient   a ramp over the elements or along one axis
   constant   one value everywhere, another one in each input
-  points     of values at which the graph decides something (`points.py`) and their neighbours, in all inputs at once
-  aligned    the highest where a weight of a sum is positive and the lowest where it is negative, but for a few
-  (`alignment.py`)
+  points     values at which the graph's behaviour changes (`points.py`) and their neighbours
+             in all inputs at once
+  aligned    the highest where a weight of a sum is positive and the lowest where it is negative,
+             except in a few elements (`alignment.py`)
 
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (2, 3), "INT8")
@@ -37,17 +41,22 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.points import points
 from eqsat.tensor.types import Array, GraphError, Type
 
-#: Bits of INT32 and INT48 inputs, by trial: few enough that sums do not overflow, which TOSA leaves undefined; where a
-#: graph multiplies them even fewer do.
+#: Bits of INT32 and INT48 inputs, by trial.
+#: They are few so that sums do not overflow, which TOSA leaves undefined.
+#: A graph that multiplies such inputs needs even fewer bits.
 _WIDE_BITS = (20, 20, 12, 20, 7, 20)
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The values that a tensor is drawn from. low, high: limits, both included, one each or one per index of the last
-    axis (None: those of the dtype). points: values of interest besides the limits. allowed: what operators ask of the
-    values (`asked.py`). patterns:
-    tensors of 1 where values are to be high together, and -1 where low."""
+    """The values from which a tensor is drawn.
+
+    low, high: limits, both included (None: those of the dtype).
+    They are one number each, or one per index of the last axis.
+    points: values of interest besides the limits.
+    allowed: the values that operators require (`asked.py`).
+    patterns: tensors of 1 where values are to be high together, -1 where low.
+    """
 
     type: Type
     low: int | Array | None = None
@@ -58,7 +67,7 @@ class Domain:
 
 
 def domains(graph: TensorGraph) -> list[Domain]:
-    """The domain of each input, as the graph uses it."""
+    """The domain of each input, from how the graph uses it."""
     allowed, of_interest, aligned = asked(graph), points(graph), patterns(graph)
     return [
         Domain(
@@ -72,7 +81,10 @@ def domains(graph: TensorGraph) -> list[Domain]:
 
 
 def samples(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Array]]:
-    """The first `trials` samples, a tensor per domain each. Raises GraphError for a dtype that numpy does not have."""
+    """The first `trials` samples, each with a tensor per domain.
+
+    Raises GraphError for a dtype that numpy does not have.
+    """
     rng = np.random.default_rng(seed)
     return [sample(given, k, rng) for k in range(trials)]
 
@@ -83,7 +95,10 @@ def uniform(given: Sequence[Domain], rng: np.random.Generator) -> list[Array]:
 
 
 def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> list[Array]:
-    """The sample of trial number `trial`; see the module's text for their order."""
+    """The sample of trial number `trial`, counted from 0.
+
+    Raises GraphError for a dtype that numpy does not have.
+    """
     if strange := {d.type.dtype for d in given if DType.of(d.type.dtype).carried}:
         raise GraphError(f"no values of {', '.join(sorted(strange))} can be made")
     out = []
@@ -100,8 +115,11 @@ def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """One tensor to be drawn: its shape, its limits (as the domain's), the values to choose edges from, a pattern, and
-    the dice."""
+    """One tensor to be drawn.
+
+    low, high: limits, as in `Domain`.
+    points: values among which edges are chosen besides the limits.
+    """
 
     shape: tuple[int, ...]
     low: int | Array
@@ -114,7 +132,7 @@ class _Drawing:
         return self.rng.integers(self.low, self.high, shape, endpoint=True)
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Any values and edges, half of each."""
+        """Uniform values and edges, half of each."""
         if shape and np.ndim(self.low) and shape[-1] != self.shape[-1]:
             shape = (*shape[:-1], self.shape[-1])
         return np.where(self.rng.random(shape) < 0.5, self.uniform(shape), self.edges(shape))
@@ -167,7 +185,10 @@ def _gradient(d: _Drawing) -> Array:
 
 
 def _points(d: _Drawing) -> Array:
-    """One for each element or, in a third of the draws, for each index along one axis; one in four is a neighbour."""
+    """Points for each element, or in a third of the draws for each index along one axis.
+
+    One in four is replaced by a neighbour.
+    """
     if not d.points:
         return d.edges(d.shape)
     axis = d.rng.integers(3 * len(d.shape)) if d.shape else 0
@@ -178,7 +199,10 @@ def _points(d: _Drawing) -> Array:
 
 
 def _aligned(d: _Drawing) -> Array:
-    """Of none, or one in 16 or 4, of the elements another value; else uniform."""
+    """A pattern in which none, one in 16 or one in 4 of the elements has another value.
+
+    Uniform without a pattern.
+    """
     values = d.uniform(d.shape)
     if d.pattern is None:
         return values
@@ -201,10 +225,10 @@ _DRAWN: dict[str, Callable[[_Drawing], Array]] = {
 }
 #: The first trial in which elements are drawn independently.
 INDEPENDENT = 2
-#: The kinds of the first trials; in the later ones each input has one of its own.
+#: The kinds of the first trials. In later ones each input has a kind of its own.
 _FIRST = ("low", "high", "edges", "uniform", "planes", "impulses", "aligned", "points", "gradient")
 _KINDS = ("edges", "uniform", "planes", "impulses", "aligned", "uniform", "gradient", "edges", "planes", "constant")
-#: Of the later trials each so many-th is of points in all inputs.
+#: Every so many later trials all inputs are of the kind points.
 _TOGETHER = 6
 
 
@@ -230,7 +254,7 @@ def _draw(domain: Domain, kind: str, trial: int, rng: np.random.Generator) -> Ar
 
 
 def _within(low: int | Array, high: int | Array, allowed: Allowed) -> tuple[int | Array, int | Array]:
-    """Limits within those of what is allowed; where they have nothing in common, the limit that is nearest."""
+    """The limits narrowed to the allowed values; without common values the nearest limit."""
     for limit, nearer in ((allowed.low, np.maximum), (allowed.high, np.minimum)):
         if limit is not None:
             low, high = nearer(low, limit), nearer(high, limit)

@@ -1,8 +1,9 @@
-"""2:4 sparsity: weights of which at most two of every four consecutive input channels are not zero.
+"""2:4 sparsity: at most two of every four consecutive input channels have weights other than zero.
 
 An array of multipliers that skips the other two computes such a convolution in half the time.
-Weights that are zero outside the blocks of several groups (`eqsat/rules/grouped.py`), or of several phases
-(`eqsat/tensor/blocking.py`), have that property when the channels of the blocks take turns.
+Some weights are zero outside the blocks of several groups (`eqsat/rules/grouped.py`).
+Others are zero outside those of several phases (`eqsat/tensor/blocking.py`).
+They have that property if the channels of the blocks are interleaved.
 """
 
 from __future__ import annotations
@@ -11,22 +12,23 @@ import numpy as np
 
 from eqsat.tensor.types import Array
 
-#: Channels that are looked at together, and how many of them may have a weight.
-_TOGETHER, _MOST = 4, 2
+#: Channels of a group.
+_TOGETHER = 4
+#: Most channels of a group whose weight is not zero.
+_MOST = 2
 
 
 def two_of_four(weights: Array) -> bool:
-    """Whether at most two of every four consecutive channels [..., IC] have a weight that is not zero, for every output
-    and tap."""
+    """Whether weights [..., IC] are 2:4 sparse for every output and tap."""
     if weights.shape[-1] % _TOGETHER:
         return False
     return bool((np.count_nonzero(weights.reshape(-1, _TOGETHER), axis=1) <= _MOST).all())
 
 
 def interleaving(weights: Array) -> int | None:
-    """The fewest equal runs of channels that must take turns for weights [..., IC] to be 2:4 sparse.
+    """The smallest number of equal runs of channels to interleave for 2:4 sparse weights [..., IC].
 
-    None where they are so as they are, or where no number of runs makes them so.
+    None if they are sparse already, or if no number of runs makes them so.
     """
     channels = weights.shape[-1]
     too_many = np.count_nonzero(weights) * _TOGETHER > weights.size * _MOST
@@ -37,15 +39,17 @@ def interleaving(weights: Array) -> int | None:
 
 
 def interleaved(weights: Array, runs: int) -> Array:
-    """Weights [..., IC] with the channels of `runs` equal runs in turn: the first of each run, the second of each, and
-    so on."""
+    """Weights [..., IC] with the channels of `runs` equal runs interleaved.
+
+    The first of each run comes first, then the second of each, and so on.
+    """
     *outer, channels = weights.shape
     turns = weights.reshape(*outer, runs, channels // runs).swapaxes(-1, -2)
     return np.ascontiguousarray(turns.reshape(weights.shape))
 
 
 def pruned(weights: Array) -> Array:
-    """Weights [..., IC] of which the two of least magnitude in every four consecutive channels are zero."""
+    """Weights [..., IC] with the two of least magnitude in every four channels set to zero."""
     fours = weights.reshape(-1, _TOGETHER)
     least = np.argsort(np.abs(fours.astype(np.int32)), axis=1, kind="stable")[:, : _TOGETHER - _MOST]
     out = fours.copy()

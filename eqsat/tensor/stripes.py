@@ -1,10 +1,10 @@
-"""A value of a graph computed in stripes: a few rows at a time, back to values that are there as a whole, and joined by
-one CONCAT.
+"""Computes a value of a graph in stripes of a few rows, which one CONCAT joins.
 
-What the windows of a stripe see of the next one is computed in both.
+Each stripe is computed from values that exist as a whole.
+Rows that the windows of two stripes read are computed for both.
 
-Source: patch-based inference, Lin et al., "MCUNetV2: Memory-Efficient Patch-based Inference for Tiny Deep Learning",
-NeurIPS 2021.
+Source: patch-based inference, Lin et al., "MCUNetV2: Memory-Efficient Patch-based Inference for
+Tiny Deep Learning", NeurIPS 2021.
 
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (1, 8, 8, 4), "INT8")
@@ -27,13 +27,14 @@ from eqsat.tensor.graph import Node, Rewritten, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, GraphError, attrs_of
 
-#: Operators whose windows lie along H and W, and the axis of the weights' shape at which the kernel begins; None: it is
-#: the attribute "kernel".
+#: Operators with windows along H and W.
+#: The number is the axis of the weights at which the kernel begins.
+#: None: the kernel is the attribute "kernel".
 _WINDOWS = {"conv2d": 1, "depthwise_conv2d": 0, "max_pool2d": None, "avg_pool2d": None}
 
 
 class Rows(NamedTuple):
-    """Positions from `begin` to `end` along an axis."""
+    """Positions from `begin` up to, not including, `end` along an axis."""
 
     axis: int
     begin: int
@@ -46,10 +47,11 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What is computed in stripes of `target` along an axis: the nodes `inner`, in topological order and with the
-    target last.
+    """The nodes that are computed in stripes of `target` along an axis.
 
-    No other one reads any of them but the target, nor is one an output of the graph.
+    inner: these nodes in topological order, the target last.
+    Nodes outside the region read only the target.
+    No other node of it is an output of the graph.
     """
 
     target: int
@@ -58,14 +60,17 @@ class Region:
 
 
 def cuts(size: int, parts: int) -> list[int]:
-    """Where stripes of about the same number of rows begin, and where the last one ends."""
+    """The begins of `parts` stripes of about equal size, and the end of the last one."""
     return [size * k // parts for k in range(parts + 1)]
 
 
 def needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int, Rows] | None:
-    """{inner node: its rows that are computed} for those from `begin` to `end` of the target, of which it may be more,
-    without those that are read as a whole, as constants are that broadcast; None where an operator
-    does not compute some rows by themselves."""
+    """The rows of inner nodes that are computed for rows of the target from `begin` to `end`.
+
+    They may be more rows of the target itself.
+    Nodes that are read as a whole, such as constants that broadcast, are left out.
+    None if an operator cannot compute some rows by themselves.
+    """
     out = {region.target: Rows(region.axis, begin, end)}
     inner, whole = frozenset(region.inner), set[int]()
     for n in reversed(region.inner):
@@ -90,17 +95,21 @@ def needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int
 
 
 def striped(graph: TensorGraph, region: Region, parts: int) -> tuple[TensorGraph, dict[int, int]]:
-    """The graph with a value in so many stripes; and {its node: the node of `graph` of which it computes a part or
-    all}.
+    """The graph with a value in `parts` stripes, and the source of each of its nodes.
 
-    Raises GraphError where an operator of the region does not compute some rows by themselves.
+    A node computes all or a part of its source, a node of `graph`.
+    Raises GraphError if an operator of the region cannot compute some rows by themselves.
     """
     return _Writer(graph, region).written(parts)
 
 
 def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
-    """Which rows of its operands a node reads for some rows of its result (None: of what it broadcasts or multiplies
-    by, all), and its attributes then; None where it does not compute some rows by themselves."""
+    """The rows of its operands that a node reads for some rows of its result, and its attributes.
+
+    Rows are None for an operand that is read as a whole, such as weights or one that broadcasts.
+    The attributes are those of the part.
+    None if the operator cannot compute some rows by themselves.
+    """
     node = graph.nodes[n]
     kind, attrs = OPS[node.op].kind, dict(node.attrs)
     if node.op in _WINDOWS:
@@ -120,14 +129,16 @@ def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None]
 
 
 def _whole_steps(graph: TensorGraph, n: int, rows: Rows) -> Rows:
-    """Rows, or more, that a RESHAPE makes of whole rows of its operand."""
+    """The smallest range around the rows that a RESHAPE makes of whole rows of its operand."""
     step = max(1, _rows_of_one(graph, n, rows.axis))
     return Rows(rows.axis, rows.begin // step * step, -(-rows.end // step) * step)
 
 
 def _rows_of_one(graph: TensorGraph, n: int, axis: int) -> int:
-    """So many rows a RESHAPE makes of one of its operand's along the same axis; 1 where it makes none, and of other
-    operators."""
+    """The number of rows that a RESHAPE makes of one row of its operand along the same axis.
+
+    1 for other operators.
+    """
     node = graph.nodes[n]
     if node.op != "reshape":
         return 1
@@ -151,8 +162,11 @@ def _windows(
 def _seen(
     graph: TensorGraph, node: Node, attrs: dict[str, Any], axis: int, span: tuple[int, int], pads: str, at: int
 ) -> tuple[list[Rows | None], Attrs] | None:
-    """Rows of the first operand, of which those outside of it are padding now: what the attribute `pads` has in the
-    place `at` and the next one."""
+    """The rows of the first operand, and the attributes with the padding of this part.
+
+    span: first and last row, not included, which may lie outside the operand.
+    pads, at: the attribute with the padding, and the index of this axis in it.
+    """
     size, padding = graph.nodes[node.inputs[0]].shape[axis], list(attrs[pads])
     padding[at : at + 2] = max(0, -span[0]), max(0, span[1] - size)
     seen = Rows(axis, max(span[0], 0), min(span[1], size))
@@ -162,7 +176,10 @@ def _seen(
 
 
 def _product(node: Node, rows: Rows) -> tuple[list[Rows | None], Attrs]:
-    """Of a MATMUL [n, h, c] [n, c, w]: matrices, rows of the left one or columns of the right one."""
+    """The rows that a MATMUL [n, h, c] [n, c, w] reads.
+
+    These are matrices, rows of the left operand, or columns of the right one.
+    """
     return [rows if rows.axis != 2 else None, rows if rows.axis != 1 else None], node.attrs
 
 
@@ -216,7 +233,7 @@ class _Writer:
         return self._new.add("concat", [self._stripe(a, b) for a, b in pairwise(ends)], axis=region.axis)
 
     def _stripe(self, begin: int, end: int) -> int:
-        """The rows of the target from `begin` to `end`."""
+        """The rows of the target from `begin` to `end`. Raises GraphError."""
         graph, region = self._graph, self._region
         rows = needed(graph, region, begin, end)
         if rows is None:
@@ -231,7 +248,7 @@ class _Writer:
         return self._operand(region.target, Rows(region.axis, begin, end), own, rows)
 
     def _operand(self, n: int, wanted: Rows | None, own: Mapping[int, int], rows: Mapping[int, Rows]) -> int:
-        """The wanted rows of an operand (None: all)."""
+        """The wanted rows of an operand, None for all."""
         if n in own:
             assert wanted is not None, "what is needed is known"
             begin = rows[n].begin
@@ -243,7 +260,7 @@ class _Writer:
         return self._parts[n, wanted]
 
     def _part(self, n: int, wanted: Rows) -> int:
-        """Rows of a value that is there as a whole."""
+        """Rows of a value that exists as a whole."""
         node = self._graph.nodes[n]
         if node.op == "const" and not DType.of(node.dtype).carried:
             data = node.attr("value").data.take(range(wanted.begin, wanted.end), wanted.axis)

@@ -1,4 +1,4 @@
-"""Shapes, types, attributes and constants: what the op table and graphs are written in."""
+"""Shapes, types, attributes and constants, in which the op table and graphs are written."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from eqsat.tensor.dtypes import DType
 Shape = tuple[int, ...]
 Array = NDArray[Any]
 Attrs = tuple[tuple[str, Any], ...]
-#: TOSA ops in a row, each reading the one before: (name as in `eqsat.tensor.ops.OPS`, attributes).
+#: TOSA operators in sequence, each reading the one before, as (name in `OPS`, attributes).
 Steps = tuple[tuple[str, Attrs], ...]
 
 
 class GraphError(ValueError):
-    """A graph that breaks a rule of the language; the message names the node and the remedy."""
+    """A graph breaks a rule of the language; the message names the node and the remedy."""
 
 
 class Unpredictable(GraphError):
-    """Operands for which TOSA leaves open what an operator gives: it calls that UNPREDICTABLE."""
+    """Operands for which TOSA leaves the result of an operator open: it is UNPREDICTABLE."""
 
 
 class Const:
-    """An immutable array with value equality by content hash.
+    """An immutable array; two are equal if the hashes of their contents are.
 
-    `data` is a read-only numpy array in the dtype's storage, or raw bytes (uint8) for dtypes that
-    numpy cannot hold (`INT4`, `BF16`, the 8-bit floats): those are carried, never computed with.
+    data: a read-only numpy array in the dtype's storage.
+    It holds raw bytes (uint8) for dtypes that numpy lacks (`INT4`, `BF16`, the 8-bit floats).
+    These are carried, never computed with.
     """
 
     __slots__ = ("data", "digest")
@@ -71,5 +72,5 @@ class Type:
 
 
 def attrs_of(values: Mapping[str, Any]) -> Attrs:
-    """Normal form of an attribute mapping: sorted, lists and arrays as tuples."""
+    """The normal form of an attribute mapping: sorted, lists as tuples."""
     return tuple(sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in values.items()))

@@ -1,1 +1,1 @@
-"""What the families share: instructions, registers, operands, memory, and the arithmetic of accumulators."""
+"""The common parts of all families: instructions, registers, operands, memory and accumulators."""

@@ -1,6 +1,7 @@
-"""What every family does to accumulators: room, scaling, rounding, the types of results, tables.
+"""The arithmetic on accumulators of every family: range, scaling, rounding, result types, tables.
 
-Roundings are those by which Vela computes constants in advance (`ethosu/regor/compiler/graphir_optimiser.cpp`, Scale).
+Roundings are those by which Vela folds constants.
+They are in `ethosu/regor/compiler/graphir_optimiser.cpp`, Scale.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from eqsat.device.core.operands import SAME, Element, FixedPointScale
 from eqsat.device.core.registers import Rounding
 from eqsat.tensor.types import Array
 
-#: Values, multipliers and what is added for rounding stay below this where one multiplication in int64 is enough.
+#: Magnitude below which a product plus its rounding term is computed in int64 directly.
 _PLAIN = 1 << 62
+#: Bits of the lower half of a value that is multiplied in two halves.
 _LOW = 32
-#: Operations on two operands that are numpy's, by the names of their modes.
+#: numpy's function for operations on two operands, by the name of the mode.
 BINARY = {
     "ADD": np.add,
     "SUB": np.subtract,
@@ -32,7 +34,7 @@ BINARY = {
 
 @dataclass(frozen=True)
 class Scales:
-    """Of each output channel: bias (int64), multiplier (int64) and shift (int64)."""
+    """The bias, multiplier and shift of each output channel, all int64."""
 
     bias: Array
     multiplier: Array
@@ -40,7 +42,7 @@ class Scales:
 
 
 def held(sums: Array, bits: int) -> Array:
-    """Sums that accumulators of so many bits hold. Raises DeviceFault."""
+    """Returns sums unchanged. Raises DeviceFault if accumulators of these bits cannot hold them."""
     limit = 1 << bits - 1
     if sums.size and not (-limit <= sums.min() and sums.max() < limit):
         raise DeviceFault(f"sums that accumulators of {bits} bits have no room for")
@@ -48,8 +50,12 @@ def held(sums: Array, bits: int) -> Array:
 
 
 def scaled(values: Array, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> Array:
-    """int64: values * multiplier / 2**shift, rounded. Multipliers are below 2**32. double: by how many bits the first
-    of two roundings lies lower. Raises DeviceError where the result has no room."""
+    """Returns values * multiplier / 2**shift, rounded, as int64.
+
+    multiplier: below 2**32.
+    double: by how many bits the first of two roundings lies lower.
+    Raises DeviceError if the result is too large.
+    """
     shift, multiplier = np.asarray(shift, np.int64), np.asarray(multiplier, np.int64)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
     extra = np.where(shift > 31 - double, np.int64(1) << 30 - double, 0)
@@ -71,13 +77,16 @@ def scaled(values: Array, multiplier: Array | int, shift: Array | int, rounding:
 
 
 def scaled_by(values: Array, scale: FixedPointScale, rounding: Rounding) -> Array:
-    """The same with one factor for all. Raises DeviceError."""
+    """Scales all values by one factor (`scaled`). Raises DeviceError."""
     return values if scale == SAME else scaled(values, scale.multiplier, scale.shift, rounding)
 
 
 def shifted(values: Array, multiplier: Array, shift: Array, added: Array) -> Array:
-    """int64: (values * multiplier + added) >> shift, of multipliers below 2**32. Raises DeviceError where the result
-    has no room."""
+    """Returns (values * multiplier + added) >> shift as int64.
+
+    multiplier: below 2**32.
+    Raises DeviceError if the result is too large.
+    """
     largest = int(np.abs(values).max(initial=0))
     if largest * int(multiplier.max(initial=0)) + int(np.abs(added).max(initial=0)) < _PLAIN:
         return (values * multiplier + added) >> shift
@@ -85,7 +94,7 @@ def shifted(values: Array, multiplier: Array, shift: Array, added: Array) -> Arr
 
 
 def _wide(values: Array, multiplier: Array, shift: Array, added: Array, largest: int) -> Array:
-    """The same where the product has no room in int64: from the two halves of the values."""
+    """Computes `shifted` in two halves of the values, since the product exceeds int64."""
     if largest >= _PLAIN:
         raise DeviceError("an accumulator beyond 62 bits")
     high, low = values >> _LOW, values & ((1 << _LOW) - 1)
@@ -104,13 +113,13 @@ def _wide(values: Array, multiplier: Array, shift: Array, added: Array, largest:
 
 
 def leading_zeros(values: Array) -> Array:
-    """Of numbers of 32 bits."""
+    """The number of leading zeros of numbers of 32 bits."""
     # frexp counts the bits of a number; below zero there is no leading zero
     return np.where(values < 0, 0, 32 - np.frexp(np.maximum(values, 0).astype(np.float64))[1])
 
 
 def fitting(values: Array, element: Element) -> Array:
-    """The same. Raises DeviceError where the type has no room for them."""
+    """Returns values unchanged if the type can hold them, else raises DeviceError."""
     least, most = element.limits
     if values.size and (values.min() < least or values.max() > most):
         raise DeviceError(f"a result that {element.dtype} has no room for")
@@ -118,13 +127,21 @@ def fitting(values: Array, element: Element) -> Array:
 
 
 def table_bytes(chosen: Element, result: Element) -> int:
-    """Bytes of a table by what chooses an entry and what a result is."""
+    """Bytes of a table.
+
+    chosen: type of the values that choose an entry.
+    result: type of a result.
+    """
     return 256 * result.bytes if chosen.bits == 8 else 2048
 
 
 def looked_up(values: Array, chosen: Element, result: Element, table: bytes) -> Array:
-    """int64: 8 bits choose one of 256 entries of the result's size; of 16 bits the upper nine choose a base and a slope
-    of 16 bits each, and the lower seven how far to go, which a result of 32 bits keeps as a fraction."""
+    """Looks values up in a table and returns int64.
+
+    8 bits choose one of 256 entries of the result's size.
+    The upper 9 of 16 bits choose a base and a slope of 16 bits each.
+    The lower 7 interpolate between them; a result of 32 bits keeps them as a fraction.
+    """
     place = values - chosen.limits[0]
     if chosen.bits == 8:
         return np.frombuffer(table, result.dtype).astype(np.int64)[place]

@@ -1,9 +1,11 @@
-"""How many blocks of a kernel may start before the kernel before it is done: what BLOCKDEP may be at most.
+"""How many blocks of a kernel may start before the kernel before it is done.
 
-With a BLOCKDEP of n, job k of a kernel starts when fewer than n - k blocks of the one before it are not written yet. It
-must read nothing of those that may not be. Blocks follow each other depth first, then along the width, then the height;
-a job is a block of results and some of the channels that it reads, as Vela takes them
-(`ethosu55/ethos_u55_register_cs_generator.cpp`, CalcBlockDep; Apache-2.0).
+This number is the largest permissible BLOCKDEP.
+With a BLOCKDEP of n, job k may start while n - k blocks of the kernel before are unwritten.
+The job must read nothing of these.
+Blocks follow each other along the depth first, then the width, then the height.
+A job is a block of results with some of the channels that it reads, as in Vela's CalcBlockDep.
+It is in `ethosu55/ethos_u55_register_cs_generator.cpp` (Apache-2.0).
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ Box = tuple[Span, Span, Span]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An operand.
+    """An operand, and the part of it that each job reads.
 
-    kernel: the window that moves over it, None where each element is read for the one of its place; factor: of
-    upscaling; channels: of all, how many a job reads, None: those of its results; whole: all of it is read for each
-    block; resized: in place of a kernel, per axis (offset, step, scale): result k lies at (offset + k * step) / scale,
-    between two elements.
+    kernel: the window that moves over it; None if each result reads the element at its own place.
+    factor: of upscaling.
+    channels: number of channels that a job reads; None: the channels of its results.
+    whole: all of it is read for each block.
+    resized: (offset, step, scale) of each axis, in place of a kernel.
+    Result k lies at (offset + k * step) / scale, between two elements.
     """
 
     map: FeatureMap
@@ -45,11 +49,11 @@ class Reading:
 
     @property
     def jobs(self) -> int:
-        """Of a block."""
+        """Number of jobs of a block."""
         return -(-self.map.depth // self.channels) if self.channels else 1
 
     def read_for(self, box: Box, job: int) -> Box | None:
-        """What a job reads for a block of results, None if nothing."""
+        """The box that a job reads for a block of results, None if it is empty."""
         m = self.map
         if self.whole:
             return (0, m.height), (0, m.width), (0, m.depth)
@@ -78,10 +82,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """What a kernel does block by block.
+    """The blocks of a kernel.
 
-    shape, block: (height, width, depth) of its results; dependency: its BLOCKDEP; written: where results go, None where
-    they stay inside; in_place: whether a result has the place in `written` that it has in `shape`.
+    shape, block: (height, width, depth) of its results and of a block.
+    dependency: its BLOCKDEP.
+    written: the feature map of its results, None if they stay inside the NPU.
+    in_place: whether a result has the same position in `written` as in `shape`.
     """
 
     shape: tuple[int, int, int]
@@ -92,7 +98,7 @@ class Blocks:
     readings: tuple[Reading, ...]
 
     def boxes(self, last: bool = False) -> Iterator[Box]:
-        """From the first block on, or from the last one back."""
+        """The boxes of results in order; with `last` from the last one back."""
         counts = [-(-n // b) for n, b in zip(self.shape, self.block, strict=True)]
         total = math.prod(counts)
         for k in range(total - 1, -1, -1) if last else range(total):
@@ -102,7 +108,7 @@ class Blocks:
             yield h, w, c
 
     def jobs(self) -> Iterator[list[tuple[FeatureMap, Box]]]:
-        """What each reads."""
+        """The boxes that each job reads, with their feature maps."""
         each = max((r.jobs for r in self.readings), default=1)
         for box, job in itertools.product(self.boxes(), range(each)):
             found = ((r.map, r.read_for(box, job)) for r in self.readings)
@@ -110,8 +116,10 @@ class Blocks:
 
 
 def most_dependency(before: Blocks, after: Blocks, most: int) -> int:
-    """The largest BLOCKDEP, up to `most`, with which `after` reads nothing that `before` may still write. Of results
-    that are written elsewhere than they are computed, transposed or reversed, it is not judged."""
+    """The largest BLOCKDEP, up to `most`, with which `after` reads nothing unwritten of `before`.
+
+    Results that are transposed or reversed when written are not judged: it is `most`.
+    """
     out = before.written
     if out is None or not before.in_place or not any(overlap(of_map(r.map), of_map(out)) for r in after.readings):
         return most
@@ -134,7 +142,7 @@ class _Runs:
 
     @staticmethod
     def of(m: FeatureMap, box: Box) -> _Runs:
-        """Of each row, column and brick its own."""
+        """One run for each row, column and brick of the box."""
         size = m.element.bytes
         brick = BRICK if m.format == ActivationFormat.NHCWB16 else m.depth
         bricks = np.arange(box[2][0] // brick, -(-box[2][1] // brick))

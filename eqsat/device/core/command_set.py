@@ -1,4 +1,4 @@
-"""What is asked of a family's commands: one record for each set of them (`eqsat.target.Family.commands`)."""
+"""The interface of a family's commands: one record for each set."""
 
 from __future__ import annotations
 
@@ -19,15 +19,21 @@ from eqsat.target.family import Core, Family
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommandSet:
-    """A set of commands. Its functions take a command that is neither a wait nor the end, and raise DeviceError.
+    """A set of commands.
 
-    layouts: what instructions there are. makers: what makes a command of those that are operations.
-    execution: begins a run on a memory, whose `step` executes a command.
-    accesses: which bytes a command reads and writes, given the bytes of the NPU's own memory.
-    blocks: in which blocks it works, None of a copy. no_room: why those cannot be, empty where they can.
-    kind, describe: what kind of command it is in a word, and what follows that in its line.
+    Its functions take a command that is neither a wait nor the end, and raise DeviceError.
+
+    layouts: the instructions of the set.
+    makers: the function that makes a command of each operation.
+    execution: begins a run on a memory; its `step` executes a command.
+    accesses: the bytes that a command reads and writes, given the bytes of the NPU's own memory.
+    blocks: the blocks of a command, None for a copy.
+    no_room: why the blocks are impossible, empty if they are possible.
+    kind: the kind of a command in one word.
+    describe: the text that follows the kind in a command's line.
     dependency: the largest BLOCKDEP.
-    tables: KiB of the memory of tables; 0 where they lie in the shared memory, whose size a stream's header says.
+    tables: KiB of the memory of tables.
+    0: tables lie in the shared memory, whose size is in a stream's header.
     """
 
     layouts: Layouts
@@ -42,15 +48,17 @@ class CommandSet:
     tables: int = 0
 
     def decoded(self, stream: Sequence[int]) -> Iterator[Any]:
-        """The commands of a stream's words, waits and the end among them. Raises DeviceError, also for words
-        behind the end."""
+        """The commands of a stream's words, including waits and the end.
+
+        Raises DeviceError, also for words behind the end.
+        """
         return commands_of(list(instructions(stream, self.layouts)), self.makers)
 
     def kind_of(self, c: Any) -> str:
-        """Also of a wait and the end."""
+        """The kind of any command, also of a wait and the end."""
         return type(c).__name__.lower() if isinstance(c, Wait | Stop) else self.kind(c)
 
     def line(self, c: Any) -> str:
-        """A command in words, also a wait and the end."""
+        """The line of text of any command, also of a wait and the end."""
         said = words.wait(c) if isinstance(c, Wait) else "" if isinstance(c, Stop) else self.describe(c)
         return f"{self.kind_of(c)} {said}".rstrip()

@@ -1,12 +1,18 @@
-"""What this room raises."""
+"""The errors of `eqsat.device`."""
 
 from __future__ import annotations
 
 
 class DeviceError(ValueError):
-    """A binary that cannot be read or run: malformed, or with a register, value or mode that the model does not know.
-    Never a guess."""
+    """A binary cannot be read or run.
+
+    It is malformed, or has a register, value or mode that the model does not know.
+    The model never guesses.
+    """
 
 
 class DeviceFault(DeviceError):
-    """What no binary may do: reading or writing outside its memory, or more weights or scales than it has."""
+    """A binary does what none may do.
+
+    It reads or writes outside its memory, or uses more weights or scales than it has.
+    """

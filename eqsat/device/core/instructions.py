@@ -18,7 +18,12 @@ from eqsat.device.core.registers import ADDRESS, CommandLayout, Layouts
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One command. offset: its first byte in the stream; parameter: 16 bits; payload: 32 bits, None of a short one."""
+    """One instruction of a command stream.
+
+    offset: of its first byte in the stream.
+    parameter: 16 bits.
+    payload: 32 bits, None for a short one.
+    """
 
     offset: int
     layout: CommandLayout
@@ -31,7 +36,7 @@ class Instruction:
         return self.layout.name
 
     def shown(self) -> dict[str, str]:
-        """Fields by name, readable: enumerations by name, addresses hexadecimal."""
+        """The fields by name, as text: enumerations by name, addresses hexadecimal."""
         address = self.layout.fields is ADDRESS
         return {
             k: v.name if isinstance(v, IntEnum) else f"{v:#x}" if address else str(int(v))
@@ -43,8 +48,10 @@ class Instruction:
 
 
 def instructions(words: Sequence[int], layouts: Layouts) -> Iterator[Instruction]:
-    """The instructions of a stream's words. Raises DeviceError at one that there is not, or a value without a
-    meaning."""
+    """The instructions of a stream's words.
+
+    Raises DeviceError for an unknown instruction and for a value without a meaning.
+    """
     at = 0
     while at < len(words):
         word = words[at]

@@ -1,6 +1,7 @@
-"""The memory of the NPU: regions and its shared memory, for any number of samples at once, and feature maps in them.
+"""The memory of the NPU: its regions and shared memory, for many samples at once.
 
-Every region is an array of [samples, bytes]; all samples run through the same commands.
+Every region is an array of [samples, bytes].
+All samples run through the same commands.
 """
 
 from __future__ import annotations
@@ -15,20 +16,25 @@ from eqsat.device.core.operands import ByteRange, FeatureMap
 from eqsat.device.core.registers import ActivationFormat
 from eqsat.tensor.types import Array
 
+#: Channels of a brick in the format NHCWB16.
 BRICK = 16
-#: Axes as in an index: samples, height, width, depth.
+#: An index along samples, height, width and depth.
 _Index = tuple[slice, slice, slice, slice]
 
 
 class Constants(Protocol):
-    """Memory of which some bytes do not depend on the inputs."""
+    """A memory of which some bytes do not depend on the inputs."""
 
     def constant(self, place: ByteRange) -> bytes:
-        """Raises DeviceError."""
+        """The bytes of a range that are constant. Raises DeviceError."""
 
 
 class MemoryMap:
-    """sizes: bytes of each region; shared: bytes of the NPU's own memory, which is region None."""
+    """The regions and the NPU's own memory.
+
+    sizes: bytes of each region.
+    shared: bytes of the NPU's own memory, which is region None.
+    """
 
     def __init__(self, samples: int, sizes: dict[int, int], shared: int) -> None:
         self.samples = samples
@@ -38,13 +44,13 @@ class MemoryMap:
         }
 
     def region(self, number: int | None) -> Array:
-        """[samples, bytes]. Raises DeviceFault."""
+        """The bytes of a region, [samples, bytes]. Raises DeviceFault."""
         if number not in self._regions:
             raise DeviceFault(f"there is no region {number}")
         return self._regions[number]
 
     def at(self, number: int | None, address: int, length: int) -> Array:
-        """[samples, length], a view. Raises DeviceFault."""
+        """A view of bytes of a region, [samples, length]. Raises DeviceFault."""
         region = self.region(number)
         if not 0 <= address <= address + length <= region.shape[1]:
             raise DeviceFault(
@@ -53,11 +59,11 @@ class MemoryMap:
         return region[:, address : address + length]
 
     def constant(self, place: ByteRange) -> bytes:
-        """What is the same in all samples, of the first."""
+        """The bytes of a range that all samples have in common, read from the first."""
         return self.at(place.region, place.address, place.length)[0].tobytes()
 
     def read(self, m: FeatureMap) -> Array:
-        """[samples, height, width, depth] of its dtype. Raises DeviceFault."""
+        """A feature map, [samples, height, width, depth] of its dtype. Raises DeviceFault."""
         parts = list(self._views(m))
         if len(parts) == 1:
             return parts[0][1]
@@ -67,13 +73,15 @@ class MemoryMap:
         return out
 
     def write(self, m: FeatureMap, values: Array) -> None:
-        """Raises DeviceFault."""
+        """Writes a feature map, [samples, height, width, depth]. Raises DeviceFault."""
         for index, view in self._views(m):
             view[...] = values[index]
 
     def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, Array]]:
-        """The feature map in pieces that one view can show: where they are in it, and the view, [samples, height,
-        width, depth]."""
+        """The feature map in pieces that one view can show.
+
+        Each is its index in the feature map and the view, [samples, height, width, depth].
+        """
         for rows, columns, base in tiles(m):
             if m.format == ActivationFormat.NHWC:
                 channels = slice(0, m.depth)
@@ -98,7 +106,10 @@ class MemoryMap:
 
 
 def tiles(m: FeatureMap) -> Iterator[tuple[slice, slice, int]]:
-    """(rows, columns, base) of each of the up to four tiles: split at width0, and each side at its own height."""
+    """(rows, columns, base) of each of the up to four tiles.
+
+    They are split at width0; each side is split at its own height.
+    """
     for columns, height, bases in (
         (slice(0, min(m.width0, m.width)), m.height0, m.bases[::2]),
         (slice(m.width0, m.width), m.height1, m.bases[1::2]),

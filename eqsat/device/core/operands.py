@@ -1,4 +1,4 @@
-"""What the operations of every family are made of: elements, tensors in memory, windows, and what waits."""
+"""The operands of operations of every family: elements, tensors in memory, windows; and waits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from eqsat.device.core.registers import ActivationFormat
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The type of an element: whether signed, and 8, 16, 32 or 64 bits."""
+    """The type of an element: signed or not, of 8, 16, 32 or 64 bits."""
 
     signed: bool
     bits: int
 
     @property
     def dtype(self) -> str:
-        """numpy's name."""
+        """The name of its numpy dtype."""
         return f"{'int' if self.signed else 'uint'}{self.bits}"
 
     @property
@@ -30,8 +30,12 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """Where a tensor of [height, width, depth] lies: bases (bytes in `region`) of up to four tiles, split at width0 and
-    at height0 (left) and height1 (right); strides in bytes."""
+    """A tensor of [height, width, depth] and its place in memory.
+
+    bases: addresses of up to four tiles, in bytes from the start of `region`.
+    Tiles are split at width0, on the left at height0, on the right at height1.
+    stride_y, stride_x, stride_c: bytes.
+    """
 
     region: int
     bases: tuple[int, int, int, int]
@@ -51,7 +55,7 @@ class FeatureMap:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Elements of the window, strides and dilations (y, x), and the padding on the four sides."""
+    """A window: its elements, strides and dilations (y, x), and the padding of the four sides."""
 
     height: int
     width: int
@@ -81,7 +85,7 @@ SAME = FixedPointScale(1, 0)
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """`length` bytes at `address` of a region, None: inside the NPU."""
+    """`length` bytes at `address` of a region; region None is inside the NPU."""
 
     region: int | None
     address: int
@@ -90,7 +94,7 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """OP_DMA_START: `sizes` (outer, inner) pieces of length bytes each."""
+    """OP_DMA_START: copies sizes[0] * sizes[1] (outer, inner) pieces of `length` bytes each."""
 
     offset: int
     length: int
@@ -99,7 +103,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """OP_DMA_WAIT or OP_KERNEL_WAIT: until at most `outstanding` are."""
+    """OP_DMA_WAIT or OP_KERNEL_WAIT: waits until at most `outstanding` commands are under way."""
 
     offset: int
     kernel: bool

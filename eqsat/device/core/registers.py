@@ -1,9 +1,13 @@
-"""The commands that the families share, with the same code and the same fields: codes, names and fields.
+"""The commands that all families share: their codes, names and fields.
 
-Facts from Arm's register descriptions in Vela (`ethosu/regor/architecture/ethosu65/ethos_u65_interface.hpp`,
-`ethosu85/ethos_u85_interface.hpp` and, for U55, `ethosu/vela/ethos_u55_regs`, Apache-2.0). What a family has besides is
-in its own folder. A short command is one word: code in bits 0-9, parameter in bits 16-31. A long one has bit 14 set and
-a second word, the payload. Positions of fields count from the parameter's first bit; the payload follows at bit 16.
+The facts are from Arm's register descriptions in Vela (Apache-2.0).
+These are `ethosu/regor/architecture/ethosu65/ethos_u65_interface.hpp`,
+`ethosu85/ethos_u85_interface.hpp` and, for U55, `ethosu/vela/ethos_u55_regs`.
+Commands that only one family has are in its own folder.
+
+A short command is one word: bits 0-9 are the code, bits 16-31 the parameter.
+A long one has bit 14 set and a second word, the payload.
+Positions of fields count from the parameter's first bit; the payload follows at bit 16.
 Enumerations that count from 0 are written in one line.
 """
 
@@ -26,12 +30,12 @@ class IfmUpscaleMode(IntEnum):
 
     @property
     def factor(self) -> int:
-        """How many times as many rows and columns are read as there are."""
+        """The factor by which upscaling multiplies the rows and columns of the IFM."""
         return 1 if self == IfmUpscaleMode.NONE else 2
 
 
 WeightOrder = IntEnum("WeightOrder", "DEPTH_FIRST PART_KERNEL_FIRST", start=0)
-#: How a scaled value is rounded. The numbers are those of Ethos-U85's results.
+#: The roundings of scaled values, with the numbers of Ethos-U85's OFM_SCALE.
 Rounding = IntEnum(
     "Rounding", "DOUBLE_SYMMETRIC NATURAL DOUBLE_ASYMMETRIC SYMMETRIC TRUNCATE_TO_ZERO TRUNCATE_TO_LOWER", start=0
 )
@@ -43,7 +47,10 @@ DmaStrideMode = IntEnum("DmaStrideMode", "D1 D2 D3", start=0)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """bits of a command from `first` on. values: what they mean, where it is no number."""
+    """`bits` bits of a command from bit `first` on.
+
+    values: the enumeration of its values, None for a number.
+    """
 
     name: str
     first: int
@@ -53,7 +60,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class CommandLayout:
-    """A kind of command. name as Arm spells it, without "NPU_"; long: it has a payload."""
+    """The layout of an instruction.
+
+    name: Arm's spelling without "NPU_".
+    long: whether it has a payload.
+    """
 
     code: int
     name: str
@@ -62,12 +73,12 @@ class CommandLayout:
 
     @property
     def operation(self) -> bool:
-        """Whether it does something; the others set a register."""
+        """Whether it is an operation; the others set a register."""
         return self.name.startswith("OP_")
 
 
 def activation(precision_at: int) -> tuple[Field, ...]:
-    """The type, precision and format of a feature map."""
+    """The fields for type, precision and format of a feature map."""
     return (
         Field("activation_type", 0, 1, ActivationType),
         Field("activation_precision", precision_at, 2, ActivationPrecision),
@@ -76,21 +87,21 @@ def activation(precision_at: int) -> tuple[Field, ...]:
 
 
 REGION = (Field("region", 0, 3),)
-#: Without what U55 says of both sides of a copy and U85 only of the source.
+#: The common fields. U55 has a stride mode for both sides of a copy, U85 only for the source.
 DMA_REGION = (*REGION, Field("region_mode", 8, 1, DmaRegionMode))
 _HEIGHT, _WIDTH, _DEPTH = (Field("height_m1", 0, 16),), (Field("width_m1", 0, 16),), (Field("depth_m1", 0, 16),)
 _ZERO_POINT = (Field("zero_point", 0, 16),)
 _CLIP_BOUNDARY = (Field("clip_boundary", 0, 16),)
 _SIZE = (Field("size", 0, 16),)
-#: The low word of an address is the payload, bits 32-39 are in the parameter.
+#: An address: the payload is its low word, the parameter has bits 32-39.
 ADDRESS = (Field("addr", 0, 40),)
 WEIGHT_LENGTH, SCALE_LENGTH = (Field("length", 16, 32),), (Field("length", 16, 20),)
 
 Table = Iterable[tuple[int, str, tuple[Field, ...]]]
-#: (long, code) -> what it is.
+#: The layout of an instruction by (long, code).
 Layouts = Mapping[tuple[bool, int], CommandLayout]
 
-#: Feature maps, by the first code of their registers, short and long.
+#: Feature maps with the first code of their short and of their long registers.
 _MAPS = (("IFM", 0x100, 0x000), ("OFM", 0x110, 0x010), ("IFM2", 0x180, 0x080))
 _OF_MAPS = (
     (0xA, "WIDTH0_M1", _WIDTH),
@@ -155,8 +166,10 @@ _LONG: Table = (
 
 
 def layouts(short: Table, addresses: Mapping[int, str], long: Table) -> Layouts:
-    """Those of a family, from what it has besides the common ones. addresses: long ones with nothing but an address,
-    without "SET_"."""
+    """The layouts of a family: the common ones and its own.
+
+    addresses: code and name, without "SET_", of long registers that hold only an address.
+    """
     of_addresses = ((code, f"SET_{name}", ADDRESS) for code, name in {**_ADDRESSES, **addresses}.items())
     tables = (False, (*_SHORT, *short)), (True, (*of_addresses, *_LONG, *long))
     return {

@@ -1,7 +1,7 @@
-"""What the registers hold when an operation is issued, and what every family reads out of them in the same way.
+"""The registers when an operation is issued, and what every family reads from them alike.
 
-Registers keep their values, and Vela writes only those that change. A command that needs one that was never set is an
-error.
+Registers keep their values, and Vela writes only those that change.
+A command that needs a register that was never set is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 
 
 class Registers:
-    """What was set last. reader: the operation that asks, for messages."""
+    """The last instruction that set each register.
+
+    reader: the operation that reads them, for messages.
+    """
 
     reader: Instruction
 
@@ -33,7 +36,7 @@ class Registers:
         return found
 
     def get(self, name: str, field: str = "") -> int:
-        """A field, the only one by default."""
+        """The value of a field; by default of the only one."""
         fields = self.instruction(name).fields
         return fields[field] if field else next(iter(fields.values()))
 
@@ -78,7 +81,7 @@ class Registers:
         return FixedPointScale(self.get(name, "scale"), self.get(name, "shift"))
 
     def size(self, prefix: str) -> tuple[int, int, int]:
-        """(height, width, depth) of OFM or of its blocks, OFM_BLK."""
+        """(height, width, depth) of the OFM, or with prefix OFM_BLK of its blocks."""
         height, width, depth = (self.get(f"{prefix}_{d}_M1") + 1 for d in ("HEIGHT", "WIDTH", "DEPTH"))
         return height, width, depth
 
@@ -100,8 +103,12 @@ class Registers:
         return IfmUpscaleMode(self.get("IFM_UPSCALE"))
 
     def window(self, kernel: Kernel, out: tuple[int, int]) -> FeatureMap:
-        """IFM of a convolution or pooling: its height and width are what the output, of (height, width), reads;
-        upscaled, every other position. Raises DeviceError where it reads nothing."""
+        """The IFM of a convolution or pooling.
+
+        Its height and width are what the output reads, halved by upscaling.
+        out: (height, width) of the output.
+        Raises DeviceError if it reads only padding.
+        """
         factor = self.upscale().factor
         size = (
             (out[0], kernel.height, kernel.top + kernel.bottom),
@@ -116,7 +123,7 @@ class Registers:
         return self.feature_map("IFM", height, width, self.get("IFM_DEPTH_M1") + 1)
 
     def check_depth(self, depth: int) -> None:
-        """Of what has as many channels as its input. Raises DeviceFault."""
+        """Raises DeviceFault unless the IFM has `depth` channels."""
         found = self.get("IFM_DEPTH_M1") + 1
         if found != depth:
             where = f"{self.reader.name} at byte {self.reader.offset}"
@@ -127,7 +134,7 @@ class Registers:
 
 
 def number(bits: int, signed: bool) -> int:
-    """16 bits as a number."""
+    """The value of 16 bits, signed or not."""
     return bits - (1 << 16) if signed and bits >> 15 else bits
 
 
@@ -135,9 +142,9 @@ def _wait(_: Registers, i: Instruction) -> Wait:
     return Wait(i.offset, i.name == "OP_KERNEL_WAIT", next(iter(i.fields.values())))
 
 
-#: What makes a command of an instruction that is an operation, by its name.
+#: The function that makes a command, by the name of the operation's instruction.
 Makers = Mapping[str, Callable[[Registers, Instruction], Any]]
-#: Of all families.
+#: Commands that all families have.
 _COMMON: Makers = {
     "OP_DMA_WAIT": _wait,
     "OP_KERNEL_WAIT": _wait,
@@ -146,7 +153,11 @@ _COMMON: Makers = {
 
 
 def commands_of(stream: Iterable[Instruction], makers: Makers) -> Iterator[Any]:
-    """The operations of a stream, by what makes each that not all families have. Raises DeviceError."""
+    """The commands of a stream.
+
+    makers: the functions for operations that not all families have.
+    Raises DeviceError.
+    """
     known = {**_COMMON, **makers}
     registers = Registers()
     for i in stream:

@@ -1,4 +1,4 @@
-"""Ranges of bytes that commands read and write."""
+"""The ranges of bytes that commands read and write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from eqsat.device.core.registers import ActivationFormat
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """Bytes that a command reads and writes, each range with all between its first and its last byte."""
+    """The bytes that a command reads and writes.
+
+    A range includes all bytes between the first and the last one that is touched.
+    """
 
     reads: tuple[ByteRange, ...]
     writes: tuple[ByteRange, ...]
@@ -23,8 +26,10 @@ class Accesses:
 
 
 def of_kernel(read: Iterable[object], written: object) -> Accesses:
-    """Of a kernel, by its feature maps and the ranges of its constants; what else there is among them lies in no
-    memory."""
+    """The accesses of a kernel.
+
+    read, written: feature maps and ranges of constants; other objects lie in no memory.
+    """
     return Accesses(tuple(r for x in read for r in _ranges(x)), tuple(_ranges(written)))
 
 
@@ -42,7 +47,7 @@ def overlap(some: Iterable[ByteRange], others: Iterable[ByteRange]) -> bool:
 
 
 def of_map(m: FeatureMap) -> Iterator[ByteRange]:
-    """From the first to the last byte of each tile."""
+    """The range of each tile, from its first to its last byte."""
     for rows, columns, base in tiles(m):
         brick = BRICK if m.format == ActivationFormat.NHCWB16 else m.depth
         steps = (
@@ -56,6 +61,6 @@ def of_map(m: FeatureMap) -> Iterator[ByteRange]:
 
 
 def around(region: int | None, addresses: Iterable[int], length: int) -> ByteRange:
-    """From the first of the addresses to the end of the piece at the last one."""
+    """The range from the lowest address to the end of the piece at the highest one."""
     addresses = list(addresses)
     return ByteRange(region, min(addresses), max(addresses) - min(addresses) + length)

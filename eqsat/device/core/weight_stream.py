@@ -1,18 +1,23 @@
-"""The compressed stream of weights that all families read, undone without Vela's decoder; and records of scales.
+"""Decodes the compressed stream of weights that all families read, and the records of scales.
 
-The format was learnt from Vela's codec (`ethosu/mlw_codec`, Apache-2.0), with which no code is shared, so that an error
-of Vela's encoder is no longer undone by its own twin. Bits are read from the lowest of each byte on. A stream is made
-of slices:
+The format was learnt from Vela's codec (`ethosu/mlw_codec`, Apache-2.0).
+No code is shared with it: its own decoder could undo an error of its encoder.
+Bits are read from the lowest of each byte on.
+A stream is made of slices, each with a header:
 
-    ZDIV 3      divisor of runs of zeros as a power of two, 0 to 3; 6: zeros are weights like others; 7: no slice, but
-                padding up to the next byte, behind which a palette is due
-    SLICELEN 15 weights that are not in runs of zeros, less one
+    ZDIV 3      divisor of runs of zeros as a power of two, 0 to 3;
+                6: zeros are weights like others;
+                7: no slice, but padding up to the next byte, after which a palette is due
+    SLICELEN 15 number of weights that are not in runs of zeros, less one
     WDIV 3      divisor of weights as a power of two, 0 to 5; 7: not divided
     WTRUNC 1    whether quotients end at two
-    NEWPAL 1    whether a palette follows: DIROFS 5, PALSIZE 5 (less one, 0: none), PALBITS 3 (less two), entries
+    NEWPAL 1    whether a palette follows: DIROFS 5, PALSIZE 5 (less one, 0: none),
+                PALBITS 3 (less two), entries
 
-and chunks of up to 12 quotients of weights in unary, as many of runs of zeros, and the remainders of those in the chunk
-before. A weight is a place in the palette, or counted from its end: `2 * magnitude + sign`.
+Chunks follow, each with up to 12 quotients of weights in unary and as many of runs of zeros.
+The remainders of the chunk before come last.
+A weight is an index into the palette, whose entries are codes `2 * magnitude + sign`.
+An index beyond the palette counts codes on from DIROFS.
 """
 
 from __future__ import annotations
@@ -26,20 +31,30 @@ from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.errors import DeviceFault
 from eqsat.tensor.types import Array
 
-_NO_RUNS, _PADDING, _NOT_DIVIDED = 6, 7, 7
-#: Quotients in a chunk; of weights that are not divided and wider than 5 bits; of runs with the largest divisor.
-_CHUNK, _WIDE_CHUNK, _LONG_CHUNK = 12, 8, 8
-#: How many weights the runs of zeros may be behind.
+#: ZDIV of a slice without runs of zeros.
+_NO_RUNS = 6
+#: ZDIV of padding.
+_PADDING = 7
+#: WDIV of weights that are not divided.
+_NOT_DIVIDED = 7
+#: Bits of a chunk's unary code, and so its most quotients.
+_CHUNK = 12
+#: Quotients in a chunk of weights that are not divided and wider than 5 bits.
+_WIDE_CHUNK = 8
+#: Bits of a chunk of runs of zeros with the largest divisor.
+_LONG_CHUNK = 8
+#: Number of weights by which runs of zeros may lag behind.
 _AHEAD = 8
-#: Weights have 9 bits.
+#: Number of indices of weights, which have 9 bits.
 _INDICES = 512
 #: Bytes of a record of a bias and a scale.
 _RECORD = 10
+#: The number of bits that are set, for every word of a chunk.
 _ONES = tuple(n.bit_count() for n in range(1 << _CHUNK))
 
 
 class _Bits:
-    """The bits of a stream and the place of the next one."""
+    """The bits of a stream and the position of the next one."""
 
     def __init__(self, data: bytes) -> None:
         self.end, self.at = 8 * len(data), 0
@@ -48,25 +63,30 @@ class _Bits:
         self._listed: list[int] = self._windows.tolist()
 
     def take(self, count: int) -> int:
-        """Up to 25 bits. Raises DeviceFault."""
+        """The next `count` bits, at most 25. Raises DeviceFault."""
         at = self.at
         self.skip(count)
         return self._listed[at >> 3] >> (at & 7) & (1 << count) - 1
 
     def skip(self, count: int) -> None:
-        """Raises DeviceFault."""
+        """Moves forward by `count` bits. Raises DeviceFault."""
         self.at += count
         if self.at > self.end:
             raise DeviceFault(f"a stream of weights goes on behind its {self.end // 8} bytes")
 
     def many(self, starts: Array, count: int) -> Array:
-        """`count` bits at each of the places, which `skip` went over."""
+        """`count` bits at each position, which `skip` has passed."""
         return self._windows[starts >> 3] >> (starts & 7) & (1 << count) - 1
 
 
 @dataclass(slots=True)
 class _Palette:
-    """entries: of places below their number; offset: what those above begin with; bits: of an entry."""
+    """The palette of a slice.
+
+    entries: codes of the first indices.
+    offset: code of the first index beyond them.
+    bits: of an entry.
+    """
 
     entries: Array
     offset: int
@@ -74,11 +94,11 @@ class _Palette:
 
     @property
     def index_bits(self) -> int:
-        """Of a place that is not divided."""
+        """Bits of an index that is not divided."""
         return (len(self.entries) - 1).bit_length() if len(self.entries) else self.bits
 
     def weights(self, places: Array) -> Array:
-        """Raises DeviceFault."""
+        """The weights of indices. Raises DeviceFault."""
         if len(places) and int(places.max()) >= _INDICES:
             raise DeviceFault("a stream of weights has one of more than 9 bits")
         size = len(self.entries)
@@ -90,10 +110,15 @@ class _Palette:
 
 @dataclass(slots=True)
 class _Numbers:
-    """Numbers of one kind in a slice: quotients in unary, and where the remainders of each chunk begin.
+    """The numbers of one kind in a slice.
 
-    wanted: how many; bits: of a remainder; seen: quotients so far; ready: those of the chunk before, whose remainders
-    come next."""
+    Their quotients are in unary; `_starts` are the positions of each chunk's remainders.
+
+    wanted: number of them in the slice.
+    bits: of a remainder.
+    seen: quotients so far.
+    ready: quotients of the chunk before, whose remainders come next.
+    """
 
     wanted: int
     bits: int
@@ -104,7 +129,7 @@ class _Numbers:
     _counts: list[int] = field(default_factory=list)
 
     def remainders(self, bits: _Bits, next_ready: int) -> None:
-        """Goes over those of the chunk before. Raises DeviceFault."""
+        """Skips the remainders of the chunk before. Raises DeviceFault."""
         count = min(self.ready, self.wanted - self._read)
         if count:
             self._starts.append(bits.at)
@@ -115,7 +140,11 @@ class _Numbers:
         self.seen += next_ready
 
     def values(self, steps: Array, ends: Array, bits: _Bits) -> Array:
-        """int64 [wanted]. steps: what each place in unary adds to a quotient; ends: whether one ends there."""
+        """The numbers, int64 [wanted].
+
+        steps: what each position of the unary code adds to a quotient.
+        ends: whether a quotient ends at that position.
+        """
         totals = np.cumsum(steps)[ends][: self.wanted]
         quotients = np.diff(totals, prepend=0)
         counts = np.array(self._counts, np.int64)
@@ -125,8 +154,12 @@ class _Numbers:
 
 
 def scales(stream: bytes, depth: int, bias: int, end: int) -> Scales:
-    """Of each channel a record of 10 bytes: the bias, signed, in the first `bias` of them, the multiplier up to `end`,
-    and a shift of 6 bits. Raises DeviceFault."""
+    """The bias, multiplier and shift of each channel, from records of 10 bytes.
+
+    bias: number of bytes of the signed bias, which comes first.
+    end: byte at which the multiplier ends and the shift of 6 bits begins.
+    Raises DeviceFault.
+    """
     if len(stream) < depth * _RECORD:
         raise DeviceFault(f"{len(stream)} bytes of biases and scales for {depth} channels")
     records = np.frombuffer(stream, np.uint8, depth * _RECORD).reshape(depth, _RECORD).astype(np.int64)
@@ -135,8 +168,11 @@ def scales(stream: bytes, depth: int, bias: int, end: int) -> Scales:
 
 
 def fill(out: Array, places: Array, values: Array) -> None:
-    """Puts the values of a stream where they belong in the flat weights; -1 is the place of one that only fills up.
-    Raises DeviceFault where there are fewer."""
+    """Writes the values of a stream to their places in the flat weights.
+
+    places: -1 for a value that is only padding.
+    Raises DeviceFault if there are fewer values than places.
+    """
     if len(values) < len(places):
         raise DeviceFault(f"{len(values)} weights in a stream that should have {len(places)}")
     inside = places >= 0
@@ -145,7 +181,7 @@ def fill(out: Array, places: Array, values: Array) -> None:
 
 @lru_cache(512)
 def decoded(stream: bytes) -> Array:
-    """int16: all weights of a stream, in its order. Raises DeviceFault where the stream is damaged."""
+    """All weights of a stream in its order, int16. Raises DeviceFault if the stream is damaged."""
     bits, parts = _Bits(stream), [np.zeros(0, np.int64)]
     palette: _Palette | None = None
     runs_before = False
@@ -180,8 +216,11 @@ def _palette(bits: _Bits) -> _Palette:
 
 
 def _slice(bits: _Bits, weights: _Numbers, zeros: _Numbers, plain: bool, ends_at_two: bool) -> tuple[Array, Array]:
-    """(places in the palette, lengths of runs of zeros). Weights and runs wait for each other, so that none is far
-    ahead. Raises DeviceFault."""
+    """(indices into the palette, lengths of runs of zeros).
+
+    Weights and runs alternate so that neither is far ahead.
+    Raises DeviceFault.
+    """
     room = _WIDE_CHUNK if plain and weights.bits > 5 else _CHUNK
     length = _CHUNK if zeros.bits < 3 else _LONG_CHUNK
     firsts, seconds, unaries = [], [], []
@@ -208,15 +247,17 @@ def _slice(bits: _Bits, weights: _Numbers, zeros: _Numbers, plain: bool, ends_at
 
 
 def _codes(firsts: Array, seconds: Array, room: int) -> Array:
-    """What each place of the chunks adds to a quotient: 0, or 1, or 2 where the bit of the second word that belongs to
-    a bit of the first is set."""
+    """What each position of the chunks adds to a quotient.
+
+    It is 0 for a bit of the first word that is not set, else 1 plus its bit of the second word.
+    """
     ones = firsts[:, None] >> np.arange(room) & 1
     which = np.cumsum(ones, axis=1) - 1
     return (ones + (ones & seconds[:, None] >> np.maximum(which, 0))).reshape(-1)
 
 
 def _spread(weights: Array, runs: Array, zeros_first: bool) -> Array:
-    """Weights with runs of zeros behind each, and before the first one where a palette is new."""
+    """Weights with a run of zeros behind each, and before the first if the palette is new."""
     if not len(runs):
         return weights
     before = np.cumsum(runs)[: len(weights)] - (0 if zeros_first else runs[: len(weights)])

@@ -1,4 +1,4 @@
-"""What a window sees, and the sums of products over it: the same for every family."""
+"""Windows over an input, and the sums of products over them, for every family."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from eqsat.device.core.operands import Kernel
 from eqsat.device.core.registers import IfmUpscaleMode
 from eqsat.tensor.types import Array
 
-#: Elements of the windows that one matrix product is given, at most.
+#: Most elements of the windows in one matrix product.
 _CHUNK = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A kernel that moves over an input without its zero point, upscaled. out: (height, width) of the positions it
-    takes."""
+    """A kernel that moves over an upscaled input without its zero point.
+
+    out: (height, width) of the positions that it takes.
+    """
 
     kernel: Kernel
     out: tuple[int, int]
@@ -25,7 +27,7 @@ class Window:
     zero_point: int
 
     def padded(self, x: Array, fill: float) -> Array:
-        """float64 [samples, height, width, depth]: all that is read, with `fill` around it."""
+        """All that is read, padded with `fill`: float64 [samples, height, width, depth]."""
         values = x.astype(np.float64) - self.zero_point
         if self.upscale == IfmUpscaleMode.NEAREST:
             values = values.repeat(2, 1).repeat(2, 2)
@@ -54,7 +56,7 @@ class Window:
         return result
 
     def taps(self, x: Array, axis: int) -> list[Array]:
-        """Per element of the kernel along an axis (1 or 2), what it sees at every output position."""
+        """The input at all output positions, for each kernel element along an axis (1 or 2)."""
         n, stride, dilation = self.out[axis - 1], self.kernel.stride[axis - 1], self.kernel.dilation[axis - 1]
         size = (self.kernel.height, self.kernel.width)[axis - 1]
         index = [slice(None)] * 4
@@ -65,7 +67,7 @@ class Window:
         return seen
 
     def combined(self, x: Array, combine: np.ufunc, fill: float) -> Array:
-        """float64: `combine` over the elements of each window."""
+        """`combine` over the elements of each window, as float64."""
         values = self.padded(x, fill)
         for axis in (1, 2):
             seen = self.taps(values, axis)
@@ -75,8 +77,11 @@ class Window:
         return values
 
     def convolved(self, x: Array, weights: Array, depthwise: bool) -> Array:
-        """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in].
-        Computed in float64, in which sums below 2**53 are exact."""
+        """Accumulators without biases, int64 [samples, height, width, out].
+
+        weights: [out, height, width, in].
+        Computed in float64, in which sums below 2**53 are exact.
+        """
         values = self.padded(x, 0.0)
         kernel = weights.astype(np.float64)
         if depthwise:

@@ -1,4 +1,4 @@
-"""Parts of operations in words, of every family."""
+"""The text of parts of operations, for every family."""
 
 from __future__ import annotations
 

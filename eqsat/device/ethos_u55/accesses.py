@@ -1,4 +1,4 @@
-"""Which bytes a command of Ethos-U55 or U65 reads and writes, and in which blocks."""
+"""The bytes that a command of Ethos-U55 or U65 reads and writes, and its blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from eqsat.device.ethos_u55.weights import DEEP, SHALLOW
 
 
 def accesses(c: Command, shared: int) -> Accesses:
-    """shared: bytes of the shared memory. Raises DeviceError."""
+    """The bytes that a command reads and writes.
+
+    shared: bytes of the shared memory.
+    Raises DeviceError.
+    """
     match c:
         case Convolution():
             read: tuple[FeatureMap | ByteRange | None, ...] = (c.ifm, *c.weights, *c.scales)
@@ -35,7 +39,7 @@ def accesses(c: Command, shared: int) -> Accesses:
 
 
 def blocks(c: Command) -> Blocks | None:
-    """None of what is no kernel."""
+    """The blocks of a kernel, None for other commands."""
     match c:
         case Convolution():
             readings = [Reading(c.ifm, c.kernel, c.upscale.factor, None if c.depthwise else input_channels(c))]
@@ -50,6 +54,6 @@ def blocks(c: Command) -> Blocks | None:
 
 
 def input_channels(c: Convolution | Pooling) -> int:
-    """How many channels of the input are read at a time where each result sees all of them."""
+    """Number of input channels that are read at a time if each result reads all of them."""
     part_kernel = isinstance(c, Convolution) and c.order == WeightOrder.PART_KERNEL_FIRST
     return SHALLOW if part_kernel or c.ifm.element.bits == 16 else DEEP

@@ -1,4 +1,4 @@
-"""What happens to scaled accumulators of Ethos-U55 and U65: clamping, tables."""
+"""The processing of scaled accumulators of Ethos-U55 and U65: clamping and tables."""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ from eqsat.device.ethos_u55.commands import Activation, Output
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
 from eqsat.tensor.types import Array
 
-#: The type that a result is clipped to, where that is not the output's.
+#: The type that a result is clipped to, if it is not the output's.
 CLIPPED = {
     ActivationClipRange.FORCE_UINT8: Element(False, 8),
     ActivationClipRange.FORCE_INT8: Element(True, 8),
     ActivationClipRange.FORCE_INT16: Element(True, 16),
 }
-#: Tables lie in the last two banks of shared memory, in slots of 256 bytes.
-_TABLES, _SLOT = 2048, 256
+#: Bytes of the tables, which lie in the last two banks of shared memory.
+_TABLES = 2048
+#: Bytes of a slot for a table.
+_SLOT = 256
 
 
 def activated(values: Array, activation: Activation, element: Element, table: bytes | None) -> Array:
-    """Results (int64, zero point added) clamped, looked up in the table of a TABLE activation and as `element` has
-    them.
-    Raises DeviceError."""
+    """Clamps results and looks them up in the table of a TABLE activation.
+
+    values: int64, zero point added.
+    Returns them as `element`.
+    Raises DeviceError.
+    """
     clipped = CLIPPED.get(activation.clip_range, element)
     if clipped.bits <= 16:
         low, high = (number(b, clipped.signed) for b in (activation.minimum, activation.maximum))
@@ -40,7 +45,10 @@ def activated(values: Array, activation: Activation, element: Element, table: by
 
 
 def table_place(o: Output, shared: int) -> ByteRange | None:
-    """Where the table lies that is looked up, None if none is. shared: bytes of the shared memory."""
+    """The bytes of the table that is looked up, None if none is.
+
+    shared: bytes of the shared memory.
+    """
     function, element = o.activation.function, o.map.element
     if function < ActivationFunction.TABLE_0:
         return None
@@ -49,7 +57,10 @@ def table_place(o: Output, shared: int) -> ByteRange | None:
 
 
 def looked_up(values: Array, clipped: Element, element: Element, table: bytes) -> Array:
-    """As the other families do it. Raises DeviceError for tables that the model does not know."""
+    """Looks values up in a table, as in all families.
+
+    Raises DeviceError for tables that the model does not know.
+    """
     if not clipped.signed and clipped.bits == 16:
         raise DeviceError("the model does not know tables of UINT16")
     if clipped.bits != 8 and element.bits != 16:

@@ -1,4 +1,4 @@
-"""What is asked of the commands of Ethos-U55 and U65."""
+"""The command set of Ethos-U55 and U65."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""From instructions of U55 and U65 to typed commands: each operation with everything that the registers said when it
-was issued.
+"""Typed commands of U55 and U65, from instructions.
 
-Facts from Vela's generator (`ethosu/regor/architecture/ethosu55/ethos_u55_register_cs_generator.cpp`, Apache-2.0).
+Each operation holds everything that the registers said when it was issued.
+The facts are from Vela's generator (Apache-2.0).
+It is `ethosu/regor/architecture/ethosu55/ethos_u55_register_cs_generator.cpp`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ from eqsat.target.family import HWC
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """What happens to a result behind its scaling. minimum, maximum: bits as they are in the registers."""
+    """The processing of a result after its scaling.
+
+    minimum, maximum: bits of the registers.
+    """
 
     function: ActivationFunction
     clip_range: ActivationClipRange
@@ -44,7 +48,10 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The result of an operation and what is done to it. scale: None where each channel has its own."""
+    """The result of an operation and what is done to it.
+
+    scale: None if each channel has its own.
+    """
 
     map: FeatureMap
     scale: FixedPointScale | None
@@ -58,9 +65,16 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """How the work is cut, of no influence on the result but that weights are stored in this order. (height, width,
-    depth); dependency: how many blocks may overlap with those of the operation before. Of the banks of shared memory:
-    behind the last of the inputs, the first of a second input (None: there is none), the first of accumulators."""
+    """The blocks into which the work is cut.
+
+    Results do not depend on it, but weights are stored in the order of blocks.
+
+    shape: (height, width, depth) of a block of the OFM.
+    dependency: BLOCKDEP, by how many blocks a kernel may overlap with the one before.
+    inputs_end: the bank of shared memory behind the inputs.
+    second_start: the first bank of the second input, None if there is none.
+    accumulators_start: the first bank of accumulators.
+    """
 
     shape: HWC
     dependency: int
@@ -72,7 +86,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """OP_CONV or OP_DEPTHWISE. weights, scales: a stream for each core."""
+    """OP_CONV or OP_DEPTHWISE.
+
+    weights, scales: a stream for each core.
+    """
 
     offset: int
     depthwise: bool
@@ -89,7 +106,10 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """OP_POOL. scales: where each channel has its own."""
+    """OP_POOL.
+
+    scales: streams if each channel has its own scale.
+    """
 
     offset: int
     mode: PoolingMode
@@ -103,9 +123,14 @@ class Pooling:
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """OP_ELEMENTWISE. ifm2: None of a unary one, and of one with a `scalar`, of which zero_point2 is the zero point;
-    reversed: IFM2 is the first operand.
-    input_scale, opa, opb: of ADD and SUB, else None."""
+    """OP_ELEMENTWISE.
+
+    ifm2: None for a unary operation and for one with a `scalar`.
+    zero_point2: of IFM2 or of the scalar.
+    reversed: whether IFM2 is the first operand.
+    input_scale: which operands of ADD and SUB are scaled.
+    opa, opb: scales of ADD and SUB, else None.
+    """
 
     offset: int
     mode: ElementwiseMode
@@ -125,9 +150,11 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Dma(Copy):
-    """Regions are None inside the NPU (its shared memory).
-    source_mode, destination_mode: in how many dimensions each side is walked; skips: bytes between pieces and between
-    rows of them, on top of their length."""
+    """A copy; regions are None inside the NPU (its shared memory).
+
+    source_mode, destination_mode: number of dimensions in which each side is walked.
+    skips: bytes between rows of pieces and between pieces, on top of their length.
+    """
 
     source_region: int | None
     source: int
@@ -170,7 +197,7 @@ def _block(r: Registers, two_inputs: bool = False) -> Block:
 
 
 def _streams(r: Registers, kind: str) -> tuple[ByteRange, ...]:
-    """WEIGHT or SCALE, of each core that has one."""
+    """The streams of WEIGHT or SCALE, for each core that has one."""
     cores = 2 if r.has("PARALLEL_MODE") and r.get("PARALLEL_MODE") == ParallelMode.DUAL_CORE_DEPTH else 1
     return tuple(r.range(name, kind) for name in (kind, f"{kind}1")[:cores] if name == kind or r.get(f"{name}_LENGTH"))
 

@@ -1,4 +1,4 @@
-"""Commands of Ethos-U55 and U65, executed one after the other on the memory of the model."""
+"""Executes commands of Ethos-U55 and U65 in order, on the memory of the model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from eqsat.tensor.types import Array
 
 #: Bits of an accumulator.
 ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I40: 40}
-#: Factors of one as Vela writes them; the second rounds to one for all values of up to 16 bits.
+#: Factors of one that Vela writes. The second rounds to one for all values of up to 16 bits.
 _ONE = (SAME, FixedPointScale((1 << 31) + 1, 31))
 
 
 class Execution:
-    """One run."""
+    """One run of a command stream."""
 
     def __init__(self, core: Core, memory: MemoryMap) -> None:
         self._core, self._memory = core, memory
@@ -51,7 +51,7 @@ class Execution:
 
 
 def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
-    """int16 [out, height, width, in]. Raises DeviceError."""
+    """The weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8 or c.block.accumulators == AccFormat.F16:
         raise DeviceError(f"the model does not know {c.decomposition.name} or {c.block.accumulators.name}")
     order = Order(
@@ -68,7 +68,10 @@ def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
 
 
 def copies(c: Pooling) -> bool:
-    """Whether an average over 1x1 hands on what it reads: what transposes are made of, by the thousand."""
+    """Whether an average over 1x1 only copies its input.
+
+    Vela builds transposes from thousands of these.
+    """
     a, element = c.output.activation, c.output.map.element
     bounds = tuple(number(b, element.signed) for b in (a.minimum, a.maximum))
     return (
@@ -91,8 +94,8 @@ def _pool(c: Pooling, memory: MemoryMap) -> None:
     values = held(pooled(c, memory.read(c.ifm)), ACCUMULATORS[c.block.accumulators])
     own = None
     if c.mode == PoolingMode.MAX:
-        # Vela 5.2's changelog calls what 5.1 did, a scale behind a maximum, incorrect; its older generator never set
-        # one
+        # Vela 5.1 set a scale behind a maximum, which 5.2's changelog calls incorrect
+        # its older generator never set one
         out = replace(c.output, scale=SAME)
     elif c.mode == PoolingMode.REDUCE_SUM:
         if c.output.map.depth != 1 or c.output.scale is None:
@@ -113,7 +116,11 @@ def _store(o: Output, values: Array, own: Scales | None, memory: MemoryMap) -> N
 
 
 def table_of(o: Output, shared: int, memory: Constants) -> bytes | None:
-    """The table that is looked up, None if none is. shared: bytes of the shared memory. Raises DeviceError."""
+    """The table that is looked up, None if none is.
+
+    shared: bytes of the shared memory.
+    Raises DeviceError.
+    """
     place = table_place(o, shared)
     return None if place is None else memory.constant(place)
 
@@ -126,8 +133,12 @@ def _copy(c: Dma, memory: MemoryMap) -> None:
 
 
 def pieces(c: Dma) -> tuple[list[int], list[int]]:
-    """Addresses of what is copied, and of where to. Pieces lie one after the other; a side that is walked in two or
-    three dimensions has gaps between them. Raises DeviceError."""
+    """Addresses of the pieces that a copy reads, and of those that it writes.
+
+    Pieces are contiguous.
+    A side that is walked in two or three dimensions has gaps between them.
+    Raises DeviceError.
+    """
     if c.sizes[0] > 1 and c.skips[1]:
         raise DeviceError("the model does not know copies in three dimensions with gaps in the second")
     return _places(c, c.source, c.source_mode), _places(c, c.destination, c.destination_mode)

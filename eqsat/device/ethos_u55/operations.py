@@ -1,5 +1,4 @@
-"""Convolutions, poolings and elementwise operations: from what the memory holds to accumulators, and to what it will
-hold."""
+"""Convolutions, poolings and elementwise operations: the arithmetic between reading and writing."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from eqsat.device.ethos_u55.commands import Convolution, Elementwise, Output, Po
 from eqsat.device.ethos_u55.registers import ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
 from eqsat.tensor.types import Array
 
-#: By the bits of its elements, how far the operand of a sum that OPA_SCALE does not scale is shifted to the left.
+#: Left shift of the operand of a sum that OPA_SCALE does not scale, by the bits of its elements.
 BUILT_IN = {8: 19, 16: 14}
 
 
@@ -23,12 +22,18 @@ def _window(c: Convolution | Pooling) -> Window:
 
 
 def convolved(c: Convolution, x: Array, weights: Array) -> Array:
-    """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in]."""
+    """Accumulators without biases, int64 [samples, height, width, out].
+
+    weights: [out, height, width, in].
+    """
     return _window(c).convolved(x, weights, c.depthwise)
 
 
 def pooled(c: Pooling, x: Array) -> Array:
-    """int64 [samples, height, width, depth]: the maximum, or the sum, of each window; or the sum over the depth."""
+    """The maximum or the sum of each window, int64 [samples, height, width, depth].
+
+    REDUCE_SUM also sums over the depth.
+    """
     largest = c.mode == PoolingMode.MAX
     values = _window(c).combined(x, np.maximum if largest else np.add, -np.inf if largest else 0.0)
     if c.mode == PoolingMode.REDUCE_SUM:
@@ -37,11 +42,13 @@ def pooled(c: Pooling, x: Array) -> Array:
 
 
 def averaged(c: Pooling, sums: Array) -> Array:
-    """Sums over windows that reach into the padding, each divided by how many elements it has seen.
+    """Divides sums over windows that reach into the padding by the number of elements seen.
 
-    Vela leaves this division to the hardware (`ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling). How
-    that is done is not public; the model takes the reciprocals that Vela gives it where there is no padding
-    (`ethos_u_scaling.cpp`), which round a half away from zero."""
+    Vela leaves this division to the hardware, which does not document it.
+    Source: `ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling.
+    The model takes the reciprocals that Vela uses without padding (`ethos_u_scaling.cpp`).
+    These round a half away from zero.
+    """
     ones = replace(c.ifm, zero_point=0, depth=1)
     counts = pooled(replace(c, ifm=ones, mode=PoolingMode.AVERAGE), np.ones((1, c.ifm.height, c.ifm.width, 1)))
     if (counts == 0).any():
@@ -51,14 +58,18 @@ def averaged(c: Pooling, sums: Array) -> Array:
 
 
 def reciprocals(counts: Array) -> tuple[Array, Array]:
-    """Multipliers and shifts that divide by these counts."""
+    """Multipliers and shifts that divide by the counts."""
     bits = np.where(counts > 1, np.frexp(np.maximum(counts - 1, 1).astype(np.float64))[1], 0)
     shift = 31 + bits
     return -(-((np.int64(1) << shift) + (np.int64(1) << bits)) // counts), shift
 
 
 def combined(c: Elementwise, x: Array, y: Array | int | None) -> Array:
-    """int64: the result of an elementwise operation before the output's scaling. x: IFM, y: IFM2 or the scalar."""
+    """The result of an elementwise operation before the output's scaling, int64.
+
+    x: IFM.
+    y: IFM2 or the scalar, None for a unary operation.
+    """
     values = x.astype(np.int64) - c.ifm.zero_point
     if y is None:
         return _unary(c, values)
@@ -86,12 +97,17 @@ def _unary(c: Elementwise, values: Array) -> Array:
 
 
 def _operands(c: Elementwise, a: Array, b: Array) -> tuple[Array, Array]:
-    """Both operands of a sum, scaled: each by 16 bits without a shift; or the one that the mode names by OPA_SCALE, and
-    the other by a shift to the left that the hardware has built in (1 << 19 for 8 bits, 1 << 14 for 16;
-    `ethos_u55_constraints.cpp`)."""
+    """Both operands of a sum, scaled.
+
+    OPA_OPB_16 multiplies each by 16 bits without a shift.
+    The other modes scale one operand by OPA_SCALE and shift the other to the left.
+    The hardware fixes that shift: 1 << 19 for 8 bits, 1 << 14 for 16.
+    Source: `ethos_u55_constraints.cpp`.
+    """
     assert c.opa is not None and c.opb is not None
     if c.input_scale == IfmScaleMode.OPA_OPB_16:
-        # both registers have 16 bits here, in which a wider value loses its upper ones (executorch pull request 21151)
+        # both registers have 16 bits here, in which a wider value loses its upper ones
+        # (executorch pull request 21151)
         opa = c.opa.multiplier & 0xFFFF
         first, second = (c.opb, opa) if c.reversed else (opa, c.opb)
         return a * first, b * second
@@ -104,7 +120,7 @@ def _operands(c: Elementwise, a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _shifted_right(a: Array, b: Array, rounding: RoundMode) -> Array:
-    """Only NATURAL is documented, as a rounded shift (`ethosu/vela/api.py`)."""
+    """A rounded right shift; only NATURAL is documented (`ethosu/vela/api.py`)."""
     if rounding != RoundMode.NATURAL:
         raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
     if (b < 0).any() or (b > 31).any():
@@ -113,7 +129,10 @@ def _shifted_right(a: Array, b: Array, rounding: RoundMode) -> Array:
 
 
 def output(o: Output, values: Array, own: Scales | None) -> Array:
-    """Accumulators scaled, with the output's zero point. own: each channel's bias and scale."""
+    """Scales accumulators and adds the output's zero point.
+
+    own: each channel's bias and scale, None if there are none.
+    """
     if own is not None:
         values = scaled(values + own.bias, own.multiplier, own.shift, o.rounding.rule)
     elif o.scale is not None:

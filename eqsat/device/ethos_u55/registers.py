@@ -1,4 +1,7 @@
-"""The commands that only Ethos-U55 and U65 have, or have with fields of their own (`core/registers.py`)."""
+"""The commands that only Ethos-U55 and U65 have, or whose fields are their own.
+
+`core/registers.py` has the common ones.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,13 @@ class RoundMode(IntEnum):
 
     @property
     def rule(self) -> Rounding:
-        """As Vela describes it (`ethosu/vela/api.py`: TFL, towards zero, and to the nearest with x.5 towards plus
-        infinity) and maps TOSA's RESCALE to it (`graphir_optimiser.cpp`: double rounding is DBL, single NATURAL)."""
+        """The rounding of this mode.
+
+        Vela describes the modes as TFL, towards zero, and to nearest with x.5 towards infinity.
+        Source: `ethosu/vela/api.py`.
+        It maps the double rounding of TOSA's RESCALE to DBL and the single one to NATURAL.
+        Source: `graphir_optimiser.cpp`.
+        """
         return (Rounding.DOUBLE_SYMMETRIC, Rounding.TRUNCATE_TO_ZERO, Rounding.NATURAL)[self]
 
 

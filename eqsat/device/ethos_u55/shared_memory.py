@@ -1,7 +1,7 @@
 """Whether the blocks of a kernel of Ethos-U55 and U65 have room in the banks of shared memory.
 
-Sizes as Vela computes them (`ethosu55/ethos_u55.cpp`, TryBlockConfig, Apache-2.0): blocks of inputs and of accumulators
-twice, so that one is filled while the other is worked on.
+Sizes are computed as in Vela (`ethosu55/ethos_u55.cpp`, TryBlockConfig, Apache-2.0).
+Blocks of inputs and accumulators are held twice: one is filled while the other is used.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, P
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction, PoolingMode
 from eqsat.target.family import HWC, Core, Family, SharedMemory
 
-#: Bytes of a bank; banks that are the output's; those of tables where there are so many that they have their own.
-_BANK, _OUTPUT, _TABLES, _MANY = 1024, 2, 2, 16
-#: Elements of a kernel that are seen in one pass along an axis.
+#: Bytes of a bank.
+_BANK = 1024
+#: Banks of the output.
+_OUTPUT = 2
+#: Banks reserved for tables on an NPU with more than `_MANY` banks.
+_TABLES = 2
+#: Most banks of an NPU that reserves none for tables.
+_MANY = 16
+#: Most elements of a dilated kernel along an axis in one pass.
 _WINDOW = 8
 
 
 def no_room(c: Command, family: Family, core: Core) -> str:
-    """Why the blocks of a command cannot be, empty where they can, and of what is no kernel."""
+    """Why the blocks of a kernel are impossible, empty if they are possible or it is no kernel."""
     if not isinstance(c, Convolution | Pooling | Elementwise):
         return ""
     return no_block(c.block.shape, core.micro[0], family) or _banks(c, core)
@@ -51,7 +57,7 @@ def _banks(c: Convolution | Pooling | Elementwise, core: Core) -> str:
 
 
 def _input_block(c: Convolution | Pooling | Elementwise, core: Core) -> HWC:
-    """(height, width, depth) that a block of the output reads in one pass."""
+    """(height, width, depth) of the inputs that a block of the output reads in one pass."""
     block = c.block.shape
     if isinstance(c, Elementwise):
         return block

@@ -1,4 +1,4 @@
-"""Operations of Ethos-U55 and U65 in words."""
+"""The text of operations of Ethos-U55 and U65."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kind(c: Command) -> str:
 
 
 def describe(c: Command) -> str:
-    """What follows the kind."""
+    """The text that follows the kind."""
     match c:
         case Convolution():
             read = f"{words.feature_map(c.ifm)}{words.upscaled(c.upscale)} * {words.window(c.kernel)}"

@@ -1,8 +1,9 @@
-"""Weights, biases and scales of a convolution, out of the compressed streams that Vela encoded them in.
+"""Weights, biases and scales of a convolution, from the compressed streams that Vela encoded.
 
-The order of the weights and the records of biases and scales are those of Vela's encoder
-(`ethosu/regor/architecture/ethosu55/ethos_u55_weight_encoder.cpp`, Apache-2.0); the compression is undone by
-`weight_stream`. With two cores each has a stream of its own, for every other output channel.
+The order of weights and the records of biases and scales are those of Vela's encoder.
+Source: `ethosu/regor/architecture/ethosu55/ethos_u55_weight_encoder.cpp`, Apache-2.0.
+`weight_stream` undoes the compression.
+Two cores have a stream each, for every other output channel.
 """
 
 from __future__ import annotations
@@ -18,16 +19,21 @@ from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.weight_stream import decoded, fill
 from eqsat.tensor.types import Array
 
-#: Depth of the blocks in which input channels are walked, and of the micro blocks that they are made of.
+#: Input channels of a block (SHALLOW if part kernel first or 16 bits), and of a micro block.
 DEEP, SHALLOW, _MICRO = 32, 16, 8
-#: Kernels are cut into pieces of this size before dilation.
+#: Elements of a piece of a kernel along an axis, before dilation.
 _PIECE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How weights of [out, height, width, in] lie in a stream. block: output channels of a block; micro: of a micro
-    block; bits: of an input; cores: among which output channels take turns."""
+    """The order of weights of [out, height, width, in] in a stream.
+
+    block: output channels of a block.
+    micro: output channels of a micro block.
+    bits: of an input.
+    cores: among which output channels take turns.
+    """
 
     shape: tuple[int, int, int, int]
     depthwise: bool
@@ -40,14 +46,14 @@ class Order:
 
     @property
     def _rounded(self) -> int:
-        """To a multiple of this the elements of a kernel are filled up with zeros."""
+        """The multiple to which the elements of a kernel are padded with zeros."""
         if self.depthwise:
             return 4
         return (2 if self.bits == 16 else 4) if self.part_kernel else 1
 
 
 def weights(streams: tuple[bytes, ...], order: Order) -> Array:
-    """int16 [out, height, width, in]. Raises DeviceError."""
+    """The weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     out = np.zeros(order.shape, np.int16)
     for core, stream in enumerate(streams):
         fill(out, _places(order, core), decoded(stream))
@@ -56,7 +62,7 @@ def weights(streams: tuple[bytes, ...], order: Order) -> Array:
 
 @lru_cache(64)
 def _places(order: Order, core: int) -> Array:
-    """Of every weight in a core's stream the position in the flat weights; -1 of one that only fills up."""
+    """The position in the flat weights of every weight of a core's stream; -1 for padding."""
     depth = -(-(order.shape[0] - core) // order.cores)
     block = (order.block + order.cores - 1 - core) // order.cores
     inputs = 1 if order.depthwise else order.shape[3]
@@ -81,9 +87,11 @@ def _places(order: Order, core: int) -> Array:
 
 
 def _within(order: Order, spans: tuple[int, int], size: tuple[int, int]) -> tuple[Array, ...]:
-    """Output channel, y, x and input channel of the elements of one block, as arrays that broadcast in the order of the
-    stream: input micro blocks (outside, of a part-kernel order), output micro blocks, kernel elements, input micro
-    blocks (else), output channels, input channels."""
+    """(output channel, y, x, input channel) of one block, as arrays that broadcast in stream order.
+
+    The axes are input micro blocks (part kernel only), output micro blocks, kernel elements,
+    input micro blocks (else), output channels and input channels.
+    """
     elements = -(-size[0] * size[1] // order._rounded) * order._rounded
     outer = range(0, spans[1], _MICRO) if order.part_kernel else range(1)
     inner = range(1) if order.part_kernel or order.depthwise else range(0, spans[1], _MICRO)
@@ -101,7 +109,11 @@ def _within(order: Order, spans: tuple[int, int], size: tuple[int, int]) -> tupl
 
 @lru_cache(512)
 def scales(streams: tuple[bytes, ...], depth: int) -> Scales:
-    """Records of 10 bytes: bias 40 bits, signed; multiplier 32 bits; shift 6 bits. Raises DeviceError."""
+    """Biases and scales from records of 10 bytes.
+
+    A record has a signed bias of 40 bits, a multiplier of 32 and a shift of 6.
+    Raises DeviceError.
+    """
     out = Scales(*(np.zeros(depth, np.int64) for _ in range(3)))
     for core, stream in enumerate(streams):
         count = -(-(depth - core) // len(streams))

@@ -1,4 +1,4 @@
-"""Which bytes a command of Ethos-U85 reads and writes, in which blocks, and whether those have room inside the NPU."""
+"""The bytes and blocks of a command of Ethos-U85, and whether the blocks have room in the NPU."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from eqsat.device.ethos_u85.execution import order_of
 from eqsat.device.ethos_u85.registers import ActivationReverse, ActivationTranspose, PoolingMode
 from eqsat.target.family import Core, Family, SplitMemory
 
-#: Channels that are read at a time where each result sees all of them: of sums over the depth, and of the rows of
-#: products of matrices.
-_SUMMED, _MULTIPLIED = 16, 64
-#: Channels of a brick of accumulators, and bytes of an accumulator.
-_BRICK, _ACCUMULATOR = 16, 4
+#: Input channels that a sum over the depth reads at a time.
+_SUMMED = 16
+#: Input channels that a product of matrices reads at a time.
+_MULTIPLIED = 64
+#: Channels of a brick of accumulators.
+_BRICK = 16
+#: Bytes of an accumulator.
+_ACCUMULATOR = 4
 
 
 def accesses(c: Command) -> Accesses:
-    """Raises DeviceError."""
+    """The bytes that a command reads and writes. Raises DeviceError."""
     match c:
         case Convolution():
             read: tuple[object, ...] = (c.ifm, c.ifm2, *c.weights, c.scales)
@@ -51,14 +54,14 @@ def _copy(c: Dma) -> Accesses:
 
 
 def _side(c: Dma, side: DmaSide) -> ByteRange:
-    """Of a side whose pieces are chosen all that can be."""
+    """The bytes of one side of a copy; with indices, all that they can choose."""
     most = c.indices.most if side.indexed and c.indices is not None else c.sizes[1] - 1
     corners = itertools.product((0, c.sizes[0] - 1), (0, most))
     return around(side.region, (side.address + a * side.strides[0] + b * side.strides[1] for a, b in corners), c.length)
 
 
 def blocks(c: Command, core: Core) -> Blocks | None:
-    """None of what is no kernel. Raises DeviceError."""
+    """The blocks of a kernel, None for other commands. Raises DeviceError."""
     match c:
         case Convolution():
             readings = [Reading(c.ifm, c.kernel, c.upscale.factor, _channels(c, core))]
@@ -87,9 +90,11 @@ def _channels(c: Convolution, core: Core) -> int | None:
 
 
 def no_room(c: Command, family: Family, core: Core) -> str:
-    """Why the blocks of a convolution or pooling cannot be, empty where they can, and of the other commands.
+    """Why the blocks of a convolution or pooling are impossible.
 
-    Accumulators have a memory of their own, two blocks of them (`ethosu85/ethos_u85.cpp`, Apache-2.0)."""
+    Empty if they are possible, and for other commands.
+    Accumulators have a memory of their own for two blocks (`ethosu85/ethos_u85.cpp`, Apache-2.0).
+    """
     if not isinstance(c, Convolution | Pooling):
         return ""
     micro = next((m for m in core.micro if m[:2] == c.block.micro), None)

@@ -1,4 +1,4 @@
-"""What happens to operands and scaled accumulators of Ethos-U85: scaling, clamping, tables."""
+"""The processing of operands and scaled accumulators of Ethos-U85: scaling, clamping, tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunc
 from eqsat.tensor.types import Array
 
 _BYTE, _BYTE_UNSIGNED, _SHORT = Element(True, 8), Element(False, 8), Element(True, 16)
-#: Of the tables: what chooses an entry, and what a result is.
+#: The types of the values that choose an entry of a table, and of its results.
 TABLES = {
     ActivationFunction.LUT_U8_U8: (_BYTE_UNSIGNED, _BYTE_UNSIGNED),
     ActivationFunction.LUT_S8_S8: (_BYTE, _BYTE),
@@ -34,7 +34,7 @@ def scaled_input(values: Array, how: InputScale) -> Array:
 
 
 def table_place(activation: Activation) -> ByteRange | None:
-    """Where the table lies that is looked up, None if none is. Raises DeviceError."""
+    """The bytes of the table that is looked up, None if none is. Raises DeviceError."""
     if activation.function == ActivationFunction.LUT_NONE:
         return None
     if activation.function not in TABLES:
@@ -44,7 +44,12 @@ def table_place(activation: Activation) -> ByteRange | None:
 
 
 def activated(values: Array, activation: Activation, element: Element, table: bytes | None) -> Array:
-    """Results (int64, zero point added) clamped, looked up in `table` and as `element` has them. Raises DeviceError."""
+    """Clamps results and looks them up in `table`.
+
+    values: int64, zero point added.
+    Returns them as `element`.
+    Raises DeviceError.
+    """
     chosen, result = TABLES.get(activation.function, (element, element))
     if result != element:
         raise DeviceError(f"{activation.function.name} with results of {element.dtype}")

@@ -1,4 +1,4 @@
-"""What is asked of the commands of Ethos-U85."""
+"""The command set of Ethos-U85."""
 
 from __future__ import annotations
 

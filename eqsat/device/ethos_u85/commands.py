@@ -1,6 +1,7 @@
-"""The operations of Ethos-U85: each with everything that the registers said when it was issued.
+"""The operations of Ethos-U85: each holds everything that the registers said when it was issued.
 
-Facts from Vela's generator (`ethosu/regor/architecture/ethosu85/ethos_u85_register_cs_generator.cpp`, Apache-2.0).
+The facts are from Vela's generator (Apache-2.0).
+It is `ethosu/regor/architecture/ethosu85/ethos_u85_register_cs_generator.cpp`.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from eqsat.target.family import HWC
 
 @dataclass(frozen=True, slots=True)
 class Chained:
-    """An operand or result that never reaches memory: in one of the NPU's chaining buffers, with the shape of the
-    output."""
+    """An operand or result in one of the NPU's chaining buffers, which never reaches memory.
+
+    It has the shape of the output.
+    """
 
     buffer: int
     element: Element
@@ -38,7 +41,7 @@ class Chained:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """An operand that is one number, in the stream."""
+    """An operand that is one number, which is in the stream."""
 
     value: int
     element: Element
@@ -50,8 +53,11 @@ Operand = FeatureMap | Chained | Scalar
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """What happens to a result after its scaling. table: which of those that have the function's size. minimum,
-    maximum: bits as they are in the registers."""
+    """The processing of a result after its scaling.
+
+    table: index of a table among those of the function's size.
+    minimum, maximum: bits of the registers.
+    """
 
     function: ActivationFunction
     table: int
@@ -62,10 +68,13 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The result of an operation and what is done to it. shape: (height, width, depth) before `transpose` and
-    `reverse`; map has those after.
-    map: None where only accumulators are kept. scale: None where each channel has its own; it is left alone by Vela
-    then."""
+    """The result of an operation and what is done to it.
+
+    shape: (height, width, depth) before `transpose` and `reverse`; `map` has those after.
+    map: None if only accumulators are kept.
+    scale: None if each channel has its own.
+    Vela does not set the register then.
+    """
 
     shape: HWC
     map: FeatureMap | Chained | None
@@ -78,8 +87,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """Where accumulators begin, and whether they are handed on to the output (else they are kept for the next
-    operation)."""
+    """The accumulators of an operation.
+
+    input: their initial values.
+    output: whether they go to the output; otherwise they are kept for the next operation.
+    """
 
     format: AccFormat
     input: AccInput
@@ -88,9 +100,14 @@ class Accumulators:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """How the work is cut, of no influence on the result but that weights are stored in this order: (height, width,
-    depth), and (height, width) of the micro blocks that are computed at once. dependency: how many blocks may overlap
-    with those of the operation before."""
+    """The blocks into which the work is cut.
+
+    Results do not depend on it, but weights are stored in the order of blocks.
+
+    shape: (height, width, depth) of a block of the OFM.
+    micro: (height, width) of the micro blocks that are computed at once.
+    dependency: BLOCKDEP, by how many blocks a kernel may overlap with the one before.
+    """
 
     shape: HWC
     micro: tuple[int, int]
@@ -99,8 +116,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """OP_CONV or OP_DEPTHWISE. ifm2: weights of a product of matrices ([1, out, in]), or what accumulators begin with.
-    weights: a stream for each decoder; scales: biases and scales of each channel, None of a product of matrices."""
+    """OP_CONV or OP_DEPTHWISE.
+
+    matrices: whether it is a product of matrices.
+    ifm2: the second matrix, [1, out, in], or the initial accumulators; else None.
+    weights: a stream for each decoder.
+    scales: biases and scales of each channel, None if there is one scale.
+    """
 
     offset: int
     depthwise: bool
@@ -122,7 +144,11 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """OP_POOL. ifm2: what accumulators begin with, where they do; scales: where each channel has its own."""
+    """OP_POOL.
+
+    ifm2: the initial accumulators, None if they do not come from memory.
+    scales: scales of each channel, None if there is one scale.
+    """
 
     offset: int
     mode: PoolingMode
@@ -138,7 +164,10 @@ class Pooling:
 
 @dataclass(frozen=True, slots=True)
 class InputScale:
-    """What an operand is multiplied by first. double: how many bits further up it is rounded before."""
+    """The factor by which an operand is multiplied first.
+
+    double: by how many bits the first of two roundings lies lower.
+    """
 
     scale: FixedPointScale
     rounding: RoundModeIfm
@@ -147,7 +176,11 @@ class InputScale:
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """OP_ELEMENTWISE. operands: one or two; inputs: their scales."""
+    """OP_ELEMENTWISE.
+
+    operands: one or two.
+    inputs: the scale of each operand.
+    """
 
     offset: int
     mode: ElementwiseMode
@@ -161,7 +194,10 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class ResizeAxis:
-    """Position k of the output lies at (offset + k * (step * scale + rest)) / scale of the input."""
+    """An axis of a resize.
+
+    Position k of the output lies at (offset + k * (step * scale + rest)) / scale of the input.
+    """
 
     scale: int
     offset: int
@@ -171,7 +207,7 @@ class ResizeAxis:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """OP_RESIZE: y and x."""
+    """OP_RESIZE along y and x."""
 
     offset: int
     mode: ResizeMode
@@ -185,9 +221,12 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class DmaSide:
-    """Where a copy reads or writes. region: None inside the NPU (its tables); strides: bytes from one piece to the
-    next, (outer, inner);
-    indexed: pieces are chosen by indices."""
+    """One side of a copy, which it reads or writes.
+
+    region: None inside the NPU (its tables).
+    strides: bytes from one piece to the next, (outer, inner).
+    indexed: whether indices choose the pieces.
+    """
 
     region: int | None
     address: int
@@ -197,7 +236,10 @@ class DmaSide:
 
 @dataclass(frozen=True, slots=True)
 class Indices:
-    """INT32 numbers of pieces, up to `most`; skip: bytes between one row of them and the next."""
+    """INT32 numbers of pieces, from 0 to `most`.
+
+    skip: bytes between one row of them and the next.
+    """
 
     region: int
     address: int
@@ -207,7 +249,10 @@ class Indices:
 
 @dataclass(frozen=True, slots=True)
 class Dma(Copy):
-    """indices: what chooses the pieces of one side, None of a plain copy."""
+    """A copy.
+
+    indices: numbers that choose the pieces of one side, None for a plain copy.
+    """
 
     source: DmaSide
     destination: DmaSide

@@ -1,4 +1,4 @@
-"""From instructions of Ethos-U85 to its operations."""
+"""Decodes instructions of Ethos-U85 into its operations."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _MICRO = {
     Microblock.U2X4: (2, 4),
     Microblock.U4X4: (4, 4),
 }
-#: Where (height, width, depth) of a result are after it has been transposed, by their places before.
+#: The axis of the result before transposition, for each of (height, width, depth) after it.
 TRANSPOSED = {
     ActivationTranspose.HWC: (0, 1, 2),
     ActivationTranspose.WHC: (1, 0, 2),
@@ -164,7 +164,7 @@ def _convolution(r: Registers, i: Instruction) -> Convolution:
 
 
 def _weights(r: Registers) -> tuple[ByteRange, ...]:
-    """Of each decoder that has a stream."""
+    """The streams of all decoders that have one."""
     return tuple(
         r.range(name, "WEIGHT")
         for name in ("WEIGHT", "WEIGHT1", "WEIGHT2", "WEIGHT3")

@@ -1,4 +1,4 @@
-"""Commands of Ethos-U85, executed one after the other on the memory of the model."""
+"""Executes commands of Ethos-U85 in order, on the memory of the model."""
 
 from __future__ import annotations
 
@@ -43,12 +43,15 @@ from eqsat.tensor.types import Array
 
 #: Bits of an accumulator.
 ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I48: 48}
-#: The axes of [samples, height, width, depth] along which results are turned around.
+#: The axis of [samples, height, width, depth] along which results are reversed.
 REVERSED = {ActivationReverse.H: 1, ActivationReverse.W: 2, ActivationReverse.C: 3}
 
 
 class Execution:
-    """One run. What is in chaining buffers and accumulators lasts from one command to the next."""
+    """One run of a command stream.
+
+    Chaining buffers and accumulators keep their values from one command to the next.
+    """
 
     def __init__(self, core: Core, memory: MemoryMap) -> None:
         self._core, self._memory = core, memory
@@ -80,7 +83,7 @@ class Execution:
                 self._finish(c.accumulators, resized(c, self._memory.read(c.ifm)), None, c.output, None)
 
     def _operand(self, o: Operand, shape: tuple[int, int, int]) -> Array:
-        """int64, without its zero point."""
+        """The values of an operand without its zero point, int64."""
         match o:
             case Scalar():
                 return np.full((1, 1, 1, 1), o.value - o.zero_point, np.int64)
@@ -107,7 +110,10 @@ class Execution:
         return self._finish(c.accumulators, values, c.ifm2, c.output, c.scales)
 
     def _product(self, c: Convolution, x: Array) -> Array:
-        """Each row of the second operand is the weights of one channel of the output."""
+        """The product of two matrices.
+
+        Each row of the second operand has the weights of one output channel.
+        """
         assert c.ifm2 is not None
         second = self._memory.read(c.ifm2)[:, 0].astype(np.float64) - c.ifm2.zero_point
         out = c.output.shape[:2]
@@ -122,7 +128,7 @@ class Execution:
         out: Output,
         own: ByteRange | None,
     ) -> None:
-        """Adds what accumulators begin with, and scales and stores them, or keeps them for the next operation."""
+        """Adds the initial accumulators, then scales and stores the sums or keeps them."""
         if how.input == AccInput.KEEP:
             if self._kept is None or self._kept.shape != values.shape:
                 raise DeviceError("the accumulators that are added to were not kept")
@@ -169,7 +175,7 @@ class Execution:
             yield self._memory.at(side.region, side.address + outer * side.strides[0] + inner * side.strides[1], length)
 
     def _copy_chosen(self, c: Dma) -> None:
-        """One side's pieces are chosen by indices, for every sample its own."""
+        """Copies pieces of which one side is chosen by indices, for each sample by its own."""
         assert c.indices is not None
         outers, inners = c.sizes
         if c.source.indexed and c.destination.indexed:
@@ -190,14 +196,14 @@ class Execution:
 
 
 def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
-    """int16 [out, height, width, in]. Raises DeviceError."""
+    """The weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8:
         raise DeviceError(f"the model does not know {c.decomposition.name}")
     return weights(tuple(map(memory.constant, c.weights)), order_of(c, core), c.format == WeightFormat.FWD)
 
 
 def order_of(c: Convolution, core: Core) -> Order:
-    """Raises DeviceError."""
+    """The order of a convolution's weights. Raises DeviceError."""
     return Order(
         shape=(c.output.shape[2], c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
         depthwise=c.depthwise,

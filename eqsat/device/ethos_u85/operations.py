@@ -1,4 +1,4 @@
-"""What operations of Ethos-U85 compute before their results are scaled: int64 [samples, height, width, depth]."""
+"""Accumulators of Ethos-U85's operations before scaling: int64 [samples, height, width, depth]."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from eqsat.device.ethos_u85.registers import ElementwiseMode, PoolingMode, Resiz
 from eqsat.tensor.types import Array
 
 _WORD = 0xFFFFFFFF
-#: What scales its operands first.
+#: Modes that scale their operands first.
 SCALED = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MIN, ElementwiseMode.MAX)
-#: Bits that a resized value and the number of a largest one lie above the others in an accumulator.
+#: Bits by which a resized value, or the index of a maximum, is shifted up in an accumulator.
 ABOVE = 16
 
 
@@ -26,7 +26,7 @@ def window(c: Convolution | Pooling) -> Window:
 
 
 def pooled(c: Pooling, x: Array) -> Array:
-    """Raises DeviceError."""
+    """The accumulators of a pooling. Raises DeviceError."""
     w = window(c)
     match c.mode:
         case PoolingMode.MAX | PoolingMode.MIN:
@@ -50,8 +50,11 @@ def pooled(c: Pooling, x: Array) -> Array:
 
 
 def _averaged(w: Window, x: Array) -> Array:
-    """The mean of what a window sees of the input, a half rounded away from zero. The hardware divides itself; TOSA's
-    reciprocals, which it has to agree with, round like this."""
+    """The mean of the elements that a window sees, a half rounded away from zero.
+
+    The hardware does this division itself.
+    It must agree with TOSA's reciprocals, which round like this.
+    """
     sums = w.combined(x, np.add, 0.0).astype(np.int64)
     counts = w.combined(np.full((1, *x.shape[1:3], 1), 1 + w.zero_point), np.add, 0.0).astype(np.int64)
     if (counts == 0).any():
@@ -60,8 +63,10 @@ def _averaged(w: Window, x: Array) -> Array:
 
 
 def _first_largest(c: Pooling, x: Array) -> Array:
-    """The number of the first largest element of each window, in the upper bits of an accumulator; Vela shifts the
-    value below it away."""
+    """The index of the first maximum of each window, in the upper bits of an accumulator.
+
+    Vela shifts the value below it away.
+    """
     axis = 2 if c.mode == PoolingMode.ARGMAX_X else 1
     if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != Rounding.TRUNCATE_TO_LOWER:
         raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")
@@ -72,7 +77,11 @@ def _first_largest(c: Pooling, x: Array) -> Array:
 
 
 def combined(c: Elementwise, operands: list[Array]) -> Array:
-    """operands: int64, without their zero points. Raises DeviceError."""
+    """The accumulators of an elementwise operation.
+
+    operands: int64, without their zero points.
+    Raises DeviceError.
+    """
     if c.mode in SCALED:
         operands = [scaled_input(x, how) for x, how in zip(operands, c.inputs, strict=True)]
     elif any(how.scale != SAME for how in c.inputs):
@@ -103,7 +112,7 @@ def _binary(c: Elementwise, a: Array, b: Array) -> Array:
     if c.mode.name in BINARY:
         return np.asarray(BINARY[c.mode.name](a, b))
     if c.mode in _COMPARISONS:
-        # a mask: Vela makes SELECT of bitwise operations, and REDUCE_ALL of a maximum
+        # a mask of all bits: Vela builds SELECT from bitwise operations, REDUCE_ALL from a maximum
         return -_COMPARISONS[c.mode](a, b).astype(np.int64)
     match c.mode:
         case ElementwiseMode.AND_NOT:
@@ -128,8 +137,10 @@ def _counts(b: Array) -> Array:
 
 
 def _shifted_right(a: Array, b: Array, rounding: Rounding) -> Array:
-    """Vela asks for one of two roundings by what TOSA's ARITHMETIC_RIGHT_SHIFT says (`graphir_optimiser.cpp`,
-    ConvertAttributes)."""
+    """An arithmetic right shift with the rounding of TOSA's ARITHMETIC_RIGHT_SHIFT.
+
+    Vela sets one of two roundings (`graphir_optimiser.cpp`, ConvertAttributes).
+    """
     if rounding == Rounding.TRUNCATE_TO_LOWER:
         return a >> b
     if rounding == Rounding.NATURAL:
@@ -138,9 +149,11 @@ def _shifted_right(a: Array, b: Array, rounding: Rounding) -> Array:
 
 
 def resized(c: Resize, x: Array) -> Array:
-    """Values without their zero point, in units of TOSA's RESIZE (both scales together of a bilinear one), in the upper
-    bits of an accumulator.
-    Raises DeviceError."""
+    """Resized values without their zero point, in the upper bits of an accumulator.
+
+    A bilinear one has the units of TOSA's RESIZE: the product of both scales.
+    Raises DeviceError.
+    """
     values = x.astype(np.int64) - c.ifm.zero_point
     for axis, along in ((1, c.y), (2, c.x)):
         values = _along(values, axis, along, c.output.shape[axis - 1], c.mode)

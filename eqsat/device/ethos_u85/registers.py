@@ -1,4 +1,7 @@
-"""The commands that only Ethos-U85 has, or has with fields of its own (`core/registers.py`)."""
+"""The commands that only Ethos-U85 has, or whose fields are its own.
+
+`core/registers.py` has the common ones.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ AccFormat = IntEnum("AccFormat", "I32 I48", start=0)
 AccInput = IntEnum("AccInput", "RESET KEEP IFM2", start=0)
 AccOutput = IntEnum("AccOutput", "ENABLE DISABLE", start=0)
 Microblock = IntEnum("Microblock", "U1X1 U1X2 U1X4 U2X2 U2X4 U4X4", start=0)
-#: Axes along which one value stands for all.
+#: Axes along which an operand is broadcast.
 BroadcastMode = IntEnum("BroadcastMode", "NONE H W HW C CH CW CWH SCALAR", start=0)
 PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM SUM NONE MIN ARGMAX_X ARGMAX_Y", start=0)
 

@@ -1,4 +1,4 @@
-"""Operations of Ethos-U85 in words."""
+"""The text of operations of Ethos-U85."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def kind(c: Command) -> str:
 
 
 def describe(c: Command) -> str:
-    """What follows the kind."""
+    """The text that follows the kind."""
     match c:
         case Convolution():
             return (

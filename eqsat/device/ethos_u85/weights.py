@@ -1,9 +1,11 @@
-"""Weights, biases and scales of a convolution on Ethos-U85, out of the streams that Vela encoded them in.
+"""Weights, biases and scales of a convolution on Ethos-U85, from the streams that Vela encoded.
 
-The order and the records are those of Vela's encoder
-(`ethosu/regor/architecture/ethosu85/ethos_u85_weight_encoder.cpp`, Apache-2.0). Weights for the standard decoders are
-compressed as those of U55 are, a stream for each core; those for the fast decoder are plain numbers or places in a
-palette (`dependencies/mlw_codec/source/mlw_encode_fwd.cpp`), in one stream in which cores take turns.
+The order and the records are those of Vela's encoder (Apache-2.0).
+It is `ethosu/regor/architecture/ethosu85/ethos_u85_weight_encoder.cpp`.
+Weights for the standard decoders are compressed as on U55, in a stream for each core.
+Weights for the fast decoder are plain numbers or indices into a palette.
+They are in one stream in which cores take turns.
+Source: `dependencies/mlw_codec/source/mlw_encode_fwd.cpp`.
 """
 
 from __future__ import annotations
@@ -21,19 +23,32 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.weight_stream import decoded, fill
 from eqsat.tensor.types import Array
 
-#: Output channels of a core that follow on each other.
+#: Consecutive output channels of a core.
 _RUN = 4
-#: Kernels are cut into pieces of this size before dilation.
+#: Elements of a piece of a kernel along an axis, before dilation.
 _PIECE = 8
-#: Of the fast format: bits of the header, where the correction of plain weights and the palette are in it, bits of a
-#: palette's entry.
-_HEADER, _ADJUST, _PALETTE, _ENTRY, _ENTRIES = 256, 104, 112, 9, 16
+#: Bits of the header of the fast format.
+_HEADER = 256
+#: Bit of the header at which the correction of plain weights begins.
+_ADJUST = 104
+#: Bit of the header at which the palette begins.
+_PALETTE = 112
+#: Bits of an entry of the palette.
+_ENTRY = 9
+#: Number of entries of the palette.
+_ENTRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How weights of [out, height, width, in] lie in a stream. block: output channels of a block; micro: of a micro
-    block; bits: of an input; cores: that share the work; macs: of all of them."""
+    """The order of weights of [out, height, width, in] in a stream.
+
+    block: output channels of a block.
+    micro: output channels of a micro block.
+    bits: of an input.
+    cores: number of cores that share the work.
+    macs: MACs of all cores.
+    """
 
     shape: tuple[int, int, int, int]
     depthwise: bool
@@ -65,7 +80,7 @@ class Order:
 
     @property
     def rounded(self) -> int:
-        """To a multiple of this the elements of a kernel are filled up with zeros."""
+        """The multiple to which the elements of a kernel are padded with zeros."""
         if self.depthwise:
             return 10
         if not self.part_kernel:
@@ -74,19 +89,19 @@ class Order:
 
     @property
     def gap(self) -> int:
-        """Kernel elements of zeros after every `rounded` of a depthwise convolution."""
+        """Kernel elements of zeros after every `rounded` elements of a depthwise convolution."""
         if not self.depthwise or (self.bits != 16 and self.macs <= 256):
             return 0
         return 2 if self.macs <= 512 else 6
 
     @property
     def turn(self) -> int:
-        """Weights of a core before those of the next one follow, in the fast format."""
+        """Weights of a core before those of the next one, in the fast format."""
         return self.micro * self.shallow * self.rounded // self.cores
 
 
 def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> Array:
-    """int16 [out, height, width, in]. Raises DeviceError."""
+    """The weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     out = np.zeros(order.shape, np.int16)
     if fast:
         if len(streams) != 1:
@@ -102,8 +117,11 @@ def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> Array:
 
 @lru_cache(512)
 def _fast(stream: bytes) -> Array:
-    """The first bits of the header say whether weights are plain, or else how many bits choose from the palette; a
-    correction was added to plain ones so that 8 bits hold them."""
+    """The weights of a stream for the fast decoder.
+
+    The first bits of the header say whether weights are plain, or how many bits an index has.
+    A correction was added to plain weights so that they fit into 8 bits.
+    """
     bits = np.unpackbits(np.frombuffer(stream, np.uint8), bitorder="little")
     if len(bits) < _HEADER:
         raise DeviceError(f"{len(stream)} bytes of weights for the fast decoder")
@@ -120,7 +138,7 @@ def _fast(stream: bytes) -> Array:
 
 @lru_cache(64)
 def _in_turns(order: Order) -> Array:
-    """The places of all cores' weights as one stream for the fast decoder has them."""
+    """The places of all cores' weights, in the order of one stream for the fast decoder."""
     if order.cores == 1:
         return _places(order, 0)
     each = [_places(order, core) for core in range(order.cores)]
@@ -132,9 +150,11 @@ def _in_turns(order: Order) -> Array:
 
 @lru_cache(64)
 def _places(order: Order, core: int) -> Array:
-    """int32, of every weight in a core's stream the position in the flat weights; -1 of one that only fills up.
+    """The position in the flat weights of every weight of a core's stream, int32; -1 for padding.
 
-    Blocks of output channels are outermost; those of input channels within go forth and back in turns."""
+    Blocks of output channels are outermost.
+    Blocks of input channels within go forward and backward alternately.
+    """
     out, height, width, inputs = order.shape
     inputs = 1 if order.depthwise else inputs
     pieces = [_PIECE // d for d in order.dilation]
@@ -153,8 +173,11 @@ def _places(order: Order, core: int) -> Array:
 
 
 def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """(y, x) of the elements of a piece of a kernel: by their places within a stride, unless depth comes first, and
-    every other line from right to left."""
+    """(y, x) of the elements of a piece of a kernel.
+
+    They are grouped by their position within a stride, unless depth comes first.
+    Every other row runs from right to left.
+    """
     strides = order.stride if order.depthwise or order.part_kernel else (1, 1)
     for y, x in itertools.product(range(strides[0]), range(strides[1])):
         for n, row in enumerate(range(y, piece[0], strides[0])):
@@ -165,8 +188,11 @@ def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]
 def _micro_block(
     order: Order, core: int, corner: tuple[int, int], elements: list[tuple[int, int]], first: int, channel: int
 ) -> Array:
-    """Places of the kernel elements of one micro block of output channels from `channel` on and of input channels from
-    `first` on."""
+    """The places of the weights of one micro block.
+
+    channel: first output channel.
+    first: first input channel.
+    """
     out, height, width, inputs = order.shape
     step = 1 if order.depthwise else 16 if order.sparse else 8
     inner = np.arange(0, order.shallow, step)
@@ -190,6 +216,10 @@ def _micro_block(
 
 @lru_cache(512)
 def scales(stream: bytes, depth: int, wide: bool) -> Scales:
-    """Records of 10 bytes: bias 32 bits and multiplier 31, or of wide accumulators 48 and 15, and a shift of 6. Raises
-    DeviceError."""
+    """Biases and scales from records of 10 bytes.
+
+    A record has a bias of 32 bits and a multiplier of 31, and a shift of 6.
+    With wide accumulators the bias has 48 bits and the multiplier 15.
+    Raises DeviceError.
+    """
     return weight_stream.scales(stream, depth, 6 if wide else 4, 8)
