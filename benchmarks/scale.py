@@ -83,8 +83,10 @@ def chained(graph: TensorGraph, times: int) -> TensorGraph:
                 number[n] = link
             elif node.op == "input":
                 number[n] = out.add_input(f"{node.attr('name')}.{k}", node.shape, node.dtype)
-            else:
-                number[n] = out.add_copy(node, [number[i] for i in node.inputs])
+            elif node.op == "const":
+                number[n] = out.add_copy(node, ())
+            else:  # of the types that the link has, which need not be those of the input
+                number[n] = out.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
         link, *others = (number[o] for o in graph.outputs)
         out.outputs += others
     assert link is not None

@@ -253,9 +253,11 @@ def _read_program(data: bytes, place: Path) -> str:
 
 def _write_outlines(place: Path) -> None:
     from eqsat.runs.outline import outline
+    from eqsat.vela.table import Row
 
     made = [outline(g) for g in (pointwise(), products(), wide())]
-    data = [[f"m{i}", "ethos-u85-256", "eqsat", [[o, {"n1": 1}]], [[{"name": "n1"}]]] for i, o in enumerate(made)]
+    row = Row("Add", "n1", 9, 8, 0, 9, 8, 64, 0, 32, "n1").record()
+    data = [[f"m{i}", "ethos-u85-256", "eqsat", [[o, {"n1": 1}]], [[row]]] for i, o in enumerate(made)]
     (place / "outlines").write_bytes(json.dumps(data).encode())
 
 
