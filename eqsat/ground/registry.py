@@ -34,6 +34,10 @@ from typing import Any
 from eqsat.ground.files import InputError, PluginError
 
 
+class UnknownName(InputError):
+    """Nothing has this name; other bad input may be what a module says while it is imported."""
+
+
 @dataclass(frozen=True, slots=True)
 class Registry:
     """One kind of objects that users name.
@@ -65,7 +69,7 @@ class Registry:
         if name in known:
             return known[name]
         if ":" not in name and not name.endswith(".py") and not _is_module(name):
-            raise InputError(
+            raise UnknownName(
                 f"no {self.what} is called {name!r}; there are {', '.join(sorted(known)) or 'none by a name alone'}; "
                 f"or give file.py:Name, module:Name or an entry point in the group {self.group!r}"
             )
@@ -87,11 +91,11 @@ class Registry:
         found = self.find(name)
         form = ", ".join([*parameters, *(f"{k}={v}" for k, v in keywords.items())])
         if not callable(found):
-            raise InputError(f"{name} is no {self.what}: name something in it that is called as ({form})")
+            raise UnknownName(f"{name} is no {self.what}: name something in it that is called as ({form})")
         try:
             inspect.signature(found).bind(*parameters, **keywords)
         except TypeError as e:
-            raise InputError(f"{name} is no {self.what}: it is called as ({form}), and that says: {e}") from e
+            raise UnknownName(f"{name} is no {self.what}: it is called as ({form}), and that says: {e}") from e
         except ValueError:  # native code without a signature
             pass
         return found
@@ -107,7 +111,7 @@ def load(place: str) -> Any:
     if not attribute:
         return module
     if not hasattr(module, attribute):
-        raise InputError(f"{module_place} has no {attribute!r}")
+        raise UnknownName(f"{module_place} has no {attribute!r}")
     return getattr(module, attribute)
 
 
@@ -132,7 +136,7 @@ _files: dict[str, tuple[bytes, ModuleType]] = {}
 def _module(place: str) -> ModuleType:
     try:
         return _file(place) if place.endswith(".py") else _importable(place)
-    except InputError:
+    except (UnknownName, PluginError):
         raise
     except Exception as e:  # noqa: BLE001 - a user's module can raise anything
         path = os.path.abspath(place)
@@ -143,7 +147,7 @@ def _module(place: str) -> ModuleType:
 
 def _importable(name: str) -> ModuleType:
     if not _is_module(name):
-        raise InputError(f"there is no module {name!r}")
+        raise UnknownName(f"there is no module {name!r}")
     return importlib.import_module(name)
 
 
@@ -169,7 +173,7 @@ def _file(place: str) -> ModuleType:
     try:
         source = Path(path).read_bytes()
     except FileNotFoundError:
-        raise InputError(f"{place} does not exist") from None
+        raise UnknownName(f"{place} does not exist") from None
     if path in _files and _files[path][0] == source:
         return _files[path][1]
     stem = re.sub(r"\W", "_", Path(path).stem)

@@ -76,6 +76,14 @@ def test_a_module_that_fails_has_its_cause(place: Path, name: str) -> None:
     assert isinstance(e.value.__cause__, ZeroDivisionError)
 
 
+def test_bad_input_that_a_module_meets_has_the_place(place: Path) -> None:
+    """It is not taken for a name that nothing has."""
+    (place / "own_options.py").write_text("import eqsat\n\nOPTIONS = eqsat.Options(rounds=0)\n")
+    with pytest.raises(PluginError, match=r"cannot import own_options.py, line 3: OptionError: rounds is 0") as e:
+        PARTS.find("own_options.py:OPTIONS")
+    assert isinstance(e.value.__cause__, InputError)
+
+
 def test_an_extractor_of_a_file(place: Path) -> None:
     (place / "mine.py").write_text(
         "from dataclasses import replace\n"
