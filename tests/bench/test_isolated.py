@@ -27,7 +27,7 @@ def test_values_and_errors_come_back_and_the_process_is_kept():
     "function, args, limits, word",
     [
         ("time:sleep", (60,), Limits(0.5, 4096), "time limit"),
-        ("numpy:ones", (40_000_000,), Limits(60, 120), "memory limit"),
+        ("numpy:ones", (400_000_000,), Limits(60, 120), "memory limit"),
         ("signal:raise_signal", (signal.SIGKILL,), WIDE, "signal 9"),
     ],
 )

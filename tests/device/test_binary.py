@@ -153,6 +153,8 @@ def test_a_run_has_limits(npz: Path) -> None:
     data = npz.read_bytes()
     inputs = [np.zeros(t.shape, np.int8) for t in read_binary(data).inputs]
     with Worker() as worker:
+        # The first look at the memory must meet a process that has begun, and not one that is starting.
+        assert len(ran(data, inputs, worker)[0]) == len(read_binary(data).outputs)
         with pytest.raises(DeviceError, match="stopped at the memory limit"):
             ran(data, inputs, worker, Limits(60, 1))
         with pytest.raises(DeviceError, match="stopped at the time limit"):
