@@ -101,12 +101,21 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
         self._calls = 0
 
+    @property
+    def runs(self) -> bool:
+        """Whether the process has been started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def resident_mib(self) -> float:
+        """Returns the MiB of resident memory of the process and all that it started, 0 if it does not run."""
+        return _resident_mib(self._process.pid) if self._process is not None else 0.0
+
     def start(self) -> subprocess.Popen[bytes]:
         """Returns the process, and starts it unless it runs.
 
         Raises OSError.
         """
-        if self._process is None or self._process.poll() is not None or self._calls >= self.recycle:
+        if not self.runs or self._calls >= self.recycle:
             self.close()
             self._calls = 0
             path = [str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -120,6 +129,7 @@ class Process:
             )
             assert self._process.stdin
             os.set_blocking(self._process.stdin.fileno(), False)
+        assert self._process
         return self._process
 
     def call(

@@ -8,6 +8,8 @@ Vela's recursion overflows a stack of 8 MB on deep graphs, so a worker has a lar
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import queue
 import threading
@@ -30,6 +32,11 @@ _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PATH": os.devnull}
 #: Calls that run beside the caller, at most.
 #: Most of the time they wait, for workers or for another process.
 _BESIDE = 8
+#: Idle workers that are kept for later pools, at most.
+_MOST_SPARE = 4
+#: MiB of resident memory above which an idle worker is ended and not kept.
+#: One that has imported Vela and the reference model takes about 150.
+_SPARE_MIB = 512
 
 
 class Worker(Process):
@@ -39,16 +46,56 @@ class Worker(Process):
         super().__init__(__name__, recycle=recycle, env=_ENVIRONMENT)
 
 
+class _Spare:
+    """Idle workers of pools that were closed, so that a process imports Vela once and not for each search.
+
+    They end with this process.
+    A fork of it starts workers of its own, as two processes cannot share a pipe.
+    """
+
+    def __init__(self) -> None:
+        self._workers: list[Worker] = []
+
+    def take(self) -> Worker:
+        """Returns a worker that is kept, or else a new one."""
+        with contextlib.suppress(IndexError):
+            return self._workers.pop()
+        return Worker()
+
+    def give(self, worker: Worker) -> None:
+        """Keeps an idle worker, unless there are enough of them or its memory has grown."""
+        if worker.runs and len(self._workers) < _MOST_SPARE and worker.resident_mib() < _SPARE_MIB:
+            self._workers.append(worker)
+        else:
+            worker.close()
+
+    def forget(self) -> None:
+        """Drops all workers without ending them."""
+        self._workers = []
+
+    def close(self) -> None:
+        """Ends all workers."""
+        while self._workers:
+            self._workers.pop().close()
+
+
+_SPARE = _Spare()
+atexit.register(_SPARE.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SPARE.forget)
+
+
 class Pool:
     """A fixed number of workers behind threads; use it as a context manager.
 
     A call whose worker was killed is made once more.
+    Pools that follow each other have the same workers.
     """
 
     def __init__(self, size: int | None = None):
         self.size = size or max(1, min(os.cpu_count() or 1, 4))
         self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        self._all = [Worker() for _ in range(self.size)]
+        self._all = [_SPARE.take() for _ in range(self.size)]
         for w in self._all:
             self._idle.put(w)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="eqsat-worker")
@@ -110,16 +157,26 @@ class Pool:
             self._here.beside = before
 
     def close(self) -> None:
-        """Ends everything at once, calls under way included."""
+        """Ends everything at once, calls under way included; idle workers are kept for later pools."""
         self._closed = True
         for threads in (self._beside, self._threads):
             threads.shutdown(wait=False, cancel_futures=True)
+        idle: list[Worker] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                idle.append(self._idle.get_nowait())
         for w in self._all:
-            w.kill()
+            if w not in idle:
+                w.kill()
+        for w in idle:  # threads that wait for one find that the pool is closed
+            self._idle.put(w)
         for threads in (self._beside, self._threads):
             threads.shutdown()
         for w in self._all:
-            w.close()
+            if w in idle:
+                _SPARE.give(w)
+            else:
+                w.close()
 
     def __enter__(self) -> Pool:
         return self

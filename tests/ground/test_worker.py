@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
 
-from eqsat.ground.process import WorkerError
+from eqsat.ground import worker
+from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -129,17 +133,62 @@ def test_workers_are_recycled() -> None:
     assert len(set(pids)) == 3 and pids[0] == pids[1] and pids[2] == pids[3]
 
 
-def test_a_pool_works_in_parallel_and_ends_its_processes() -> None:
+def test_a_pool_works_in_parallel_and_the_next_one_has_its_workers() -> None:
     with Pool(2) as pool:
         totals = pool.map(lambda n: compile_graph(chain(n), U85, pool).cycles, [1, 2, 1, 2])
-        processes = [w._process for w in pool._all if w._process]
+        processes = {w._process for w in pool._all if w._process}
         assert totals[:2] == totals[2:]
         with pytest.raises(WorkerError):
             pool.map(lambda b: compile_tosa(b, U85, pool), [dumps(chain(1)), b"bad"])
-    deadline = time.monotonic() + 10
-    while any(p.poll() is None for p in processes) and time.monotonic() < deadline:
+    with Pool(2) as later:
+        assert processes and processes <= {w._process for w in later._all}
+        assert compile_graph(chain(1), U85, later).cycles == totals[0]
+
+
+def test_idle_workers_are_few_small_and_end_with_the_process(own: Worker) -> None:
+    spare = worker._Spare()
+    spare.give(own)
+    assert spare._workers == [], "it has not been started"
+    process = own.start()
+    spare.give(own)
+    assert spare._workers == [own]
+    spare.close()
+    assert spare._workers == [] and process.poll() == -signal.SIGKILL
+    compile_graph(conv_graph(), U85, own)
+    assert 0 < own.resident_mib() < worker._SPARE_MIB
+    large = own.call("tests.ground.test_worker:hold", 600)
+    assert large == 600
+    spare.give(own)
+    assert spare._workers == [] and not own.runs
+
+
+def test_a_fork_has_workers_of_its_own() -> None:
+    with Pool(1) as pool:
+        assert pool.call(math.factorial, 5, limits=Limits()) == 120
+    (kept,) = [w for w in worker._SPARE._workers if w is pool._all[0]]
+    fork = multiprocessing.get_context("fork")
+    found = fork.SimpleQueue()
+    child = fork.Process(target=lambda: found.put(len(worker._SPARE._workers)))
+    child.start()
+    child.join()
+    assert found.get() == 0 and kept.runs
+
+
+def hold(mib: int) -> int:
+    """Holds as much memory until the process ends."""
+    hold.kept = np.ones(mib << 20, np.int8)  # type: ignore[attr-defined]
+    return mib
+
+
+def test_a_worker_at_work_is_ended_with_its_pool() -> None:
+    pool = Pool(2)
+    asleep = pool.start(partial(pool.call, time.sleep, 60, limits=Limits()))
+    while not (busy := [w._process for w in pool._all if w._process]):
         time.sleep(0.01)
-    assert processes and all(p.poll() is not None for p in processes)
+    pool.close()
+    with pytest.raises(WorkerError):
+        asleep.result()
+    assert busy[0].poll() == -signal.SIGKILL and pool._all[0] not in worker._SPARE._workers
 
 
 def test_a_call_goes_on_while_the_caller_does_something_else() -> None:
