@@ -94,12 +94,12 @@ class Session:
     @property
     def stepped_back(self) -> int:
         """The number of delegates that are stock's because eqsat failed."""
-        return len(self.delegates) - len(self.results)
+        return sum(bool(d.error) for d in self.delegates)
 
     @property
     def complete(self) -> bool:
         """Whether there are delegates and each of them has a result."""
-        return bool(self.delegates) and not self.stepped_back
+        return bool(self.delegates) and len(self.results) == len(self.delegates)
 
     def figures(self, side: str) -> GraphFigures:
         """Returns the figures of one side, "stock" or "eqsat", over all delegates."""

@@ -22,6 +22,7 @@ class Effort:
     binary_time_limit: seconds of running binaries, for stock's graph and for all others.
     orders, settings, stripes: graphs compiled per start, at most.
     They differ in operator order, in settings of Vela, and in rows that become stripes.
+    Where sizes of the arena take all of `settings`, `--optimise=Size` is one more.
     """
 
     summary: str

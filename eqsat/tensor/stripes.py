@@ -130,20 +130,20 @@ def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None]
 
 def _whole_steps(graph: TensorGraph, n: int, rows: Rows) -> Rows:
     """The smallest range around the rows that a RESHAPE makes of whole rows of its operand."""
-    step = max(1, _rows_of_one(graph, n, rows.axis))
+    step = _rows_of_one(graph, n, rows.axis)
     return Rows(rows.axis, rows.begin // step * step, -(-rows.end // step) * step)
 
 
 def _rows_of_one(graph: TensorGraph, n: int, axis: int) -> int:
     """The number of rows that a RESHAPE makes of one row of its operand along the same axis.
 
-    1 for other operators.
+    1 for other operators, and for a RESHAPE that makes fewer.
     """
     node = graph.nodes[n]
     if node.op != "reshape":
         return 1
     operand = graph.nodes[node.inputs[0]].shape
-    return node.shape[axis] // operand[axis] if axis < len(operand) else 1
+    return max(1, node.shape[axis] // operand[axis]) if axis < len(operand) else 1
 
 
 def _windows(

@@ -35,6 +35,8 @@ from eqsat.tensor.types import Array
 _NO_RUNS = 6
 #: ZDIV of padding.
 _PADDING = 7
+#: WDIV that stands for nothing.
+_RESERVED = 6
 #: WDIV of weights that are not divided.
 _NOT_DIVIDED = 7
 #: Bits of a chunk's unary code, and so its most quotients.
@@ -199,7 +201,7 @@ def decoded(stream: bytes) -> Array:
         runs = divisor != _NO_RUNS
         if palette is None or (not new and runs != runs_before):
             raise DeviceFault("a slice of a stream of weights has no palette")
-        if divisor in (4, 5) or quotient_bits == _NO_RUNS:
+        if divisor in (4, 5) or quotient_bits == _RESERVED:
             raise DeviceFault(f"a slice of a stream of weights has the divisors {divisor} and {quotient_bits}")
         runs_before = runs
         plain = quotient_bits == _NOT_DIVIDED
