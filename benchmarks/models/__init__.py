@@ -1,12 +1,15 @@
-"""The model zoo: small, realistic networks in plain torch.nn, random weights, one file each.
+"""The model zoo: small, realistic networks in plain torch.nn with random weights, one file each.
 
 module, inputs = load("ds_cnn")    # eval mode; inputs is a tuple of example tensors
+
+The function `model` of each file returns the same pair.
 """
 
 import importlib
 
 from torch import Tensor, nn
 
+#: Names of the networks of the zoo.
 ZOO: tuple[str, ...] = (
     "ds_cnn",
     "shufflenet_v2",
@@ -37,8 +40,8 @@ ZOO: tuple[str, ...] = (
     "unet_bilinear",
 )
 
-#: Networks that people deploy, at the sizes at which they do: a set of its own, so that the zoo's records stay
-#: comparable.
+#: Names of networks that people deploy, at the sizes at which they deploy them.
+#: They are a set of their own, so that records of the zoo stay comparable.
 DEPLOYED: tuple[str, ...] = (
     "anomaly_autoencoder",
     "mobilenet_v1_025",
@@ -65,7 +68,10 @@ DEPLOYED: tuple[str, ...] = (
 
 
 def load(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """The model called `name`, in eval mode, and its example inputs; the same on every call."""
+    """Returns the model called `name` in eval mode and its example inputs, the same on every call.
+
+    Raises ValueError if there is no such model.
+    """
     if name not in (*ZOO, *DEPLOYED):
         raise ValueError(f"unknown model {name!r}; there are: {', '.join((*ZOO, *DEPLOYED))}")
     return importlib.import_module(f"{__name__}.{name}").model()

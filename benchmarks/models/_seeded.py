@@ -1,8 +1,8 @@
-"""Deterministic random weights that keep every activation alive.
+"""Deterministic random weights under which no layer is trivial.
 
-An untrained network can flatter an optimizer: a BatchNorm with mean 0 and variance 1 is an identity, a zero bias
-folds away, and activations that shrink layer by layer all quantize to one value, under which any rewrite looks
-correct.
+An untrained network makes an optimizer look better than it is.
+A BatchNorm with mean 0 and variance 1 is an identity, and a zero bias folds away.
+Activations that shrink layer by layer all quantize to one value, under which any rewrite looks correct.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 def seeded(make: Callable[[], nn.Module], *shapes: tuple[int, ...]) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """`make()` with lively weights, in eval mode, and one standard normal input per shape."""
+    """Returns what `make` returns, in eval mode and with seeded weights, and one standard normal input per shape."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         module = make()
@@ -27,7 +27,7 @@ def seeded(make: Callable[[], nn.Module], *shapes: tuple[int, ...]) -> tuple[nn.
 
 
 def _initialise(layer: nn.Module) -> None:
-    """Variance-preserving weights, non-zero biases, norms whose scale and shift differ per channel."""
+    """Draws variance-preserving weights, non-zero biases, and scales and shifts of norms that differ per channel."""
     if isinstance(layer, (*_CONV, nn.Linear)):
         nn.init.kaiming_normal_(layer.weight, nonlinearity="relu" if isinstance(layer, _CONV) else "linear")
         if layer.bias is not None:
@@ -38,10 +38,10 @@ def _initialise(layer: nn.Module) -> None:
 
 
 def _settle_batch_norms(module: nn.Module, shapes: tuple[tuple[int, ...], ...], batches: int = 4) -> None:
-    """Running statistics measured on random batches, as training would have left them."""
+    """Sets the running statistics to those of random batches, as training would have left them."""
     norms = [layer for layer in module.modules() if isinstance(layer, _BATCH_NORM)]
     for norm in norms:
-        norm.momentum = None  # a plain average over the batches
+        norm.momentum = None  # The statistics become a plain average over the batches.
     if norms:
         module.train()
         with torch.no_grad():

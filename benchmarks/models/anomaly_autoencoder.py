@@ -1,9 +1,11 @@
-"""Autoencoder of MLPerf Tiny's anomaly detection: Banbury et al., arXiv:2106.07597.
+"""The autoencoder of MLPerf Tiny's anomaly detection: Banbury et al., arXiv:2106.07597.
 
-Ten Linear layers on one vector, norms folded: weights are all that moves, so it shows whether a search leaves a network
-alone that has nothing to gain but its RESCALEs.
+It has ten Linear layers on one vector, with the norms folded.
+Almost all of its traffic is weights, and only its RESCALEs can become cheaper.
+So it shows whether a search does no harm where there is little to gain.
 
-Input: (1, 640), five frames of 128 mel bands. Output: the same shape.
+Input: (1, 640), five frames of 128 mel bands.
+Output: the same shape.
 """
 
 import itertools
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 from benchmarks.models._seeded import seeded
 
+#: Input features of each Linear layer.
 WIDTHS = (640, 128, 128, 128, 128, 8, 128, 128, 128, 128)
 
 

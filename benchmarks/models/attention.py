@@ -1,9 +1,11 @@
 """One pre-norm transformer encoder block: Vaswani et al., arXiv:1706.03762.
 
-Splitting into heads and merging them again are view + permute on both sides of two batched matmuls, one of which
-takes a transposed operand; LayerNorm and softmax are reductions that prefer a layout of their own.
+Splitting into heads and merging them are view + permute on both sides of two batched matmuls.
+One of the matmuls takes a transposed operand.
+LayerNorm and softmax are reductions that prefer layouts of their own.
 
-Input: (1, 32, 64), 32 tokens of width 64. Output: the same shape.
+Input: (1, 32, 64), 32 tokens of width 64.
+Output: the same shape.
 """
 
 from torch import Tensor, nn
@@ -12,7 +14,7 @@ from benchmarks.models._seeded import seeded
 
 
 class SelfAttention(nn.Module):
-    """Multi-head self-attention: (N, tokens, dim) -> the same."""
+    """Multi-head self-attention: it maps (N, tokens, dim) to the same shape."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
@@ -32,6 +34,8 @@ class SelfAttention(nn.Module):
 
 
 class TransformerBlock(nn.Module):
+    """Self-attention and an MLP, each with a LayerNorm before it and a residual: (N, tokens, dim) to the same shape."""
+
     def __init__(self, dim: int, heads: int, expansion: int = 4) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)

@@ -1,10 +1,12 @@
-"""Strided 1-D convolutions on raw audio: wav2vec's feature encoder, Schneider et al., arXiv:1904.05862, with the long
-strides of neural audio codecs, Defossez et al., arXiv:2210.13438.
+"""Strided 1-D convolutions on raw audio, as in the feature encoder of wav2vec: Schneider et al., arXiv:1904.05862.
 
-Strides 5, 8 and 10, each kernel twice as long: Vela runs strides up to 3 and cuts the rest into many operators. The
-first layer has one channel.
+The long strides are those of neural audio codecs: Defossez et al., arXiv:2210.13438.
+The strides are 5, 8 and 10, and each kernel is twice as long as its stride.
+Vela runs strides up to 3 and splits convolutions of longer ones into many operators.
+The input of the first layer has one channel.
 
-Input: (1, 1, 8000), half a second at 16 kHz. Output: (1, 32, 18) features.
+Input: (1, 1, 8000), half a second at 16 kHz.
+Output: (1, 32, 18) features.
 """
 
 from torch import Tensor, nn

@@ -1,10 +1,11 @@
-"""Conformer encoder, two blocks: Gulati et al., arXiv:2005.08100, without the relative positional encoding.
+"""Two blocks of a Conformer encoder without relative positional encoding: Gulati et al., arXiv:2005.08100.
 
-Attention wants (heads, tokens, width), the convolution module (channels, time), the feed-forward modules and
-LayerNorm (tokens, channels): every block moves between all three, and the gated linear unit splits and joins
-channels.
+Attention works on (heads, tokens, width), the convolution module on (channels, time).
+The feed-forward modules and LayerNorm work on (tokens, channels), so every block moves between all three layouts.
+The gated linear unit splits and joins channels.
 
-Input: (1, 32, 64), 32 frames of width 64. Output: the same shape.
+Input: (1, 32, 64), 32 frames of width 64.
+Output: the same shape.
 """
 
 from torch import Tensor, nn
@@ -14,12 +15,14 @@ from benchmarks.models.attention import SelfAttention
 
 
 class FeedForward(nn.Sequential):
+    """A feed-forward module: it maps (N, T, dim) to the same shape."""
+
     def __init__(self, dim: int, expansion: int = 4) -> None:
         super().__init__(nn.LayerNorm(dim), nn.Linear(dim, expansion * dim), nn.SiLU(), nn.Linear(expansion * dim, dim))
 
 
 class ConvModule(nn.Module):
-    """Gated pointwise, depthwise and pointwise convolutions over time: (N, T, dim) -> the same."""
+    """Gated pointwise, depthwise and pointwise convolutions over time: it maps (N, T, dim) to the same shape."""
 
     def __init__(self, dim: int, kernel: int) -> None:
         super().__init__()
@@ -37,6 +40,8 @@ class ConvModule(nn.Module):
 
 
 class ConformerBlock(nn.Module):
+    """Feed-forward, attention, convolution and feed-forward, each with a residual: (N, T, dim) to the same shape."""
+
     def __init__(self, dim: int, heads: int, kernel: int) -> None:
         super().__init__()
         self.first, self.last = FeedForward(dim), FeedForward(dim)

@@ -1,11 +1,12 @@
-"""Speech separation after Conv-TasNet: Luo and Mesgarani, arXiv:1809.07454, one repeat of a causal one, half a second
-at 8 kHz.
+"""Speech separation after Conv-TasNet: Luo and Mesgarani, arXiv:1809.07454.
 
-A learnt filter bank in place of a spectrogram, blocks of dilated depthwise convolutions with a residual and a skip
-output each, and masks for two speakers; BatchNorm in place of norms over all time, as streaming needs it.
+This is one repeat of the causal variant on half a second at 8 kHz.
+It has a learnt filter bank instead of a spectrogram, and masks for two speakers.
+Its blocks are dilated depthwise convolutions with one residual and one skip output each.
+BatchNorm replaces norms over all time, which streaming rules out.
 
-Input: (1, 1, 4000) samples. Output: (1, 2, 128, 499), the masked spectra of two speakers, which a transposed filter
-bank makes sound of.
+Input: (1, 1, 4000) samples.
+Output: (1, 2, 128, 499), the masked spectra of two speakers; a transposed filter bank would make sound of them.
 """
 
 from functools import reduce
@@ -19,6 +20,8 @@ FILTERS, BOTTLENECK, HIDDEN, SPEAKERS, DEPTH = 128, 64, 128, 2, 6
 
 
 class Block(nn.Module):
+    """A causal dilated block: it maps (N, BOTTLENECK, T) to (residual output, skip output) of the same shape."""
+
     def __init__(self, dilation: int) -> None:
         super().__init__()
         self.body = nn.Sequential(

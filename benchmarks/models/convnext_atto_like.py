@@ -1,10 +1,12 @@
-"""A short ConvNeXt-Atto: Liu et al., arXiv:2201.03545, in the sizes of timm's "atto" (widths 40 to 320), fewer
-blocks.
+"""A short ConvNeXt-Atto: Liu et al., arXiv:2201.03545.
 
-A depthwise 7x7 convolution works on NCHW, the LayerNorm and linear layers after it on NHWC, so every block permutes
-there and back; LayerScale is a per-channel multiplication in front of the residual, with a requantization of its own.
+It has the widths of timm's "atto", 40 to 320, and fewer blocks.
+A depthwise 7x7 convolution works on NCHW, the LayerNorm and linear layers after it on NHWC.
+So every block permutes there and back.
+LayerScale is a per-channel multiplication in front of the residual, with a requantization of its own.
 
-Input: (1, 3, 64, 64). Output: (1, 100) logits.
+Input: (1, 3, 64, 64).
+Output: (1, 100) logits.
 """
 
 import torch
@@ -21,6 +23,8 @@ class ChannelNorm(nn.LayerNorm):
 
 
 class ConvNeXtBlock(nn.Module):
+    """A depthwise 7x7 convolution, an MLP over channels and a LayerScale, with a residual: (N, dim, H, W)."""
+
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.depthwise = nn.Conv2d(dim, dim, 7, padding=3, groups=dim)

@@ -1,8 +1,9 @@
-"""Reading of text in images after CRNN: Shi et al., arXiv:1507.05717.
+"""Text recognition in images after CRNN: Shi et al., arXiv:1507.05717.
 
-Convolutions that shrink the height to one, then an `nn.LSTM` in both directions over the columns.
+Convolutions reduce the height to one, then a bidirectional `nn.LSTM` reads the columns.
 
-Input: (1, 1, 16, 32) grey. Output: (1, 8, 37) logits per column.
+Input: (1, 1, 16, 32), a grey image.
+Output: (1, 8, 37) logits, 37 for each of eight columns.
 """
 
 from torch import Tensor, nn

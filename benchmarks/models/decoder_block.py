@@ -1,11 +1,11 @@
-"""One token of a language model's decoder block, the cache of keys and values as inputs: Touvron et al.,
-arXiv:2302.13971.
+"""One decoder block of a language model on one token: Touvron et al., arXiv:2302.13971.
 
-RMSNorm, rotary embeddings (slices and a CONCAT), products of one row with a cache, and a gated SiLU: every product is a
-vector with a matrix, and whatever copies the cache costs more than all of them.
+The cache of keys and values is an input.
+The block has RMSNorm, rotary embeddings (slices and a CONCAT), products of one row with the cache, and a gated SiLU.
+Every product is one of a vector and a matrix, and a copy of the cache costs more than all of them.
 
-Inputs: (1, 1, 64), keys and values (1, 4, 31, 16). Outputs: (1, 1, 64), and keys and values with the token's own, (1,
-4, 32, 16).
+Inputs: (1, 1, 64), keys and values (1, 4, 31, 16).
+Outputs: (1, 1, 64), and the keys and values with those of the token, (1, 4, 32, 16).
 """
 
 import torch
@@ -13,10 +13,13 @@ from torch import Tensor, nn
 
 from benchmarks.models._seeded import seeded
 
+#: Width, number of heads, and tokens in the cache.
 DIM, HEADS, PAST = 64, 4, 31
 
 
 class RmsNorm(nn.Module):
+    """RMSNorm over the last axis: Zhang and Sennrich, arXiv:1910.07467."""
+
     def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.rand(DIM) + 0.5)
@@ -37,6 +40,7 @@ class DecoderBlock(nn.Module):
         self.register_buffer("sin", angles.sin().repeat(2))
 
     def rotated(self, x: Tensor) -> Tensor:
+        """Returns x with the rotary position embedding of the token behind the cache: Su et al., arXiv:2104.09864."""
         a, b = x.chunk(2, dim=-1)
         return x * self.cos + torch.cat((-b, a), dim=-1) * self.sin
 

@@ -1,10 +1,12 @@
 """Segmentation with atrous spatial pyramid pooling, DeepLabv3: Chen et al., arXiv:1706.05587.
 
-A small residual backbone of output stride 8, whose last stage is dilated instead of strided; then 3x3 convolutions of
-dilations 2, 4 and 8 side by side on the same tensor, a 1x1 one and the image's mean, all concatenated. Dilations above
-2 are no single operator on the NPU.
+The backbone is small and residual with output stride 8; its last stage is dilated instead of strided.
+The pyramid concatenates five results of one tensor.
+These are 3x3 convolutions with dilations 2, 4 and 8, a 1x1 convolution, and the mean of the image.
+Dilations above 2 are no single operator on the NPU.
 
-Input: (1, 3, 128, 128). Output: (1, 5, 128, 128) logits.
+Input: (1, 3, 128, 128).
+Output: (1, 5, 128, 128) logits.
 """
 
 import torch
@@ -19,6 +21,8 @@ def conv_bn_relu(c_in: int, c_out: int, kernel: int, stride: int = 1, dilation: 
 
 
 class Residual(nn.Module):
+    """A dilated 3x3 convolution and a 1x1 convolution with a residual: (N, C, H, W) to the same shape."""
+
     def __init__(self, channels: int, dilation: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
@@ -30,7 +34,7 @@ class Residual(nn.Module):
 
 
 class AtrousPyramid(nn.Module):
-    """(N, C, H, W) -> (N, width, H, W)."""
+    """Atrous spatial pyramid pooling: it maps (N, c_in, size, size) to (N, width, size, size)."""
 
     def __init__(self, c_in: int, width: int, size: int, dilations: tuple[int, ...] = (2, 4, 8)) -> None:
         super().__init__()

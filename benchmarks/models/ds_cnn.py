@@ -1,9 +1,11 @@
 """DS-CNN (small) for keyword spotting: Zhang et al., "Hello Edge", arXiv:1711.07128; also MLPerf Tiny's KWS model.
 
-One wide convolution, then four depthwise-separable blocks and a global average pool. Almost no data movement to gain:
-the zoo's control, on which an optimizer must at least do no harm.
+It has one wide convolution, four depthwise-separable blocks and a global average pool.
+There is almost no data movement to remove.
+So it is the zoo's control, on which an optimizer must at least do no harm.
 
-Input: (1, 1, 49, 10), 49 frames of 10 MFCCs. Output: (1, 12) logits.
+Input: (1, 1, 49, 10), 49 frames of 10 MFCCs.
+Output: (1, 12) logits.
 """
 
 from typing import Any

@@ -1,9 +1,11 @@
-"""A hybrid after EfficientFormer: Li et al., arXiv:2206.01191, two stages of images and one of tokens, at 64 px.
+"""A hybrid of pooling and attention after EfficientFormer: Li et al., arXiv:2206.01191.
 
-Images are mixed by what a mean of their neighbours adds to them, x + (pool(x) - x), which needs no weights; the tokens
-behind them have attention with a bias that was learnt, between LayerNorms.
+It has two stages on images and one on tokens, at 64 px.
+The image blocks mix positions by pooling, x + (pool(x) - x), which needs no weights.
+The token block has attention with a learnt bias between LayerNorms.
 
-Input: (1, 3, 64, 64). Output: (1, 100) logits.
+Input: (1, 3, 64, 64).
+Output: (1, 100) logits.
 """
 
 import torch
@@ -12,10 +14,13 @@ from torch import Tensor, nn
 from benchmarks.models._inverted import conv
 from benchmarks.models._seeded import seeded
 
+#: Channels of each stage, and number of tokens.
 WIDTHS, TOKENS = (32, 64, 128), 16
 
 
 class PoolBlock(nn.Module):
+    """Pooling as a token mixer and an MLP, each with a residual: (N, C, H, W) to the same shape."""
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.pool = nn.AvgPool2d(3, 1, 1, count_include_pad=False)
@@ -28,6 +33,8 @@ class PoolBlock(nn.Module):
 
 
 class TokenBlock(nn.Module):
+    """Attention with a learnt bias and an MLP, each with a residual: (N, TOKENS, C) to the same shape."""
+
     def __init__(self, channels: int, heads: int = 4) -> None:
         super().__init__()
         self.heads, self.head = heads, channels // heads

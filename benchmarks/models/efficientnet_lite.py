@@ -1,10 +1,11 @@
-"""EfficientNet-Lite0, trimmed: Tan and Le, arXiv:1905.11946, in Google's variant for integer accelerators, without
-squeeze and excitation.
+"""EfficientNet-Lite0 of half the depth, at 128 px: Tan and Le, arXiv:1905.11946.
 
-Inverted residuals with kernels of 5 and ReLU6, of half the depth and at 128 px: the classifier that vendors ship for
-such NPUs.
+The Lite variant is Google's for integer accelerators, without squeeze-and-excitation.
+Its inverted residuals have kernels of 3 and 5, and ReLU6.
+Vendors ship this classifier for such NPUs.
 
-Input: (1, 3, 128, 128). Output: (1, 100) logits.
+Input: (1, 3, 128, 128).
+Output: (1, 100) logits.
 """
 
 from torch import Tensor, nn

@@ -1,11 +1,14 @@
-"""Surface-EMG typing network in the style of emg2qwerty: Sivakumar et al., arXiv:2410.20081; time-depth-separable
-convolutions from Hannun et al., arXiv:1904.02619. Smaller, and without the rotation-invariant pooling.
+"""A typing network on surface EMG in the style of emg2qwerty: Sivakumar et al., arXiv:2410.20081.
 
-Time leads outside the convolutions and trails inside them, so every block opens and closes with movedim + reshape;
-the residual, LayerNorm and linear layers stand between the moves. A BatchNorm on the raw spectrogram has no
-convolution to fold into, and two bands are split, transformed apart and stacked again.
+Its time-depth-separable convolutions are from Hannun et al., arXiv:1904.02619.
+It is smaller, and has no rotation-invariant pooling.
+Time is the first axis outside the convolutions and the last one inside them.
+So every block begins and ends with movedim + reshape; residual, LayerNorm and linear layers lie between.
+A BatchNorm on the raw spectrogram has no convolution to fold into.
+Two bands are split, transformed apart and stacked again.
 
-Input: (T=64, N=1, 2 bands, 16 electrodes, 33 frequencies). Output: (32, 1, 99) logits.
+Input: (T=64, N=1, 2 bands, 16 electrodes, 33 frequencies).
+Output: (32, 1, 99) logits.
 """
 
 import torch
@@ -17,7 +20,7 @@ BANDS, ELECTRODES, FREQUENCIES = 2, 16, 33
 
 
 class SpectrogramNorm(nn.Module):
-    """BatchNorm per electrode: (T, N, bands, electrodes, freq) -> the same."""
+    """BatchNorm per electrode: it maps (T, N, bands, electrodes, freq) to the same shape."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +33,7 @@ class SpectrogramNorm(nn.Module):
 
 
 class BandMlps(nn.Module):
-    """One MLP for each band: (T, N, bands, electrodes, freq) -> (T, N, bands * features)."""
+    """One MLP for each band: they map (T, N, bands, electrodes, freq) to (T, N, bands * features)."""
 
     def __init__(self, features: int) -> None:
         super().__init__()
@@ -43,7 +46,10 @@ class BandMlps(nn.Module):
 
 
 class TDSConv2d(nn.Module):
-    """Convolution over time, features seen as channels x width: (T, N, C) -> (T - kernel + 1, N, C)."""
+    """A time-depth-separable convolution: it maps (T, N, C) to (T - kernel + 1, N, C).
+
+    It convolves over time, with the C features as channels x width.
+    """
 
     def __init__(self, channels: int, width: int, kernel: int) -> None:
         super().__init__()
@@ -59,6 +65,8 @@ class TDSConv2d(nn.Module):
 
 
 class TDSFullyConnected(nn.Module):
+    """An MLP with a residual, then LayerNorm: it maps (T, N, features) to the same shape."""
+
     def __init__(self, features: int) -> None:
         super().__init__()
         self.mlp = nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.Linear(features, features))

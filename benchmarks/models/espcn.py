@@ -1,9 +1,10 @@
-"""ESPCN, single-image super-resolution by three: Shi et al., arXiv:1609.05158.
+"""ESPCN, super-resolution of a single image by three: Shi et al., arXiv:1609.05158.
 
-Three convolutions on the small image and a sub-pixel upsampling to a single channel, the layout that suits an NPU
-least: PixelShuffle is a permute of the whole output with one channel innermost.
+It has three convolutions on the small image and a sub-pixel upsampling to one channel.
+PixelShuffle is a permute of the whole output with one channel innermost, the layout that suits an NPU least.
 
-Input: (1, 1, 32, 32), luminance. Output: (1, 1, 96, 96).
+Input: (1, 1, 32, 32), luminance.
+Output: (1, 1, 96, 96).
 """
 
 from torch import Tensor, nn

@@ -1,9 +1,10 @@
-"""Face landmarks after PFLD: Guo et al., arXiv:1902.10859, of width 0.25.
+"""Face landmarks after PFLD of width 0.25: Guo et al., arXiv:1902.10859.
 
-Inverted residuals, and a head that pools three resolutions and concatenates them as one vector: the usual second stage
-behind a face detector.
+It has inverted residuals, and a head that pools three resolutions and concatenates them to one vector.
+Such a network is the usual second stage behind a face detector.
 
-Input: (1, 3, 112, 112). Output: (1, 196), 98 points.
+Input: (1, 3, 112, 112).
+Output: (1, 196), the coordinates of 98 points.
 """
 
 import torch

@@ -1,10 +1,12 @@
-"""A hybrid after FastViT: Vasu et al., arXiv:2303.14189, as it is deployed, with its branches merged, two stages at 64
-px.
+"""A hybrid of convolutions and attention after FastViT: Vasu et al., arXiv:2303.14189.
 
-Tokens are mixed by one depthwise convolution, the residual sum merged into its weights; feed-forward parts begin with a
-depthwise convolution of 7, and the last stage has attention over the positions of an image.
+It has the form in which it is deployed, with merged branches, at 64 px.
+One depthwise convolution mixes the tokens; the residual sum is merged into its weights.
+Feed-forward blocks begin with a depthwise convolution of 7x7.
+The last stage has attention over the positions of the image.
 
-Input: (1, 3, 64, 64). Output: (1, 100) logits.
+Input: (1, 3, 64, 64).
+Output: (1, 100) logits.
 """
 
 from torch import Tensor, nn
@@ -18,6 +20,8 @@ def conv(c_in: int, c_out: int, kernel: int = 1, stride: int = 1, groups: int = 
 
 
 class FeedForward(nn.Module):
+    """A depthwise 7x7 convolution and an MLP of 1x1 convolutions, with a residual: (N, C, H, W)."""
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
@@ -32,6 +36,8 @@ class FeedForward(nn.Module):
 
 
 class Attention(nn.Module):
+    """Self-attention over the positions of an image, with a residual: (N, C, H, W) to the same shape."""
+
     def __init__(self, channels: int, head: int = 32) -> None:
         super().__init__()
         self.heads, self.head = channels // head, head
@@ -48,7 +54,7 @@ class Attention(nn.Module):
 
 
 def embedding(c_in: int, c_out: int) -> nn.Sequential:
-    """Half the resolution."""
+    """Returns a patch embedding that halves the resolution."""
     return nn.Sequential(conv(c_in, c_out, 7, 2, c_in), nn.GELU(), conv(c_out, c_out), nn.GELU())
 
 

@@ -1,11 +1,12 @@
-"""Gesture recognition from wrist EMG: strided 1-D convolution + LayerNorm stages, in the style of the discrete-
-gesture network of CTRL-labs at Reality Labs, "A generic non-invasive neuromotor interface", Nature 2025, without its
-LSTM.
+"""Gesture recognition from wrist EMG: stages of a strided 1-D convolution and LayerNorm.
 
-Convolutions want (channels, time), LayerNorm (time, channels): a transpose on each side of every norm. A 1-D
-convolution may carry time on either spatial axis of the 2-D one that it becomes.
+It is in the style of the discrete-gesture network of CTRL-labs at Reality Labs, without its LSTM.
+Source: "A generic non-invasive neuromotor interface", Nature 2025.
+Convolutions work on (channels, time), LayerNorm on (time, channels), so every norm has a transpose on either side.
+A 1-D convolution becomes a 2-D one, which may have time on either spatial axis.
 
-Input: (1, 16, 400), 16 electrodes, 400 samples. Output: (1, 9) logits.
+Input: (1, 16, 400), 400 samples of 16 electrodes.
+Output: (1, 9) logits.
 """
 
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from benchmarks.models._seeded import seeded
 
 
 class ConvNorm(nn.Module):
-    """Convolution, ReLU, LayerNorm over channels: (N, C, T) -> (N, C', T')."""
+    """A convolution, ReLU, and LayerNorm over channels: they map (N, C, T) to (N, C', T')."""
 
     def __init__(self, c_in: int, c_out: int, kernel: int, stride: int) -> None:
         super().__init__()

@@ -1,9 +1,11 @@
 """GhostNet 0.5: Han et al., arXiv:1911.11907.
 
-A ghost module makes half of its channels with a 1x1 convolution and the rest from those with a cheap depthwise one,
-then concatenates: one producer with two consumers, a channel concat on every second layer, residuals across them.
+A ghost module computes half of its channels by a 1x1 convolution.
+It computes the other half from those by a cheap depthwise convolution, and concatenates both.
+So one producer has two readers, every second layer is a channel concat, and residuals cross them.
 
-Input: (1, 3, 96, 96). Output: (1, 1000) logits.
+Input: (1, 3, 96, 96).
+Output: (1, 1000) logits.
 """
 
 import torch
@@ -11,8 +13,9 @@ from torch import Tensor, nn
 
 from benchmarks.models._seeded import seeded
 
+#: Factor of the channels in the paper.
 WIDTH = 0.5
-# kernel, hidden channels, output channels at width 1, squeeze-and-excitation, stride
+#: (kernel, hidden channels, output channels, squeeze-and-excitation, stride) of each bottleneck, at width 1.
 BLOCKS = (
     (3, 16, 16, False, 1),
     (3, 48, 24, False, 2),
@@ -34,6 +37,7 @@ BLOCKS = (
 
 
 def scaled(channels: int) -> int:
+    """Returns channels times WIDTH, rounded to a multiple of 4, at least 4."""
     return max(4, int(channels * WIDTH + 2) // 4 * 4)
 
 
@@ -43,6 +47,8 @@ def conv_bn(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1
 
 
 class GhostModule(nn.Module):
+    """A ghost module: it maps (N, c_in, H, W) to (N, c_out, H, W)."""
+
     def __init__(self, c_in: int, c_out: int, relu: bool) -> None:
         super().__init__()
         self.primary = conv_bn(c_in, c_out // 2, 1, relu=relu)
@@ -54,6 +60,8 @@ class GhostModule(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
+    """Squeeze-and-excitation, a gate per channel from the mean over the image: Hu et al., arXiv:1709.01507."""
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         squeezed = scaled(channels // 2)
@@ -70,6 +78,8 @@ class SqueezeExcite(nn.Module):
 
 
 class GhostBottleneck(nn.Module):
+    """Two ghost modules with a strided depthwise convolution between, and a shortcut."""
+
     def __init__(self, c_in: int, kernel: int, hidden: int, c_out: int, squeeze: bool, stride: int) -> None:
         super().__init__()
         self.body = nn.Sequential(

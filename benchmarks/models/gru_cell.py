@@ -1,10 +1,12 @@
-"""A gated recurrent unit, four steps unrolled: Cho et al., arXiv:1406.1078, in PyTorch's formulation.
+"""A gated recurrent unit with four steps unrolled: Cho et al., arXiv:1406.1078, in PyTorch's formulation.
 
-The input projections of all steps are one matrix product, sliced by step and by gate; every step adds slices of a
-second product; the outputs are stacked and the last state is an output of its own. Many small slices, and pointwise
-chains through sigmoid and tanh between differently scaled tensors.
+The input projections of all steps are one matrix product, sliced by step and by gate.
+Every step adds slices of a second product.
+The outputs are stacked, and the last state is an output of its own.
+So there are many small slices, and pointwise chains through sigmoid and tanh between tensors of different scales.
 
-Inputs: (4, 1, 32), four steps of 32 features, and the state (1, 48). Outputs: (4, 1, 48) and the new state (1, 48).
+Inputs: (4, 1, 32), four steps of 32 features, and the state (1, 48).
+Outputs: (4, 1, 48) and the new state (1, 48).
 """
 
 import torch

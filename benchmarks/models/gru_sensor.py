@@ -1,7 +1,9 @@
-"""Activity recognition by one `nn.GRU`, eight samples of a sensor: Cho et al., arXiv:1406.1078, in ExecuTorch's own
-decomposition.
+"""Activity recognition by one `nn.GRU` on eight samples of a sensor: Cho et al., arXiv:1406.1078.
 
-Input: (1, 8, 24). Output: (1, 6) logits after the last step.
+ExecuTorch decomposes the GRU.
+
+Input: (1, 8, 24).
+Output: (1, 6) logits after the last step.
 """
 
 from torch import Tensor, nn

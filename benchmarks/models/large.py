@@ -1,9 +1,9 @@
-"""Networks at the size of their papers, for what they take in time and memory (`benchmarks.scale`): not in the zoo,
-which runs them all.
+"""Networks of the sizes in their papers, to measure time and memory (`benchmarks.scale`).
 
-DenseNet-121: Huang et al., arXiv:1608.06993; 224 x 224. A vision transformer of 12 blocks, DeiT-tiny: Touvron et al.,
-arXiv:2012.12877; 224 x 224.
-MobileViT-XXS: Mehta and Rastegari, arXiv:2110.02178; 256 x 256.
+They are not in the zoo, since all networks of the zoo are run together.
+DenseNet-121 at 224 x 224: Huang et al., arXiv:1608.06993.
+DeiT-tiny, a vision transformer of 12 blocks, at 224 x 224: Touvron et al., arXiv:2012.12877.
+MobileViT-XXS at 256 x 256: Mehta and Rastegari, arXiv:2110.02178.
 """
 
 from functools import partial
@@ -16,7 +16,8 @@ from benchmarks.models.mobilenet_v2 import InvertedResidual
 from benchmarks.models.mobilevit_block import MobileViTBlock, conv_bn_silu
 from benchmarks.models.vit import VisionTransformer
 
-# output channels and strides of inverted residuals, then width and depth of the transformers at that size
+#: Of each stage: (output channels, stride) of its inverted residuals, and (width, depth) of its transformers.
+#: The first stage has no transformers.
 MOBILEVIT_XXS = (
     (((16, 1), (24, 2), (24, 1), (24, 1)), None),
     (((48, 2),), (64, 2)),

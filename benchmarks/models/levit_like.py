@@ -1,9 +1,12 @@
-"""Attention behind a pyramid of convolutions after LeViT: Graham et al., arXiv:2104.01136, one stage at 128 px.
+"""Attention after a pyramid of convolutions, one stage of LeViT at 128 px: Graham et al., arXiv:2104.01136.
 
-A stem of four strided convolutions, then tokens: keys narrower than values, an attention bias that was learnt,
-hardswish, and no norms that are left when it is deployed. NCHW becomes tokens and heads, and goes back.
+The stem has four strided convolutions.
+The stage works on tokens: keys are narrower than values, the attention bias is learnt, activations are hardswish.
+No norm is left in the deployed form.
+NCHW becomes tokens once, and each attention splits tokens into heads and merges them.
 
-Input: (1, 3, 128, 128). Output: (1, 100) logits.
+Input: (1, 3, 128, 128).
+Output: (1, 100) logits.
 """
 
 import torch
@@ -11,7 +14,9 @@ from torch import Tensor, nn
 
 from benchmarks.models._seeded import seeded
 
+#: Width, number of heads, channels of a key, and number of tokens.
 DIM, HEADS, KEY, TOKENS = 96, 3, 16, 64
+#: Channels of a value.
 VALUE = 2 * KEY
 
 
@@ -20,6 +25,8 @@ def conv(c_in: int, c_out: int) -> nn.Sequential:
 
 
 class Attention(nn.Module):
+    """Self-attention with a learnt bias and a residual: it maps (1, TOKENS, DIM) to the same shape."""
+
     def __init__(self) -> None:
         super().__init__()
         self.qkv = nn.Linear(DIM, HEADS * (2 * KEY + VALUE))
@@ -35,6 +42,8 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
+    """An MLP with a residual: it maps (1, TOKENS, DIM) to the same shape."""
+
     def __init__(self) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(DIM, 2 * DIM), nn.Hardswish(), nn.Linear(2 * DIM, DIM))

@@ -1,8 +1,10 @@
-"""Keyword spotting by one `nn.LSTM`, eight frames: Hochreiter and Schmidhuber, 1997, in ExecuTorch's own decomposition.
+"""Keyword spotting by one `nn.LSTM` on eight frames: Hochreiter and Schmidhuber, 1997.
 
+ExecuTorch decomposes the LSTM.
 Each step multiplies its frame and its state by matrices that all steps share.
 
-Input: (1, 8, 40). Output: (1, 12) logits after the last step.
+Input: (1, 8, 40).
+Output: (1, 12) logits after the last step.
 """
 
 from torch import Tensor, nn

@@ -1,10 +1,11 @@
-"""Two LSTM layers on keyword features, eight steps unrolled: Hochreiter and Schmidhuber, 1997, in PyTorch's
-formulation.
+"""Two LSTM layers on keyword features, eight steps unrolled: Hochreiter and Schmidhuber, 1997.
 
-All input projections of a layer are one product, then each step slices four gates of a sum: recurrences that a compiler
-sees unrolled.
+They are in PyTorch's formulation.
+All input projections of a layer are one product; each step then slices four gates from a sum.
+So the compiler sees the recurrence unrolled.
 
-Input: (8, 1, 40). Output: (1, 12) logits after the last step.
+Input: (8, 1, 40).
+Output: (1, 12) logits after the last step.
 """
 
 import torch
@@ -14,7 +15,7 @@ from benchmarks.models._seeded import seeded
 
 
 class LstmLayer(nn.Module):
-    """(steps, n, features) -> (steps, n, hidden), from a state of zeros."""
+    """An unrolled LSTM layer with an initial state of zeros: (steps, n, features) to (steps, n, hidden)."""
 
     def __init__(self, features: int, hidden: int) -> None:
         super().__init__()

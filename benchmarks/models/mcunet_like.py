@@ -1,9 +1,10 @@
 """Inverted residuals of mixed kernels after MCUNet: Lin et al., arXiv:2007.10319.
 
-Depthwise kernels of 3, 5 and 7 on few channels, found by a search for 256 KiB of SRAM: little to compute, memory
-decides.
+Depthwise kernels of 3, 5 and 7 work on few channels; a search for 256 KiB of SRAM found them.
+There is little to compute, so memory decides.
 
-Input: (1, 3, 96, 96). Output: (1, 10) logits.
+Input: (1, 3, 96, 96).
+Output: (1, 10) logits.
 """
 
 from torch import Tensor, nn

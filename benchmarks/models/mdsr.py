@@ -1,9 +1,11 @@
-"""Super-resolution by three and by four at once, MDSR: Lim et al., arXiv:1707.02921.
+"""MDSR, super-resolution by three and by four at once: Lim et al., arXiv:1707.02921.
 
-One residual body, read by two heads; each head is a convolution to 9 or 16 times the channels, PixelShuffle(3) or (4),
-and a convolution of the large image with three channels, far too few for the MAC array.
+Two heads read one residual body.
+Each head is a convolution to 9 or 16 times the channels of the image, PixelShuffle, and another convolution.
+The latter has three channels, far too few to fill the MAC array.
 
-Input: (1, 3, 32, 32). Outputs: (1, 3, 96, 96) and (1, 3, 128, 128).
+Input: (1, 3, 32, 32).
+Outputs: (1, 3, 96, 96) and (1, 3, 128, 128).
 """
 
 from torch import Tensor, nn
@@ -16,6 +18,8 @@ def conv(c_in: int, c_out: int) -> nn.Conv2d:
 
 
 class Residual(nn.Module):
+    """Two convolutions with a residual: (N, C, H, W) to the same shape."""
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.body = nn.Sequential(conv(channels, channels), nn.ReLU(), conv(channels, channels))

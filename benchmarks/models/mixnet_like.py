@@ -1,9 +1,10 @@
-"""Image classification after MixNet-S: Tan and Le, arXiv:1907.09595, at 128 px.
+"""Image classification after MixNet-S at 128 px: Tan and Le, arXiv:1907.09595.
 
-Inverted residuals whose depthwise convolution is several ones of kernels 3 to 11 on parts of the channels, joined by a
-concatenation.
+The depthwise part of its inverted residuals is several convolutions with kernels of 3 to 11.
+Each works on a part of the channels, and a concatenation joins the results.
 
-Input: (1, 3, 128, 128). Output: (1, 100).
+Input: (1, 3, 128, 128).
+Output: (1, 100) logits.
 """
 
 import torch
@@ -13,7 +14,10 @@ from benchmarks.models._seeded import seeded
 
 
 class MixedDepthwise(nn.Module):
-    """(n, c, h, w) -> (n, c, h / stride, w / stride): a kernel size for each part of the channels."""
+    """Depthwise convolutions with a kernel size for each part of the channels.
+
+    They map (n, c, h, w) to (n, c, h / stride, w / stride).
+    """
 
     def __init__(self, channels: int, kernels: tuple[int, ...], stride: int) -> None:
         super().__init__()
@@ -29,6 +33,11 @@ class MixedDepthwise(nn.Module):
 
 
 class Block(nn.Module):
+    """An inverted residual with a mixed depthwise convolution.
+
+    It maps (n, inputs, h, w) to (n, outputs, h / stride, w / stride).
+    """
+
     def __init__(self, inputs: int, outputs: int, kernels: tuple[int, ...], stride: int, expansion: int) -> None:
         super().__init__()
         wide = inputs * expansion

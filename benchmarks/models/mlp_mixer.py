@@ -1,9 +1,11 @@
 """An MLP-Mixer of two layers: Tolstikhin et al., arXiv:2105.01601.
 
-Linear layers alone, along the channels and, between two transposes of the whole tensor, along the tokens: which axis
-lies innermost changes twice a layer. The patch embedding has a stride of 8.
+It has only linear layers, along the channels and, between two transposes of the whole tensor, along the tokens.
+So the innermost axis changes twice per layer.
+The patch embedding has a stride of 8.
 
-Input: (1, 3, 96, 96). Output: (1, 10) logits.
+Input: (1, 3, 96, 96).
+Output: (1, 10) logits.
 """
 
 from torch import Tensor, nn
@@ -16,7 +18,7 @@ def mlp(width: int, hidden: int) -> nn.Sequential:
 
 
 class MixerLayer(nn.Module):
-    """(N, tokens, channels) -> the same."""
+    """An MLP over tokens and one over channels, each with a residual: (N, tokens, channels) to the same shape."""
 
     def __init__(self, tokens: int, channels: int, token_hidden: int, channel_hidden: int) -> None:
         super().__init__()

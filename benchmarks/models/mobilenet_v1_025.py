@@ -1,10 +1,11 @@
-"""MobileNetV1 of width 0.25, MLPerf Tiny's visual wake words: Howard et al., arXiv:1704.04861; Banbury et al.,
-arXiv:2106.07597.
+"""MobileNetV1 of width 0.25: Howard et al., arXiv:1704.04861.
 
-Depthwise and 1x1 convolutions in turn, few channels at first: the person detector that microcontrollers run, and a
-control for layouts.
+It is the visual wake words model of MLPerf Tiny: Banbury et al., arXiv:2106.07597.
+Depthwise and 1x1 convolutions alternate, at first on few channels.
+Microcontrollers run it as a person detector; here it is a control for layouts.
 
-Input: (1, 3, 96, 96). Output: (1, 2) logits.
+Input: (1, 3, 96, 96).
+Output: (1, 2) logits.
 """
 
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks.models._inverted import classifier, conv
 from benchmarks.models._seeded import seeded
 
-#: (channels of the result, stride) of each pair.
+#: (output channels, stride) of each pair of a depthwise and a 1x1 convolution.
 PAIRS = ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *[(128, 1)] * 5, (256, 2), (256, 1))
 
 

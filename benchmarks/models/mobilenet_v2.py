@@ -1,21 +1,23 @@
-"""MobileNetV2, width 0.35: Sandler et al., arXiv:1801.04381.
+"""MobileNetV2 of width 0.35: Sandler et al., arXiv:1801.04381.
 
-Inverted residuals with linear bottlenecks. Layouts are already good; what remains are the residual additions between
-differently scaled tensors and the flatten in front of the classifier.
+It has inverted residuals with linear bottlenecks.
+Its layouts are already good.
+The residual additions between tensors of different scales and the flatten in front of the classifier remain.
 
-Input: (1, 3, 96, 96). Output: (1, 1000) logits.
+Input: (1, 3, 96, 96).
+Output: (1, 1000) logits.
 """
 
 from torch import Tensor, nn
 
 from benchmarks.models._seeded import seeded
 
-# expansion, output channels at width 1, repeats, stride of the first
+#: (expansion, output channels at width 1, repeats, stride of the first block) of each stage.
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
 def scaled(channels: int, width: float) -> int:
-    """`channels * width` rounded to a multiple of 8, never down by more than a tenth."""
+    """Returns `channels * width` rounded to a multiple of 8, never down by more than a tenth."""
     rounded = max(8, int(channels * width + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels * width else rounded
 
@@ -26,6 +28,8 @@ def conv_bn_relu6(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: i
 
 
 class InvertedResidual(nn.Module):
+    """An inverted residual with a linear bottleneck: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
+
     def __init__(self, c_in: int, c_out: int, stride: int, expansion: int) -> None:
         super().__init__()
         hidden = c_in * expansion

@@ -1,16 +1,17 @@
 """MobileNetV3-small: Howard et al., arXiv:1905.02244.
 
-Squeeze-and-excitation branches (global pool, two 1x1 convolutions, a broadcast multiplication back onto the feature
-map) and hard-swish, which leaves long chains of pointwise integer operators with a requantization between each two.
+Its squeeze-and-excitation branches are a global pool, two 1x1 convolutions and a broadcast multiplication.
+Hard-swish leaves long chains of pointwise integer operators with a requantization between each two.
 
-Input: (1, 3, 96, 96). Output: (1, 1000) logits.
+Input: (1, 3, 96, 96).
+Output: (1, 1000) logits.
 """
 
 from torch import Tensor, nn
 
 from benchmarks.models._seeded import seeded
 
-# kernel, hidden channels, output channels, squeeze-and-excitation, activation, stride
+#: (kernel, hidden channels, output channels, squeeze-and-excitation, activation, stride) of each bottleneck.
 BLOCKS = (
     (3, 16, 16, True, nn.ReLU, 2),
     (3, 72, 24, False, nn.ReLU, 2),
@@ -34,6 +35,8 @@ def conv_bn(
 
 
 class SqueezeExcite(nn.Module):
+    """Squeeze-and-excitation, a gate per channel from the mean over the image: Hu et al., arXiv:1709.01507."""
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         squeezed = max(8, (channels // 4 + 4) // 8 * 8)
@@ -50,6 +53,11 @@ class SqueezeExcite(nn.Module):
 
 
 class Bottleneck(nn.Module):
+    """An inverted residual, with squeeze-and-excitation if `squeeze`.
+
+    It maps (N, c_in, H, W) to (N, c_out, H / stride, W / stride).
+    """
+
     def __init__(
         self, c_in: int, kernel: int, hidden: int, c_out: int, squeeze: bool, activation: type[nn.Module], stride: int
     ) -> None:

@@ -1,10 +1,10 @@
-"""A small classifier after MobileNetV4: Qin et al., arXiv:2404.10518, trimmed from the convolutional small one, at 128
-px.
+"""A small classifier after MobileNetV4-Conv-Small, shortened, at 128 px: Qin et al., arXiv:2404.10518.
 
-Universal inverted bottlenecks: depthwise convolutions in front of the expansion, in its middle, at both places or at
-none, and a fused stem of plain convolutions, which makes up most of the products.
+Its universal inverted bottlenecks have depthwise convolutions before the expansion, in its middle, at both or none.
+The stem has plain convolutions and most of the multiplications.
 
-Input: (1, 3, 128, 128). Output: (1, 100) logits.
+Input: (1, 3, 128, 128).
+Output: (1, 100) logits.
 """
 
 from torch import Tensor, nn
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from benchmarks.models._inverted import classifier, conv
 from benchmarks.models._seeded import seeded
 
-#: (kernel in front, kernel in the middle, hidden channels, channels, stride) of each block; 0: no depthwise convolution
-#: there.
+#: (kernel before the expansion, kernel in the middle, hidden channels, output channels, stride) of each block.
+#: A kernel of 0 means no depthwise convolution there.
 BLOCKS = (
     (5, 5, 96, 96, 2),
     (0, 3, 192, 96, 1),
@@ -26,6 +26,8 @@ BLOCKS = (
 
 
 class UniversalBottleneck(nn.Module):
+    """A universal inverted bottleneck: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
+
     def __init__(self, c_in: int, front: int, middle: int, hidden: int, c_out: int, stride: int) -> None:
         super().__init__()
         first = 1 if middle else stride

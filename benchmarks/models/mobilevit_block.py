@@ -1,10 +1,11 @@
 """One MobileViT block: Mehta and Rastegari, arXiv:2110.02178.
 
-Convolutions, then transformers over the pixels that share a place in their 2x2 patch, then convolutions again.
-Unfolding to (places, patches, width) and folding back are 6-D permutes between views; the input is concatenated at
-the end.
+Between convolutions, transformers work over the pixels that have the same place in their 2x2 patch.
+Unfolding to (places, patches, width) and folding back are permutes between views.
+The input is concatenated at the end.
 
-Input: (1, 32, 16, 16). Output: the same shape.
+Input: (1, 32, 16, 16).
+Output: the same shape.
 """
 
 import torch
@@ -20,20 +21,22 @@ def conv_bn_silu(c_in: int, c_out: int, kernel: int) -> nn.Sequential:
 
 
 def unfold(x: Tensor, patch: int) -> Tensor:
-    """(1, C, H, W) -> (patch * patch, H/patch * W/patch, C)."""
+    """Returns (1, C, H, W) as (patch * patch, H/patch * W/patch, C)."""
     _, c, h, w = x.shape
     x = x.reshape(c, h // patch, patch, w // patch, patch).permute(2, 4, 1, 3, 0)
     return x.reshape(patch * patch, -1, c)
 
 
 def fold(x: Tensor, patch: int, height: int, width: int) -> Tensor:
-    """The inverse of `unfold`."""
+    """Returns the inverse of `unfold`."""
     c = x.shape[2]
     x = x.reshape(patch, patch, height // patch, width // patch, c).permute(4, 2, 0, 3, 1)
     return x.reshape(1, c, height, width)
 
 
 class MobileViTBlock(nn.Module):
+    """A block whose transformers have width `dim`: it maps (1, channels, H, W) to the same shape."""
+
     def __init__(self, channels: int = 32, dim: int = 48, heads: int = 4, depth: int = 2, patch: int = 2) -> None:
         super().__init__()
         self.patch = patch

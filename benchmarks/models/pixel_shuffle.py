@@ -1,9 +1,10 @@
-"""Convolutions and a sub-pixel upsampling: Shi et al., arXiv:1609.05158, reduced to its core.
+"""Two convolutions and a sub-pixel upsampling, the core of ESPCN: Shi et al., arXiv:1609.05158.
 
-PixelShuffle is a 6-D permute between two views, on the largest tensor of the network; nearly all cycles are spent
-there.
+PixelShuffle is a 6-D permute between two views, on the largest tensor of the network.
+It takes nearly all cycles.
 
-Input: (1, 3, 32, 32). Output: (1, 3, 64, 64).
+Input: (1, 3, 32, 32).
+Output: (1, 3, 64, 64).
 """
 
 from torch import Tensor, nn

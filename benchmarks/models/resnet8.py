@@ -1,8 +1,11 @@
-"""ResNet-8, MLPerf Tiny's image classifier: Banbury et al., arXiv:2106.07597; residual networks: arXiv:1512.03385.
+"""ResNet-8, the image classifier of MLPerf Tiny: Banbury et al., arXiv:2106.07597.
 
-Convolutions and three residual additions, nothing else: like DS-CNN, a control with little data movement to remove.
+Residual networks are by He et al., arXiv:1512.03385.
+It has only convolutions and three residual additions.
+Like DS-CNN it is a control with little data movement to remove.
 
-Input: (1, 3, 32, 32). Output: (1, 10) logits.
+Input: (1, 3, 32, 32).
+Output: (1, 10) logits.
 """
 
 from torch import Tensor, nn
@@ -15,6 +18,8 @@ def conv_bn(c_in: int, c_out: int, stride: int = 1) -> nn.Sequential:
 
 
 class Residual(nn.Module):
+    """Two 3x3 convolutions with a residual: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
+
     def __init__(self, c_in: int, c_out: int, stride: int) -> None:
         super().__init__()
         self.body = nn.Sequential(conv_bn(c_in, c_out, stride), nn.ReLU(), conv_bn(c_out, c_out))

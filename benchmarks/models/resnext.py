@@ -1,9 +1,11 @@
-"""Aggregated residual transformations, ResNeXt: Xie et al., arXiv:1611.05431.
+"""ResNeXt, aggregated residual transformations: Xie et al., arXiv:1611.05431.
 
-The 3x3 convolution of each bottleneck has eight groups. ExecuTorch spells it as eight slices, eight thin convolutions
-and a concat, none of which fills the MAC array.
+The 3x3 convolution of each bottleneck has eight groups.
+ExecuTorch lowers it to eight slices, eight thin convolutions and a concat.
+None of the convolutions fills the MAC array.
 
-Input: (1, 3, 32, 32). Output: (1, 10) logits.
+Input: (1, 3, 32, 32).
+Output: (1, 10) logits.
 """
 
 from torch import Tensor, nn
@@ -17,6 +19,8 @@ def conv_bn(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1
 
 
 class Bottleneck(nn.Module):
+    """A bottleneck with a grouped 3x3 convolution: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
+
     def __init__(self, c_in: int, width: int, c_out: int, stride: int, groups: int = 8) -> None:
         super().__init__()
         self.body = nn.Sequential(

@@ -1,10 +1,12 @@
-"""Noise suppression after RNNoise: Valin, arXiv:1709.08243, one frame.
+"""Noise suppression after RNNoise on one frame: Valin, arXiv:1709.08243.
 
-Three gated recurrent units of different widths that hear each other by concatenation, with their states as inputs and
-outputs: what hearing aids and headsets run every 10 ms, with more slices and sums than products.
+It has three gated recurrent units of different widths.
+Later ones read the states of earlier ones, concatenated.
+The states are inputs and outputs of the network.
+Hearing aids and headsets run such networks every 10 ms; slices and sums outnumber the products.
 
-Inputs: (1, 42) features, states (1, 24), (1, 48), (1, 96). Outputs: (1, 23), 22 gains and whether there is speech, and
-the new states.
+Inputs: (1, 42) features, and states (1, 24), (1, 48) and (1, 96).
+Outputs: (1, 23), which is 22 gains and the probability of speech, and the new states.
 """
 
 import torch
@@ -14,7 +16,7 @@ from benchmarks.models._seeded import seeded
 
 
 class GruCell(nn.Module):
-    """(n, features), (n, hidden) -> the new state."""
+    """A gated recurrent unit: it maps (n, features) and a state (n, hidden) to the new state."""
 
     def __init__(self, features: int, hidden: int) -> None:
         super().__init__()

@@ -1,9 +1,10 @@
 """ShuffleNetV2 x0.5: Ma et al., arXiv:1807.11164.
 
-Every unit splits its channels in two, transforms one half, concatenates and shuffles the channels (view, transpose,
-view). The shuffle is a channel permutation, which the next convolutions' weights could absorb.
+Every unit splits its channels in two, transforms one half, concatenates, and shuffles the channels.
+The shuffle (view, transpose, view) is a channel permutation that the weights of the next convolutions can absorb.
 
-Input: (1, 3, 128, 128). Output: (1, 1000) logits.
+Input: (1, 3, 128, 128).
+Output: (1, 1000) logits.
 """
 
 import torch
@@ -13,6 +14,7 @@ from benchmarks.models._seeded import seeded
 
 
 def channel_shuffle(x: Tensor, groups: int = 2) -> Tensor:
+    """Returns (N, C, H, W) with the channels of all groups interleaved."""
     n, c, h, w = x.shape
     return x.view(n, groups, c // groups, h, w).transpose(1, 2).reshape(n, c, h, w)
 
@@ -27,7 +29,11 @@ def depthwise_bn(c: int, stride: int) -> nn.Sequential:
 
 
 class ShuffleUnit(nn.Module):
-    """Stride 1: half the channels pass untouched. Stride 2: both branches see all channels, halve H and W."""
+    """A unit with two branches, whose results are concatenated and shuffled.
+
+    Of stride 1: one branch passes half of the channels on unchanged.
+    Of stride 2: both branches read all channels and halve H and W.
+    """
 
     def __init__(self, c_in: int, c_out: int, stride: int) -> None:
         super().__init__()

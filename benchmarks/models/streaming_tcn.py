@@ -1,12 +1,14 @@
-"""Streaming temporal convolutional network: Bai et al., arXiv:1803.01271, run chunk by chunk; cached states as in
-Rybakov et al., "Streaming keyword spotting on mobile devices", arXiv:2005.06720.
+"""A streaming temporal convolutional network, run chunk by chunk: Bai et al., arXiv:1803.01271.
 
-Each causal convolution sees the last frames of the previous chunk, concatenated in front, and hands its own last
-frames on: the states are graph inputs and outputs, the concat and the slice of it are pure data movement, and 1-D
-convolutions leave a free choice of which spatial axis carries time.
+Its states are cached as in Rybakov et al., "Streaming keyword spotting on mobile devices", arXiv:2005.06720.
+Each causal convolution reads the last frames of the previous chunk, concatenated in front.
+It passes its own last frames on.
+The states are inputs and outputs of the graph; their concat and slice are pure data movement.
+1-D convolutions leave it open which spatial axis is time.
 
-Inputs: (1, 40, 16), a chunk of 16 frames of 40 features, then one state (1, 48, 2 * dilation) per block, dilations 1,
-2, 4, 8. Outputs: (1, 12, 16) logits per frame, then the new states.
+Inputs: (1, 40, 16), a chunk of 16 frames of 40 features.
+Then one state (1, 48, 2 * dilation) per block, for the dilations 1, 2, 4 and 8.
+Outputs: (1, 12, 16) logits per frame, then the new states.
 """
 
 import torch
@@ -19,6 +21,8 @@ DILATIONS = (1, 2, 4, 8)
 
 
 class CausalBlock(nn.Module):
+    """A causal dilated convolution: it maps (1, CHANNELS, T) and its state to the same shape and the new state."""
+
     def __init__(self, dilation: int) -> None:
         super().__init__()
         self.past = (KERNEL - 1) * dilation  # frames of state

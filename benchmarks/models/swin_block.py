@@ -1,10 +1,12 @@
-"""A pair of Swin transformer blocks, plain and shifted windows: Liu et al., arXiv:2103.14030.
+"""A pair of Swin transformer blocks, with plain and with shifted windows: Liu et al., arXiv:2103.14030.
 
-Cutting the map into windows and joining it again are view, permute, view; the shift rolls the map along H and W, two
-slices and a concat each, and rolls it back after attention. The roll is written out as slices and a concat. The mask
-of the shifted windows is -10 rather than the usual -100, which would leave an int8 score no resolution.
+Cutting the map into windows and joining them are view, permute, view.
+The shift rolls the map along H and W before attention and back after it.
+Each roll is written as two slices and a concat per axis.
+The mask of the shifted windows is -10 rather than the usual -100, which would leave an int8 score no resolution.
 
-Input: (1, 16, 16, 32), height, width, channels. Output: the same shape.
+Input: (1, 16, 16, 32), height, width, channels.
+Output: the same shape.
 """
 
 import torch
@@ -14,26 +16,29 @@ from benchmarks.models._seeded import seeded
 
 
 def partition(x: Tensor, window: int) -> Tensor:
-    """(1, H, W, C) -> (windows, window * window, C)."""
+    """Returns (1, H, W, C) as (windows, window * window, C)."""
     _, h, w, c = x.shape
     x = x.reshape(h // window, window, w // window, window, c)
     return x.transpose(1, 2).reshape(-1, window * window, c)
 
 
 def unpartition(x: Tensor, window: int, height: int, width: int) -> Tensor:
-    """The inverse of `partition`."""
+    """Returns the inverse of `partition`."""
     x = x.reshape(height // window, width // window, window, window, x.shape[2])
     return x.transpose(1, 2).reshape(1, height, width, -1)
 
 
 def roll(x: Tensor, shift: int) -> Tensor:
-    """The first `shift` rows and columns go to the end; a negative shift is the inverse."""
+    """Moves the first `shift` rows and columns to the end; a negative shift is the inverse."""
     x = torch.cat((x[:, shift:], x[:, :shift]), dim=1)
     return torch.cat((x[:, :, shift:], x[:, :, :shift]), dim=2)
 
 
 def shifted_mask(size: int, window: int, shift: int) -> Tensor:
-    """(windows, 1, tokens, tokens): -10 between tokens that only the roll brought into one window."""
+    """Returns the mask of shifted windows, (windows, 1, tokens, tokens).
+
+    It is -10 between tokens that only the roll brought into one window, else 0.
+    """
     region = torch.zeros(size)
     region[size - window :] = 1
     region[size - shift :] = 2
@@ -42,7 +47,10 @@ def shifted_mask(size: int, window: int, shift: int) -> Tensor:
 
 
 class WindowAttention(nn.Module):
-    """Self-attention inside every window with relative position biases: (windows, tokens, dim) -> the same."""
+    """Self-attention within each window: it maps (windows, tokens, dim) to the same shape.
+
+    The scores have relative position biases.
+    """
 
     def __init__(self, dim: int, heads: int, window: int) -> None:
         super().__init__()
@@ -65,6 +73,8 @@ class WindowAttention(nn.Module):
 
 
 class SwinBlock(nn.Module):
+    """Attention within windows, shifted if `shift` is not 0, and an MLP: (1, size, size, dim) to the same shape."""
+
     def __init__(self, size: int, dim: int, heads: int, window: int, shift: int) -> None:
         super().__init__()
         self.window, self.shift = window, shift

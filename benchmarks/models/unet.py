@@ -1,9 +1,11 @@
-"""A small U-Net: Ronneberger et al., arXiv:1505.04597, three levels, 'same' padding, BatchNorm.
+"""A small U-Net of three levels with 'same' padding and BatchNorm: Ronneberger et al., arXiv:1505.04597.
 
-Each level of the decoder concatenates an upsampled tensor with one from the encoder; the two differ in scale, so the
-concat requantizes, and the encoder's tensor has two consumers.
+Each level of the decoder concatenates an upsampled tensor with one of the encoder.
+Their scales differ, so the concat requantizes.
+The tensor of the encoder has two readers.
 
-Input: (1, 3, 64, 64). Output: (1, 2, 64, 64) logits.
+Input: (1, 3, 64, 64).
+Output: (1, 2, 64, 64) logits.
 """
 
 import itertools

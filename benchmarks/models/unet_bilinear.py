@@ -1,10 +1,11 @@
-"""A U-Net that enlarges by bilinear interpolation instead of transposed convolutions: Odena et al., "Deconvolution and
-checkerboard artifacts", Distill 2016.
+"""A U-Net that enlarges by bilinear interpolation instead of transposed convolutions.
 
-Each level of the decoder is a RESIZE by two, whose result is concatenated with the encoder's and convolved: the
-interpolation is linear with constant weights too, but no convolution of the graph.
+Source: Odena et al., "Deconvolution and checkerboard artifacts", Distill 2016.
+Each level of the decoder has a RESIZE by two, which is concatenated with the tensor of the encoder and convolved.
+The interpolation is linear with constant weights too, but it is no convolution of the graph.
 
-Input: (1, 3, 64, 64). Output: (1, 2, 64, 64) logits.
+Input: (1, 3, 64, 64).
+Output: (1, 2, 64, 64) logits.
 """
 
 import itertools

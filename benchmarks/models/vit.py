@@ -1,10 +1,11 @@
-"""A vision transformer, the size of DeiT-tiny with two of its blocks: Dosovitskiy et al., arXiv:2010.11929; Touvron et
-al., arXiv:2012.12877.
+"""A vision transformer of the size of DeiT-tiny, with two of its blocks.
 
-The patch embedding is a convolution whose kernel and stride are 16, which an NPU of strides up to 3 runs as many; the
-tokens are a class token in front of 14 x 14 patches, 197, which no block of channels divides.
+Sources: Dosovitskiy et al., arXiv:2010.11929; Touvron et al., arXiv:2012.12877.
+The patch embedding is a convolution of kernel and stride 16; an NPU with strides up to 3 runs it as many operations.
+The tokens are a class token and 14 x 14 patches, 197 in all, which no block size of channels divides.
 
-Input: (1, 3, 224, 224). Output: (1, 10) logits.
+Input: (1, 3, 224, 224).
+Output: (1, 10) logits.
 """
 
 import torch

@@ -1,7 +1,10 @@
-"""Detection of voice after Silero's: convolutions over a spectrogram of seven frames, then an `nn.LSTM`, its state an
-input and an output.
+"""Voice activity detection after Silero's: convolutions over a spectrogram, then an `nn.LSTM`.
 
-Inputs: (1, 64, 14) magnitudes, states (1, 1, 64) and (1, 1, 64). Outputs: (1, 7, 1) probabilities, the new states.
+The convolutions reduce 14 frames to seven.
+The state of the LSTM is an input and an output.
+
+Inputs: (1, 64, 14) magnitudes, and states (1, 1, 64) and (1, 1, 64).
+Outputs: (1, 7, 1) probabilities, and the new states.
 """
 
 import torch

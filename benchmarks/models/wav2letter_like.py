@@ -1,9 +1,10 @@
-"""Speech recognition by 1-D convolutions: Collobert et al., arXiv:1609.03193, in a width that a microcontroller holds.
+"""Speech recognition by 1-D convolutions, narrow enough for a microcontroller: Collobert et al., arXiv:1609.03193.
 
-Kernels of 48 and 32 in one axis of two, and LeakyReLU behind each, which is no clamp: long rows, and tables that a
-fused ReLU would not need.
+Two kernels are as long as 48 and 32, along one axis of two, so rows are long.
+LeakyReLU is no clamp, so it needs a table where a ReLU would be fused.
 
-Input: (1, 39, 296), frames of MFCCs. Output: (1, 29, 148) scores of letters.
+Input: (1, 39, 296), frames of MFCCs.
+Output: (1, 29, 148) scores of letters.
 """
 
 from torch import Tensor, nn

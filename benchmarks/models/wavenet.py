@@ -1,9 +1,12 @@
-"""WaveNet's stack of gated, dilated causal convolutions: van den Oord et al., arXiv:1609.03499.
+"""The stack of gated, dilated causal convolutions of WaveNet: van den Oord et al., arXiv:1609.03499.
 
-Dilations 1 to 64, far above the 2 that Vela runs as one operator, on a whole sequence at once: every layer pads its
-past in front, and its output is read twice, as the residual and as one of seven skips that are added up.
+It runs on a whole sequence at once.
+The dilations go from 1 to 64; Vela runs those up to 2 as one operator.
+Every layer pads the past in front.
+Its output is read twice, as the residual and as one of seven skips that are added up.
 
-Input: (1, 16, 256), 256 samples of 16 features. Output: (1, 16, 256).
+Input: (1, 16, 256), 256 samples of 16 features.
+Output: (1, 16, 256).
 """
 
 from torch import Tensor, nn
@@ -15,7 +18,7 @@ DILATIONS = (1, 2, 4, 8, 16, 32, 64)
 
 
 class GatedLayer(nn.Module):
-    """(N, channels, time) -> (residual of the same shape, skip)."""
+    """A gated convolution: it maps (N, channels, time) to (residual of the same shape, skip)."""
 
     def __init__(self, dilation: int) -> None:
         super().__init__()

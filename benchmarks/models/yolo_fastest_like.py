@@ -1,10 +1,11 @@
-"""A detector after YOLO-Fastest, of Arm's examples for microcontrollers (object detection in the ML embedded evaluation
-kit), at 192 px in grey.
+"""A detector after YOLO-Fastest on grey images of 192 px.
 
-Inverted residuals of very few channels at high resolution, an upsampling and a CONCAT, two heads with anchors: what a
-camera that never sleeps runs.
+It follows the object detection example of Arm's ML embedded evaluation kit for microcontrollers.
+It has inverted residuals of very few channels at high resolution, an upsampling, a CONCAT, and two heads with anchors.
+Cameras that are always on run such networks.
 
-Input: (1, 1, 192, 192). Outputs: (1, 18, 6, 6) and (1, 18, 12, 12), three anchors of box, score and class.
+Input: (1, 1, 192, 192).
+Outputs: (1, 18, 6, 6) and (1, 18, 12, 12), three anchors of box, score and class.
 """
 
 import torch
@@ -15,6 +16,7 @@ from benchmarks.models._seeded import seeded
 
 
 def head(channels: int, outputs: int) -> nn.Sequential:
+    """Returns a detection head: a depthwise 5x5 convolution and two 1x1 convolutions."""
     return nn.Sequential(
         conv(channels, channels, 5, 1, channels), conv(channels, channels), nn.Conv2d(channels, outputs, 1)
     )

@@ -1,9 +1,11 @@
-"""A detector after YOLOv8n at 192 px: Ultralytics' architecture, as described by Terven et al., arXiv:2304.00501.
+"""A detector after YOLOv8n of Ultralytics at 192 px, as Terven et al. describe it, arXiv:2304.00501.
 
-C2f splits channels and concatenates every part again, SPPF pools three times and concatenates, the neck upsamples and
-concatenates three scales, the heads flatten and concatenate: more CONCATs and slices than any network of the zoo.
+C2f splits channels and concatenates every part again, SPPF pools three times and concatenates.
+The neck upsamples and concatenates three scales, the heads flatten and concatenate.
+It has more CONCATs and slices than any network of the zoo.
 
-Input: (1, 3, 192, 192). Outputs: (1, 64, 756) distributions of the boxes' sides, and (1, 20, 756) logits of classes.
+Input: (1, 3, 192, 192).
+Outputs: (1, 64, 756) distributions of the sides of boxes, and (1, 20, 756) logits of classes.
 """
 
 import torch
@@ -21,6 +23,8 @@ def conv(c_in: int, c_out: int, kernel: int = 1, stride: int = 1) -> nn.Sequenti
 
 
 class Bottleneck(nn.Module):
+    """Two 3x3 convolutions, with a residual if `shortcut`: (N, C, H, W) to the same shape."""
+
     def __init__(self, channels: int, shortcut: bool) -> None:
         super().__init__()
         self.body, self.shortcut = nn.Sequential(conv(channels, channels, 3), conv(channels, channels, 3)), shortcut
@@ -30,6 +34,8 @@ class Bottleneck(nn.Module):
 
 
 class C2f(nn.Module):
+    """A cross-stage partial block: half of the channels pass through bottlenecks, and all results are joined."""
+
     def __init__(self, c_in: int, c_out: int, depth: int = 1, shortcut: bool = False) -> None:
         super().__init__()
         self.enter, self.leave = conv(c_in, c_out), conv(c_out // 2 * (2 + depth), c_out)
@@ -43,6 +49,8 @@ class C2f(nn.Module):
 
 
 class Sppf(nn.Module):
+    """Spatial pyramid pooling, fast: three poolings of 5x5 one after the other, all joined."""
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.enter, self.leave = conv(channels, channels // 2), conv(2 * channels, channels)
