@@ -32,9 +32,10 @@ from eqsat.rules.presets import PRESETS
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 
+#: The column of all rules, and the beginning of the names of those without a family.
 ALL = "all"
 WITHOUT = "without "
-#: What a record is of.
+#: The keys that identify a record.
 CELL = ("model", "delegate", "target", "column")
 ROOT = Path(__file__).parent.parent
 _PACKAGES = ("executorch", "ethos-u-vela", "egglog")
@@ -42,7 +43,11 @@ _PACKAGES = ("executorch", "ethos-u-vela", "egglog")
 
 @dataclass(frozen=True, slots=True)
 class DelegateGraph:
-    """One delegate's graph before the layout passes (`explicit`) and as stock lowers it."""
+    """The graph of one delegate in two saved files.
+
+    explicit: before the layout passes.
+    stock: as stock ExecuTorch lowers it.
+    """
 
     model: str
     delegate: str
@@ -52,7 +57,10 @@ class DelegateGraph:
 
 
 def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[DelegateGraph]:
-    """The saved graphs that have both files; `models`, `targets`: only these, if given."""
+    """Yields the saved graphs that have both files.
+
+    models, targets: only these; all if empty.
+    """
     for explicit in sorted(directory.glob("*.explicit.tosa")):
         model, delegate, target = explicit.name.removesuffix(".explicit.tosa").rsplit(".", 2)
         stock = explicit.with_name(explicit.name.replace(".explicit.", ".stock."))
@@ -61,17 +69,22 @@ def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] =
 
 
 def families() -> list[str]:
+    """Returns the names of the families of rules."""
     return list(dict.fromkeys(r.family for family in FAMILIES for r in family.RULES))
 
 
 def rule_sets() -> dict[str, tuple[Rule, ...]]:
-    """Column -> rules: all, all but each family's rewrites, each preset."""
+    """Returns the rules of each column of the table.
+
+    There is a column of all rules, one without the rewrites of each family, and one of each preset.
+    The columns without a family keep all analyses.
+    """
     without = {WITHOUT + f: tuple(r for r in RULES if r.analysis or r.family != f) for f in families()}
     return {ALL: tuple(RULES), **without, **{name: tuple(rules) for name, rules in PRESETS.items() if name != ALL}}
 
 
 def measure(graph: DelegateGraph, rules: Sequence[Rule], options: Mapping) -> dict:
-    """Cycles of stock and of eqsat with `rules` and nothing else."""
+    """Returns the cycles of stock, and of eqsat with `rules` alone, and how the search went."""
     started = time.perf_counter()
     result = optimize_tosa(
         graph.explicit.read_bytes(),
@@ -92,7 +105,10 @@ def measure(graph: DelegateGraph, rules: Sequence[Rule], options: Mapping) -> di
 
 
 def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]:
-    """{target: {column: {model: cycles over stock's}}}; a model without a stock graph that Vela accepts is left out."""
+    """Returns {target: {column: {model: cycles over those of stock}}}.
+
+    It leaves out a model of which Vela refuses any stock graph.
+    """
     sums: dict[tuple[str, str, str], list[int]] = {}
     unknown = {(r["target"], r["model"]) for r in records if not r["stock"]}
     for r in records:
@@ -107,8 +123,12 @@ def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]
 
 
 def table(records: Sequence[Mapping], about: Mapping) -> str:
-    """Markdown: per target the ratio to stock of every model and column with geometric means, those of e-nodes and
-    seconds of the whole search, and what each family contributes. about: as in run.json."""
+    """Returns the tables as Markdown.
+
+    For each target there are the ratios to stock of every model and column, with their geometric means.
+    They are followed by the means of e-nodes and of seconds of the whole search, and by what each family contributes.
+    about: the content of run.json.
+    """
     lines = [
         "# Ablation",
         "",

@@ -1,4 +1,4 @@
-"""What was measured with: `run.json` beside records, and its line in a table."""
+"""What a benchmark was measured with: the file `run.json` beside its records, and a line of its table."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from eqsat.ground.versions import commit, versions
 
 
 def about(packages: Sequence[str]) -> dict[str, Any]:
-    """The commit and the versions of packages."""
+    """Returns the commit and the versions of packages."""
     return {"commit": commit(), "versions": versions(packages)}
 
 
 def write_about(directory: Path, packages: Sequence[str], **more: Any) -> dict[str, Any]:
-    """The commit, the versions of packages, and more, as they are written to `directory`/run.json."""
+    """Writes the commit, the versions of packages, and more to `directory`/run.json, and returns them."""
     written = {**about(packages), **more}
     write_atomically(directory / "run.json", (json.dumps(written, indent=1) + "\n").encode())
     return written
 
 
 def as_text(written: Mapping[str, Any]) -> str:
+    """Returns the commit and the versions as a line, without a full stop."""
     return f"Commit {written['commit']}; {', '.join(f'{k} {v}' for k, v in written['versions'].items())}"

@@ -31,17 +31,19 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import ACCELERATORS, FAMILIES, Target
 
 ROOT = Path(__file__).parent.parent
-#: Seconds for running binaries, at any effort: whether they are equal is asked here, not how long that takes.
+#: Seconds for running binaries, at any effort.
+#: The benchmark asks whether binaries are right, and not how long that takes.
 _BINARY_SECONDS = 60.0
-#: What a record is of.
+#: The keys that identify a record.
 CELL = ("model", "delegate", "accelerator", "system_config", "memory_mode")
 _PACKAGES = ("executorch", "ethos-u-vela", "egglog")
 _SHARED, _ONLY, _DEDICATED = "Shared_Sram", "Sram_Only", "Dedicated_Sram_384KB"
-#: By family: memory modes that Vela takes with ExecuTorch's system configuration. On U55 it refuses one where the arena
-#: is not in SRAM.
+#: Memory modes that Vela takes with ExecuTorch's system configuration, by family.
+#: On U55 it refuses those with the arena outside SRAM.
 _MODES = {"u55": (_SHARED, _ONLY), "u65": (_DEDICATED, _SHARED, _ONLY), "u85": (_ONLY, _SHARED, _DEDICATED)}
-#: Besides, on one accelerator of each family: the other system configurations of Vela's file, in a memory mode that
-#: each takes, and the other sizes of a dedicated SRAM.
+#: Further setups, on one accelerator of each family.
+#: They have the other system configurations of Vela's file, in a memory mode that each takes.
+#: On U65 they also have the other sizes of a dedicated SRAM.
 _OTHERS = (
     ("ethos-u55-128", "Ethos_U55_Deep_Embedded", _SHARED),
     ("ethos-u65-256", "Ethos_U65_Embedded", _SHARED),
@@ -59,6 +61,8 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True)
 class Setup:
+    """An accelerator configuration of Vela with one of its system configurations and memory modes."""
+
     accelerator: str
     system_config: str
     memory_mode: str
@@ -77,7 +81,10 @@ class Setup:
 
 
 def setups(accelerators: Sequence[str] = ()) -> list[Setup]:
-    """All of them; accelerators: only of these, if given."""
+    """Returns all setups, in the order of the accelerators.
+
+    accelerators: only those of these; all if empty.
+    """
     found = [
         Setup(accelerator, family.system_config, mode)
         for family in FAMILIES
@@ -92,8 +99,10 @@ def setups(accelerators: Sequence[str] = ()) -> list[Setup]:
 
 
 def cells(directory: Path, models: Sequence[str], wanted: Sequence[Setup]) -> Iterator[tuple[DelegateGraph, Setup]]:
-    """Every graph with each setup of its family; of a family's several accelerators the graphs of the first that has
-    the model."""
+    """Yields every graph with each setup of its family.
+
+    If a model was saved for several accelerators of a family, its graphs for the first of them are used.
+    """
     taken: dict[tuple[str, str], str] = {}
     for graph in graphs(directory, models):
         family = Target.of(graph.target).family
@@ -102,7 +111,11 @@ def cells(directory: Path, models: Sequence[str], wanted: Sequence[Setup]) -> It
 
 
 def measure(graph: DelegateGraph, setup: Setup, options: Options) -> dict[str, Any]:
-    """Figures of stock and of eqsat: [stock's, eqsat's] of bytes."""
+    """Returns the figures of stock and of eqsat, or the error.
+
+    cycles: by Vela.
+    sram, flash: bytes, [those of stock, those of eqsat].
+    """
     started = time.perf_counter()
     try:
         r = optimize_tosa(graph.explicit.read_bytes(), setup.target, stock=graph.stock.read_bytes(), options=options)
@@ -127,9 +140,15 @@ def measure(graph: DelegateGraph, setup: Setup, options: Options) -> dict[str, A
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a setup gives: {model: eqsat's cycles over stock's}, of models of which all delegates have both; delegates
-    that are dearer than stock's or need more SRAM; binaries that equal the reference, differ from it and were not run;
-    failed delegates and those without stock's total."""
+    """The results of a setup.
+
+    ratios: {model: cycles of eqsat over those of stock}, of models of which all delegates have both.
+    dearer: number of delegates that take more cycles than stock's.
+    more_sram: number of delegates that need more SRAM than stock's.
+    binaries: numbers of binaries that equal the reference, differ from it, and were not run.
+    failed: number of delegates that failed.
+    no_stock: number of delegates without a total of stock's.
+    """
 
     ratios: Mapping[str, float]
     dearer: int
@@ -140,6 +159,7 @@ class Row:
 
     @staticmethod
     def of(records: Sequence[Mapping[str, Any]]) -> Row:
+        """Returns the row of the records of one setup."""
         whole = [r for r in records if "error" not in r]
         both = [r for r in whole if r["stock"]]
         left_out = {r["model"] for r in records if "error" in r or not r["stock"]}
@@ -160,6 +180,7 @@ class Row:
 
 
 def rows(records: Sequence[Mapping[str, Any]]) -> dict[Setup, Row]:
+    """Returns the rows of all setups that have records, in the order of `setups`."""
     by_setup: dict[Setup, list[Mapping[str, Any]]] = {}
     for r in records:
         by_setup.setdefault(Setup(r["accelerator"], r["system_config"], r["memory_mode"]), []).append(r)
@@ -167,13 +188,19 @@ def rows(records: Sequence[Mapping[str, Any]]) -> dict[Setup, Row]:
 
 
 def common(found: Mapping[Setup, Row]) -> list[str]:
-    """Models that every setup has, of which means are made: rows can be compared then."""
+    """Returns the models that every setup has.
+
+    Means are over these, so that rows can be compared.
+    """
     return sorted(set.intersection(*(set(row.ratios) for row in found.values()))) if found else []
 
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
-    """Markdown: a row per setup, first those that ExecuTorch compiles for unless it is told, then all. about: as in
-    run.json."""
+    """Returns the tables as Markdown, with a row per setup.
+
+    The first has the setups for which ExecuTorch compiles by default, the second all.
+    about: the content of run.json.
+    """
     found = rows(records)
     every = list(found.values())
     lines = [
@@ -214,7 +241,10 @@ def _grid(title: str, found: Mapping[Setup, Row]) -> list[str]:
 
 
 def _notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Why binaries were not run or differ, failures and warnings, with how often each occurs."""
+    """Returns lines with failures, warnings, and reasons why binaries were not run or differ.
+
+    Each has the number of times that it occurs.
+    """
     seen = Counter(
         f"{r['model']} {r['accelerator']}: {text}"
         for r in records
@@ -229,8 +259,10 @@ def _notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def picture(records: Sequence[Mapping[str, Any]]) -> str:
-    """SVG: a line per setup, a dot per model and a stroke at the geometric mean of those that every setup has; a panel
-    per family."""
+    """Returns an SVG with a panel per family and a line per setup.
+
+    It has a dot per model, and a stroke at the geometric mean of the models that every setup has.
+    """
     from eqsat.report.figures import COLOURS, figure
 
     found = {s: row for s, row in rows(records).items() if row.ratios}
@@ -257,7 +289,7 @@ def picture(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any], out: Path) -> str:
-    """The table, whose text it returns, and the picture."""
+    """Writes the table, whose text it returns, and the picture."""
     text = table(records, about)
     write_atomically(out / "table.md", text.encode())
     write_atomically(out / "picture.svg", picture(records).encode())

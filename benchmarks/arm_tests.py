@@ -44,11 +44,11 @@ ROOT = Path(__file__).parent.parent
 _PACKAGES = ("eqsat", "executorch", "ethos-u-vela", "egglog", "torch")
 #: Names of the tests that compile for an Ethos-U.
 _NAMES = re.compile(r"_u(55|65|85)")
-#: Cases that one process of pytest runs, and seconds that each may take.
+#: Cases that one process of pytest runs, and the most seconds of each.
 _BATCH, _SECONDS = 20, 240
-#: Where the plugin writes to, and whether eqsat is enabled.
+#: Environment variables: the file that the plugin writes, and "1" if eqsat is enabled.
 _OUT, _WITH = "ARM_TESTS_OUT", "ARM_TESTS_WITH_EQSAT"
-#: Of a test whose outcome is what the suite wants.
+#: Outcomes that the suite expects.
 _GOOD = ("passed", "xfailed", "skipped")
 
 
@@ -57,7 +57,10 @@ _GOOD = ("passed", "xfailed", "skipped")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Runs a case with eqsat and keeps what became of its delegates."""
+    """Runs a case with or without eqsat, and stashes the record of its delegates.
+
+    The case fails with TimeoutError after `_SECONDS`.
+    """
     with_eqsat = os.environ.get(_WITH) == "1"
     begin, session = time.perf_counter(), None
     signal.signal(signal.SIGALRM, _too_long)
@@ -77,6 +80,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    """Appends the outcome and the record of a case to the file of the run."""
     report = yield
     if call.when == "call" or not report.passed and call.when == "setup":
         outcome = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
@@ -106,6 +110,7 @@ def _enabled(with_eqsat: bool) -> Iterator[Any]:
 
 
 def _told(r: Result) -> Record:
+    """Returns the part of a result that is recorded."""
     footprints = [f.footprint for f in (r.figures.get("stock"), r.figures["eqsat"]) if f]
     return {
         "cycles": [r.stock_cycles, r.cycles],
@@ -123,7 +128,7 @@ def _told(r: Result) -> Record:
 
 
 def _name(node: str) -> str:
-    """`ops/test_abs.py::test_abs_u55_INT[zeros]`, from wherever the tests were run."""
+    """Returns a name like `ops/test_abs.py::test_abs_u55_INT[zeros]`, independent of where the tests were run."""
     return node[node.index("ops/") :]
 
 
@@ -131,14 +136,17 @@ def _name(node: str) -> str:
 
 
 def place() -> Path:
-    """The directory of the suite."""
+    """Returns the directory of the suite."""
     import executorch.backends.arm
 
     return Path(next(iter(executorch.backends.arm.__path__))) / "test"
 
 
 def cases(files: Sequence[str] = ("ops",)) -> list[str]:
-    """All that compile for an Ethos-U, sorted. Raises RuntimeError where pytest finds none."""
+    """Returns the names of all cases that compile for an Ethos-U, sorted.
+
+    Raises RuntimeError if pytest finds none.
+    """
     done = _pytest(["--collect-only", "-q", "--continue-on-collection-errors", *files], {})
     found = sorted({line.strip() for line in done.stdout.splitlines() if _NAMES.search(line.partition("::")[2])})
     if not found:
@@ -147,15 +155,21 @@ def cases(files: Sequence[str] = ("ops",)) -> list[str]:
 
 
 def drawn(every: Sequence[str], count: int, seed: int) -> list[str]:
-    """So many of them, in an order that the seed gives; fewer are the first of more."""
+    """Returns `count` of the cases, in an order that the seed determines.
+
+    A smaller number gives the first cases of a larger one.
+    """
     order = list(every)
     random.Random(seed).shuffle(order)
     return order[:count]
 
 
 def run(batch: Sequence[str], out: Path, with_eqsat: bool = True) -> list[Record]:
-    """The records of cases that one process runs. What it did not come to is run alone, and has the outcome "died" if
-    that ends without one too."""
+    """Returns the records of cases that one process runs.
+
+    Cases that the process did not reach are run in processes of their own.
+    The outcome of one whose own process ends without a record is "died".
+    """
     out.unlink(missing_ok=True)
     with contextlib.suppress(subprocess.TimeoutExpired):
         _pytest(["-q", *batch], {_OUT: str(out.absolute()), _WITH: str(int(with_eqsat))}, _SECONDS * len(batch))
@@ -183,19 +197,22 @@ def _pytest(
 
 
 def measure(batch: Sequence[str], out: Path) -> list[Record]:
-    """With eqsat, and what fails then without it, too."""
+    """Returns the records of cases run with eqsat; those that fail also have the outcome without it, under "alone"."""
     records = run(batch, out)
     failed = [r["case"] for r in records if r["outcome"] not in _GOOD]
     alone = {r["case"]: r for r in (run(failed, out, False) if failed else [])}
     return [{**r, "alone": alone[r["case"]]["outcome"]} if r["case"] in alone else r for r in records]
 
 
-# ---- telling -------------------------------------------------------------------------------------
+# ---- reporting -------------------------------------------------------------------------------------
 
 
 def faults(records: Sequence[Record]) -> list[str]:
-    """What must not be: a failure that stock does not have, a delegate that is dearer than stock's, above its memory,
-    or not verified."""
+    """Returns what must not happen, in words.
+
+    That is a failure that stock does not have.
+    It is also a delegate that is dearer than stock's, needs more SRAM than its limit, or is not verified.
+    """
     out = [f"{r['case']}: {r['outcome']}: {r['error']}" for r in records if r.get("alone") in _GOOD]
     for r in records:
         for d in r.get("delegates", ()):
@@ -210,6 +227,7 @@ def faults(records: Sequence[Record]) -> list[str]:
 
 
 def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
+    """Returns the counts, the faults and the failures as Markdown."""
     delegates = [d for r in records for d in r.get("delegates", ())]
     ratios = [d["corrected"][1] / d["corrected"][0] for d in delegates if d["corrected"][0]]
     added = sorted(sum(d["seconds"] for d in r["delegates"]) for r in records if r.get("delegates"))

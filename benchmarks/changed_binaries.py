@@ -48,10 +48,11 @@ from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import LostOutputs, compile_graph
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+#: Samples on which a change is tried.
 _SAMPLES = 6
-#: On which changes that were proved to have no effect are tried once more.
+#: Samples on which a change that is proved to have no effect is tried once more.
 _MORE_SAMPLES = 48
-#: Commands of a binary: more take long to prove.
+#: Most commands of a binary, since more take long to prove.
 _MOST_COMMANDS = 250
 _PROFILES = {"INT8": PROFILES["vela"], "INT16": replace(PROFILES["int16"], without=REFUSED)}
 _PACKAGES = ("eqsat", "ethos-u-vela")
@@ -59,7 +60,10 @@ _PACKAGES = ("eqsat", "ethos-u-vela")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """what: the name of the command or of the memory that was changed."""
+    """A binary with one change.
+
+    what: the name of the command or of the memory that was changed.
+    """
 
     kind: str
     what: str
@@ -68,7 +72,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Inputs, and outputs by the reference model."""
+    """Inputs, and the outputs of the reference model for them."""
 
     inputs: Sequence[Sequence[np.ndarray]]
     expected: Sequence[Sequence[np.ndarray]]
@@ -76,7 +80,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A graph, its binary, and what it gives for few samples and for more."""
+    """A graph, its binary, and its outputs for few samples and for more."""
 
     name: str
     graph: TensorGraph
@@ -86,15 +90,18 @@ class Subject:
 
 
 def _words(i: Instruction) -> list[int]:
+    """Returns the words of a command: one, or two with its payload."""
     first = i.layout.code | i.layout.long << 14 | i.parameter << 16
     return [first] if i.payload is None else [first, i.payload]
 
 
 def _of_stream(b: Binary, words: Sequence[Sequence[int]]) -> Binary:
+    """Returns a binary with other commands."""
     return replace(b, stream=with_commands(b.stream, [w for one in words for w in one]))
 
 
 def _bit(r: random.Random, b: Binary) -> Change:
+    """Flips a bit of a command."""
     found = b.instructions()
     words = [_words(i) for i in found]
     k = r.randrange(len(words))
@@ -103,6 +110,7 @@ def _bit(r: random.Random, b: Binary) -> Change:
 
 
 def _by_one(r: random.Random, b: Binary) -> Change:
+    """Adds or subtracts one in a register."""
     found = b.instructions()
     words = [_words(i) for i in found]
     k = r.choice([k for k, i in enumerate(found) if not i.layout.operation])
@@ -115,6 +123,8 @@ def _by_one(r: random.Random, b: Binary) -> Change:
 
 
 def _without(kind: str, operation: bool) -> Callable[[random.Random, Binary], Change]:
+    """Returns a change that removes an operation, or a setting if `operation` is false."""
+
     def change(r: random.Random, b: Binary) -> Change:
         found = b.instructions()
         k = r.choice([k for k, i in enumerate(found) if i.layout.operation == operation])
@@ -125,11 +135,13 @@ def _without(kind: str, operation: bool) -> Callable[[random.Random, Binary], Ch
 
 
 def _constant(r: random.Random, b: Binary) -> Change:
+    """Flips a bit of the constants."""
     data = bytearray(b.read_only)
     data[r.randrange(len(data))] ^= 1 << r.randrange(8)
     return Change("a bit of the constants", "constants", replace(b, read_only=bytes(data)))
 
 
+#: The kinds of changes.
 CHANGES: tuple[Callable[[random.Random, Binary], Change], ...] = (
     _bit,
     _by_one,
@@ -140,7 +152,7 @@ CHANGES: tuple[Callable[[random.Random, Binary], Change], ...] = (
 
 
 def subjects(target: str, wanted: int, via: Pool) -> Iterator[Subject]:
-    """Random graphs whose binaries are right, of INT8 and INT16 in turns."""
+    """Yields `wanted` random graphs whose binaries are right, of INT8 and INT16 in turn."""
     seed = 0
     while wanted:
         dtype = list(_PROFILES)[seed % 2]
@@ -178,7 +190,13 @@ def _drawn(graph: TensorGraph, buffer: bytes, count: int, via: Pool) -> Samples 
 
 
 def outcome(s: Subject, binary: Binary, on: Samples) -> str:
-    """What a run says: "wrong" output, "rule" (none may do it), "unknown" to the model, "unnoticed"."""
+    """Returns the outcome of a run.
+
+    "wrong": an output differs.
+    "rule": the binary breaks a rule of the hardware.
+    "unknown": the functional model does not know a command, or cannot judge the outputs.
+    "unnoticed": the outputs are equal.
+    """
     answers = outputs_of(binary, packed(np.stack(xs) for xs in zip(*on.inputs, strict=True)))
     if any("fault" in a for a in answers):
         return "rule"
@@ -189,6 +207,10 @@ def outcome(s: Subject, binary: Binary, on: Samples) -> str:
 
 
 def _record(s: Subject, target: str, change: Change) -> dict[str, Any]:
+    """Returns the record of a change.
+
+    Raises RuntimeError if a change is proved to have no effect and an output differs.
+    """
     found = outcome(s, change.binary, s.few)
     if found == "unnoticed":
         proved = prove_binary(s.graph, change.binary).verdict == PROVED
@@ -199,7 +221,7 @@ def _record(s: Subject, target: str, change: Change) -> dict[str, Any]:
 
 
 def run(targets: Sequence[str], graphs: int, changes: int, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """A record per change: `changes` of each kind to the binary of each graph."""
+    """Yields a record per change: `changes` changes of each kind to the binary of each graph."""
     with Pool(1) as via:
         for target in targets:
             for s in subjects(target, graphs, via):
@@ -209,17 +231,18 @@ def run(targets: Sequence[str], graphs: int, changes: int, seed: int = 0) -> Ite
                         yield _record(s, target, make(r, s.binary))
 
 
+#: Outcomes of changes that are noticed.
 _NOTICED = ("wrong", "rule", "unknown")
 
 
 def share(records: Sequence[dict[str, Any]]) -> float:
-    """Of the changes that matter, those that are noticed."""
+    """Returns the share of the changes with an effect that are noticed."""
     noticed, missed = (sum(r["outcome"] in which for r in records) for which in (_NOTICED, ("missed",)))
     return noticed / max(1, noticed + missed)
 
 
 def summary(records: Sequence[dict[str, Any]]) -> str:
-    """Counts by kind of change, and what was missed or has no effect by what was changed."""
+    """Returns counts by kind of change, and what was changed where that is missed or has no effect, as Markdown."""
     rows = ["| change | tried | output differs | rule broken | not known | no effect, proved | missed | noticed |"]
     rows.append("|---|--:|--:|--:|--:|--:|--:|--:|")
     for kind in [*dict.fromkeys(r["kind"] for r in records), "all"]:

@@ -32,13 +32,17 @@ from eqsat.ground.files import write_atomically
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 _PACKAGES = ("eqsat", "executorch", "torch", "torchao")
+#: Operators at the inputs and outputs of a program, which are not counted.
 _BORDERS = ("quantized_decomposed.quantize_per_tensor", "quantized_decomposed.dequantize_per_tensor")
 
 Network = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 
 
 class MaskedPositions(torch.nn.Module):
-    """A convolution beside places counted in a constant BOOL mask, as EdgeNeXt encodes them."""
+    """A convolution plus positional encodings that are counted in a constant BOOL mask.
+
+    EdgeNeXt encodes positions so: Maaz et al., arXiv:2206.10589.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +56,10 @@ class MaskedPositions(torch.nn.Module):
 
 
 class SpatialAttention(torch.nn.Module):
-    """A gate per pixel from the mean over the channels, as in CBAM."""
+    """A gate per pixel from the mean over the channels.
+
+    CBAM has such gates: Woo et al., arXiv:1807.06521.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +71,7 @@ class SpatialAttention(torch.nn.Module):
 
 
 class LongMean(torch.nn.Module):
-    """The mean of more than 65,536 samples."""
+    """A convolution, and the mean of more than 65,536 samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,6 +82,8 @@ class LongMean(torch.nn.Module):
 
 
 def _own(module: Callable[[], torch.nn.Module], *shape: int) -> Callable[[], Network]:
+    """Returns a function that makes a module with fixed random weights, and one input of a shape."""
+
     def make() -> Network:
         torch.manual_seed(0)
         return module().eval(), (torch.randn(shape),)
@@ -82,6 +91,7 @@ def _own(module: Callable[[], torch.nn.Module], *shape: int) -> Callable[[], Net
     return make
 
 
+#: Functions that make the networks, by name.
 NETWORKS: dict[str, Callable[[], Network]] = {
     **{name: (lambda name=name: load(name)) for name in ZOO},
     "masked_positions": _own(MaskedPositions, 1, 3, 32, 32),
@@ -91,7 +101,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
 
 
 def measure(name: str, target: str) -> dict[str, Any]:
-    """The record of one network: per side its operators on the CPU, by name, or the error."""
+    """Returns the record of one network: for each side the operators on the CPU by name, or the error."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     from eqsat.executorch.quantize import quantize
@@ -112,7 +122,7 @@ def _left(program: Any, spec: Any, ours: bool) -> dict[str, Any]:
     from eqsat.executorch.lowering import cpu_operators
 
     class Rewriting(ArmPartitioner):
-        """Arm's, after eqsat's rewrites; its delegates are not searched."""
+        """Arm's partitioner after the rewrites of eqsat; its delegates are not searched."""
 
         transform_for_pre_decomposition = eqsat.EthosUPartitioner.transform_for_pre_decomposition
 
@@ -120,7 +130,7 @@ def _left(program: Any, spec: Any, ours: bool) -> dict[str, Any]:
         with without_vela():
             edge = to_edge_transform_and_lower(program, partitioner=[(Rewriting if ours else ArmPartitioner)(spec)])
     except Exception as e:  # noqa: BLE001 - whatever ExecuTorch raises on a network is that network's outcome
-        while e.__cause__ is not None:  # the deepest says why
+        while e.__cause__ is not None:  # The innermost exception has the reason.
             e = e.__cause__  # type: ignore[assignment]
         return {"error": f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"}
     graphs = [edge.exported_program(m).graph for m in edge.methods]
@@ -131,7 +141,7 @@ def _left(program: Any, spec: Any, ours: bool) -> dict[str, Any]:
 
 @contextmanager
 def without_vela() -> Iterator[None]:
-    """Ethos-U delegates end as TOSA."""
+    """Makes Ethos-U delegates end as TOSA within the context."""
     from executorch.backends.arm.arm_vela import VelaCompileResult
     from executorch.backends.arm.ethosu import EthosUBackend
 
@@ -144,12 +154,12 @@ def without_vela() -> Iterator[None]:
 
 
 def left(side: Mapping[str, Any]) -> int | None:
-    """How many operators stay on the CPU; None where the lowering fails."""
+    """Returns how many operators stay on the CPU, None if the lowering fails."""
     return None if "error" in side else sum(side["operators"].values())
 
 
 def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where eqsat leaves more than stock, or fails where stock does not."""
+    """Returns the cells in which eqsat leaves more to the CPU than stock, or fails where stock does not."""
     out = []
     for r in records:
         stock, ours = left(r["stock"]), left(r["eqsat"])
@@ -159,7 +169,10 @@ def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
-    """Markdown: the sums by target, then a row for each network of which something stays or fails."""
+    """Returns the results as Markdown.
+
+    There are the sums by target, and a row for each network with an operator on the CPU or a lowering that fails.
+    """
     lines = [
         "# Operators on the CPU",
         "",

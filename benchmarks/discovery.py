@@ -40,19 +40,20 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
 
 ROOT = Path(__file__).parent.parent
-#: What a record is of.
+#: The keys that identify a record.
 CELL = ("part", "target", "subject")
-#: Neighbourhoods in which a family pays that are tried blind, at most, and those that are looked at for them.
+#: Most neighbourhoods that are tried blind for a family, and most in which it is looked for.
 _MOST_TRIED, _MOST_LOOKED_AT = 3, 60
 _PACKAGES = ("ethos-u-vela", "egglog")
 
 
 def families() -> list[str]:
+    """Returns the names of the families of rules."""
     return list(dict.fromkeys(r.family for r in RULES))
 
 
 def without(family: str) -> tuple[Rule, ...]:
-    """All rules but a family's rewrites."""
+    """Returns all rules but the rewrites of a family."""
     return tuple(r for r in RULES if r.analysis or r.family != family)
 
 
@@ -60,12 +61,13 @@ def without(family: str) -> tuple[Rule, ...]:
 
 
 def _rescaled(g: TensorGraph, x: int, channels: int, seed: int = 0) -> int:
+    """Adds a RESCALE to INT8 with random factors per channel."""
     scales = np.random.default_rng(seed).integers(1 << 30, (1 << 31) - 1, channels).tolist()
     return g.add_with("rescale", [x], makers.rescale("INT8", scales, [38] * channels, out_zp=-5))
 
 
 def _convolved(g: TensorGraph, x: int, shape: tuple[int, ...], **window: Any) -> int:
-    """With random weights of this shape, and a RESCALE."""
+    """Adds a convolution with random weights of this shape, and a RESCALE."""
     rng = np.random.default_rng(sum(shape))
     w, b = g.add_const(rng.integers(-127, 128, shape), "INT8"), g.add_const(rng.integers(-500, 500, shape[0]), "INT32")
     return _rescaled(g, g.add_with("conv2d", [x, w, b], makers.conv("INT8", in_zp=-3, **window)), shape[0])
@@ -78,22 +80,24 @@ def _graph(shape: Sequence[int], build: Any) -> TensorGraph:
 
 
 def _moves(g: TensorGraph, x: int) -> int:
+    """Adds a CLAMP between two TRANSPOSEs that cancel."""
     y = g.add_with("clamp", [g.add("transpose", [x], perms=(0, 2, 3, 1))], makers.clamp("INT8", -100, 100))
     return g.add("transpose", [y], perms=(0, 3, 1, 2))
 
 
 def _concats(g: TensorGraph, x: int) -> int:
+    """Adds a CLAMP of a CONCAT of two slices."""
     parts = [g.add("slice", [x], start=(0, 0, 0, c), size=(1, 28, 28, 16)) for c in (0, 16)]
     return g.add_with("clamp", [g.add("concat", parts, axis=3)], makers.clamp("INT8", -100, 100))
 
 
 def _grouped(g: TensorGraph, x: int) -> int:
-    """Two heads of one tensor."""
+    """Adds two convolutions of one tensor, concatenated."""
     return g.add("concat", [_convolved(g, x, (8 + k, 3, 3, 32), pad=(1, 1, 1, 1)) for k in (0, 8)], axis=3)
 
 
 def _channels(g: TensorGraph, x: int) -> int:
-    """A LayerScale."""
+    """Adds a LayerScale, a product with a constant per channel."""
     wide = g.add_with("rescale", [x], makers.rescale("INT32", 1 << 30, 30, in_zp=-3))
     scale = g.add_const(np.random.default_rng(1).integers(1, 128, (1, 1, 1, 32)), "INT32")
     product = g.add_with("mul", [wide, scale], makers.mul())
@@ -101,7 +105,10 @@ def _channels(g: TensorGraph, x: int) -> int:
 
 
 def _sparsity(g: TensorGraph, x: int) -> int:
-    """A grouped convolution as one, of which three in four weights are zero in runs."""
+    """Adds a grouped convolution that is written as a dense one.
+
+    Three in four of its weights are zeros, in runs.
+    """
     rng = np.random.default_rng(3)
     weights = rng.integers(-127, 128, (64, 3, 3, 64))
     for o in range(64):
@@ -111,38 +118,40 @@ def _sparsity(g: TensorGraph, x: int) -> int:
 
 
 def _matmul(g: TensorGraph, x: int) -> int:
+    """Adds a MATMUL by a constant."""
     k = g.add_const(np.random.default_rng(2).integers(-127, 128, (1, 64, 64)), "INT8")
     return g.add_with("rescale", [g.add_with("matmul", [x, k], makers.matmul())], makers.rescale("INT8", 1 << 30, 40))
 
 
 def _operators(g: TensorGraph, x: int) -> int:
+    """Adds a CLAMP of a REDUCE_MAX."""
     y = g.add_with("reduce_max", [x], makers.extremum(3))
     return g.add_with("clamp", [y], makers.clamp("INT8", -100, 100))
 
 
 def _positions(g: TensorGraph, x: int) -> int:
-    """A GATHER of rows of which the columns are exchanged before and after."""
+    """Adds a GATHER of rows whose columns are exchanged before and after."""
     y = g.add("transpose", [x], perms=(0, 2, 1))
     at = g.add_const(np.arange(0, 64, 2).reshape(1, 32), "INT32")
     return g.add("transpose", [g.add("gather", [g.add("transpose", [y], perms=(0, 2, 1)), at])], perms=(0, 2, 1))
 
 
 def _quantized(g: TensorGraph, x: int) -> int:
-    """x * sigmoid(x)."""
+    """Adds x * sigmoid(x)."""
     gate = g.add_with("table", [x], makers.table([max(-128, min(127, v // 2 + 40)) for v in range(-128, 128)]))
     a, b = (g.add_with("rescale", [v], makers.rescale("INT32", 1 << 30, 30)) for v in (x, gate))
     return g.add_with("rescale", [g.add_with("mul", [a, b], makers.mul())], makers.rescale("INT8", 1 << 30, 37))
 
 
 def _weights(g: TensorGraph, x: int) -> int:
-    """A channel shuffle before a convolution."""
+    """Adds a channel shuffle and a convolution."""
     split = g.add("reshape", [x], shape=(1, 14, 14, 4, 16))
     turned = g.add("transpose", [split], perms=(0, 1, 2, 4, 3))
     return _convolved(g, g.add("reshape", [turned], shape=(1, 14, 14, 64)), (64, 1, 1, 64))
 
 
 def planted() -> dict[str, TensorGraph]:
-    """A graph for each family, at sizes of real layers."""
+    """Returns a graph for each family, at sizes of real layers."""
     return {
         "moves": _graph((1, 64, 14, 14), _moves),
         "across": _graph((1, 24, 28, 28), _moves),
@@ -167,7 +176,12 @@ def planted() -> dict[str, TensorGraph]:
 
 
 def cut(directory: Path, target: str, models: Sequence[str] = (), most: int = 5) -> Iterator[tuple[str, Neighbourhood]]:
-    """Neighbourhoods of the graphs for a target, of each graph those with the most work first."""
+    """Yields (name of its file, neighbourhood) for the graphs for a target.
+
+    Of each graph the neighbourhoods with the most work come first.
+    models: only these; all if empty.
+    most: most operators of a neighbourhood.
+    """
     for path in sorted(directory.glob(f"*.{target}*.tosa")):
         if ".stock." in path.name or models and path.name.partition(".")[0] not in models:
             continue
@@ -180,7 +194,10 @@ def cut(directory: Path, target: str, models: Sequence[str] = (), most: int = 5)
 
 
 def blind(family: str, places: Sequence[tuple[str, Neighbourhood]], target: Target, pool: Pool) -> dict[str, Any]:
-    """Whether anything is found in a family's stead, at the first places where it pays."""
+    """Returns the record of one family: whether anything is found in its stead.
+
+    It searches the first neighbourhoods in which rules of the family fire and make the answer cheaper.
+    """
     every, others = Discoverer(target, pool, RULES), Discoverer(target, pool, without(family))
     wanted = {r.name for r in RULES if r.family == family and not r.analysis}
     record: dict[str, Any] = {"found": False, "tried": 0}
@@ -209,7 +226,7 @@ def blind(family: str, places: Sequence[tuple[str, Neighbourhood]], target: Targ
 
 
 def news(part: Neighbourhood, name: str, target: Target, pool: Pool) -> dict[str, Any]:
-    """What is found in one neighbourhood with all rules."""
+    """Returns the record of what is found in one neighbourhood with all rules."""
     began = time.process_time()
     found = Discoverer(target, pool, RULES).discover(part)
     record = {"graph": name, "operators": part.operators, "found": found is not None}
@@ -249,7 +266,7 @@ def _add(log: Log, part: str, target: str, subject: str, record: dict[str, Any])
 
 
 def table(records: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
-    """Markdown: what was found blind, and what no rule has."""
+    """Returns what was found blind, and what no rule has, as Markdown."""
     families_, found = [r for r in records if r["part"] == "blind"], [r for r in records if r["part"] == "news"]
     lines = [
         "# Discovery",

@@ -22,18 +22,23 @@ from pathlib import Path
 from cost_models.measured import Measurement, fit, per_command, without_each
 from eqsat.ground.files import write_atomically
 
+#: The public measurements.
 CELLS = Path(__file__).parent / "results" / "fvp" / "cycles.csv"
 
 
 @dataclass(frozen=True, slots=True)
 class Cell(Measurement):
-    """Of a model on a configuration with so many MACs: its operators as commands, Vela's total as its price, and the
-    cycles of the FVP."""
+    """A measurement of a model on a configuration.
+
+    Its commands are the operators, its price is Vela's total, and it is measured in cycles of the FVP.
+    macs: MACs per cycle of the configuration.
+    """
 
     macs: int
 
 
 def cells(path: Path = CELLS) -> list[Cell]:
+    """Returns the cells of a file like `cycles.csv`."""
     with path.open() as f:
         return [
             Cell(
@@ -49,6 +54,7 @@ def cells(path: Path = CELLS) -> list[Cell]:
 
 
 def summary(given: Sequence[Cell]) -> str:
+    """Returns the fits with all models and without each, and the errors of all cells, as Markdown."""
     whole, without = fit(given), without_each(given)
     lines = [
         "# A price per command, fitted to public measurements",

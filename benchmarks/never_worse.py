@@ -38,7 +38,7 @@ from eqsat.tosa.flatbuffer import dumps
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
-#: Which limits are relaxed, by the name of the line.
+#: Options with relaxed limits, by their name in the records.
 RELAXED = {
     "default": Options(),
     "max_sram": Options(max_sram="any"),
@@ -49,7 +49,10 @@ _PACKAGES = ("eqsat", "ethos-u-vela", "tosa-tools", "egglog")
 
 
 def record_of(result: Result) -> dict[str, Any]:
-    """What is promised of an answer, and its figures: cycles of both totals, bytes."""
+    """Returns the promised properties of an answer and its figures.
+
+    cycles, given: by Vela; corrected, given_corrected: by the corrected total.
+    """
     fits = result.limits.widest.fits(Figures.of(result.corrected, result.footprint, result.cycles))
     return {
         "chosen": result.chosen,
@@ -66,9 +69,10 @@ def record_of(result: Result) -> dict[str, Any]:
 
 
 def faults(record: dict[str, Any]) -> list[str]:
-    """In words, what is promised and does not hold of one answer to a file of its own."""
+    """Returns the promises that one answer to a file of its own breaks, in words."""
     found = []
-    compiled = record["given"] is not None  # there are files that Vela refuses, and graphs equal to them that it takes
+    # Vela refuses some files and takes graphs that are equal to them.
+    compiled = record["given"] is not None
     wrong = any(w.startswith("the explicit graph was not used: Vela compiles it wrongly") for w in record["warnings"])
     dearer = compiled and (record["cycles"] > record["given"] or record["corrected"] > record["given_corrected"])
     if dearer and not wrong:
@@ -85,7 +89,7 @@ def faults(record: dict[str, Any]) -> list[str]:
 
 
 def of_random_graphs(log: Log, seeds: Iterable[int]) -> None:
-    """Adds the records of graphs; of those that Vela refuses the reason."""
+    """Adds the records of random graphs to the log; for those that Vela refuses, the reason."""
     for seed in seeds:
         target = TARGETS[seed % len(TARGETS)]
         if (seed, target) in log.records:
@@ -99,7 +103,7 @@ def of_random_graphs(log: Log, seeds: Iterable[int]) -> None:
 
 
 def of_networks(log: Log, graphs: Iterable[DelegateGraph], store: AnswerStore) -> None:
-    """Adds the records of graphs, each with each of RELAXED."""
+    """Adds the records of graphs to the log, each with each of RELAXED."""
     for graph in graphs:
         default: dict[str, Any] | None = None
         for name, options in RELAXED.items():
@@ -124,7 +128,7 @@ def of_networks(log: Log, graphs: Iterable[DelegateGraph], store: AnswerStore) -
 
 
 def summary(graphs: Sequence[dict[str, Any]], networks: Sequence[dict[str, Any]]) -> str:
-    """A paragraph of Markdown for each."""
+    """Returns a paragraph for random graphs, one for networks, and a line per fault, as Markdown."""
     judged = [r for r in graphs if "refused" not in r]
     lines = [
         "# Never worse",

@@ -25,11 +25,12 @@ from eqsat.report.data import geometric_mean
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
+#: The ways that are compared, as keys of the cycles of a record.
 COLUMNS = ("stock", "optimize", "eqsat", "both")
 
 
 def measure(model: str, target: str) -> dict:
-    """The record of one cell, measured in this process."""
+    """Returns the record of one cell, measured in this process."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     import eqsat
@@ -60,7 +61,11 @@ def measure(model: str, target: str) -> dict:
 
 
 def run_cell(model: str, target: str, timeout: float) -> dict:
-    """The record of one cell, measured in a process of its own; a failure is a record with its error."""
+    """Returns the record of one cell, measured in a process of its own.
+
+    timeout: seconds.
+    A failure is a record with its error.
+    """
     command = [sys.executable, "-m", "benchmarks.optimize_program", "--cell", model, target]
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout)
@@ -73,7 +78,7 @@ def run_cell(model: str, target: str, timeout: float) -> dict:
 
 
 def table(records: list[dict]) -> str:
-    """Markdown: a row per cell, geometric means of the ratios to stock per target."""
+    """Returns a row per cell, and the geometric means of the ratios to stock per target, as Markdown."""
     lines = [
         "| model | target | stock | optimize alone | eqsat's lowering alone | both | ratio of both to eqsat's alone "
         "| outcome |",

@@ -32,14 +32,18 @@ from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.locations import Origin, text
 
 ROOT = Path(__file__).parent.parent
+#: The least share of operators with an origin.
 LEAST = 0.95
 _PACKAGES = ("eqsat", "ethos-u-vela", "egglog")
 _SUFFIX = ".explicit.tosa"
 
 
 def measure(path: Path, options: Options) -> dict[str, Any]:
-    """The record of a saved graph, NAME.DELEGATE.TARGET.explicit.tosa: [operators with an origin, all] of the given
-    graph and of the result, and the same of the rows of Vela's table."""
+    """Returns the record of a saved graph, NAME.DELEGATE.TARGET.explicit.tosa.
+
+    given, result: [number of operators with an origin, number of operators], of the given graph and of the result.
+    rows: the same of the rows of Vela's table.
+    """
     name, delegate, target = path.name.removesuffix(_SUFFIX).rsplit(".", 2)
     given = path.read_bytes()
     from_pytorch = bool(of_buffer(given))
@@ -59,26 +63,33 @@ def measure(path: Path, options: Options) -> dict[str, Any]:
 
 
 def _operators(buffer: bytes) -> list[int]:
+    """Returns the nodes that are operators."""
     graph = loads(buffer)
     return [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
 
 
 def _numbered(buffer: bytes) -> bytes:
+    """Returns a graph in which the origin of every operator is its own number."""
     return dumps(loads(buffer), {n: text([Origin(f"n{n}")]) for n in _operators(buffer)})
 
 
 def _with_origin(buffer: bytes) -> list[int]:
+    """Returns [number of operators with an origin, number of operators]."""
     operators, origins = _operators(buffer), of_buffer(buffer)
     return [sum(n in origins for n in operators), len(operators)]
 
 
 def share(records: Sequence[Mapping[str, Any]], of: str) -> float:
-    """Of several records; 1 of nothing."""
+    """Returns the share of operators or rows with an origin over several records, 1 if there are none.
+
+    of: "given", "result" or "rows".
+    """
     known, every = (sum(r[of][i] for r in records) for i in (0, 1))
     return known / every if every else 1.0
 
 
 def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the graphs with a share below LEAST, in words."""
     return [
         f"{r['name']}, delegate {r['delegate']}, on {r['target']}: {share([r], of):.1%} of the {what}"
         for r in records
@@ -88,7 +99,7 @@ def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
-    """Markdown: a row per target and kind of names."""
+    """Returns a row per target and kind of names as Markdown."""
     lines = [
         "# Operators with an origin",
         "",

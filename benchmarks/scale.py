@@ -44,25 +44,32 @@ from eqsat.tosa.flatbuffer import dumps, loads
 from extraction import check
 from extraction.reduce import reduce
 
-#: Of this module, also where it is the program.
+#: The name of this module, also if it is run as a program.
 _NAME = "benchmarks.scale"
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
+#: The delegate of which chains are made, and their numbers of blocks.
 BLOCK, LENGTHS = "attention", (1, 2, 4, 8, 16, 30)
+#: Names of the networks in `benchmarks.models.large`.
 LARGE = ("mobilevit_xxs", "vit_12", "densenet_121")
-#: Where a graph is given up: MiB and seconds.
+#: Limits at which a graph is given up.
 MOST = Limits(mib=12 * 1024, seconds=3600)
-#: What is aimed at: MiB.
+#: The peak memory that a search should not exceed, in MiB.
 AIM = 4 * 1024
-#: Operators that the plot names.
+#: Ticks of the axis of operators.
 _TICKS = (200, 500, 1000, 2000, 5000)
+#: Stages of a search whose seconds the table has.
 STAGES = ("saturate", "price", "extract", "vela", "verify")
 _PACKAGES = ("executorch", "ethos-u-vela", "tosa-tools", "egglog")
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What is measured: before the layout passes (`explicit`), and as stock lowers it (None: it does not)."""
+    """A graph that is measured.
+
+    explicit: its TOSA before the layout passes.
+    stock: its TOSA as stock ExecuTorch lowers it, None if it does not.
+    """
 
     name: str
     target: str
@@ -71,8 +78,11 @@ class Graph:
 
 
 def chained(graph: TensorGraph, times: int) -> TensorGraph:
-    """Copies of a graph in a row, each reading what the one before gives: its first input is the first output of that.
-    What else it reads and gives stays an input and an output."""
+    """Returns copies of a graph in a row.
+
+    The first input of each copy is the first output of the one before.
+    All other inputs and outputs of a copy stay inputs and outputs.
+    """
     out = TensorGraph()
     link: int | None = None
     for k in range(times):
@@ -85,7 +95,7 @@ def chained(graph: TensorGraph, times: int) -> TensorGraph:
                 number[n] = out.add_input(f"{node.attr('name')}.{k}", node.shape, node.dtype)
             elif node.op == "const":
                 number[n] = out.add_copy(node, ())
-            else:  # of the types that the link has, which need not be those of the input
+            else:  # Types are inferred anew, because those of the link need not be those of the input.
                 number[n] = out.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
         link, *others = (number[o] for o in graph.outputs)
         out.outputs += others
@@ -95,6 +105,7 @@ def chained(graph: TensorGraph, times: int) -> TensorGraph:
 
 
 def chains(directory: Path, targets: Sequence[str], lengths: Iterable[int]) -> Iterator[Graph]:
+    """Yields the chains of each length, made of the saved graphs of BLOCK."""
     for length in lengths:
         for found in ablation.graphs(directory, [BLOCK], targets):
             both = (dumps(chained(loads(p.read_bytes()), length)) for p in (found.explicit, found.stock))
@@ -102,7 +113,7 @@ def chains(directory: Path, targets: Sequence[str], lengths: Iterable[int]) -> I
 
 
 def networks(directory: Path, targets: Sequence[str]) -> Iterator[Graph]:
-    """Every delegate of a directory, the smallest first."""
+    """Yields every delegate of a directory, the smallest first."""
     paths = sorted(directory.glob("*.explicit.tosa"), key=lambda p: (p.stat().st_size, p))
     for path in paths:
         model, delegate, target = path.name.removesuffix(".explicit.tosa").rsplit(".", 2)
@@ -125,7 +136,10 @@ def lower(directory: Path, targets: Sequence[str]) -> None:
 
 
 def record_of(graph: Graph, limits: Limits = MOST) -> dict[str, Any]:
-    """What one graph takes, in a process of its own."""
+    """Returns the time and memory that one graph takes in a process of its own.
+
+    A failure is a record with its error.
+    """
     record: dict[str, Any] = {"graph": graph.name, "target": graph.target}
     started = time.perf_counter()
     with Process(_NAME) as process:
@@ -139,7 +153,11 @@ def record_of(graph: Graph, limits: Limits = MOST) -> dict[str, Any]:
 
 
 def measure(explicit: bytes, stock: bytes | None, target: str) -> dict[str, Any]:
-    """A search with default options, and one reduction of its choice graph by itself."""
+    """Returns the figures of a search with default options, and of one reduction of its choice graph by itself.
+
+    search, processor, stages, reduce: seconds.
+    stock, explicit, eqsat: cycles.
+    """
     operators = sum(loads(explicit).op_counts().values())
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
@@ -182,14 +200,17 @@ def measure(explicit: bytes, stock: bytes | None, target: str) -> dict[str, Any]
 
 
 def fit(records: Sequence[Mapping[str, Any]], key: str) -> tuple[float, float]:
-    """(a, b) of a * operators ** b through the chains of one target, by least squares of the logarithms."""
+    """Returns (a, b) of a * operators ** b through the chains of one target.
+
+    It is the least-squares fit of the logarithms.
+    """
     points = [(r["operators"], r[key]) for r in records if r["graph"].startswith(BLOCK) and r.get(key)]
     b, a = np.polyfit(*np.log(np.array(points, float)).T, 1)
     return float(np.exp(a)), float(b)
 
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
-    """Markdown: a line per graph, and how seconds and memory of the chains grow."""
+    """Returns a line per graph, and how seconds and memory of the chains grow, as Markdown."""
     lines = [
         "# Scale",
         "",
@@ -221,7 +242,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
 
 
 def _by_target(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Those of chains that were measured, where there are two at least."""
+    """Returns the measured records of chains by target, where there are at least two sizes."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for r in records:
         if "error" not in r and r["graph"].startswith(BLOCK):
@@ -230,8 +251,10 @@ def _by_target(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[s
 
 
 def plot(records: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Seconds, processor seconds and memory against operators, all axes logarithmic: chains joined, networks as
-    crosses."""
+    """Draws seconds, processor seconds and memory against operators, with all axes logarithmic.
+
+    Chains are joined, networks are crosses.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -259,7 +282,7 @@ def plot(records: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def run(graphs: Iterable[Graph], out: Path, limits: Limits = MOST) -> str:
-    """Fills `out`/records.jsonl and writes table and plot; the text of the table."""
+    """Fills `out`/records.jsonl, writes the table and the plot, and returns the text of the table."""
     out.mkdir(parents=True, exist_ok=True)
     about = write_about(out, _PACKAGES, machine=f"{os.cpu_count()} cores")
     log = Log(out / "records.jsonl", itemgetter("graph", "target"))

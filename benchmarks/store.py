@@ -39,19 +39,23 @@ from eqsat.store.shared import SharedStore
 from eqsat.store.store import ANSWERS, PRICES, exported, imported
 
 ROOT = Path(__file__).parents[1]
+#: The graph of whole searches, and its target.
 SOURCE, TARGET = ROOT / "examples/upscale.tosa", "ethos-u85-256"
 _PACKAGES = ("ethos-u-vela", "egglog", "fsspec")
-#: Entries of a store, of sizes as prices and answers have them.
+#: Numbers of entries of a store that have the sizes of prices and of answers.
 _PRICES, _ANSWERS = 40, 8
-#: One event of so many kills a writer, and one of so many is a race of so many processes.
+#: One event in _KILL kills a writer, and one in _RACE is a race of _RACERS processes.
 _KILL, _RACE, _RACERS = 10, 20, 3
-#: Seconds that a writer has at most before it is killed, and that racers go on.
+#: Most seconds before a writer is killed, and seconds of a race.
 _UNTIL_KILLED, _RACING = 0.02, 0.05
 
 
 @dataclass
 class Count:
-    """Of one kind of events: entries that were as written, absent, and wrong."""
+    """Counts of one kind of events.
+
+    intact, absent, wrong: entries that were as written, not there, or anything else.
+    """
 
     events: int = 0
     intact: int = 0
@@ -59,6 +63,7 @@ class Count:
     wrong: int = 0
 
     def add(self, found: Mapping[str, bytes], written: Mapping[str, bytes]) -> None:
+        """Counts an event by the entries that were found and those that were written."""
         self.events += 1
         for key, value in written.items():
             read = found.get(key)
@@ -68,19 +73,19 @@ class Count:
         self.wrong += len(found.keys() - written.keys())
 
     def plus(self, other: Count) -> Count:
-        """Of both."""
+        """Returns the sum of both."""
         return Count(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def entries(rng: random.Random) -> dict[str, bytes]:
-    """What a store has in an event, by key."""
+    """Returns the entries of a store in an event, by key."""
     found = {PRICES.key(f"{rng.getrandbits(128):032x}-0"): rng.randbytes(8) for _ in range(_PRICES)}
     sizes = [rng.choice((50, 3_000, 40_000)) for _ in range(_ANSWERS)]
     return found | {ANSWERS.key(f"{rng.getrandbits(64):016x}/{i}"): rng.randbytes(n) for i, n in enumerate(sizes)}
 
 
 def filled(path: Path, written: Mapping[str, bytes]) -> LocalStore:
-    """A store of entries."""
+    """Returns a store at `path` with these entries."""
     store = LocalStore(path)
     for kind in (PRICES, ANSWERS):
         store.put({k: v for k, v in written.items() if k.startswith(kind.key(""))}, kind)
@@ -88,7 +93,7 @@ def filled(path: Path, written: Mapping[str, bytes]) -> LocalStore:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """Bytes as they may be after an accident."""
+    """Returns bytes with the damage of a random accident."""
     raw = bytearray(data or b"\0")
     how = rng.randrange(6)
     at = rng.randrange(len(raw) + 1)
@@ -110,13 +115,13 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def _read(path: Path) -> dict[str, bytes]:
-    """All that a store has, read as a search reads."""
+    """Returns all entries of a store, read as a search reads them."""
     with closing(LocalStore(path)) as store:
         return store.range(*PRICES.range()) | store.range(*ANSWERS.range())
 
 
 def damaged_file(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """(found, written) where the file of a store was damaged."""
+    """Returns (found, written) after the file of a store was damaged."""
     path, written = place / "store.sqlite", entries(rng)
     filled(path, written).close()
     path.write_bytes(damaged(path.read_bytes(), rng))
@@ -126,7 +131,7 @@ def damaged_file(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dic
 
 
 def damaged_rows(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """(found, written) where rows were changed, with SQLite content."""
+    """Returns (found, written) after rows of the database were changed by SQL."""
     path, written = place / "store.sqlite", entries(rng)
     filled(path, written).close()
     with closing(sqlite3.connect(path)) as db, db:
@@ -135,14 +140,14 @@ def damaged_rows(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dic
                 ("value = randomblob(8)", "value = 'text'", "mark = randomblob(16)", "value = x''", "used = 'never'")
             )
             db.execute(f"update entries set {what} where key = ?", (key,))
-        two = rng.sample(sorted(written), 2)  # one in the place of another
+        two = rng.sample(sorted(written), 2)  # The second takes the place of the first.
         db.execute("delete from entries where key = ?", (two[0],))
         db.execute("update entries set key = ? where key = ?", two)
     return _read(path), written
 
 
 def damaged_shared(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """(found, written) where files of a shared folder were damaged, or swapped."""
+    """Returns (found, written) after files of a shared folder were damaged or swapped."""
     written = {f"answer/{i}": rng.randbytes(rng.choice((8, 3_000, 40_000))) for i in range(4)}
     store = SharedStore(f"file://{place}/shared", read_only=False)
     for name, value in written.items():
@@ -155,7 +160,7 @@ def damaged_shared(place: Path, rng: random.Random) -> tuple[dict[str, bytes], d
 
 
 def damaged_export(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """(found, written) where an export was damaged before it was imported."""
+    """Returns (found, written) after an export was damaged and then imported."""
     written = entries(rng)
     with closing(filled(place / "store.sqlite", written)) as store:
         exported(store, place / "file")
@@ -166,7 +171,7 @@ def damaged_export(place: Path, rng: random.Random) -> tuple[dict[str, bytes], d
 
 
 def killed(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """(found, written) where a process was killed that wrote, exported or cleared."""
+    """Returns (found, written) after a process was killed while it wrote, exported or cleared."""
     path, written = place / "store.sqlite", entries(rng)
     if rng.random() < 0.5:
         filled(path, written).close()
@@ -191,7 +196,7 @@ def killed(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dict[str,
 
 
 def raced(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """(found, written) where processes wrote, read, cleared and exported one store at once."""
+    """Returns (found, written) after processes wrote, read, cleared and exported one store at once."""
     path, written = place / "store.sqlite", entries(rng)
 
     def use(seed: float) -> None:
@@ -213,7 +218,7 @@ def raced(place: Path, rng: random.Random) -> tuple[dict[str, bytes], dict[str, 
 
 
 def _forked(work: Callable[[], None]) -> int:
-    """The number of a process of its own that does some work."""
+    """Returns the number of a forked process that does some work."""
     child = os.fork()
     if child:
         return child
@@ -225,7 +230,7 @@ def _forked(work: Callable[[], None]) -> int:
     os._exit(0)
 
 
-#: Kinds of events at the level of entries that are damage alone.
+#: Kinds of events that only damage entries.
 DAMAGE = {
     "file damaged": damaged_file,
     "rows changed": damaged_rows,
@@ -235,7 +240,7 @@ DAMAGE = {
 
 
 def of_entries(events: Iterable[int], seed: int) -> dict[str, Count]:
-    """What came of events, by kind."""
+    """Returns the counts of events by kind."""
     counts: dict[str, Count] = {name: Count() for name in (*DAMAGE, "writer killed", "processes at once")}
     for number in events:
         rng = random.Random(f"{seed} {number}")
@@ -251,7 +256,14 @@ def of_entries(events: Iterable[int], seed: int) -> dict[str, Count]:
 
 
 def of_searches(searches: range, seed: int) -> Counter[str]:
-    """What came of searches from damaged stores: "remembered", "respelled", "searched", "named", "wrong"."""
+    """Returns how often searches from damaged stores had each outcome.
+
+    "remembered": the known answer.
+    "respelled": the known choice for the structure.
+    "searched": the answer of a new search.
+    "named": an InputError that names the damaged file.
+    "wrong": any other answer than that from an empty store.
+    """
     tosa, found = SOURCE.read_bytes(), Counter[str]()
 
     def answer(place: Path) -> Result:
@@ -274,14 +286,14 @@ def of_searches(searches: range, seed: int) -> Counter[str]:
                 shutil.rmtree(copy / "local")
             try:
                 found[_kind(answer(copy), right)] += 1
-            except InputError:  # the file is something else now: it is named, and left alone
+            except InputError:  # The damaged file is no store any more: the error names it and leaves it alone.
                 found["named"] += 1
             shutil.rmtree(copy)
     return found
 
 
 def _kind(result: Result, right: Result) -> str:
-    """What an answer from a damaged store is."""
+    """Returns the outcome of an answer from a damaged store."""
     same = result.corrected == right.corrected if result.respelled else result.tosa == right.tosa
     if not result.verified or not same:
         return "wrong"
@@ -289,7 +301,7 @@ def _kind(result: Result, right: Result) -> str:
 
 
 def lines(counts: Mapping[str, Count], searches: Mapping[str, int]) -> Iterator[str]:
-    """A page."""
+    """Yields the page as Markdown."""
     yield "# A store that is damaged, killed and raced for\n"
     yield "| what happened | events | entries intact | absent | wrong |\n|---|---:|---:|---:|---:|"
     for name, c in counts.items():
@@ -305,7 +317,7 @@ def lines(counts: Mapping[str, Count], searches: Mapping[str, int]) -> Iterator[
 
 
 def in_processes(jobs: int, events: int, searches: int, seed: int) -> tuple[dict[str, Count], Counter[str]]:
-    """What came of all events and searches, dealt out to processes."""
+    """Returns the counts of all events and searches, which `jobs` processes share."""
     command = [sys.executable, "-m", "benchmarks.store", "--events", str(events), "--searches", str(searches)]
     more = ["--seed", str(seed), "--jobs", str(jobs), "--part"]
     running = [subprocess.Popen([*command, *more, str(k)], stdout=subprocess.PIPE, cwd=ROOT) for k in range(jobs)]

@@ -31,20 +31,23 @@ from eqsat.tosa import loads
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
+#: The graphs that are compared: with explicit layout, of stock and of eqsat.
 KINDS = ("explicit", "stock", "eqsat")
 _PACKAGES = ("eqsat", "executorch", "ethos-u-vela", "egglog", "torch")
 
 
 def cases() -> dict[str, Any]:
-    """{name: case} of the wheel, each with `module`, `inputs` and the number of TRANSPOSEs that ExecuTorch's test
-    expects."""
+    """Returns {name: case} of the wheel.
+
+    A case has `module`, `inputs` and the number of TRANSPOSEs that ExecuTorch's test expects.
+    """
     from executorch.backends.arm.test.misc import test_transpose_counts
 
     return {**test_transpose_counts.cases, **test_transpose_counts.cases_int}
 
 
 def measure(name: str, target: str, options: Options) -> dict[str, Any]:
-    """The record of one case. A failure is a record with its error."""
+    """Returns the record of one case; a failure is a record with its error."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     from eqsat.executorch.lowering import lower_with_session
@@ -66,7 +69,10 @@ def measure(name: str, target: str, options: Options) -> dict[str, Any]:
 
 
 def _counted(results: Sequence[Result]) -> dict[str, Any]:
-    """TRANSPOSEs and cycles of all delegates; None where one has no such graph, or Vela refuses it."""
+    """Returns the TRANSPOSEs and cycles of all delegates.
+
+    A count is None if a delegate has no such graph or Vela refuses it.
+    """
     graphs = {
         "explicit": [r.explicit for r in results],
         "stock": [r.run.graphs.get("stock") if r.run else None for r in results],
@@ -92,7 +98,7 @@ def _sum(values: Sequence[Any]) -> int | None:
 
 
 def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where eqsat is costlier than stock, or has more TRANSPOSEs for the same cycles."""
+    """Returns the cells in which eqsat is costlier than stock, or has more TRANSPOSEs for the same cycles."""
     out = []
     for r in records:
         stock, ours = ((r.get("cycles", {}).get(k), r.get("transposes", {}).get(k)) for k in ("stock", "eqsat"))
@@ -104,7 +110,10 @@ def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
-    """Markdown: a row per case, per target the sums of TRANSPOSEs and the geometric mean of cycles to stock's."""
+    """Returns the results as Markdown.
+
+    There is a row per case, and per target one with the sums of TRANSPOSEs and the geometric mean of cycles to stock.
+    """
     lines = [
         "# TRANSPOSEs of ExecuTorch's own cases",
         "",
@@ -136,7 +145,7 @@ def _row(r: Mapping[str, Any]) -> str:
 
 
 def _sums(target: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The row of a target: over the cases that have a stock graph, since others cannot be compared."""
+    """Returns the row of a target over the cases that have a stock graph, since others cannot be compared."""
     known = [r for r in records if r["cycles"]["stock"] and r["transposes"]["stock"] is not None]
     if not known:
         return []

@@ -24,10 +24,11 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import DEFECTS, Defect
 from eqsat.vela.facts import version
 
+#: The multiplier of the scale 1 for a shift of 30.
 _ONE = 1 << 30
-#: By the name of the defect.
+#: The smallest graph of each defect, by its name.
 GRAPHS: dict[str, Callable[[], TensorGraph]] = {}
-#: Those whose graphs Vela refuses on the families that do not have the defect.
+#: Defects whose graphs Vela refuses on the families without the defect.
 REFUSED_ELSEWHERE = {"wide_strides_of_a_slice", "mask_that_is_an_output", "slice_of_fewer_axes"}
 
 
@@ -602,16 +603,20 @@ def padded_depthwise_with_a_multiplier() -> TensorGraph:
 
 
 def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
-    """Whether the binary equals the reference. Raises WorkerError where Vela refuses the graph."""
+    """Returns whether the binary equals the reference.
+
+    Raises WorkerError if Vela refuses the graph.
+    """
     return verify(dumps(GRAPHS[defect.name]()), target, via, 16)
 
 
 def is_wrong(defect: Defect, target: Target) -> bool:
-    """Whether the table says that the installed Vela compiles the graph of a defect wrongly."""
+    """Tells whether the table says that the installed Vela compiles the graph of a defect wrongly."""
     return defect.seen and defect.is_in(target.family, version())
 
 
 def _told(defect: Defect, target: Target, via: Worker) -> str:
+    """Returns what became of the graph of a defect, in words."""
     try:
         found = verdict(defect, target, via)
     except WorkerError as e:

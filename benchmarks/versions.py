@@ -40,16 +40,22 @@ from eqsat.vela.defects import DEFECTS
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
-#: What a pair of versions is called by.
+#: Packages whose versions name a record.
 _COMPARED = ("executorch", "ethos-u-vela", "tosa-tools")
+#: The keys that identify a record.
 _IDENTITY = ("with", "what", "name", "target")
-#: Cycles or bytes that change by less are not told.
+#: Relative changes of cycles or bytes below this are not reported.
 _NOISE = 0.01
+#: Samples on which a binary runs.
 _SAMPLES = 4
 
 
 def measured(asked: Sequence[tuple[str, str, str]], graphs: Path | None, known: Log) -> Iterator[Record]:
-    """Records of what is asked (`asked_for`), of the versions that this process has, without those that are known."""
+    """Yields the records of what is asked that are not known yet.
+
+    asked: from `asked_for`.
+    They are of the versions that this process has.
+    """
     name = called()
     with Worker() as via:
         for what, one, target in asked:
@@ -59,12 +65,12 @@ def measured(asked: Sequence[tuple[str, str, str]], graphs: Path | None, known: 
 
 
 def called() -> str:
-    """The versions that a process has, in words."""
+    """Returns the versions that this process has, in words."""
     return ", ".join(f"{k} {v}" for k, v in versions(_COMPARED).items())
 
 
 def asked_for(graphs: Path | None, targets: Sequence[str], defects: int, cases: int) -> Iterator[tuple[str, str, str]]:
-    """(what, name, target) of all saved graphs and of so many defects and cases."""
+    """Yields (what, name, target) of all saved graphs, and of the first `defects` defects and `cases` cases."""
     for path in sorted(graphs.glob("*.tosa")) if graphs else ():
         for target in targets:
             if f".{target}." in path.name:
@@ -107,7 +113,7 @@ def _defect(_: Path | None, name: str, target: str, via: Worker) -> Record:
 
 
 def _case(_: Path | None, name: str, target: str, __: Worker) -> Record:
-    """Of stock's graph: what eqsat makes of it belongs to the versions of eqsat."""
+    """Returns the record of stock's graph; what eqsat makes of it belongs to the versions of eqsat."""
     found = transpose_counts.measure(name, target, Options(effort=0, remember=False))
     if "error" in found:
         return {"outcome": "refused", "reason": found["error"][:200]}
@@ -115,12 +121,17 @@ def _case(_: Path | None, name: str, target: str, __: Worker) -> Record:
     return {"cycles": cycles, "transposes": transposes, "outcome": "right" if found["verified"] else "wrong"}
 
 
+#: The functions that measure, by what they measure.
 _MEASURES = {"graph": _graph, "defect": _defect, "case": _case}
+#: Keys of the figures of a record.
 _FIGURES = ("cycles", "sram", "flash", "transposes")
 
 
 def summary(records: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown: figures of each pair of versions, then what moved and what broke between the first and each other."""
+    """Returns the figures of each pair of versions as Markdown.
+
+    Then it tells what moved and what broke between each of the others and the first.
+    """
     by: dict[str, dict[tuple[str, str, str], Mapping[str, Any]]] = {}
     for r in records:
         by.setdefault(r["with"], {})[r["what"], r["name"], r["target"]] = r
@@ -132,7 +143,7 @@ def summary(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-#: What a row counts: outcomes of graphs, of defects and of cases, and TRANSPOSEs.
+#: Columns of the table: outcomes of graphs, of defects and of cases, and TRANSPOSEs.
 _WORDS = ("graphs right", "wrong", "refused", "defects wrong", "cases refused", "TRANSPOSEs of stock's cases")
 
 
@@ -145,6 +156,7 @@ def _counts(records: Any, words: Sequence[str]) -> list[str]:
 
 
 def _moved(old: Mapping[Any, Mapping[str, Any]], new: Mapping[Any, Mapping[str, Any]]) -> Iterator[str]:
+    """Yields how cycles moved in the mean, and a row for each outcome or figure that changed."""
     both = [k for k in new if k in old]
     for target in dict.fromkeys(t for _, _, t in both):
         pairs = [(old[k].get("cycles"), new[k].get("cycles")) for k in both if k[0] == "graph" and k[2] == target]
@@ -173,7 +185,7 @@ def _plain(text: str) -> str:
 
 
 def broken(records: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """(name, target) of graphs whose binary is wrong with one pair of versions and right with another."""
+    """Returns (name, target) of graphs whose binary is wrong with one pair of versions and right with another."""
     outcomes: dict[tuple[str, str], set[str]] = {}
     for r in records:
         if r["what"] == "graph":

@@ -46,8 +46,12 @@ _PACKAGES = ("torch", "executorch", "ethos-u-vela", "tosa-tools", "egglog")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """effort: of eqsat, None for stock ExecuTorch. Jobs of one effort share their prices. remember: it keeps its
-    answer, or takes a known one. trained: of the same network after more training."""
+    """A way of a quantized program to its .pte.
+
+    effort: of eqsat, None for stock ExecuTorch; jobs of one effort share their prices.
+    remember: whether it keeps its answer, or takes a known one.
+    trained: whether the program is that of the network after more training.
+    """
 
     name: str
     effort: int | None = None
@@ -55,6 +59,7 @@ class Job:
     trained: bool = False
 
 
+#: The job of stock ExecuTorch, and all jobs in the order in which they run.
 STOCK = Job("stock")
 JOBS = (
     STOCK,
@@ -64,12 +69,12 @@ JOBS = (
     Job("warm", 2),
     Job("effort-1", 1),
 )
-#: Standard deviations by which more training changes a weight.
+#: How much more training changes weights, in standard deviations of the weights.
 _CHANGE = 0.1
 
 
 def measure(model: str, target: str, jobs: Sequence[str]) -> dict[str, Any]:
-    """The record of one cell."""
+    """Returns the record of one cell."""
     record: dict[str, Any] = {"name": model, "target": target, "jobs": {}}
     with tempfile.TemporaryDirectory() as place:
         asked = {j.trained for j in JOBS if j.name in jobs}
@@ -87,7 +92,7 @@ def measure(model: str, target: str, jobs: Sequence[str]) -> dict[str, Any]:
 
 
 def _change(module: torch.nn.Module) -> None:
-    """Other weights, as more training gives them."""
+    """Changes the weights as more training would."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(1)
         for weights in (p for p in module.parameters() if p.numel() > 1):
@@ -95,7 +100,7 @@ def _change(module: torch.nn.Module) -> None:
 
 
 def _run(*arguments: str | Path) -> dict[str, Any]:
-    """What a job prints, in a process of its own."""
+    """Returns what a job prints in a process of its own, or its error."""
     command = [sys.executable, "-m", "benchmarks.whole_job", "--job", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     lines = done.stdout.splitlines()
@@ -106,6 +111,7 @@ def _run(*arguments: str | Path) -> dict[str, Any]:
 
 
 def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
+    """Runs a job and returns its record: seconds, bytes and cycles."""
     job, spec = JOBS[int(number)], EthosUCompileSpec(target)
     given, _ = load_program(program, spec)
     began, processor = time.perf_counter(), _processor_seconds()
@@ -132,23 +138,24 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
 
 
 def _processor_seconds() -> float:
-    """Of this process and of those that have ended in it."""
+    """Returns the processor seconds of this process and of its children that have ended."""
     every = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(r.ru_utime + r.ru_stime for r in every)
 
 
 def _is_whole(record: Mapping[str, Any]) -> bool:
+    """Tells whether no job of a record failed."""
     return not any("error" in j for j in record["jobs"].values())
 
 
 def ratios(record: Mapping[str, Any]) -> dict[str, float]:
-    """Wall seconds of each job to stock's."""
+    """Returns the wall seconds of each job over those of stock."""
     jobs = record["jobs"]
     return {name: j["seconds"] / jobs[STOCK.name]["seconds"] for name, j in jobs.items() if name != STOCK.name}
 
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
-    """Markdown."""
+    """Returns the ratios of all cells as Markdown."""
     names = [j.name for j in JOBS if j is not STOCK and any(j.name in r["jobs"] for r in records)]
     lines = [
         "# The whole job",
