@@ -1,1 +1,4 @@
-"""A hunt for traps of Vela's estimate: graphs that it prices by more, or by less, than bytes and commands explain."""
+"""A search for errors of Vela's estimate.
+
+It finds graphs to which Vela assigns more, or less, cycles than bytes and commands explain.
+"""

@@ -37,16 +37,18 @@ _SUFFIX = ".stock.tosa"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
+    """Returns the records of a file, none if there is no file."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
 def finding_of(record: dict[str, Any]) -> Finding:
+    """Returns the finding of a record."""
     totals = {side: Totals(**record[side]) for side in ("before", "after")}
     return Finding(**{**record, "shape": tuple(record["shape"]), **totals})
 
 
 def totals_of(directory: Path, pool: Pool) -> list[dict[str, Any]]:
-    """Both totals of stock's graphs; what Vela refuses is left out."""
+    """Returns both totals of stock's graphs in a directory; it leaves out those that Vela refuses."""
     out = []
     for path in sorted(directory.glob(f"*{_SUFFIX}")):
         name, delegate, target = path.name.removesuffix(_SUFFIX).rsplit(".", 2)
@@ -68,7 +70,10 @@ def totals_of(directory: Path, pool: Pool) -> list[dict[str, Any]]:
 
 
 def _kept(path: Path, new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of other versions that a file has, and the new ones, by version; written to it."""
+    """Replaces the records of the installed version of Vela in a file by new ones.
+
+    Returns all records, the newest version first.
+    """
     records = [*(r for r in read(path) if r["vela"] != version()), *new]
     records.sort(key=lambda r: r["vela"], reverse=True)
     write_atomically(path, "".join(json.dumps(r) + "\n" for r in records).encode())

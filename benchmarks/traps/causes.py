@@ -1,4 +1,4 @@
-"""What makes Vela's total wrong, as far as its sources say it: which findings a cause explains, and the lines."""
+"""The known causes of errors of Vela's estimate, with the lines of its sources."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from dataclasses import dataclass
 
 from benchmarks.traps.hunt import Finding
 
+#: Files of the sources of Vela.
 _U55 = "architecture/ethosu55/ethos_u55_performance.cpp"
 _U85 = "architecture/ethosu85/ethos_u85_performance.cpp"
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """title: what is wrong, in a line; source: the lines of Vela; explains: which findings it is the cause of.
-    corrected: whether the corrected total is without it."""
+    """A cause of findings.
+
+    title: what is wrong, in a line.
+    source: the lines of Vela.
+    explains: tells whether it is the cause of a finding.
+    corrected: whether the corrected total is free of it.
+    """
 
     title: str
     source: str
@@ -30,7 +36,7 @@ def _is_transposition(f: Finding) -> bool:
     return f.graph.startswith("transpose") or f.graph == "sum over columns"
 
 
-#: The first that explains a finding is its cause.
+#: All known causes; the first that explains a finding is its cause.
 CAUSES: tuple[Cause, ...] = (
     Cause(
         "an operand that broadcasts is charged one read for each element of the result",
@@ -115,5 +121,5 @@ CAUSES: tuple[Cause, ...] = (
 
 
 def cause_of(finding: Finding) -> Cause | None:
-    """None where the sources were not asked yet."""
+    """Returns the cause of a finding, None if it is not known yet."""
     return next((c for c in CAUSES if c.explains(finding)), None)

@@ -1,5 +1,7 @@
-"""Small graphs, one operator each, and changes of them that leave the result as it is and cost a device nothing or a
-known little."""
+"""Small graphs of one operator each, and changes that keep their results.
+
+The changes cost a device nothing, or a known little.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,27 @@ from eqsat.target.family import HWC
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 
-#: From (h, w, c); those that are looked at, the largest first.
+#: Shapes (h, w, c) of the inputs, the largest first.
 SHAPES: tuple[HWC, ...] = ((32, 32, 48), (16, 16, 48), (16, 16, 16), (8, 8, 16), (4, 4, 16), (1, 4, 16))
 
+#: Adds operators behind a node of a graph, and returns the last of them.
 _Step = Callable[[TensorGraph, int], int]
 
 
 def _same(g: TensorGraph, x: int) -> int:
+    """Adds nothing."""
     return x
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is put behind the first input, behind a constant and in front of the output; swapped: the operands in the
-    other order."""
+    """A change of a graph.
+
+    input: adds operators behind the first input.
+    constant: adds operators behind a constant.
+    result: adds operators in front of the output.
+    swapped: whether the operands have the other order.
+    """
 
     name: str
     input: _Step = _same
@@ -35,23 +44,25 @@ class Change:
 
 
 def _clamp(g: TensorGraph, x: int) -> int:
-    """Over all values of the dtype, where TOSA has a CLAMP of it."""
+    """Adds a CLAMP to all values of the dtype, if TOSA has one."""
     dtype = g.nodes[x].dtype
     return g.add_with("clamp", [x], makers.clamp(dtype)) if dtype in ("INT8", "INT16") else x
 
 
 def _rescale(g: TensorGraph, x: int) -> int:
+    """Adds a RESCALE by one, if the dtype is INT8 or INT16."""
     dtype = g.nodes[x].dtype
     return g.add_with("rescale", [x], makers.rescale(dtype)) if dtype in ("INT8", "INT16") else x
 
 
 def _pool(g: TensorGraph, x: int) -> int:
+    """Adds a MAX_POOL2D of 1x1, if the tensor can have one."""
     fits = len(g.nodes[x].shape) == 4 and g.nodes[x].dtype in ("INT8", "INT16")
     return g.add_with("max_pool2d", [x], makers.max_pool((1, 1))) if fits else x
 
 
 def _concat(g: TensorGraph, x: int) -> int:
-    """Of its two halves, along the last axis that has some."""
+    """Adds a CONCAT of two halves, along the last axis of an even size."""
     shape = g.nodes[x].shape
     axes = [k for k, n in enumerate(shape) if n > 1 and n % 2 == 0]
     if not axes:
@@ -62,13 +73,15 @@ def _concat(g: TensorGraph, x: int) -> int:
 
 
 def _reshape(g: TensorGraph, x: int) -> int:
-    """There and back."""
+    """Adds a RESHAPE to another shape and one back."""
     shape = g.nodes[x].shape
     flat = g.add("reshape", [x], shape=(1, int(np.prod(shape[:-1])), 1, shape[-1]))
     return g.add("reshape", [flat], shape=shape)
 
 
+#: The change that changes nothing.
 UNCHANGED = Change("")
+#: Operators that can be added, by their name in a change.
 STEPS: dict[str, _Step] = {
     "CLAMP to all values": _clamp,
     "RESCALE by one": _rescale,
@@ -76,6 +89,7 @@ STEPS: dict[str, _Step] = {
     "CONCAT of its halves": _concat,
     "RESHAPE there and back": _reshape,
 }
+#: All changes.
 CHANGES: tuple[Change, ...] = (
     *(
         Change(f"{name}, {place}", **{field: step})  # type: ignore[arg-type]
@@ -89,8 +103,9 @@ CHANGES: tuple[Change, ...] = (
     Change("operands in the other order", swapped=True),
 )
 
-#: By name: the graph of a shape, with a change.
+#: Makes the graph of a shape with a change.
 Maker = Callable[[HWC, Change], TensorGraph]
+#: The graphs by name.
 GRAPHS: dict[str, Maker] = {}
 
 
@@ -118,8 +133,10 @@ def _finished(g: TensorGraph, y: int, change: Change) -> TensorGraph:
 
 
 def _products(by: Callable[[HWC], tuple[int, ...]], dtype: str) -> Maker:
-    """Of an input and a constant of the shape `by`, two of them, so that one has a tensor of Vela's own on either
-    side."""
+    """Returns a maker of graphs with two products of an input and a constant of the shape `by`.
+
+    There are two so that one of them has a tensor of Vela's own on either side.
+    """
 
     def make(shape: HWC, change: Change) -> TensorGraph:
         g = TensorGraph()
@@ -135,6 +152,7 @@ def _products(by: Callable[[HWC], tuple[int, ...]], dtype: str) -> Maker:
     return make
 
 
+#: Shapes of the second operand of a product, by their name in a graph.
 _BY: dict[str, Callable[[HWC], tuple[int, ...]]] = {
     "one of each channel": lambda s: (1, 1, 1, s[2]),
     "a row": lambda s: (1, 1, s[1], s[2]),
@@ -188,8 +206,10 @@ GRAPHS["depthwise convolution 3x3"] = _convolution(3, depthwise=True)
 
 @_graph("four products of one matrix")
 def shared_weights(shape: HWC, change: Change) -> TensorGraph:
-    """One after the other, of one position of eight times the channels, as the time steps of a recurrence have them:
-    their weights are in SRAM once."""
+    """Returns four products in a row of one position of eight times the channels, by one matrix.
+
+    The time steps of a recurrence are such products; their weights are in SRAM once.
+    """
     g = TensorGraph()
     channels = 8 * shape[2]
     y = _input(g, (1, 1, 1, channels), change)
@@ -210,12 +230,13 @@ def _single(op: Callable[[TensorGraph, int], int], dtype: str = "INT8") -> Maker
 
 
 def _reduced(g: TensorGraph, x: int, axis: int) -> int:
+    """Adds a sum over an axis, between RESCALEs to INT32 and back."""
     wide = g.add_with("rescale", [x], makers.rescale("INT32"))
     return g.add_with("rescale", [g.add("reduce_sum", [wide], axis=axis)], makers.rescale("INT8", 1 << 30, 35))
 
 
 def _each_channel(g: TensorGraph, x: int) -> int:
-    """By factors that all differ."""
+    """Adds a RESCALE by factors that all differ."""
     channels = g.nodes[x].shape[-1]
     return g.add_with(
         "rescale", [x], makers.rescale("INT8", [(1 << 30) - 1000 * k for k in range(channels)], [31] * channels)

@@ -1,8 +1,10 @@
-"""What Vela's totals, the corrected ones and the price of the commands say of graphs and of changes that cost a device
-nothing or a known little.
+"""The search for errors of Vela's estimate.
 
-A change is a finding where Vela's total falls by more than the price of the commands does; a graph by itself where the
-two are far from each other. Either is looked for in the largest shape, and told of the smallest that shows it.
+It compares Vela's total, the corrected total and the price of the commands of graphs and of their changes.
+A change costs a device nothing, or a known little.
+It is a finding if Vela's total falls by more than the price of the commands.
+A graph by itself is a finding if the two are far from each other.
+The search begins with the largest shape and reports the smallest that shows the finding.
 """
 
 from __future__ import annotations
@@ -22,16 +24,22 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import version
 
-#: Of a change: by so large a share of the total before, and so many cycles, Vela's total falls further than the price
-#: of the commands.
+#: A change is a finding if Vela's total falls by so much more than the price of the commands.
+#: SHARE is a share of the total before, CYCLES is in cycles; both are needed.
 SHARE, CYCLES = 0.05, 50
-#: Of a graph: so many times as much as the other.
+#: A graph is a finding if one total is more than FAR times the other, and CYCLES above it.
 FAR = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Cycles by Vela, corrected, and of the commands, with their number."""
+    """The totals of a graph in cycles.
+
+    vela: of Vela.
+    corrected: the corrected total.
+    price: of the command stream.
+    commands: number of commands.
+    """
 
     vela: int
     corrected: int
@@ -41,7 +49,12 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """change: "" where the graph by itself is one. after: with the change, the graph's own again without one."""
+    """A graph or a change for which Vela's total is not explained.
+
+    vela: version of Vela.
+    change: name of the change, "" if it is the graph by itself.
+    before, after: without and with the change; both are of the graph if there is no change.
+    """
 
     vela: str
     target: str
@@ -53,7 +66,11 @@ class Finding:
 
 
 def findings(target: Target, pool: Pool, graphs: dict[str, Maker] = GRAPHS) -> Iterator[Finding]:
-    """All of a target. What Vela refuses, and commands that cannot be decoded, are passed over."""
+    """Yields all findings of a target.
+
+    It passes over graphs that Vela refuses, and commands that cannot be decoded.
+    A shape without a finding ends the search among the smaller ones.
+    """
     for name, make in graphs.items():
         for change in (UNCHANGED, *CHANGES):
             found: Finding | None = None
@@ -67,7 +84,10 @@ def findings(target: Target, pool: Pool, graphs: dict[str, Maker] = GRAPHS) -> I
 
 
 def _both(make: Maker, change: Change, shape: HWC, target: Target, pool: Pool) -> tuple[Totals, Totals] | None:
-    """Without the change and with it; None where the change changes nothing, or either has no totals."""
+    """Returns the totals without and with the change.
+
+    None if the change changes nothing, or if either graph has no totals.
+    """
     try:
         before, after = (dumps(make(shape, c)) for c in (UNCHANGED, change))
     except GraphError:
@@ -80,6 +100,7 @@ def _both(make: Maker, change: Change, shape: HWC, target: Target, pool: Pool) -
 
 
 def _totals(buffer: bytes, target: Target, pool: Pool) -> Totals | None:
+    """Returns the totals of a graph, None if Vela refuses it or its commands cannot be decoded."""
     try:
         estimate = compile_tosa(buffer, target, pool, timeout=60)
         found = price(estimate.stream, target)
@@ -89,14 +110,16 @@ def _totals(buffer: bytes, target: Target, pool: Pool) -> Totals | None:
 
 
 def _pays(before: Totals, after: Totals) -> bool:
+    """Tells whether a change is a finding."""
     return unexplained(before, after, lambda t: t.vela) >= max(CYCLES, SHARE * before.vela)
 
 
 def unexplained(before: Totals, after: Totals, total: Callable[[Totals], int]) -> int:
-    """Cycles by which a total falls further than the price of the commands."""
+    """Returns the cycles by which a total falls further than the price of the commands."""
     return total(before) - total(after) - max(0, before.price - after.price)
 
 
 def _is_far(totals: Totals, _: Totals) -> bool:
+    """Tells whether a graph by itself is a finding."""
     low, high = sorted((totals.vela, totals.price))
     return high - low >= CYCLES and high > FAR * low

@@ -19,7 +19,11 @@ _HEADER = (
 def table(
     found: Sequence[Finding], totals: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
 ) -> tuple[str, list[Finding]]:
-    """The text, and the findings without a cause. totals: of saved graphs."""
+    """Returns the text, and the findings without a known cause.
+
+    totals: those of saved graphs.
+    about: the content of run.json.
+    """
     unknown = [f for f in found if cause_of(f) is None]
     lines = [
         "# Traps of Vela's estimate",
@@ -57,7 +61,7 @@ def _row(f: Finding) -> str:
 
 
 def _of_networks(totals: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the corrected total says of networks."""
+    """Returns the section on the totals of networks, no line if there are none."""
     if not totals:
         return []
     lines = [
