@@ -17,7 +17,7 @@ from . import run, table
 
 
 def main() -> None:
-    """Parse, run, write the records and the table."""
+    """Runs the cells that are asked for, and writes the records and the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.extraction", description=__doc__)
     parser.add_argument("directory", type=Path, nargs="?", help="directory of graph files")
     parser.add_argument("--graphs", type=Path, action="append", default=[], help="one more such directory")

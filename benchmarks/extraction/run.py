@@ -1,4 +1,4 @@
-"""Run extractors on instances, one record for each cell, resumable."""
+"""Runs extractors on instances, with one record for each cell; an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ from eqsat.ground.files import InputError, write_atomically
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 
-#: What a record is of.
+#: The identity of a record.
 _IDENTITY = itemgetter("instance", "extractor", "seed", "time_limit")
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One graph file; `name` is its path below the directory, without suffixes."""
+    """A graph file.
+
+    name: its path below the directory, without suffixes.
+    """
 
     name: str
     path: Path
 
     def load(self) -> ChoiceGraph:
-        """Read it, as a choice-graph file or as an extraction-gym file.
+        """Returns the graph of a choice-graph file or of an extraction-gym file.
 
-        Roots merged away are passed over, as lean-egg's files have them. Raises InvalidGraph.
+        Roots that were merged away are skipped; files of lean-egg have them.
+        Raises InvalidGraph.
         """
         data = read_json(self.path)
         if data.get("format") == FORMAT:
@@ -38,7 +42,10 @@ class Instance:
 
 
 def instances(directory: Path) -> Iterator[Instance]:
-    """All graph files below `directory`, small files first; other JSON files are passed over."""
+    """Yields all graph files below `directory`, the smallest first.
+
+    Other JSON files are skipped.
+    """
     files = [p for p in directory.rglob("*") if p.name.endswith((".json", ".json.gz"))]
     for path in sorted(files, key=lambda p: (p.stat().st_size, p)):
         data = read_json(path)
@@ -48,8 +55,11 @@ def instances(directory: Path) -> Iterator[Instance]:
 
 
 def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit: float, seed: int) -> Record:
-    """One record. Seconds are wall time of `extract` alone, without reading the file; cpu_seconds are those of all its
-    processes."""
+    """Returns the record of one cell.
+
+    seconds: wall time of `extract` alone, without reading the file.
+    cpu_seconds: processor time of all its processes.
+    """
     record: Record = {
         "instance": instance.name,
         "extractor": extractor,
@@ -83,13 +93,16 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and of its children that have ended."""
+    """Returns the processor seconds of this process and of its children that have ended."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
 
 def _recorded(out: Path) -> dict[Hashable, Record]:
-    """The records of an earlier run. Raises InputError for a file that is empty, cut off or something else."""
+    """Returns the records of an earlier run.
+
+    Raises InputError if the file is empty, cut off or something else.
+    """
     try:
         return {_IDENTITY(r): r for r in json.loads(out.read_text())}
     except (ValueError, TypeError, KeyError) as e:
@@ -99,9 +112,12 @@ def _recorded(out: Path) -> dict[Hashable, Record]:
 def run_all(
     directory: Path, extractors: list[str], time_limit: float, seeds: list[int], out: Path, only: str = "", say=print
 ) -> list[Record]:
-    """All cells not yet in `out`, which is written at the end; until then new records are in a log beside it, where a
-    run that was interrupted goes on. Returns all records of `out`. Raises InputError if `out` is no record of this
-    command, or there is no such extractor."""
+    """Runs all cells that are not in `out` yet, and returns all records of `out`.
+
+    `out` is written at the end.
+    Until then a log beside it has the new records, from which an interrupted run continues.
+    Raises InputError if `out` has no records of this command, or if there is no such extractor.
+    """
     for extractor in extractors:
         find(extractor)
     done = _recorded(out) if out.exists() else {}

@@ -33,8 +33,9 @@ from eqsat.ground.process import Limits, Process, WorkerError
 from extraction import ChoiceGraph, extract
 from extraction.derivation import derivable
 
+#: Numbers of e-nodes.
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
-#: Of this module, also where it is the program.
+#: The name of this module, also if it is run as a program.
 _NAME = "benchmarks.extraction.scale"
 _PACKAGES = ("highspy", "clingo", "networkx", "numpy")
 #: MiB at which a process is ended.
@@ -42,10 +43,10 @@ MOST = 12 * 1024
 
 
 def made_graph(n_nodes: int, seed: int = 0) -> ChoiceGraph:
-    """A graph of about `n_nodes` e-nodes in 5 / 12 as many classes, costs 1 to 1,000.
+    """Returns a graph of about `n_nodes` e-nodes in 5 / 12 as many classes, with costs from 1 to 1,000.
 
-    Each class reads up to three of the 20 classes that follow; one e-node in 50 reads a class
-    before it, so there are cycles.
+    Each e-node reads up to three of the 20 classes that follow.
+    One class in 20 has an e-node that reads a class before it, so there are cycles.
     """
     rng = random.Random(seed)
     n_classes = max(2, n_nodes * 5 // 12)
@@ -63,8 +64,11 @@ def made_graph(n_nodes: int, seed: int = 0) -> ChoiceGraph:
 
 
 def farthest_leaf(graph: ChoiceGraph) -> int:
-    """The e-node that is the only one of its class, reads nothing, is needed by every choice, and is farthest from the
-    roots of all such: by the fewest classes between. Raises ValueError if there is none."""
+    """Returns the e-node that is farthest from the roots, by the fewest classes between.
+
+    It is the only one of its class, reads nothing, and every choice needs it.
+    Raises ValueError if there is no such e-node.
+    """
     far = dict.fromkeys(graph.roots, 0)
     queue, leaves = deque(graph.roots), []
     while queue:
@@ -82,8 +86,11 @@ def farthest_leaf(graph: ChoiceGraph) -> int:
 
 
 def joined(graphs: Sequence[ChoiceGraph], n_nodes: int, different: bool = False) -> ChoiceGraph:
-    """The graphs in turn and in a row, until there are `n_nodes` e-nodes; different: the k-th costs k + 1 times as
-    much."""
+    """Returns the graphs in turn and in a row, until there are `n_nodes` e-nodes.
+
+    different: whether the k-th graph of the row costs k + 1 times as much, k from 0.
+    Raises ValueError if there are no graphs.
+    """
     rows: list[list[tuple[float, list[int]]]] = []
     pairs: dict[tuple[int, int], float] = {}
     forbidden: list[int] = []
@@ -110,7 +117,10 @@ def joined(graphs: Sequence[ChoiceGraph], n_nodes: int, different: bool = False)
 
 
 def measure(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str], different: bool) -> Record:
-    """One record. Costs are positive, so no bound is below 0."""
+    """Returns the record of one extraction.
+
+    Costs are positive, so no bound is below 0.
+    """
     graph = joined([Instance(p, Path(p)).load() for p in paths], n_nodes, different) if paths else made_graph(n_nodes)
     start, before = time.perf_counter(), cpu_seconds()
     found = extract(graph, extractor, time_limit=time_limit)
@@ -129,7 +139,7 @@ def measure(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str
 
 
 def record_of(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str], different: bool) -> Record:
-    """The same, of a process of its own, with its memory."""
+    """Returns the record of `measure` in a process of its own, with its peak memory in MiB."""
     record: Record = {"size": n_nodes, "extractor": extractor, "time_limit": time_limit, "different": different}
     record |= {"graphs": [Path(p).name.split(".json")[0] for p in paths], **about(_PACKAGES)}
     with Process(_NAME) as process:
@@ -143,7 +153,7 @@ def record_of(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[s
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    """Seconds and memory against e-nodes, both axes logarithmic."""
+    """Draws seconds and memory against e-nodes, with both axes logarithmic."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -162,7 +172,7 @@ def plot(records: Sequence[Record], path: Path) -> None:
 
 
 def markdown(records: Sequence[Record]) -> str:
-    """What was measured with, and a line per record."""
+    """Returns the versions, and a line per record, as Markdown."""
     measured_with = dict.fromkeys(as_text(r) for r in records)
     joined = dict.fromkeys(", ".join(r["graphs"]) for r in records if r["graphs"])
     lines = [
@@ -191,7 +201,7 @@ def markdown(records: Sequence[Record]) -> str:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measure every size with every extractor, write records and plot."""
+    """Measures every size with every extractor, and writes records, table and plot."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.extraction.scale",
         description=__doc__,

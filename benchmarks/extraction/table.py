@@ -1,4 +1,4 @@
-"""Tables from records: one row for each instance, a summary, and the published values beside ours."""
+"""Tables of records: a row for each instance with the published values, and a summary."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ from typing import Any
 
 from eqsat.bench.log import Record
 
-Known = Mapping[str, Mapping[str, Sequence[float]]]  # instance -> run -> [cost, seconds]
+#: Published values: {instance: {run: [cost, seconds]}}.
+Known = Mapping[str, Mapping[str, Sequence[float]]]
 
+#: Part of the names of published runs with a closed-source solver.
 CLOSED_SOURCE = "cplex"
+#: Seconds within which published open-source runs are compared with.
 OPEN_LIMIT = 900.0
-"""Seconds within which a published open-source run counts as a bar to clear."""
-
+#: Seconds by which published runs that stopped at their limit exceeded it.
 OVERRUN = 10.0
-"""Seconds by which published runs that stopped at their limit ran over it."""
-
+#: Relative difference of costs that count as equal.
 TOLERANCE = 1e-6
 
 
 def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -> str:
-    """The whole report."""
+    """Returns the whole report.
+
+    main: the extractor that is compared with the others.
+    """
     extractors = sorted({r["extractor"] for r in records}, key=lambda e: (e != main, e))
     cells = _by_cell(records)
     names = sorted({r["instance"] for r in records})
@@ -44,12 +48,12 @@ def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -
 
 
 def published(known: Known, instance: str) -> dict[str, Sequence[float]]:
-    """Run -> [cost, seconds] of the published runs on an instance."""
+    """Returns {run: [cost, seconds]} of the published runs on an instance."""
     return dict(known.get(instance.rsplit("/", 1)[-1], {}))
 
 
 def open_source(known: Known, instance: str) -> dict[str, Sequence[float]]:
-    """Those with open-source solvers within OPEN_LIMIT."""
+    """Returns the published runs with open-source solvers within OPEN_LIMIT."""
     return {
         run: v
         for run, v in published(known, instance).items()
@@ -65,7 +69,7 @@ def _by_cell(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
 
 
 def _worst(group: Sequence[Record]) -> float:
-    """The highest cost over the seeds; inf where a seed found none."""
+    """Returns the highest cost over the seeds, inf if a seed found none."""
     return max((math.inf if r["cost"] is None else r["cost"] for r in group), default=math.inf)
 
 
@@ -117,7 +121,7 @@ def _summary(
 
 
 def _totals(extractor: str, groups: Mapping[str, list[Record]]) -> str:
-    """What an extractor proved and how long it took, over its instances."""
+    """Returns what an extractor proved and how long it took, over its instances."""
     proved = sum(all(r["status"] == "optimal" for r in g) for g in groups.values())
     seconds = [median(r["seconds"] for r in g) for g in groups.values()]
     return (
@@ -127,8 +131,10 @@ def _totals(extractor: str, groups: Mapping[str, list[Record]]) -> str:
 
 
 def _against_published(groups: Mapping[str, list[Record]], known: Known, main: str) -> list[str]:
-    """`main` against the best published value of each instance; a value below a bound that was proved here does not
-    count."""
+    """Returns the comparison of `main` with the best published value of each instance.
+
+    A published value below a bound that was proved here does not count.
+    """
     best, impossible = {}, []
     for n, group in groups.items():
         bound = max((r["lower_bound"] for r in group if r["lower_bound"] is not None), default=-math.inf)
@@ -162,8 +168,11 @@ def _comparison(title: str, pairs: Mapping[str, tuple[float, float]]) -> str:
 
 
 def gaps(records: Sequence[Record]) -> dict[str, Any]:
-    """Part of the cells proved optimal, and how far the others are at most above the best bound that any extractor has
-    of their instance, by extractor."""
+    """Returns {extractor: {"proved": share, "gaps": {instance: gap}}}.
+
+    proved: the share of cells that are proved optimal.
+    gaps: relative gaps of the other cells to the best bound that any extractor has of their instance.
+    """
     result: dict[str, Any] = {}
     bounds: dict[str, float] = {}
     for r in records:

@@ -30,15 +30,17 @@ TARGETS = ("ethos-u55-128", "ethos-u85-256")
 
 
 def choice_graph(tosa: bytes, target: Target, pool: Pool, cache: PriceCache) -> ChoiceGraph:
-    """The choice graph of a TOSA graph with explicit layout, as the optimizer builds it by default; prices in
-    cycles."""
+    """Returns the choice graph of a TOSA graph with explicit layout, as the optimizer builds it by default.
+
+    Its costs are cycles.
+    """
     options = Options()
     frozen = saturate(loads(tosa), options.identities(target), options.budget)
     return choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache)).graph
 
 
 def lowered(model: str, target: str) -> Iterator[tuple[int, bytes]]:
-    """(delegate, TOSA with explicit layout) of a zoo model, by ExecuTorch."""
+    """Yields (delegate, TOSA with explicit layout) of a zoo model, lowered by ExecuTorch."""
     files, _ = prepare(f"benchmarks.models.{model}:model", target)
     for name, tosa in files.items():
         delegate, _, kind = name.partition(".")
@@ -47,13 +49,13 @@ def lowered(model: str, target: str) -> Iterator[tuple[int, bytes]]:
 
 
 def saved(directory: Path, model: str, target: str) -> Iterator[tuple[int, bytes]]:
-    """(delegate, TOSA with explicit layout) of a model from files."""
+    """Yields (delegate, TOSA with explicit layout) of a model from files."""
     for path in sorted(directory.glob(f"{model}.*.{target}.explicit.tosa")):
         yield int(path.name.removeprefix(f"{model}.").split(".")[0]), path.read_bytes()
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Parse, build, write."""
+    """Builds and writes the choice graphs that are asked for."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.extraction.zoo",
         description=__doc__,
