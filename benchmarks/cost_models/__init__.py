@@ -1,2 +1,4 @@
-"""How well do cost models predict Vela? Equivalent graphs of every model, each compiled whole, against every model's
-`total`."""
+"""How well cost models predict Vela.
+
+Equivalent graphs of every network are compiled whole and compared with the `total` of every cost model.
+"""

@@ -1,4 +1,4 @@
-"""Where the graphs come from: models lowered here, or TOSA saved before."""
+"""The graphs on which cost models are compared: networks lowered here, or saved TOSA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from benchmarks.models import ZOO
 
 
 def graphs(model: str, target: str) -> Iterator[tuple[str, bytes]]:
-    """(name, TOSA with explicit layout) per delegate of a zoo model, a `file.py:callable` or a `module:callable`."""
+    """Yields (name, TOSA with explicit layout) per delegate of a model.
+
+    model: a name of the zoo, a `file.py:callable` or a `module:callable`.
+    """
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     from eqsat.executorch.loading import load_program
@@ -25,10 +28,11 @@ def graphs(model: str, target: str) -> Iterator[tuple[str, bytes]]:
 
 
 def saved(directory: Path, model: str, target: str) -> Iterator[tuple[str, bytes]]:
-    """The same from files `<model>.<delegate>.<target>.explicit.tosa`."""
+    """Yields (name, TOSA with explicit layout) from files `<model>.<delegate>.<target>.explicit.tosa`."""
     files = sorted(directory.glob(f"{model}.*.{target}.explicit.tosa"))
     yield from _named(model, [f.read_bytes() for f in files])
 
 
 def _named(model: str, buffers: list[bytes]) -> list[tuple[str, bytes]]:
+    """Returns the graphs with their names: that of the model, from the second on with their number."""
     return [(model if k == 0 else f"{model}#{k}", b) for k, b in enumerate(buffers)]

@@ -1,4 +1,4 @@
-"""One cell of the benchmark: a model on a target, all cost models on its sample."""
+"""One cell of the benchmark: all cost models on the sample of one network on one target."""
 
 from __future__ import annotations
 
@@ -19,14 +19,24 @@ from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 
-#: The oracle, whose totals are the truth.
+#: The cost model whose totals are the truth.
 ORACLE = "vela_graph"
 
 
 @dataclass(slots=True)
 class Cell:
-    """What was drawn and predicted for one model (one delegate of it) on one target; `points` by cost model, in the
-    order of `truth`."""
+    """The sample of one delegate of a model on one target, and all predictions.
+
+    wanted: number of graphs that were asked for.
+    e_nodes, stop: size of the e-graph, and why saturation stopped.
+    how: how each graph was drawn (`Sample.how`).
+    truth: Vela's total of each graph, in cycles.
+    points: {cost model: predictions in the order of `truth`}.
+    in_cycles: {cost model: whether it predicts cycles}.
+    ms_first: {cost model: milliseconds per prediction of a first instance}.
+    ms: {cost model: milliseconds per prediction of a second one, with the prices of the first in the cache}.
+    price_seconds: {cost model: seconds for the prices of the whole e-graph, the first time and again}.
+    """
 
     model: str
     target: str
@@ -42,9 +52,11 @@ class Cell:
     price_seconds: dict[str, tuple[float, float]]
 
     def records(self) -> list[dict]:
-        """A record per cost model. ms: per prediction, by a model that has seen all of it; ms_first: by one that starts
-        from nothing.
-        price_cold_s, price_warm_s: seconds for the prices of the whole e-graph, likewise."""
+        """Returns a record per cost model.
+
+        ms, ms_first: as in the cell.
+        price_cold_s, price_warm_s: the two of `price_seconds`.
+        """
         base = {
             "model": self.model,
             "target": self.target,
@@ -72,21 +84,23 @@ class Cell:
 
 
 def label(name: str) -> str:
-    """How a cost model is called in tables: a class by itself."""
+    """Returns the name of a cost model in tables: the class without its module."""
     return name.rpartition(":")[2]
 
 
 def run_cell(
     model: str, explicit: bytes, target: Target, wanted: int, names: Sequence[str], pool: Pool, progress=lambda _: None
 ) -> Cell | None:
-    """The cell of one graph. None if Vela takes no graph of the sample. Prices start from nothing: the cache is the
-    cell's own."""
+    """Returns the cell of one graph, None if Vela takes no graph of the sample.
+
+    Prices start from nothing, since the cell has a cache of its own.
+    """
     progress("saturating")
     frozen = saturated(explicit)
     with tempfile.TemporaryDirectory() as d:
         cache = PriceCache(Path(d) / "store.sqlite")
         try:
-            cost_models.find(ORACLE)(target, pool, cache).total(frozen.source)  # starts the workers
+            cost_models.find(ORACLE)(target, pool, cache).total(frozen.source)  # This starts the workers.
             seconds = {label(n): _price_seconds(frozen, n, target, pool, cache) for n in names if n != ORACLE}
             progress("drawing graphs")
             sample = draw(frozen, cost_models.find(cost_models.DEFAULT)(target, pool, cache), wanted)
@@ -120,7 +134,7 @@ def predict(
     seconds: dict | None = None,
     progress=lambda _: None,
 ) -> Cell | None:
-    """Every cost model on `sample`."""
+    """Returns the cell of a sample, None if Vela takes none of its graphs."""
     progress(f"compiling {len(sample)} graphs")
     oracle = cost_models.find(ORACLE)(target, pool, cache)
     started = time.perf_counter()
@@ -158,13 +172,14 @@ def predict(
 
 
 def _timed(model, graphs: Sequence[TensorGraph]) -> tuple[float, list[float]]:
+    """Returns the milliseconds per graph, and the totals of all graphs."""
     started = time.perf_counter()
     points = [float(model.total(g)) for g in graphs]
     return (time.perf_counter() - started) * 1e3 / len(graphs), points
 
 
 def _price_seconds(frozen: Frozen, name: str, target: Target, pool: Pool, cache: PriceCache) -> tuple[float, float]:
-    """Seconds that a model takes for the prices of an e-graph, the first time and again."""
+    """Returns the seconds that a cost model takes for the prices of an e-graph, the first time and again."""
     out: list[float] = []
     for _ in range(2):
         model = cost_models.find(name)(target, pool, cache)
@@ -174,6 +189,8 @@ def _price_seconds(frozen: Frozen, name: str, target: Target, pool: Pool, cache:
 
 
 def _clocked(function: Callable, seconds: list[float]) -> Callable:
+    """Returns a function that also appends its seconds to a list."""
+
     def call(*args):
         started = time.perf_counter()
         result = function(*args)

@@ -1,4 +1,4 @@
-"""Equivalent graphs out of one saturated e-graph: near-optimal ones, noisy ones, random ones."""
+"""Equivalent graphs out of one saturated e-graph: near-optimal, noisy and random ones."""
 
 from __future__ import annotations
 
@@ -15,28 +15,38 @@ from eqsat.tosa import dumps, loads
 from eqsat.vela.guards import violations
 from extraction import ChoiceGraph, ExtractionError, extract, k_best
 
-#: Prices are multiplied by exp(noise times a normal variate); inf: they are drawn at random.
+#: Levels of noise: prices are multiplied by exp(noise * a standard normal variate).
+#: For inf they are drawn at random.
 NOISE = (0.03, 0.1, 0.3, 1.0, 3.0, float("inf"))
-#: Extractions tried per graph wanted; where no new graph has come for so many, there are few.
+#: Most extractions per graph that is wanted, and extractions without a new graph after which the search ends.
 _TRIES, _PATIENCE = 4, 60
+#: Most near-optimal graphs, and most seconds of their search.
 _NEAR, _NEAR_SECONDS = 20, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A graph and how it was drawn: "near" the cheapest by the price, or the noise on the prices."""
+    """A graph out of an e-graph.
+
+    how: "near" for the cheapest by the prices, or the noise on the prices.
+    """
 
     graph: TensorGraph
     how: str
 
 
 def saturated(explicit: bytes) -> Frozen:
+    """Returns the e-graph of a TOSA graph, saturated with all rules."""
     return saturate(loads(explicit), PRESETS["all"])
 
 
 def draw(frozen: Frozen, model: CostModel, wanted: int, seed: int = 0) -> list[Sample]:
-    """Up to `wanted` distinct graphs, less where the e-graph holds or the extractions show no more. Graphs that break a
-    guard are left out. Deterministic for a seed unless `_NEAR_SECONDS` cut the near ones short."""
+    """Returns up to `wanted` distinct graphs.
+
+    There are fewer if the e-graph holds no more or the extractions find no more.
+    Graphs that break a guard are left out.
+    The result is deterministic for a seed, unless `_NEAR_SECONDS` ends the search for near-optimal graphs.
+    """
     choices = choice.build(frozen, model)
     found: dict[bytes, Sample] = {}
 
@@ -67,6 +77,7 @@ def draw(frozen: Frozen, model: CostModel, wanted: int, seed: int = 0) -> list[S
 
 
 def _noisy(graph: ChoiceGraph, noise: float, rng: np.random.Generator) -> ChoiceGraph:
+    """Returns a choice graph with noise on its costs."""
     if noise == float("inf"):
         return replace(graph, cost=rng.random(graph.n_nodes), pair_costs={})
     return replace(graph, cost=graph.cost * np.exp(noise * rng.standard_normal(graph.n_nodes)))

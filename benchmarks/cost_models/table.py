@@ -19,7 +19,10 @@ def _rank(x: float | None) -> str:
 
 
 def markdown(cells: Sequence[Cell]) -> str:
-    """A summary per target and cost model, then a row per cell and cost model. Errors and regret in percent."""
+    """Returns a summary per target and cost model, and a row per cell and cost model.
+
+    Errors and regret are in percent.
+    """
     if not cells:
         return "No cells.\n"
     records = [r for c in cells for r in c.records()]
@@ -59,7 +62,7 @@ def markdown(cells: Sequence[Cell]) -> str:
 
 
 def _summary(records: Sequence[Mapping[str, Any]]) -> str:
-    """The columns of one cost model on one target, over its cells."""
+    """Returns the columns of one cost model on one target, over its cells."""
     rho, medians = [r["spearman"] for r in records if r["spearman"] is not None], [r["median"] for r in records]
     return (
         f"{len(records)} | {_share(statistics.median(medians))} | {_share(max(medians))} "
@@ -70,7 +73,7 @@ def _summary(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _pricing(cells: Sequence[Cell]) -> list[str]:
-    """The table of the seconds that prices take."""
+    """Returns the table of the seconds that prices take."""
     lines = [
         "",
         "Seconds for the prices of a whole e-graph, from an empty cache and again:",
@@ -87,7 +90,10 @@ def _pricing(cells: Sequence[Cell]) -> list[str]:
 
 
 def plot(cells: Sequence[Cell], target: str, path: Path) -> None:
-    """Predicted against true cycles of every graph, each cell relative to its best graph, one panel per cost model."""
+    """Draws predicted against true cycles of every graph, relative to the best graph of its cell.
+
+    There is one panel per cost model.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -118,7 +124,7 @@ def plot(cells: Sequence[Cell], target: str, path: Path) -> None:
 
 
 def write(cells: Sequence[Cell], json_path: Path) -> None:
-    """Table and plots beside the records."""
+    """Writes the table and the plots beside the records."""
     json_path.with_suffix(".md").write_text(markdown(cells))
     for target in dict.fromkeys(c.target for c in cells):
         plot(cells, target, json_path.with_suffix(f".{target}.png"))

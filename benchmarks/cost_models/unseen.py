@@ -1,7 +1,7 @@
-"""Seven small networks that are not in the zoo and that no cost model was tuned on: the test of what a model has learnt
-of the NPU.
+"""Seven small networks that are not in the zoo and on which no cost model was tuned.
 
-Each is a function that returns (module, example inputs), with lively weights.
+They test what a model has learnt of the NPU.
+Each function returns (module, example inputs), with weights of `seeded`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Inception(nn.Module):
 
 
 class Squeeze(nn.Module):
-    """Fire modules: squeeze, two expansions side by side."""
+    """Two fire modules of SqueezeNet (Iandola et al., arXiv:1602.07360): a squeeze, and two expansions side by side."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Squeeze(nn.Module):
 
 
 class Mixer(nn.Module):
-    """An MLP-Mixer: linear layers over channels and, transposed, over tokens."""
+    """One layer of an MLP-Mixer: linear layers over tokens and, transposed back, over channels."""
 
     def __init__(self, tokens: int = 36, width: int = 32) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Mixer(nn.Module):
 
 
 class SpaceToDepth(nn.Module):
-    """Pixel unshuffle, convolution, pixel shuffle: movements of six axes around little work."""
+    """A pixel unshuffle, convolutions and a pixel shuffle: permutes of six axes around little computation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class SpaceToDepth(nn.Module):
 
 
 class Grouped(nn.Module):
-    """Two grouped convolutions with a shuffle of the channels between, and a residual."""
+    """A grouped and a depthwise convolution with a channel shuffle between, and a residual."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Grouped(nn.Module):
 
 
 class Excited(nn.Module):
-    """Squeeze and excitation: a gate from a global average, multiplied onto every channel."""
+    """A convolution with squeeze-and-excitation: a gate from a global average multiplies every channel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Excited(nn.Module):
 
 
 class Channels1d(nn.Module):
-    """A 1-D network on a long signal: strided convolutions, a slice of the recent past, two heads."""
+    """A 1-D network on a signal: strided convolutions, slices of both ends of it, and a head for each."""
 
     def __init__(self) -> None:
         super().__init__()
