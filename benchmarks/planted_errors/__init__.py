@@ -1,2 +1,4 @@
-"""Planted errors: near-miss rules and edits that change what a graph computes, and how many of them verification lets
-pass."""
+"""Planted errors: near-miss rules and edits that change what a graph computes.
+
+The benchmark counts how many of them verification misses.
+"""

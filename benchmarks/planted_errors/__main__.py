@@ -29,8 +29,11 @@ _PACKAGES = ("eqsat", "tosa-tools", "numpy", "egglog")
 
 
 def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: Path) -> list[Planted]:
-    """Plants up to `count` edits per graph, and all wrong rules in each `rules_every`-th (0: in none); writes after
-    each graph."""
+    """Plants errors in graphs, and writes the results after each graph.
+
+    count: most edits per graph.
+    rules_every: all wrong rules are planted in each graph of so many, 0 for none.
+    """
     about = {"commit": commit(), **versions(_PACKAGES)}
     out: list[Planted] = []
     with Pool() as pool:

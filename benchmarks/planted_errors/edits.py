@@ -1,4 +1,4 @@
-"""Edits that look like what a rule could have got wrong: one node of a graph is replaced by something near it."""
+"""Edits like the errors of a rule: one node of a graph is replaced by something similar."""
 
 from __future__ import annotations
 
@@ -17,12 +17,20 @@ from eqsat.tensor.ops.rescale import DOUBLE_ROUND, SINGLE_ROUND
 from eqsat.tensor.types import Attrs, Const, GraphError, attrs_of
 from eqsat.verification.regions import Correspondence
 
-#: Adds what stands for a node to a graph, given where the nodes of the old graph are in it; the new node.
+#: Adds the replacement of a node to a graph and returns it.
+#: The function that it takes gives the number of an old node in the graph.
 Build = Callable[[TensorGraph, Callable[[int], int]], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
+    """An edit of a graph.
+
+    kind: what is wrong, in words.
+    node: the node that is replaced.
+    build: adds its replacement.
+    """
+
     kind: str
     node: int
     build: Build
@@ -30,14 +38,20 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A graph with an edit, and which of its nodes are said to be the old graph's."""
+    """A graph with an edit.
+
+    same: which of its nodes are claimed to equal nodes of the old graph.
+    """
 
     graph: TensorGraph
     same: Correspondence
 
 
 def applied(graph: TensorGraph, edit: Edit) -> Edited | None:
-    """The graph with an edit; None where that does not fit: other types, or the very same node."""
+    """Returns the graph with an edit.
+
+    None if the edit does not fit, because types differ or the node stays the same.
+    """
     n, node = edit.node, graph.nodes[edit.node]
     try:
         out = graph.rewritten({n: lambda out: edit.build(out.graph, out.number.__getitem__)})
@@ -50,13 +64,13 @@ def applied(graph: TensorGraph, edit: Edit) -> Edited | None:
     if (made.op, made.attrs, made.inputs) == (node.op, node.attrs, tuple(at[i] for i in node.inputs)):
         return None
     same: dict[int, tuple[int, None]] = {}
-    # a dropped node is said to be its operand, as an e-graph would
+    # A dropped node is claimed to equal its operand, as in an e-graph.
     classes = {m: same.setdefault(k, (m, None))[0] if new.nodes[k].op != "const" else m for m, k in at.items()}
     return Edited(new, Correspondence(classes, same))
 
 
 def edits(graph: TensorGraph) -> Iterator[Edit]:
-    """All edits of a graph."""
+    """Yields all edits of a graph."""
     for n in graph.live():
         node = graph.nodes[n]
         for kind, build in (
@@ -85,6 +99,7 @@ def _bumped(values: tuple[int, ...], k: int, by: int) -> tuple[int, ...]:
     return (*values[:k], values[k] + by, *values[k + 1 :])
 
 
+#: What is wrong if an attribute is off, by its name.
 _OFF = {
     "multiplier": "wrong scale by one unit",
     "shift": "wrong shift",
@@ -94,11 +109,11 @@ _OFF = {
 
 
 def _numbers(graph: TensorGraph, node: Node, by: int) -> Iterator[tuple[str, Build]]:
-    """One number among the attributes is off."""
+    """Yields edits that change one number among the attributes."""
     attrs = dict(node.attrs)
     for name in ("in_zp", "out_zp"):
         narrow = graph.nodes[node.inputs[0]].dtype if name == "in_zp" and node.inputs else node.dtype
-        if name in attrs and narrow in ("INT8", "INT16") and node.op != "matmul":  # the zero point of INT32 is 0
+        if name in attrs and narrow in ("INT8", "INT16") and node.op != "matmul":  # The zero point of INT32 is 0.
             yield f"wrong zero point ({name})", _with(node, **{name: _bumped(attrs[name], 0, by)})
     for name, what in _OFF.items():
         if name in attrs and node.op != "const":
@@ -109,7 +124,7 @@ def _numbers(graph: TensorGraph, node: Node, by: int) -> Iterator[tuple[str, Bui
 
 
 def _limits(node: Node, by: int) -> Iterator[tuple[str, Build]]:
-    """A table or a clamp is off."""
+    """Yields edits of a table or of the limits of a clamp."""
     attrs = dict(node.attrs)
     if node.op == "table":
         table = attrs["table"]
@@ -125,7 +140,7 @@ def _limits(node: Node, by: int) -> Iterator[tuple[str, Build]]:
 
 
 def _axes(node: Node) -> Iterator[tuple[str, Build]]:
-    """The right numbers at the wrong places."""
+    """Yields edits with the right numbers in the wrong places."""
     attrs = dict(node.attrs)
     for name in {"pad", "pads"} & attrs.keys():
         p = attrs[name]
@@ -140,7 +155,7 @@ def _axes(node: Node) -> Iterator[tuple[str, Build]]:
 
 
 def _attributes(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
-    """One attribute is wrong."""
+    """Yields edits of one attribute."""
     attrs = dict(node.attrs)
     for by in (1, -1):
         yield from _numbers(graph, node, by)
@@ -153,11 +168,12 @@ def _attributes(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
             yield "scales of other channels", _with(node, multiplier=attrs["multiplier"][::-1])
 
 
+#: Operators that are similar to others.
 _SWAPS = {"maximum": "minimum", "greater": "greater_equal", "add": "sub", "reduce_max": "reduce_min"}
 
 
 def _operands(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
-    """The right operator with the wrong operands, or none."""
+    """Yields edits with wrong operands or with another operator."""
     ins = node.inputs
     if len(ins) > 1 and node.op not in ("conv2d", "depthwise_conv2d", "transpose_conv2d"):
         order = (ins[0], *ins[:0:-1]) if node.op == "select" else ins[::-1]
@@ -171,7 +187,7 @@ def _operands(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
 
 
 def _around(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
-    """Two operators in a row, joined or exchanged as a rule without its side condition would do it."""
+    """Yields edits that join or exchange two operators in a row, as a rule without its side condition would."""
     if not node.inputs:
         return
     inner = graph.nodes[node.inputs[0]]
@@ -196,7 +212,7 @@ def _around(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
 
 
 def _merged(first: Node, second: Node) -> Attrs | None:
-    """One RESCALE by the product of the scales, without the clipping and rounding between."""
+    """Returns one RESCALE by the product of the scales, without the clipping and rounding between."""
     a, b = dict(first.attrs), dict(second.attrs)
     if len(a["multiplier"]) > 1 or len(b["multiplier"]) > 1 or a["input_unsigned"] or b["output_unsigned"]:
         return None
@@ -221,7 +237,7 @@ def _merged(first: Node, second: Node) -> Attrs | None:
 
 
 def _constants(node: Node) -> Iterator[tuple[str, Build]]:
-    """One element of a constant is off by one."""
+    """Yields edits that change one element of a constant by one."""
     if node.op != "const" or node.dtype not in ("INT8", "INT32") or not node.shape:
         return
     for k in (0, -1):

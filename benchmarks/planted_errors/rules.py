@@ -26,20 +26,21 @@ from eqsat.tensor.types import GraphError, Type
 from eqsat.verification.regions import Correspondence, computed_classes, correspondence
 from extraction import ExtractionError, tree_greedy
 
+#: The budget of saturation with a wrong rule.
 _BUDGET = Budget(nodes=1500, seconds=10.0)
-#: Random prices per rule, so that the wrong e-nodes are chosen too.
+#: Extractions per rule, each by other random prices, so that wrong e-nodes are chosen too.
 _PLANS = 3
 
 
 @extern
 def alike(a: Type, b: Type) -> bool:
-    """Whether two values have the same type: all that is asked for before one stands for the other."""
+    """Tells whether two values have the same type, the only condition of many near-miss rules."""
     return a == b
 
 
 @extern
 def one_less(s: Slice) -> Slice | None:
-    """A slice that begins one element before."""
+    """Returns a slice that begins one element earlier, None if it begins at the first."""
     start = s.attr("start")
     k = next((k for k, v in enumerate(start) if v), None)
     return None if k is None else s.with_attrs(start=(*start[:k], start[k] - 1, *start[k + 1 :]))
@@ -47,19 +48,19 @@ def one_less(s: Slice) -> Slice | None:
 
 @extern
 def other_value(p: Pad) -> Pad:
-    """A pad with another value."""
+    """Returns a pad with another value."""
     return p.with_attrs(value=(p.attr("value")[0] + 1,))
 
 
 @extern
 def other_zero_point(r: Rescale) -> Rescale:
-    """A RESCALE that takes another value for zero."""
+    """Returns a RESCALE with another zero point of its input."""
     return r.with_attrs(in_zp=(r.attr("in_zp")[0] + 1,))
 
 
 @extern
 def product(outer: Rescale, inner: Rescale) -> Rescale | None:
-    """One RESCALE by both scales, as if nothing was rounded or clipped between."""
+    """Returns one RESCALE by both scales, without the rounding and clipping between; None if there is none."""
     if len(outer.attr("multiplier")) > 1 or len(inner.attr("multiplier")) > 1 or inner.attr("input_unsigned"):
         return None
     scales = [math.ldexp(r.attr("multiplier")[0], -r.attr("shift")[0]) for r in (outer, inner)]
@@ -81,6 +82,7 @@ s, p = symbols("s", Slice), symbols("p", Pad)
 x, y, z = symbols("x y z", Value)
 _rule = partial(rule, family="planted")
 
+#: The near-miss rules.
 WRONG = [
     _rule("unary-vanishes", f(x), x, where=alike(f(x), x)),
     _rule("unaries-commute", f(f2(x)), f2(f(x)), where=alike(f2(x), x)),
@@ -101,12 +103,15 @@ WRONG = [
 
 
 def graphs_with(wrong: Rule, source: TensorGraph, seed: int) -> Iterator[tuple[TensorGraph, Correspondence]]:
-    """Graphs that extraction by random prices finds in the e-graph of a source that has a wrong rule too."""
+    """Yields graphs of an e-graph that was also saturated with a wrong rule.
+
+    Extraction by random prices finds them.
+    """
     try:
         frozen = saturate(source, [wrong, *RULES], _BUDGET)
         rng = np.random.default_rng(seed)
         choices = choice.build(frozen, Bytes(Target.of("ethos-u85-256"), rng))
-    except (EngineError, GraphError):  # two types or two constants in one class: the e-graph itself notices
+    except (EngineError, GraphError):  # The e-graph itself notices two types or two constants in one class.
         return
     for _ in range(_PLANS):
         plan = replace(choices.graph, cost=rng.exponential(1.0, choices.graph.n_nodes), pair_costs={})

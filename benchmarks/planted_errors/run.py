@@ -1,4 +1,4 @@
-"""One planted error: whether it changes anything at all, and which part of verification notices."""
+"""One planted error: whether it changes anything at all, and which part of verification notices it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,26 @@ from eqsat.tosa.reference import run_samples
 from eqsat.verification.equality import Verifier
 from eqsat.verification.regions import Correspondence, compare_regions
 
-#: Constant planes, random planes and other samples of the search for an input on which an error shows.
+#: Numbers of constant planes, random planes and samples in the search for an input on which an error shows.
 _PLANES, _RANDOM_PLANES, _SAMPLES = 64, 64, 32
-#: Samples of version 0.1.
+#: Number of samples of version 0.1.
 _FORMER_TRIALS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What became of a planted error. changes: an input was found on which the outputs differ, else nothing else
-    counts. The others: whether it passes the six samples of version 0.1, the outputs on the reference model, the inner
-    values there, the regions, and all of them."""
+    """The outcome of a planted error.
+
+    inputs: number of inputs of the graph.
+    pool: side of the plane whose mean is the output, 0 if there is no mean.
+    kind, what: what is wrong, and where.
+    changes: whether an input was found on which the outputs differ; otherwise the rest does not count.
+    former: whether the error passes the six samples of version 0.1.
+    outputs: whether it passes the comparison of outputs on the reference model.
+    inner: whether it passes that of outputs and inner values.
+    regions: whether it passes the comparison of regions.
+    passes: whether it passes verification as a whole.
+    """
 
     subject: str
     inputs: int
@@ -55,7 +64,7 @@ class Planted:
 
 
 class Trial:
-    """A subject with what all errors in it are compared with."""
+    """A subject, with the data that all errors in it are compared with."""
 
     def __init__(self, subject: Subject, pool: Pool) -> None:
         self.subject, self.graph, self._pool = subject, subject.graph, pool
@@ -66,8 +75,12 @@ class Trial:
         self._expected = run_samples(dumps(self.graph), self._former, pool)
 
     def _inputs(self) -> Iterator[list[np.ndarray]]:
-        """Planes of one code, so that each code of INT8 is met in some channel; planes of random codes; samples as
-        verification draws them, of another seed."""
+        """Yields inputs on which an error may show.
+
+        First there are planes.
+        If the graph has one input, each of them has one code, so that each code of INT8 occurs in some channel.
+        Planes of random codes follow, then samples as verification draws them, of another seed.
+        """
         rng = np.random.default_rng(99)
         given = domains(self.graph)
         for k in range(_PLANES + _RANDOM_PLANES):
@@ -86,8 +99,10 @@ class Trial:
         yield from samples(given, _SAMPLES, seed=99)
 
     def changes(self, found: TensorGraph) -> bool:
-        """Whether there is an input on which the outputs differ. Raises GraphError where numpy does not compute a
-        graph."""
+        """Tells whether an input was found on which the outputs differ.
+
+        Raises GraphError if numpy cannot compute a graph.
+        """
         k = 0
         while True:
             if k == len(self._known):
@@ -101,7 +116,7 @@ class Trial:
             k += 1
 
     def planted(self, kind: str, what: str, found: TensorGraph, same: Correspondence) -> Planted | None:
-        """The outcome for one graph; None where it is not known whether it changes anything."""
+        """Returns the outcome for one graph, None if it is not known whether it changes anything."""
         s = self.subject
         facts = (s.name, len(s.graph.inputs), s.dtype, s.pool, kind, what)
         try:
@@ -116,7 +131,7 @@ class Trial:
             regions = not compare_regions(self.graph, found, same, self.verifier.seen).reason
             proof = self.verifier.proved(found, same)
             passes = proof is not None and proof.verdict == PROVED or not self.verifier.difference(found, same)
-        except WorkerError:  # UNPREDICTABLE where the source is not
+        except WorkerError:  # The graph is UNPREDICTABLE and its source is not, so the reference model notices.
             outputs = inner = regions = passes = False
         return Planted(*facts, True, self._passes_former(found), outputs, inner, regions, passes)
 
@@ -132,7 +147,7 @@ class Trial:
 
 
 def former_samples(graph: TensorGraph) -> list[list[np.ndarray]]:
-    """The samples of version 0.1: all low, all high, alternating, uniform."""
+    """Returns the samples of version 0.1: the lowest and highest values, alternating ones, and uniform ones."""
     rng = np.random.default_rng(0)
     out: list[list[np.ndarray]] = []
     for k in range(_FORMER_TRIALS):
@@ -151,7 +166,7 @@ def former_samples(graph: TensorGraph) -> list[list[np.ndarray]]:
 
 
 def chosen(all_edits: Iterable[Edit], count: int, seed: int) -> list[Edit]:
-    """So many edits, of as many kinds as there are."""
+    """Returns `count` edits, of as many kinds as there are."""
     rng = np.random.default_rng(seed)
     by_kind: dict[str, list[Edit]] = {}
     for e in all_edits:
@@ -167,7 +182,7 @@ def chosen(all_edits: Iterable[Edit], count: int, seed: int) -> list[Edit]:
 
 
 def in_subject(subject: Subject, number: int, count: int, with_rules: bool, pool: Pool) -> Iterator[Planted]:
-    """Plants up to `count` edits, and every wrong rule if asked to, in one subject."""
+    """Plants up to `count` edits in one subject, and every wrong rule if `with_rules`, and yields the outcomes."""
     trial = Trial(subject, pool)
     left = count
     for edit in chosen(edits(subject.graph), 3 * count, number):

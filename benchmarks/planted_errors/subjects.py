@@ -1,5 +1,8 @@
-"""Graphs to plant errors in: small heads of one, two and three inputs with nothing or a mean after them, random graphs,
-saved networks."""
+"""Graphs in which errors are planted.
+
+There are small heads of one, two and three inputs, with or without a mean after them.
+There are also random graphs and saved networks.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,18 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
 
+#: Channels of all heads.
 CHANNELS = 4
-#: Sides of the planes, and whether their mean is the output.
+#: (side of the planes, whether their mean is the output).
 PLANES = ((8, False), (8, True), (32, True), (128, True))
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A graph; pool: side of the plane whose mean its output is, 0: no mean."""
+    """A graph in which errors are planted.
+
+    pool: side of the plane whose mean is its output, 0 if there is no mean.
+    """
 
     name: str
     graph: TensorGraph
@@ -34,18 +41,20 @@ class Subject:
 
 
 class _Head:
-    """Quantized operators on values of one dtype."""
+    """A graph under construction, with quantized operators on values of one dtype."""
 
     def __init__(self, dtype: str, side: int, inputs: int) -> None:
         self.g, self.dtype, self.rng = TensorGraph(), dtype, np.random.default_rng(0)
         self.inputs = [self.g.add_input(f"x{k}", (1, side, side, CHANNELS), dtype) for k in range(inputs)]
         self.zp = 0 if dtype == "INT16" else -3
-        self.unit = 1 if dtype == "INT8" else 256  # a step of INT8 in steps of the dtype
+        self.unit = 1 if dtype == "INT8" else 256  # A step of INT8, in steps of the dtype.
 
     def clamp(self, x: int, low: int, high: int) -> int:
+        """Adds a CLAMP, with limits in steps of INT8."""
         return self.g.add_with("clamp", [x], makers.clamp(self.dtype, low * self.unit, high * self.unit))
 
     def scale(self, x: int, factor: float, dtype: str = "", out_zp: int = 0) -> int:
+        """Adds a RESCALE by a factor, to `dtype` or to that of the head."""
         wide = dtype == "INT32"
         in_zp = self.zp if self.g.nodes[x].dtype == self.dtype else 0
         multiplier = round(factor * (1 << 30))
@@ -53,6 +62,7 @@ class _Head:
         return self.g.add_with("rescale", [x], attrs)
 
     def narrow(self, x: int, factor: float) -> int:
+        """Adds a RESCALE by a factor below 1, from INT32 to the dtype of the head."""
         shift = 31
         while factor < 0.5:
             factor, shift = factor * 2, shift + 1
@@ -60,9 +70,11 @@ class _Head:
         return self.g.add_with("rescale", [x], attrs)
 
     def wide(self, x: int) -> int:
+        """Adds a RESCALE to INT32."""
         return self.scale(x, 1.0, "INT32")
 
     def both(self, op: str, x: int, y: int, factor: float, **attrs: object) -> int:
+        """Adds an operator of two values in INT32, and a RESCALE back by a factor."""
         return self.narrow(self.g.add(op, [self.wide(x), self.wide(y)], **attrs), factor)
 
 
@@ -104,7 +116,7 @@ def _selection(h: _Head, x: int, y: int) -> int:
 
 
 def _joined(h: _Head, x: int, y: int) -> int:
-    """Half of each, in two layouts."""
+    """Adds a concat of half of each, in another layout."""
     g, (n, s, _, c) = h.g, h.g.nodes[x].shape
     parts = [
         g.add("slice", [v], start=(0, 0, 0, k), size=(n, s, s, c // 2)) for k, v in ((0, h.clamp(x, -90, 90)), (1, y))
@@ -115,7 +127,7 @@ def _joined(h: _Head, x: int, y: int) -> int:
 
 
 def _choice(h: _Head, x: int, y: int, z: int) -> int:
-    """One input decides which of the two others is seen."""
+    """Adds a select in which one input decides between the two others."""
     few = h.g.add_const(np.full((1, 1, 1, 1), 100 * h.unit), "INT32")
     return h.g.add("select", [h.g.add("greater", [h.wide(x), few]), h.clamp(y, -100, 90), z])
 
@@ -129,7 +141,7 @@ def _highest(h: _Head, x: int, y: int, z: int) -> int:
     return h.narrow(h.g.add_with("maximum", [low, h.wide(h.clamp(z, -90, 60))], makers.extremum()), 0.9)
 
 
-#: Head: inputs, and whether it has an INT16 form.
+#: The heads by name: (builder, number of inputs, whether there is an INT16 form).
 _HEADS: dict[str, tuple[Callable[..., int], int, bool]] = {
     "chain": (_chain, 1, True),
     "rescales": (_rescales, 1, True),
@@ -146,7 +158,7 @@ _HEADS: dict[str, tuple[Callable[..., int], int, bool]] = {
 
 
 def head(name: str, dtype: str, side: int, pooled: bool) -> Subject:
-    """A head and, after it, the mean of its planes."""
+    """Returns a head, with the mean of its planes after it if `pooled`."""
     build, inputs, _ = _HEADS[name]
     h = _Head(dtype, side, inputs)
     y = build(h, *h.inputs)
@@ -160,6 +172,7 @@ def head(name: str, dtype: str, side: int, pooled: bool) -> Subject:
 
 
 def heads(planes: tuple[tuple[int, bool], ...] = PLANES) -> Iterator[Subject]:
+    """Yields every head in every dtype and on every plane."""
     for name, (_, _, has_wide) in _HEADS.items():
         for dtype in ("INT8", "INT16") if has_wide else ("INT8",):
             for side, pooled in planes:
@@ -167,7 +180,7 @@ def heads(planes: tuple[tuple[int, bool], ...] = PLANES) -> Iterator[Subject]:
 
 
 def random_subjects(count: int) -> Iterator[Subject]:
-    """Random graphs of which numpy computes everything and whose inputs are INT8 or INT16."""
+    """Yields random graphs that numpy can compute and whose inputs are INT8 or INT16."""
     seed = 0
     while count:
         graph = random_graph(seed, RULE)
@@ -179,7 +192,7 @@ def random_subjects(count: int) -> Iterator[Subject]:
 
 
 def saved(place: Path, names: tuple[str, ...]) -> Iterator[Subject]:
-    """Networks of the zoo as TOSA with explicit layout."""
+    """Yields networks of the zoo, as TOSA with explicit layout."""
     for name in names:
         for path in sorted(place.glob(f"{name}.0.ethos-u85-256.explicit.tosa")):
             yield Subject(name, loads(path.read_bytes(), path.name))

@@ -1,4 +1,4 @@
-"""The table of planted errors."""
+"""The tables of planted errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.planted_errors.run import Planted
 
+#: The parts of verification that an error may pass, as fields of `Planted`.
 _COLUMNS = ("former", "outputs", "inner", "regions", "passes")
+#: Ways to group errors: title of the table, and the group of an error.
 _GROUPS: dict[str, Callable[[Planted], str]] = {
     "inputs": lambda p: str(p.inputs),
     "mean after it": lambda p: f"{p.pool} x {p.pool}" if p.pool else "none",
@@ -20,7 +22,7 @@ _GROUPS: dict[str, Callable[[Planted], str]] = {
 
 
 def summary(planted: Sequence[Planted]) -> dict[str, int]:
-    """{what: number of errors}, over all."""
+    """Returns {what: number of errors}, over all planted errors."""
     real = [p for p in planted if p.changes]
     return {
         "planted": len(planted),
@@ -31,7 +33,7 @@ def summary(planted: Sequence[Planted]) -> dict[str, int]:
 
 
 def markdown(planted: Sequence[Planted], about: dict[str, str]) -> str:
-    """One table per way to group them."""
+    """Returns the tables as Markdown, one for each way to group the errors."""
     lines = [
         "# Planted errors",
         "",
