@@ -37,7 +37,7 @@ from eqsat.tosa.flatbuffer import dumps, loads
 
 ROOT = Path(__file__).parents[2]
 _PACKAGES = ("eqsat", "numpy")
-#: Samples of verification as it was before there were proofs.
+#: Number of samples of verification before there were proofs.
 _FEW = 6
 _SUFFIX = ".explicit.tosa"
 #: Bytes that all samples of a graph may take.
@@ -46,7 +46,7 @@ Record = dict[str, Any]
 
 
 class Samples:
-    """A graph's outputs on samples on which it does not overflow, each computed when it is first needed."""
+    """The outputs of a graph on samples on which it does not overflow, each computed when it is first needed."""
 
     def __init__(self, graph: TensorGraph) -> None:
         self._graph, self._domains, self._rng = graph, domains(graph), np.random.default_rng(0)
@@ -55,8 +55,11 @@ class Samples:
         self._room = _MEMORY // max(1, sum(graph.type(n).elements * DType.of(graph.type(n).dtype).size for n in ends))
 
     def first_difference(self, other: TensorGraph, most: int, seconds: float) -> tuple[int | None, int]:
-        """(the number of the first sample on which another graph gives something else, None if there is none; on how
-        many they were compared). seconds: of the processor, after which no other is."""
+        """Returns (number of the first sample on which another graph differs, number of samples compared).
+
+        The first is None if none differs.
+        seconds: of the processor, after which no other sample is compared.
+        """
         end = time.thread_time() + seconds
         for k in range(most):
             if time.thread_time() > end or not self._has(k, most):
@@ -67,7 +70,7 @@ class Samples:
         return None, most
 
     def _has(self, k: int, most: int) -> bool:
-        """Whether there is a sample of this number, of so many that are drawn."""
+        """Tells whether sample `k` exists among the first `most` that are drawn; draws more if needed."""
         while k >= len(self._known) and self._drawn < min(most, self._room):
             inputs = sample(self._domains, self._drawn, self._rng)
             self._drawn += 1
@@ -79,7 +82,10 @@ class Samples:
 def of_graph(
     name: str, explicit: TensorGraph, others: dict[str, TensorGraph], asked: argparse.Namespace
 ) -> tuple[list[Record], list[Record]]:
-    """The records of what was written from one explicit graph, and of mutants of stock's. asked: the options."""
+    """Returns the records of the graphs that were made of one explicit graph, and those of mutants of stock's.
+
+    asked: the options of the command line.
+    """
     prover, proofs = Prover(explicit, seed=1), []
     for kind, other in others.items():
         p = prover.prove(other, search=False)
@@ -100,7 +106,7 @@ def of_graph(
         try:
             differs, compared = drawn.first_difference(m.graph, most, asked.seconds)
         except (ArithmeticError, GraphError, IndexError):
-            continue  # it meets what TOSA leaves open
+            continue  # The mutant computes something that TOSA leaves undefined.
         errors.append(
             {
                 "graph": name,
@@ -116,7 +122,7 @@ def of_graph(
 
 
 def saved(places: Sequence[Path], only: Sequence[str]) -> Iterator[tuple[str, TensorGraph, dict[str, TensorGraph]]]:
-    """(name, explicit graph, {kind: another}) of saved graphs."""
+    """Yields (name, explicit graph, {kind: another graph}) of saved graphs."""
     for path in sorted(p for place in places for p in place.glob("*" + _SUFFIX)):
         name = path.name.removesuffix(_SUFFIX)
         if only and name.split(".")[0] not in only:
@@ -126,13 +132,14 @@ def saved(places: Sequence[Path], only: Sequence[str]) -> Iterator[tuple[str, Te
 
 
 def made(count: int) -> Iterator[tuple[str, TensorGraph, dict[str, TensorGraph]]]:
-    """So many random graphs, as they are read again, whose inputs can be drawn."""
+    """Yields `count` random graphs, each with itself written and read again, whose inputs can be drawn."""
     for seed in range(count):
         graph = random_graph(seed, RULE)
         yield f"random-{seed}", graph, {"stock": loads(dumps(graph))}
 
 
 def summary(proofs: Sequence[Record], errors: Sequence[Record]) -> Record:
+    """Returns the counts of proofs and of mutants."""
     proved = [e for e in errors if e["verdict"] == PROVED]
     compared = sorted(e["samples"] for e in proved) or [0]
     refused = [e for e in errors if e["verdict"] != PROVED]
@@ -151,7 +158,7 @@ def summary(proofs: Sequence[Record], errors: Sequence[Record]) -> Record:
 
 
 def write(out: Path, proofs: Sequence[Record], errors: Sequence[Record], about: Record) -> Record:
-    """The records and the table."""
+    """Writes the records and the table, and returns the counts."""
     for name, records in (("graphs", proofs), ("mutants", errors)):
         (out / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     found = summary(proofs, errors)

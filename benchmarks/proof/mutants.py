@@ -1,5 +1,7 @@
-"""Written graphs with one error each: a weight, bias, scale, zero point, table entry or limit off by one, operands
-exchanged, data moved elsewhere."""
+"""Written graphs with one error each.
+
+A weight, bias, scale, zero point, table entry or limit is off by one, operands are exchanged, or data moves elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,17 @@ from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Const, GraphError, Type, attrs_of
 
 Attributes = dict[str, Any]
-#: A change of the attributes of a node, in place; False: there is nothing to change.
+#: Changes the attributes of a node in place; returns False if there is nothing to change.
 Change = Callable[[Attributes, Node, TensorGraph, np.random.Generator], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """kind: what was changed; node: where; graph: with the change."""
+    """A graph with one error.
+
+    kind: what was changed.
+    node: where it was changed.
+    """
 
     kind: str
     node: int
@@ -29,7 +35,10 @@ class Mutant:
 
 
 def mutants(graph: TensorGraph, count: int, seed: int = 0) -> Iterator[Mutant]:
-    """So many different mutants, or all that were found in as many tries times ten; kinds are drawn evenly."""
+    """Yields `count` different mutants, or as many as 10 * count tries find.
+
+    Kinds are drawn evenly.
+    """
     rng = np.random.default_rng(seed)
     live = graph.live()
     places: dict[str, list[int]] = {}
@@ -49,6 +58,7 @@ def mutants(graph: TensorGraph, count: int, seed: int = 0) -> Iterator[Mutant]:
 
 
 def _changed(graph: TensorGraph, n: int, kind: str, rng: np.random.Generator) -> Node | None:
+    """Returns a node with an error of a kind, None if there is nothing to change or its type changes."""
     node = graph.nodes[n]
     if node.op == "const":
         return _constant(node, rng)
@@ -65,12 +75,14 @@ def _changed(graph: TensorGraph, n: int, kind: str, rng: np.random.Generator) ->
 
 
 def _with(graph: TensorGraph, n: int, node: Node) -> TensorGraph:
+    """Returns a graph with another node in the place of `n`."""
     nodes = list(graph.nodes)
     nodes[n] = node
     return TensorGraph(nodes, list(graph.inputs), list(graph.outputs), list(graph.output_names))
 
 
 def _constant(node: Node, rng: np.random.Generator) -> Node | None:
+    """Returns a constant with one element off by one, None if it has no integers."""
     dtype = DType.of(node.dtype)
     if not dtype.is_integral or not node.attr("value").data.size:
         return None
@@ -82,12 +94,13 @@ def _constant(node: Node, rng: np.random.Generator) -> Node | None:
 
 
 def _off_by_one(value: int, low: int, high: int, rng: np.random.Generator) -> int:
+    """Returns a value one above or below, within the limits."""
     step = int(rng.choice([-1, 1]))
     return value + step if low <= value + step <= high else value - step
 
 
 def _exchanged(graph: TensorGraph, node: Node, rng: np.random.Generator) -> Node | None:
-    """Two operands of one type."""
+    """Returns a node with two operands of one type exchanged, None if their types differ or they are the same."""
     i, j = (int(k) for k in rng.choice(len(node.inputs), 2, replace=False))
     a, b = node.inputs[i], node.inputs[j]
     if a == b or graph.type(a) != graph.type(b):
@@ -98,7 +111,7 @@ def _exchanged(graph: TensorGraph, node: Node, rng: np.random.Generator) -> Node
 
 
 def _entry(name: str, steps: tuple[int, ...] = (-1, 1)) -> Change:
-    """One entry of a tuple, by a step."""
+    """Returns a change of one entry of a tuple by a step."""
 
     def change(attrs: Attributes, node: Node, graph: TensorGraph, rng: np.random.Generator) -> bool:
         values = list(attrs[name])
@@ -113,7 +126,10 @@ def _entry(name: str, steps: tuple[int, ...] = (-1, 1)) -> Change:
 
 
 def _zero_point(name: str) -> Change:
-    """By one, within the dtype; INT32 has none, and 0 is likely to be the only one that INT16 may have."""
+    """Returns a change of a zero point by one, within the dtype.
+
+    It is for INT8 alone: INT32 has no zero point, and 0 is likely to be the only one that INT16 may have.
+    """
 
     def change(attrs: Attributes, node: Node, graph: TensorGraph, rng: np.random.Generator) -> bool:
         dtype = node.dtype if name == "out_zp" else graph.nodes[node.inputs[name == "w_zp"]].dtype
@@ -126,12 +142,14 @@ def _zero_point(name: str) -> Change:
 
 
 def _limit(attrs: Attributes, node: Node, graph: TensorGraph, rng: np.random.Generator) -> bool:
+    """Changes a limit of a clamp by one."""
     dtype, name = DType.of(node.dtype), str(rng.choice(["min_val", "max_val"]))
     attrs[name] = dtype.to_bytes(_off_by_one(int(dtype.from_bytes(attrs[name])), *dtype.limits, rng))
     return True
 
 
 def _permutation(attrs: Attributes, node: Node, graph: TensorGraph, rng: np.random.Generator) -> bool:
+    """Exchanges two axes of one size."""
     perms = list(attrs["perms"])
     if len(perms) < 2:
         return False
@@ -142,6 +160,7 @@ def _permutation(attrs: Attributes, node: Node, graph: TensorGraph, rng: np.rand
 
 
 def _table(attrs: Attributes, node: Node, graph: TensorGraph, rng: np.random.Generator) -> bool:
+    """Changes an entry of a table by one."""
     values, low = list(attrs["table"]), -128 if len(attrs["table"]) == 256 else -32768
     k = int(rng.integers(len(values)))
     values[k] = _off_by_one(values[k], low, -low - 1, rng)
@@ -150,7 +169,7 @@ def _table(attrs: Attributes, node: Node, graph: TensorGraph, rng: np.random.Gen
 
 
 def _shifted_pads(name: str) -> Change:
-    """One element less before, one more behind, or the other way round."""
+    """Returns a change that moves one element of padding from before to behind, or the other way round."""
 
     def change(attrs: Attributes, node: Node, graph: TensorGraph, rng: np.random.Generator) -> bool:
         pads = list(attrs[name])
@@ -167,6 +186,7 @@ def _shifted_pads(name: str) -> Change:
 
 
 def _start(attrs: Attributes, node: Node, graph: TensorGraph, rng: np.random.Generator) -> bool:
+    """Changes a start of a slice by one."""
     start, source = list(attrs["start"]), graph.nodes[node.inputs[0]].shape
     free = [k for k, n in enumerate(source) if node.shape[k] < n]
     if not free:
@@ -191,8 +211,9 @@ CHANGES: dict[str, Change] = {
     "pads": _shifted_pads("pads"),
     "pad": _shifted_pads("pad"),
 }
+#: Changes of the attributes of convolutions.
 _SUMS = ("in_zp", "pad")
-#: What may be changed, by operator.
+#: The kinds of errors of each operator.
 KINDS: dict[str, tuple[str, ...]] = {
     "const": ("constant",),
     "rescale": ("multiplier", "shift", "in_zp", "out_zp"),

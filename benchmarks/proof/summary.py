@@ -17,19 +17,21 @@ from pathlib import Path
 from typing import Any
 
 Record = dict[str, Any]
+#: States of a subject.
 PROVED, REGIONS, UNDECIDED, WRONG, MISSING = "proved", "all but regions", "undecided", "wrong", "missing"
-#: What is told of each cell.
+#: The subjects of the proofs of a cell.
 SUBJECTS = ("answer", "stock's graph", "answer's binary", "stock's binary")
-#: How a proof says that it ended at a region, with all else proved.
+#: The end of the reason of a proof of which only a region is left.
 _REGION = "its region is not proved"
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is known of one model on one target.
+    """The state of the proofs of one model on one target.
 
     states: of each of `SUBJECTS`.
-    reasons: where proofs ended, in words. seconds: of verification, None where they were not recorded.
+    reasons: where proofs ended, in words.
+    seconds: of verification, None if they were not recorded.
     """
 
     model: str
@@ -40,7 +42,7 @@ class Cell:
 
 
 def cell(record: Record) -> Cell:
-    """What a record says, over all delegates."""
+    """Returns the cell of a record, over all its delegates."""
     undecided = [u for some in record["undecided"] for u in some]
     binaries = [
         u for key in ("binary_undecided", "stock_binary_undecided") for some in record.get(key, ()) for u in some
@@ -56,13 +58,14 @@ def cell(record: Record) -> Cell:
 
 
 def _of_answer(proved: bool, undecided: Sequence[str]) -> str:
+    """Returns the state of the answer."""
     if proved:
         return PROVED
     return REGIONS if undecided and all(u.endswith(_REGION) for u in undecided) else UNDECIDED
 
 
 def _of_binaries(proved: Sequence[bool | None], equal: Sequence[bool | None]) -> str:
-    """The worst of several delegates."""
+    """Returns the worst state of the binaries of several delegates."""
     if not proved:
         return MISSING
     known = [
@@ -73,13 +76,13 @@ def _of_binaries(proved: Sequence[bool | None], equal: Sequence[bool | None]) ->
 
 
 def cells(runs: Iterable[Path]) -> list[Cell]:
-    """Of all records that tell whether their answer is proved."""
+    """Returns the cells of all records that tell whether their answer is proved."""
     lines = [line for run in runs for line in (run / "records.jsonl").read_text().splitlines()]
     return [cell(r) for r in map(json.loads, lines) if "error" not in r and r.get("proved") is not None]
 
 
 def table(found: Sequence[Cell]) -> str:
-    """Markdown: shares per target and of all, what is not proved, a line per cell."""
+    """Returns the shares per target and of all, what is not proved, and a line per cell, as Markdown."""
     targets = sorted({c.target for c in found})
     head = "| target | cells | " + " | ".join(f"{s}: {PROVED}" for s in SUBJECTS)
     head += " | seconds of verification, geometric mean | worst |\n|---|--:" + "|--:" * (len(SUBJECTS) + 2) + "|\n"
@@ -94,7 +97,10 @@ def table(found: Sequence[Cell]) -> str:
 
 
 def _shares(name: str, found: Sequence[Cell]) -> str:
-    """A line: of each subject how many are proved, of those that are there and not known to be wrong."""
+    """Returns a row with how many of each subject are proved.
+
+    Subjects that are missing or known to be wrong are counted apart.
+    """
     counts = []
     for states in zip(*(c.states for c in found)):
         judged = [s for s in states if s not in (WRONG, MISSING)]
@@ -109,7 +115,7 @@ def _shares(name: str, found: Sequence[Cell]) -> str:
 
 
 def _what_is_open(c: Cell) -> str:
-    """A line for a cell of which something is not proved."""
+    """Returns a line for a cell of which something is not proved, else ""."""
     open_ = [f"{what}: {state}" for what, state in zip(SUBJECTS, c.states) if state != PROVED]
     reasons = "; ".join(dict.fromkeys(filter(None, c.reasons)))
     return f"* {c.model}, {c.target}: {', '.join(open_)}{f' ({reasons})' if reasons else ''}\n" if open_ else ""
