@@ -1,2 +1,1 @@
-"""What Vela emits, run and compared: random graphs and saved networks, their binaries on the functional model; see
-`__main__.py`."""
+"""Binaries of random graphs and saved networks, run on the functional model and compared; see `__main__.py`."""

@@ -1,8 +1,9 @@
-"""Which known defect of Vela (`eqsat/vela/defects.py`) makes a graph's binary differ: by the part of the graph that has
-its pattern, compiled by itself.
+"""Which known defect of Vela (`eqsat/vela/defects.py`) makes the binary of a graph differ.
 
-A pattern is a chain of operators, each reading the one before, moves between them or not: "slice > rescale:INT32" is a
-SLICE and a RESCALE to INT32 of it; or operators that read one tensor: "reduce_min + reshape".
+It is found by the parts of the graph that have the pattern of a defect, each compiled by itself.
+A pattern is a chain of operators, each reading the one before, with or without moves between them.
+"slice > rescale:INT32" is a SLICE and a RESCALE to INT32 of it.
+A pattern may also be operators that read one tensor: "reduce_min + reshape".
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.types import GraphError
 from eqsat.vela.defects import DEFECTS, Defect
 
-#: Between the operators of a pattern.
+#: Operators that may lie between those of a pattern.
 _MOVES = frozenset({"reshape", "transpose", "identity"})
-#: Graphs that cutting down may try.
+#: Most graphs that are tried to cut a graph down.
 _CUTS = 160
 
 
 def explained(
     graph: TensorGraph, differs: Callable[[TensorGraph], bool], target: Target, vela: str
 ) -> tuple[str, TensorGraph]:
-    """(name of a defect or "", the smallest graph that still differs) for one that does. vela: its version, as "5.2";
-    only what that version was seen to do on the target counts."""
+    """Returns (name of a defect or "", the smallest graph that still differs) for a graph that differs.
+
+    vela: its version, as "5.2".
+    Only defects that this version was seen to have on the target count.
+    """
     possible = [d for d in DEFECTS if d.seen and d.is_in(target.family, vela)]
     for defect in possible:
         for part in parts(defect, graph):
@@ -38,7 +42,7 @@ def explained(
 
 
 def parts(defect: Defect, graph: TensorGraph) -> Iterator[TensorGraph]:
-    """What has a pattern of the defect, each part as a graph of its own."""
+    """Yields the parts of a graph that have a pattern of the defect, each as a graph of its own."""
     readers = graph.readers()
     for pattern in filter(None, defect.patterns.split(", ")):
         find = _beside if " + " in pattern else _chains
@@ -49,12 +53,13 @@ def parts(defect: Defect, graph: TensorGraph) -> Iterator[TensorGraph]:
 
 
 def _beside(graph: TensorGraph, readers: Mapping[int, Sequence[int]], pattern: str) -> Iterator[Sequence[int]]:
-    """One reader of a tensor for each operator of the pattern."""
+    """Yields one reader of a tensor for each operator of the pattern."""
     for n in graph.live():
         yield from product(*([r for r in readers[n] if _is(graph.nodes[r], step)] for step in pattern.split(" + ")))
 
 
 def _chains(graph: TensorGraph, readers: Mapping[int, Sequence[int]], pattern: str) -> Iterator[Sequence[int]]:
+    """Yields the chains of a pattern in a graph."""
     for first in graph.live():
         yield from _paths(graph, readers, [first], pattern.split(" > "))
 
@@ -62,7 +67,10 @@ def _chains(graph: TensorGraph, readers: Mapping[int, Sequence[int]], pattern: s
 def _paths(
     graph: TensorGraph, readers: Mapping[int, Sequence[int]], path: list[int], steps: Sequence[str]
 ) -> Iterator[list[int]]:
-    """Paths through all steps that begin with `path`, whose last node is to be the first step or a move before it."""
+    """Yields the paths that begin with `path` and go on through all steps.
+
+    The last node of `path` is the first step, or a move before it.
+    """
     node = graph.nodes[path[-1]]
     if _is(node, steps[0]):
         if len(steps) == 1:
@@ -76,12 +84,16 @@ def _paths(
 
 
 def _is(node: Node, step: str) -> bool:
+    """Tells whether a node is the operator of a step, with its dtype if the step has one."""
     operators, _, dtype = step.partition(":")
     return node.op in operators.split("|") and dtype in ("", node.dtype)
 
 
 def _alone(graph: TensorGraph, readers: Mapping[int, Sequence[int]], path: Sequence[int]) -> TensorGraph | None:
-    """The operators of a path, with the RESCALEs that sums of 48 bits need; None where there is no such graph."""
+    """Returns a graph of the operators of a path, None if there is no such graph.
+
+    It has the RESCALEs that sums of 48 bits need, too.
+    """
     inside = set(path)
     for n in path:
         if DType.of(graph.nodes[n].dtype).only_rescaled:

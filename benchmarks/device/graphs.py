@@ -1,4 +1,4 @@
-"""Random graphs: compiled, run and compared."""
+"""Random graphs, compiled, run and compared."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps
 
 _SMALL = replace(PROFILES["network"], fewest=1, most=5, without=REFUSED)
-#: Of graphs: a few operators as networks have them, INT8 and INT16, and longer ones. The last two have what only U85
-#: does by itself; on the others Vela takes some of it (TRANSPOSE_CONV2D, REVERSE and ARGMAX of some shapes), and
-#: refuses the rest.
+#: Profiles of graphs: a few operators as networks have them, and longer graphs, in INT8 and INT16.
+#: The last two also have the operators that only U85 supports natively.
+#: On other families Vela takes some of these (TRANSPOSE_CONV2D, REVERSE and ARGMAX of some shapes).
+#: It refuses the rest there.
 GRAPHS: dict[str, Profile] = {
     "few operators, INT8": replace(_SMALL, dtypes=("INT8",)),
     "few operators, INT16": replace(_SMALL, dtypes=("INT16",)),
@@ -32,15 +33,20 @@ GRAPHS: dict[str, Profile] = {
     "every operator, INT8": replace(_SMALL, dtypes=("INT8",), without=frozenset()),
     "every operator, INT16": replace(_SMALL, dtypes=("INT16",), without=frozenset()),
 }
-#: Graphs whose counts are written together; an interrupted run does at most so many again.
+#: Graphs whose counts are written together, and so the most that an interrupted run repeats.
 _BATCH = 100
+#: Samples on which a binary runs.
 _SAMPLES = 6
 
 
 class Records:
-    """counts: of a version, target and profile how many of the seeds from 0 on were tried, and what became of them,
-    also by operator and dtype, of each of which it counts graphs. odd: a line for each graph that is not equal, nor
-    refused."""
+    """The records of random graphs.
+
+    counts: one for each version of Vela, target and profile.
+    Each has how many of the seeds from 0 on were tried, and the outcomes.
+    The outcomes are counted for all graphs, and for those with each operator and dtype.
+    odd: one for each graph that is neither equal nor refused.
+    """
 
     def __init__(self, place: Path) -> None:
         self.counts: Log = opened(place / "counts.jsonl", "vela", "target", "profile")
@@ -48,8 +54,10 @@ class Records:
 
 
 def judged(graph: TensorGraph, target: Target, via: Pool) -> Record:
-    """Outcome and reason for one graph; of one that differs which known defect of Vela it is, and the operators that it
-    is cut down to."""
+    """Returns the outcome and the reason for one graph.
+
+    If it differs, they include the known defect of Vela, and the operators to which the graph is cut down.
+    """
     try:
         found = verify(dumps(graph), target, via, _SAMPLES)
     except WorkerError as e:
@@ -63,6 +71,7 @@ def judged(graph: TensorGraph, target: Target, via: Pool) -> Record:
 
 
 def _differs(graph: TensorGraph, target: Target, via: Pool) -> bool:
+    """Tells whether the binary of a graph differs from the reference."""
     try:
         return verify(dumps(graph), target, via, _SAMPLES).equal is False
     except (WorkerError, TosaError):
@@ -70,19 +79,19 @@ def _differs(graph: TensorGraph, target: Target, via: Pool) -> bool:
 
 
 def shown(graph: TensorGraph) -> list[str]:
-    """Its operators in order, with what they give."""
+    """Returns the operators of a graph in order, with the dtypes and shapes of their results."""
     live = (graph.nodes[n] for n in graph.live())
     return [f"{n.op} {n.dtype} {list(n.shape)}" for n in live if n.op not in ("input", "const")]
 
 
 def operators(graph: TensorGraph) -> set[str]:
-    """By dtype."""
+    """Returns the operators of a graph with their dtypes."""
     live = (graph.nodes[n] for n in graph.live())
     return {f"{n.op} {n.dtype}" for n in live if n.op not in ("input", "const")}
 
 
 def run(records: Records, count: int, targets: Sequence[str], profiles: Iterable[str]) -> None:
-    """The graphs of the seeds up to `count`, of every profile for every target, that have no record yet."""
+    """Runs the graphs of the seeds below `count` that have no record yet, of every profile for every target."""
     with Pool(1) as via:
         for name in targets:
             for profile in profiles:
@@ -93,7 +102,7 @@ def run(records: Records, count: int, targets: Sequence[str], profiles: Iterable
 
 
 def _batch(odd: Log, known: Record, seeds: Sequence[int], name: str, profile: str, via: Pool) -> Record:
-    """The counts with those of some more graphs."""
+    """Runs some more graphs, and returns their counts added to the known ones."""
     outcomes, refusals = Counter(known.get("outcomes", {})), Counter(known.get("refusals", {}))
     by_operator = {o: Counter(c) for o, c in known.get("operators", {}).items()}
     key: Record = {"vela": VELA, "target": name, "profile": profile}

@@ -1,4 +1,4 @@
-"""Saved networks: compiled, run and compared, with the time and memory that running takes."""
+"""Saved networks, compiled, run and compared, with the time and memory of the run."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.regor import RawOutput
 
+#: Samples on which a binary runs.
 _SAMPLES = 4
 
 
 def run(log: Log, place: Path, targets: Sequence[str]) -> None:
-    """The saved networks that are for one of the targets."""
+    """Adds the records of the saved networks that are for one of the targets."""
     with Pool(1) as via:
         for path in sorted(place.glob("*.tosa")):
             name = next((t for t in targets if f".{t}." in path.name), None)
@@ -45,12 +46,16 @@ def run(log: Log, place: Path, targets: Sequence[str]) -> None:
 
 
 def _network(buffer: bytes, target: Target, via: Pool) -> Record:
+    """Returns the record of one network.
+
+    Raises WorkerError if Vela refuses it.
+    """
     drawn = samples(domains(loads(buffer, "the network")), _SAMPLES, 0)
     answers = run_samples(buffer, drawn, via)
     known = [(x, a) for x, a in zip(drawn, answers, strict=True) if not isinstance(a, WorkerError)]
     inputs, expected = ([np.stack(slot) for slot in zip(*side, strict=True)] for side in zip(*known, strict=True))
     compiled = raw_of(compile_tosa(buffer, target, via))
-    with Worker() as fresh:  # whose memory is that of this network alone
+    with Worker() as fresh:  # The memory of a new worker is that of this network alone.
         found: Record = fresh.call(measured, compiled, packed(inputs), limits=Limits(300))
     if "outputs" not in found:
         return {"outcome": "differs" if found.pop("fault") else "not run", **found}
@@ -67,9 +72,12 @@ def _network(buffer: bytes, target: Target, via: Pool) -> Record:
 
 
 def measured(compiled: RawOutput, inputs: bytes) -> Record:
-    """In a process of its own: the outputs, and what they took; or the "reason" why there are none, and whether it is a
-    fault of the binary.
-    Memory is the process's, so with Python and numpy."""
+    """Returns the outputs of a binary, and the time and memory of its run.
+
+    If there are no outputs, it returns the "reason", and whether that is a "fault" of the binary.
+    A process of its own calls it.
+    The memory is that of the process, with Python and numpy.
+    """
     try:
         device = Device(binary_of(compiled))
         xs = unpacked(inputs)
@@ -87,7 +95,7 @@ def measured(compiled: RawOutput, inputs: bytes) -> Record:
 
 
 def _peak_mib() -> int | None:
-    """Of this process, resident; None on a system that does not say."""
+    """Returns the peak resident memory of this process in MiB, None if the system does not report it."""
     try:
         found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
     except OSError:
@@ -96,4 +104,5 @@ def _peak_mib() -> int | None:
 
 
 def _macs(c: Convolution | ethos_u85.Convolution) -> int:
+    """Returns the multiply-accumulate operations of a convolution."""
     return math.prod(c.output.shape) * c.kernel.height * c.kernel.width * (1 if c.depthwise else c.ifm.depth)

@@ -1,4 +1,4 @@
-"""What all records say of themselves."""
+"""The part that all records have."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from eqsat.ground.versions import commit
 
 __all__ = ["VELA", "Record", "about", "opened"]
 
+#: The installed version of Vela.
 VELA = version("ethos-u-vela")
 
 
 @cache
 def sources() -> str:
-    """Of the code that the records depend on."""
+    """Returns a digest of the code on which the records depend."""
     return digest(fingerprint([*submodules("eqsat/device"), "eqsat.checking.random_graphs", "eqsat.tensor.samples"]))
 
 
 @cache
 def about() -> Record:
-    """The commit, which the records themselves change where they are written into the checkout."""
+    """Returns the commit and the digest of the sources.
+
+    It is computed once, because records that are written into the checkout change the commit.
+    """
     return {"commit": commit(), "sources": sources()}
 
 
 def opened(path: Path, *identity: str) -> Log:
-    """Those of other sources are dropped."""
+    """Returns the log of a file; records of other sources are dropped."""
     return Log(path, itemgetter(*identity), lambda r: r.get("sources") == sources())

@@ -1,4 +1,4 @@
-"""The tables of the records, in Markdown."""
+"""The tables of the records in Markdown."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from operator import itemgetter
 
 from benchmarks.device.records import Record
 
+#: Outcomes of a graph, in the order of the columns.
 _OUTCOMES = ("equal", "differs", "not run", "refused", "failed")
 
 
 def summary(counts: Sequence[Record], odd: Sequence[Record], networks: Iterable[Record]) -> str:
+    """Returns all tables."""
     return "\n".join(
         [
             "# Binaries on the functional model",
@@ -87,7 +89,7 @@ def _unmatched(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
 
 
 def _operators(counts: Sequence[Record]) -> list[str]:
-    """Graphs by family, by what they hold."""
+    """Returns the counts of graphs by family, by the operators that they have."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for r in counts:
         for o, c in r["operators"].items():
