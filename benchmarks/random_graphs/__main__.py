@@ -40,16 +40,17 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def version() -> str:
-    """Of the code that the records depend on."""
+    """Returns a digest of the code on which the records depend."""
     return digest(measuring_fingerprint(), fingerprint(["eqsat.checking.trial", "eqsat.checking.random_graphs"]))
 
 
 def opened(path: Path, *identity: str) -> Log:
-    """The records in a file that this version of the code made."""
+    """Returns the log of a file, with the records that this version of the code made."""
     return Log(path, itemgetter(*identity), lambda r: r.get("sources") == version())
 
 
 def _kind(failure: str) -> str:
+    """Returns the first words of a failure without numbers, by which failures are alike."""
     return " ".join(re.sub(r"\d+|:.*", "", failure).split()[:3])
 
 
@@ -60,8 +61,10 @@ def graphs(
     rules: Sequence[Rule] = RULES,
     full_every: int = 0,
 ) -> None:
-    """Adds the records of the graphs of `seeds` that are not in `log` yet; each `full_every`-th goes through the whole
-    optimizer too."""
+    """Adds the records of the graphs of `seeds` that are not in `log` yet.
+
+    full_every: the whole optimizer, too, runs on each of so many graphs of a target; 0 for none.
+    """
     directory = log.path.parent / "failures"
     with Pool(1) as pool:
         for k, seed in enumerate(seeds):

@@ -1,4 +1,7 @@
-"""The e-graphs of saved networks, at their real sizes: every e-node of the saturated e-graph against its class."""
+"""The e-graphs of saved networks at their real sizes.
+
+Every e-node of a saturated e-graph is compared with its class.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,27 @@ from eqsat.egraph.rule import Rule
 from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import loads
 
-#: At real sizes one kind of data is enough: what a wrong rule does shows in thousands of random elements.
+#: Kinds of data.
+#: One is enough at real sizes, since the effect of a wrong rule shows in thousands of random elements.
 KINDS = ("random",)
-#: Generous in time: on a busy machine the same e-nodes are to be reached.
+#: The budget of saturation.
+#: It is generous in time, so that a busy machine reaches the same e-nodes.
 BUDGET = Budget(seconds=300.0)
 
 
 def saved(directory: Path) -> Iterator[Path]:
-    """Files `<model>.<delegate>.<target>.explicit.tosa`."""
+    """Yields the files `<model>.<delegate>.<target>.explicit.tosa` of a directory."""
     yield from sorted(directory.glob("*.explicit.tosa"))
 
 
 def check_file(path: Path, rules: Sequence[Rule], budget: Budget = BUDGET) -> dict:
-    """The record of one graph: e-nodes, how many have a value, how saturation stopped, seconds, peak memory of the
-    process so far in MB."""
+    """Returns the record of one graph.
+
+    e_nodes, evaluated: e-nodes, and those that have a value.
+    stop: why saturation stopped.
+    seconds: of the whole check.
+    peak_mb: peak memory of the process so far, in MiB.
+    """
     started = time.perf_counter()
     record: dict[str, Any] = {"name": path.name.removesuffix(".explicit.tosa"), "failure": ""}
     try:

@@ -1,4 +1,4 @@
-"""Markdown and a summary from the records of a run."""
+"""A summary of the records of a run, and its Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from eqsat.egraph.rule import Rule
 
 
 def summary(records: Sequence[dict], zoo: Sequence[dict], rules: Sequence[Rule]) -> dict:
-    """Counts over all graphs; `rules`: in how many graphs each rule matched."""
+    """Returns counts over all graphs.
+
+    rules: how many graphs each rule matched.
+    """
 
     def total(key: str) -> int:
         return sum(r[key] for r in records)
@@ -47,6 +50,7 @@ def summary(records: Sequence[dict], zoo: Sequence[dict], rules: Sequence[Rule])
 
 
 def markdown(s: dict, rules: Sequence[Rule]) -> str:
+    """Returns the summary as Markdown."""
     lines = [
         "# Soundness at scale",
         "",
