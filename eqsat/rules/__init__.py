@@ -1,5 +1,8 @@
-"""The identities, one family per file, but for concats, which are of the family of slices. `RULES` is what the
-optimizer saturates with."""
+"""The rewrite rules, a file per family; rules on concats belong to the family of slices.
+
+`RULES` are the exact ones, which the optimizer saturates with.
+Those of `tolerant.py` (fewer roundings) and `footprint.py` (less memory) are not among them.
+"""
 
 from eqsat.rules import (
     across,

@@ -1,7 +1,7 @@
 """Data movement across other operators, in both directions, on forks and joins alike.
 
-"push" moves a movement from an op's result to its operands, "pull" from one operand to the result; all operands that
-have no matching movement get the inverse, which vanishes where it meets its counterpart.
+"push" moves a movement from an op's result to its operands, "pull" from one operand to the result.
+With a pull, all other operands get the inverse, which cancels where it meets its counterpart.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from eqsat.tensor.types import Type
 
 @extern
 def seen_by(m: Move, operand: Type) -> Move | None:
-    """The part of `m` that an operand, possibly broadcast to m's input shape, sees."""
+    """Returns `m` for an operand that may broadcast to m's input shape."""
     return m.restrict(operand.shape)
 
 
 @extern
 def back(m: Move, result: Type, operand: Type) -> Move | None:
-    """m's inverse as `operand` sees it, when `m` covers the whole result."""
+    """Returns the inverse of `m` for `operand`, None if m does not give the whole result."""
     return m.inverse().restrict(operand.shape) if m.out_shape == result.shape else None
 
 
@@ -39,36 +39,47 @@ def back(m: Move, result: Type, operand: Type) -> Move | None:
 
 @extern
 def pushed(m: Move, call: Axial, operand: Type) -> tuple[Axial, Move] | None:
-    """m (call x) = call' (m' x): call' acts on the axis where m puts it."""
+    """Returns call' and m' such that m (call x) = call' (m' x).
+
+    call' acts on the axis where m puts the axis of call.
+    """
     found = crossing.push(m, call.op, call.attrs, operand)
     return None if found is None else (Call(call.op, found[0]), found[1])
 
 
 @extern
 def pulled(call: Axial, m: Move, moved: Type) -> tuple[Move, Axial] | None:
-    """call (m x) = m' (call' x), the same from the operand to the result."""
+    """Returns m' and call' such that call (m x) = m' (call' x)."""
     found = crossing.pull(call.op, call.attrs, m, moved)
     return None if found is None else (found[0], Call(call.op, found[1]))
 
 
 @extern
 def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Axial, Move] | None:
-    """m (call x) = view (call' (m' x)), where call makes axes of size 1 longer: call' acts on an axis of its own."""
+    """Returns view, call', m' such that m (call x) = view (call' (m' x)), where call makes axes of size 1 longer.
+
+    call' acts on axes of their own.
+    """
     found = crossing.push_units(m, call.op, call.attrs, operand)
     return None if found is None else (found[0], Call(call.op, found[1]), found[2])
 
 
 @extern
 def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, Move]]:
-    """call (m x) = m' (call' (view x)), where call acts along axes of size 1, which the view puts beside their
-    neighbours."""
+    """Returns m', call', view such that call (m x) = m' (call' (view x)), where call acts along axes of size 1.
+
+    The view puts each beside the axis before it or the one after, which gives several answers.
+    """
     found = crossing.pull_units(call.op, call.attrs, m, moved)
     return [(after, Call(call.op, attrs), view) for after, attrs, view in found]
 
 
 @extern
 def regrouped(call: ChannelRescale, m: Move) -> ChannelRescale | None:
-    """call (m x) = m (call' x), where m makes channels of a part of x's last axis, or puts them in another order."""
+    """Returns call' such that call (m x) = m (call' x), where each channel of m x is given by x's last axis.
+
+    So m may split the last axis to make the channels, or reorder it.
+    """
     channels = _channel_of(m)
     if channels is None or channels == tuple(range(m.out_shape[-1])):
         return None
@@ -77,13 +88,15 @@ def regrouped(call: ChannelRescale, m: Move) -> ChannelRescale | None:
 
 @extern
 def reordered(m: Move, call: ChannelRescale) -> ChannelRescale | None:
-    """m (call x) = call' (m x), where m puts as many channels in another order."""
+    """Returns call' such that m (call x) = call' (m x), where m reorders the channels."""
     return regrouped.fn(call, m.inverse()) if m.in_shape[-1:] == m.out_shape[-1:] else None
 
 
 def _channel_of(m: Move) -> tuple[int, ...] | None:
-    """For each index along m's last input axis, the last output axis's index that it goes to; None if others decide on
-    that too."""
+    """Returns, for each index along m's last input axis, the index along its last output axis.
+
+    None if that depends on other input axes too.
+    """
     atoms = m.atoms()
     last, channels = len(m.in_shape) - 1, m.out_shape[-1]
     if atoms is None or last < 0 or any(a.in_dim != last for a in atoms if a.out_dim == len(m.out_shape) - 1):
@@ -97,28 +110,33 @@ def _channel_of(m: Move) -> tuple[int, ...] | None:
 
 # ---- concat -------------------------------------------------------------------------------------
 
-#: A movement adjusted to the size of its operand along one axis.
+#: A movement adjusted to the size of its operand along one axis, by the rule "resized".
 resized = postponed("resized", Move, int)
 
 
 @extern
 def adjusted(m: Move, axis: int, operand: Type) -> Move | None:
-    """The movement that does the same to an operand of another size along the axis."""
+    """Returns the movement that does the same to an operand of another size along the axis."""
     found = m.resize({axis: operand.shape[axis]})
     return None if found is None or found.in_shape != operand.shape else found
 
 
 @extern
 def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
-    """m (concat xs) = concat' (xs moved along its old axis): concat' and that axis."""
+    """Returns concat' and an axis such that m (concat xs) = concat' (xs moved).
+
+    Each operand is moved by m adjusted to its size along that axis, which is the concat's.
+    """
     atom = m.whole(concat.attr("axis"))
     return None if atom is None else (concat.with_attrs(axis=atom.out_dim), concat.attr("axis"))
 
 
 @extern
 def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Type, Move, int] | None:
-    """m (concat xs), the xs of size 1 along its axis = view (concat' (xs moved)): the view, concat' with its type, the
-    movement along the old axis."""
+    """Returns the parts of m (concat xs) = view (concat' (xs moved)), where the xs have size 1 along the axis.
+
+    They are the view, concat' with its type, the movement of the operands, and the concat's axis.
+    """
     axis = concat.attr("axis")
     found = crossing.concat_push_units(m, axis, first)
     if found is None:
@@ -129,8 +147,10 @@ def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Ty
 
 @extern
 def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Type, Move, int]]:
-    """One operand is m y: the movement of the result, concat' with its type, the movement of the other operands along
-    the axis."""
+    """Returns the parts of concat xs = m' (concat' (xs moved)), where one operand is m y.
+
+    They are m', concat' with its type, the movement of the operands, and the axis along which it is adjusted to each.
+    """
     axis = concat.attr("axis")
     return [
         (w.inverse(), concat.with_attrs(axis=to), Type(w.out_shape, result.dtype), w, axis)
@@ -140,7 +160,7 @@ def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Con
 
 @extern
 def beside_channels(call: ChannelRescale, concat: Concat, result: Type) -> bool:
-    """Whether a concat is along another axis than the last."""
+    """Tells whether a concat is along another axis than the last."""
     return bool(concat.attr("axis") != len(result.shape) - 1)
 
 
@@ -153,8 +173,12 @@ rule = partial(rule, family="across")
 
 
 def pointwise(op: Any, xs: Sequence[Any], name: str, *operands: str) -> Iterator[Rule]:
-    """A movement of the result is one of all operands, as each sees it; one of an operand is one of the result, with
-    its inverse on the others. operands: what each is called."""
+    """Yields the rules of data movement across a pointwise operator.
+
+    A movement of the result is one of all operands, as each sees it.
+    A movement of an operand is one of the result, with its inverse on the other operands.
+    name, operands: what the names of the rules call the operator and each operand.
+    """
     yield rule(f"push-{name}", m(op(*xs)), op(*(seen_by(m, x)(x) for x in xs)))
     for moved, operand in zip(xs, operands, strict=True):
         given = [m(x) if x is moved else x for x in xs]

@@ -1,10 +1,12 @@
 """Convolutions in another spelling (`eqsat/tensor/blocking.py`): on blocks of pixels, on parts of them, undilated, in
 phases, untransposed.
 
-The NPU runs strides above 3 and dilations above 2 as many convolutions, and fills its array with channels; which
-spelling suits it depends on its family and on what is around. So there are many spellings, and the rules are made with
-a function that leaves the few that can win: `rules(choose)`. For a target that is `eqsat/options/spellings.py`; `RULES`
-know no target and take those with the fewest multiplications. Movements at both ends are left to the other families.
+The NPU runs strides above 3 and dilations above 2 as several convolutions, and fills its MAC array with channels.
+Which spelling is fastest depends on the family of the NPU and on the neighbouring operators.
+So there are many spellings, and `rules(choose)` makes the rules with a function that keeps the few that can be fastest.
+For a target that function is in `eqsat/options/spellings.py`.
+`RULES` know no target and keep the spellings of fewest multiplications.
+Data movements before and after a convolution are left to the other families.
 """
 
 from __future__ import annotations
@@ -29,15 +31,17 @@ from eqsat.tensor.blocking import Spelling, blocked, divided, phased, stacked, t
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
-#: How many strides a block may have, beside what makes the stride smaller.
+#: Strides per block; blocks smaller than a stride are tried as well.
 _BLOCKS = (1, 2, 4, 8)
-#: In how many parts the channels of a pixel are read as pixels of their own.
+#: Parts into which the channels of a pixel are divided, each read as a pixel of its own.
 _PARTS = (2, 3, 4)
-#: How many spellings of one convolution are taken.
+#: Most spellings of one convolution that are kept.
 MOST = 3
-#: Most channels of a block, weights of a kernel, and how many times the multiplications of the old one.
+#: `_MOST_CHANNELS`: most channels of a block.
+#: `_MOST_WEIGHTS`: most weights of a kernel.
+#: `_MOST_WORK`: most multiplications, as a multiple of all original weights at each position of the input.
 _MOST_CHANNELS, _MOST_WEIGHTS, _MOST_WORK = 1024, 1 << 21, 9
-#: A depthwise convolution of more channels is never better off as one with zeros.
+#: Most channels of a depthwise convolution that is tried as a CONV2D with zeros; it is never faster with more.
 _MOST_DEPTHWISE_CHANNELS = 16
 
 Weights = Annotated[
@@ -47,7 +51,7 @@ Weights = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A spelling with its operator's attributes and constants as the e-graph holds them."""
+    """A spelling with its operator and constants as the e-graph holds them."""
 
     call: Call
     weights: LeafValue
@@ -56,43 +60,43 @@ class Spelled:
 
     @property
     def operand(self) -> Shape:
-        """Shape of what the convolution reads."""
+        """The shape of the convolution's input, [N, H, W, C]."""
         return self.spelling.read.out_shape
 
     @property
     def result(self) -> Shape:
-        """Shape of what it gives."""
+        """The shape of the convolution's result, [N, H, W, C]."""
         return self.spelling.write.in_shape
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is appended before and nothing cut off behind."""
+        """Whether nothing is appended before it and nothing is cut off after it."""
         return not any(self.spelling.appended) and not self.spelling.has_surplus
 
     @property
     def is_viewed(self) -> bool:
-        """Whether views are all there is around it."""
+        """Whether it has nothing but views before and after it."""
         return self.is_whole and self.spelling.read.is_view and self.spelling.write.is_view
 
     @property
     def divides_channels(self) -> bool:
-        """Whether its channels are parts of those of the convolution, which pays on some targets alone."""
+        """Whether its pixels are parts of the original pixels, which is faster on some targets only."""
         return self.is_viewed and self.operand[-1] < self.spelling.read.in_shape[-1]
 
     @property
     def moves_nothing(self) -> bool:
-        """Whether it reads and gives the very same tensors."""
+        """Whether its input and result are the original tensors."""
         return self.is_whole and self.spelling.read.is_identity and self.spelling.write.is_identity
 
     @property
     def cut(self) -> Call:
-        """The slice that leaves the results that count."""
+        """The SLICE that keeps the results that count."""
         n, *_, channels = self.spelling.write.out_shape
         return Call("slice", attrs_of({"start": (0, 0, 0, 0), "size": (n, *self.spelling.results, channels)}))
 
 
 class Respelled(NamedTuple):
-    """A convolution between two movements, with something cut off behind, and something appended or left out before."""
+    """A convolution between two movements, with a SLICE after them and a SLICE or PAD before them."""
 
     after: Slice
     write: Move
@@ -103,16 +107,19 @@ class Respelled(NamedTuple):
     before: SliceOrPad
 
     def graph(self: Any, x: Any) -> Any:
-        """It, of x."""
+        """Builds this small graph on x."""
         return self.after(self.write(self.conv(self.read(self.before(x)), self.weights, self.bias)))
 
 
-#: (convolution, type of its operand, its weights and bias, its spellings) -> those that are worth having.
+#: Returns the spellings worth having, for (convolution, type of its operand, weights, bias, its spellings).
 Choose = Callable[[Call, Type, LeafValue, LeafValue, Sequence[Spelled]], Sequence[Spelled]]
 
 
 def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
-    """All spellings of a convolution within the bounds of this module."""
+    """Returns all spellings of a convolution within the bounds of this module.
+
+    There are none if weights have another zero point than 0, since the added weights are zeros.
+    """
     weights, out = w.data, _channels_out(call, w.data.shape)
     bias = np.broadcast_to(b.data, (out,))
     if call.attr("w_zp") != (0,):
@@ -154,7 +161,7 @@ def _every(call: Call, shape: Shape, weights: NDArray[Any], bias: NDArray[Any]) 
 
 
 def _blocks(stride: int, size: int) -> list[int]:
-    """Blocks of an axis: strides, several of them, and parts of one."""
+    """Returns block sizes along an axis of `size` elements: multiples of the stride, its divisors, and 1."""
     found = {1, *(k * stride for k in _BLOCKS), *(k for k in range(2, stride) if stride % k == 0)}
     return sorted(b for b in found if b <= max(1, size))
 
@@ -164,18 +171,21 @@ def _channels_out(call: Call, weights: Shape) -> int:
 
 
 def _work(weights: NDArray[Any], result: Shape) -> int:
-    """Multiplications, as many for each place of the result as there are weights."""
+    """Returns the number of multiplications: all weights, at each position of H and W of [N, H, W, C]."""
     return weights.size * prod(result[1:3])
 
 
 def _content(weights: LeafValue) -> bytes:
-    """Of weights as they are, or with axes exchanged or channels in another order."""
+    """Returns a key that weights keep when axes are exchanged or channels reordered."""
     data = weights.data
     return str(sorted(data.shape)).encode() + np.sort(data, axis=None).tobytes()
 
 
 def rules(choose: Choose) -> list[Rule]:
-    """The family. Convolutions that it has made of a graph are not spelled again."""
+    """Returns the rules of the family, with the spellings that `choose` keeps.
+
+    Convolutions that these rules have made for a graph are not spelled again.
+    """
     made: set[bytes] = set()
     answers: dict[tuple[Call, Type, LeafValue, LeafValue], Sequence[Spelled]] = {}
 
@@ -185,7 +195,8 @@ def rules(choose: Choose) -> list[Rule]:
 
     def chosen(call: Call, x: Type, w: LeafValue, b: LeafValue) -> Sequence[Spelled]:
         asked = call, x, w, b
-        if asked not in answers:  # asked again, as for a proof, the answer is the same
+        # A proof asks the same question again, and must get the same answer.
+        if asked not in answers:
             if x.dtype not in ("INT8", "INT16") or _content(w) in made:
                 return ()
             answers[asked] = choose(call, x, w, b, spellings(call, x, w, b))
@@ -194,12 +205,12 @@ def rules(choose: Choose) -> list[Rule]:
 
     @extern
     def same(call: Convolution, x: Type, w: Weights, b: Constant) -> list[tuple[Convolution, LeafValue, LeafValue]]:
-        """Other convolutions of the same integers on the same tensors."""
+        """Returns other convolutions with the same integers that read and write the same tensors."""
         return [(s.call, s.weights, s.bias) for s in chosen(call, x, w, b) if s.moves_nothing]
 
     @extern
     def regrouped(call: Convolution, x: Type, w: Weights, b: Constant) -> list[MovedConvolution]:
-        """Other convolutions of the same integers on whole blocks."""
+        """Returns other convolutions with the same integers on whole blocks, each between two movements."""
         return [
             MovedConvolution(s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
             for s in chosen(call, x, w, b)
@@ -211,7 +222,10 @@ def rules(choose: Choose) -> list[Rule]:
 
     @extern
     def spelled(call: Convolution, x: Type, w: Weights, b: Constant) -> list[Respelled]:
-        """The same where the last block is not whole."""
+        """Returns other convolutions with the same integers if blocks are not whole.
+
+        A PAD completes the last block of the input, and a SLICE cuts surplus results off.
+        """
         found = []
         for s in (s for s in chosen(call, x, w, b) if not s.is_whole):
             rows, columns = s.spelling.appended
@@ -223,7 +237,10 @@ def rules(choose: Choose) -> list[Rule]:
     def spelled_of_slice(
         call: Convolution, cut: Slice, whole: Type, x: Type, w: Weights, b: Constant
     ) -> list[Respelled]:
-        """The same of a slice, where it can cut off less and nothing is appended."""
+        """Returns other convolutions of a larger slice, which completes the last block in place of a PAD.
+
+        The elements that complete it may have any value.
+        """
         found = []
         for s in chosen(call, x, w, b):
             more = (0, *s.spelling.appended, 0)

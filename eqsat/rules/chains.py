@@ -1,7 +1,8 @@
-"""Chains of ops with constants per channel, and the convolution that makes the same of an INT8 value.
+"""Chains of ops with constants per channel, and the convolution that gives the same for an INT8 value.
 
-In each channel a chain is a function of one INT8 value, so whether a convolution with one weight and one bias per
-channel, and its RESCALE, give the same integers is decided by evaluating both in all 256 points.
+In each channel a chain is a function of one INT8 value.
+So is a convolution with one weight and one bias per channel, and its RESCALE.
+Whether they give the same integers is decided by evaluating both for all 256 values.
 """
 
 from __future__ import annotations
@@ -24,17 +25,16 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type
 
-#: Every INT8 value, as a column.
+#: Every INT8 value, as a column [256, 1].
 POINTS = np.arange(-128, 128)[:, None]
-#: The largest weight: with it the bias, in the same unit, is finest.
+#: The largest INT8 weight, with which the bias, in the same unit, is finest.
 _WEIGHT = 127
-#: A bias stays below 2**28: a scale is made as large as that takes.
+#: Bits of the magnitude of a bias, 2**28 at most; scales are large enough for that.
 _BIAS_BITS = 28
 
 
 class AsConvolution(NamedTuple):
-    """A view of x as [1, height, width, channels], the convolution with its weights and bias, the RESCALE, the view
-    back."""
+    """A view of x as [1, height, width, channels], a convolution with its constants, its RESCALE, and the view back."""
 
     view: Move
     conv: DepthwiseConv2d
@@ -44,7 +44,7 @@ class AsConvolution(NamedTuple):
     back: Move
 
     def graph(self: Any, x: Any) -> Any:
-        """It, of x."""
+        """Builds this small graph on x."""
         return self.back(self.rescale(self.conv(self.view(x), self.weights, self.bias)))
 
 
@@ -52,14 +52,17 @@ class AsConvolution(NamedTuple):
 
 
 def real_scale(call: Call) -> NDArray[Any]:
-    """What a RESCALE multiplies by, per channel if it has several scales."""
+    """Returns the factors of a RESCALE, an array with one per channel or one for all."""
     scales: NDArray[Any] = np.array(call.attr("multiplier"), float) * 2.0 ** -np.array(call.attr("shift"), float)
     return scales
 
 
 def integer_scale(scale: float) -> tuple[int, int] | None:
-    """(multiplier, shift) with multiplier * 2**-shift nearest to `scale` > 0, the multiplier of 31 bits as in TOSA's
-    RESCALE."""
+    """Returns (multiplier, shift) with multiplier * 2**-shift nearest to `scale`, which is above 0.
+
+    The multiplier has 31 bits (TOSA 1.0, RESCALE).
+    None if the shift is not from 2 to 62.
+    """
     mantissa, exponent = math.frexp(scale)
     multiplier = round(mantissa * 2**31)
     if multiplier == 2**31:
@@ -68,7 +71,7 @@ def integer_scale(scale: float) -> tuple[int, int] | None:
 
 
 def is_plain(call: Call) -> bool:
-    """A RESCALE of signed values."""
+    """Tells whether an op is a RESCALE of signed values to signed values."""
     return call.op == "rescale" and not (call.attr("input_unsigned") or call.attr("output_unsigned"))
 
 
@@ -76,7 +79,11 @@ def is_plain(call: Call) -> bool:
 
 
 class Step(NamedTuple):
-    """An op of a chain with its constant operand, which may be the left one. RESCALEs have none."""
+    """An op of a chain.
+
+    constant: its constant operand; a RESCALE has none.
+    on_the_left: whether the constant is the left operand.
+    """
 
     call: Call
     constant: LeafValue | None
@@ -85,25 +92,27 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Steps from an INT8 value."""
+    """Successive ops on an INT8 value."""
 
     steps: tuple[Step, ...]
 
     def then(self, call: Call, constant: LeafValue | None = None, on_the_left: bool = False) -> Chain:
-        """The chain with one step more."""
+        """Returns the chain with one more step."""
         return Chain((*self.steps, Step(call, constant, on_the_left)))
 
     @property
     def constants(self) -> list[LeafValue]:
+        """The constant operands of its steps, in order."""
         return [s.constant for s in self.steps if s.constant is not None]
 
     @property
     def channels(self) -> int:
+        """The largest number of channels of its constants, 1 if it has none."""
         return max((constant.node.shape[-1] for constant in self.constants), default=1)
 
 
 def varies_by_channel(constant: LeafValue) -> bool:
-    """Whether a constant varies along the last axis at most."""
+    """Tells whether a constant varies along the last axis at most."""
     return prod(constant.node.shape[:-1]) == 1
 
 
@@ -114,8 +123,11 @@ def _values(constant: LeafValue) -> NDArray[Any]:
 
 @lru_cache(maxsize=1024)
 def integers(chain: Chain) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """(what the chain makes of each INT8 value in each channel, where a step inside saturates), both [256, channels];
-    None if a step saturates whose zero point lies at an end of its dtype: that may be an activation. Raises GraphError.
+    """Returns what the chain gives for each INT8 value in each channel, and where an inner RESCALE saturates.
+
+    Both are arrays [256, channels].
+    None if an inner RESCALE saturates whose zero point is a limit of its dtype, since that may be an activation.
+    Raises GraphError if an op cannot be evaluated.
     """
     x, dtype = np.repeat(POINTS, chain.channels, 1).astype(np.int8), "INT8"
     saturated = np.zeros(x.shape, bool)
@@ -134,7 +146,7 @@ def integers(chain: Chain) -> tuple[NDArray[Any], NDArray[Any]] | None:
 
 
 def affine(chain: Chain) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(slope, offset) per channel of the chain in real numbers, without rounding and saturation."""
+    """Returns slope and offset per channel of the chain in real numbers, without rounding and saturation."""
     slope, offset = np.ones(chain.channels), np.zeros(chain.channels)
     for call, constant, on_the_left in chain.steps:
         if constant is None:
@@ -157,8 +169,11 @@ def affine(chain: Chain) -> tuple[NDArray[Any], NDArray[Any]]:
 
 @dataclass(slots=True)
 class Line:
-    """round((weight * (x - in_zp) + bias) * multiplier * 2**-shift) + out_zp in each channel: a convolution 1x1 and its
-    RESCALE."""
+    """The function round((weight * (x - in_zp) + bias) * multiplier * 2**-shift) + out_zp in each channel.
+
+    A 1x1 convolution and its RESCALE compute it.
+    Arrays have an element per channel.
+    """
 
     in_zp: int
     out_zp: int
@@ -169,7 +184,10 @@ class Line:
 
     @staticmethod
     def of(chain: Chain, weight: float = _WEIGHT) -> Line | None:
-        """What comes nearest to the chain in real numbers with weights up to `weight`, or None if no scale does it."""
+        """Returns the line nearest to the chain in real numbers, with weights up to `weight`.
+
+        None if a channel needs a scale that RESCALE does not have.
+        """
         slope, offset = affine(chain)
         in_zp, out_zp = chain.steps[0].call.attr("in_zp")[0], chain.steps[-1].call.attr("out_zp")[0]
         offset = offset + slope * in_zp - out_zp
@@ -188,18 +206,22 @@ class Line:
         )
 
     def rescale(self) -> Call:
+        """Returns the RESCALE to INT8, with a scale per channel."""
         return Call(
             "rescale", makers.rescale("INT8", self.multiplier.tolist(), self.shift.tolist(), out_zp=self.out_zp)
         )
 
     def values(self) -> NDArray[Any]:
-        """Of every INT8 value in every channel, [256, channels]."""
+        """Returns its values for every INT8 value in every channel, [256, channels]."""
         sums = ((POINTS - self.in_zp) * self.weight + self.bias).astype(DType.of("INT32").storage)
         return evaluate_op("rescale", self.rescale().attrs, [sums], Type(sums.shape, "INT8"))
 
     def fitted(self, wanted: NDArray[Any], bias: int) -> Line:
-        """With `bias` added, and each scale in the middle of those that give the `wanted` values, where there are
-        any."""
+        """Returns the line with `bias` added, and with scales for the values `wanted` [256, channels].
+
+        Each scale is in the middle of the interval that gives them.
+        A channel without such an interval keeps its scale.
+        """
         line = Line(self.in_zp, self.out_zp, self.weight, self.bias + bias, self.multiplier.copy(), self.shift.copy())
         sums, y = (POINTS - self.in_zp) * line.weight + line.bias, wanted.astype(float) - self.out_zp
         least, most = np.where(wanted == -128, -np.inf, y - 0.5), np.where(wanted == 127, np.inf, y + 0.5)
@@ -212,7 +234,7 @@ class Line:
         return line
 
     def at(self, channels: NDArray[Any]) -> Line:
-        """The line of some channels."""
+        """Returns the line of some channels."""
         return Line(
             self.in_zp,
             self.out_zp,
@@ -223,12 +245,12 @@ class Line:
         )
 
     def put(self, channels: NDArray[Any], line: Line) -> None:
-        """Takes another line's parameters in some channels."""
+        """Sets the parameters of some channels to those of another line."""
         for name in ("weight", "bias", "multiplier", "shift"):
             getattr(self, name)[channels] = getattr(line, name)
 
     def convolution(self) -> tuple[DepthwiseConv2d, LeafValue, LeafValue, ChannelRescale]:
-        """(DEPTHWISE_CONV2D, weights, bias, RESCALE)."""
+        """Returns DEPTHWISE_CONV2D, weights, bias and RESCALE."""
         conv = Call("depthwise_conv2d", makers.conv("INT8", in_zp=self.in_zp))
         return (
             conv,
@@ -240,9 +262,13 @@ class Line:
 
 @lru_cache(maxsize=1024)
 def exact_line(chain: Chain) -> Line | None:
-    """The Line that equals the chain in all 256 points of every channel. Weights are tried from the largest down, with
-    the biases next to the nearest one: with each the scales that serve are others. Channel by channel the first that
-    leaves no difference is taken."""
+    """Returns the Line that equals the chain for all 256 values of every channel, None if none is found.
+
+    Weights are tried from the largest down, each with the nearest bias and its two neighbours.
+    Other scales are possible with each.
+    Each channel takes the first line without a difference.
+    Raises GraphError if an op of the chain cannot be evaluated.
+    """
     known, best = integers(chain), Line.of(chain)
     if known is None or best is None:
         return None
@@ -260,13 +286,13 @@ def exact_line(chain: Chain) -> Line | None:
 
 
 def as_convolution(line: Line, x: Type, t: Type) -> AsConvolution:
-    """A line from x to t as a convolution."""
+    """Returns a line from x to t as a convolution."""
     shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
     return AsConvolution(Move.reshape(x.shape, shape), *line.convolution(), Move.reshape(shape, t.shape))
 
 
 def spans_channels(chain: Chain, x: Type, t: Type) -> bool:
-    """Whether the chain's constants vary along all channels of x, and leads to INT8 of its shape."""
+    """Tells whether the chain's constants vary along all channels of x, and x and t are INT8 of one shape."""
     return (
         (x.dtype, t.dtype) == ("INT8", "INT8")
         and x.shape == t.shape
@@ -276,7 +302,11 @@ def spans_channels(chain: Chain, x: Type, t: Type) -> bool:
 
 
 def convolution_of(chain: Chain, x: Type, t: Type, line: Callable[[Chain], Line | None]) -> AsConvolution | None:
-    """The chain from x to t as a convolution, by a `line` that may not exist."""
+    """Returns the chain from x to t as a convolution.
+
+    line: returns the Line to use, or None.
+    None if there is no Line, or if an op of the chain cannot be evaluated.
+    """
     if not spans_channels(chain, x, t):
         return None
     try:

@@ -1,7 +1,8 @@
 """Constants per channel: ADD, SUB and MUL with them as depthwise convolutions, which the NPU does many times as fast.
 
-A BatchNorm that could not be folded, a LayerScale or the scale and shift of a LayerNorm come as RESCALE, one such op,
-RESCALE. The fact known(y) = k says y is the constant k.
+Sources are a BatchNorm that could not be folded, a LayerScale, or the scale and shift of a LayerNorm.
+Each comes as a RESCALE, one such op, and a RESCALE.
+The fact known(y) = k says that y is the constant k.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from eqsat.rules.chains import AsConvolution, Chain, convolution_of, exact_line,
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type
 
-#: Operators that make one line of another in each channel.
+#: Operators that, with a constant, keep an affine function of x affine in each channel.
 Arithmetic = Annotated[Call, op("add", "sub", "mul", name="arithmetic")]
-#: What constant a value is.
+#: Fact known(y): the constant that y is.
 known = fact("known", Value, gives=Constant)
 
 
@@ -37,8 +38,10 @@ def _one_op(
 def as_convolution(
     widen: Rescale, call: Arithmetic, constant: Constant, narrow: Rescale, x: Type, t: Type
 ) -> AsConvolution | None:
-    """narrow (call (widen x) constant) as a depthwise convolution 1x1 and its RESCALE between views, where it is exact
-    in all 256 points."""
+    """Returns narrow (call (widen x) constant) as a 1x1 depthwise convolution and its RESCALE, between views.
+
+    None if none is found that is exact for all 256 values.
+    """
     return _one_op(widen, call, constant, False, narrow, x, t)
 
 
@@ -46,13 +49,16 @@ def as_convolution(
 def as_convolution_left(
     widen: Rescale, call: Arithmetic, constant: Constant, narrow: Rescale, x: Type, t: Type
 ) -> AsConvolution | None:
-    """The same of narrow (call constant (widen x))."""
+    """Returns narrow (call constant (widen x)) as a 1x1 depthwise convolution and its RESCALE, between views.
+
+    None if none is found that is exact for all 256 values.
+    """
     return _one_op(widen, call, constant, True, narrow, x, t)
 
 
 @extern
 def integral(constant: Constant) -> Constant | None:
-    """A constant of a dtype that quantized values and their sums have."""
+    """Returns a constant if it has a dtype of quantized values or their sums, INT8 or INT32."""
     return constant if constant.node.dtype in ("INT8", "INT32") else None
 
 
@@ -66,13 +72,16 @@ def _result(call: Call, *constants: LeafValue) -> LeafValue | None:
 
 @extern
 def result(call: Unary, constant: Constant) -> Constant | None:
-    """An op of a constant: mostly the RESCALE of an INT8 one to the scale of its neighbour."""
+    """Returns the value of an op on a constant.
+
+    Most often it is the RESCALE of an INT8 constant to the scale of its neighbour.
+    """
     return _result(call, constant)
 
 
 @extern
 def result_of_two(call: Binary, left: Constant, right: Constant) -> Constant | None:
-    """An op of two constants."""
+    """Returns the value of an op on two constants."""
     return _result(call, left, right)
 
 

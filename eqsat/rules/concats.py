@@ -1,11 +1,11 @@
 """Concat: with slices, pointwise ops and constants.
 
-A concat goes both ways, but never where its operands would be wider than now. A vector of operands is rewritten with
-egglog's own vector primitives, so these rules hold for any number of operands; only a slice that spans operands has a
-rule per number.
+A concat crosses operators both ways, but never where its operands would become wider.
+A vector of operands is rewritten with egglog's own vector primitives, so these rules hold for any number of operands.
+Only a slice that spans several operands has a rule per number.
 
-Where operands are merged, those at the first place where that is possible are: so a concat of n operands becomes at
-most n others. To merge any two neighbours would make one for each way to divide the operands, 2^n.
+If operands can be merged, those at the first such place are merged, so a concat of n operands becomes at most n others.
+Merging any two neighbours would make one for each way to divide the operands, 2^n.
 """
 
 from __future__ import annotations
@@ -25,13 +25,17 @@ from eqsat.rules.slicing import slice_call
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape, Type
 
-#: The most operands that a slice may span; wider spans are rare and every number is a rule of its own.
+#: Most operands that a slice may span; wider spans are rare, and every number is a rule of its own.
 MOST_SPANNED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where an operand of a concat lies: it begins at `start` along `axis` of the result."""
+    """The place of a concat's operand in the result.
+
+    start: where it begins along `axis` of the result.
+    shape: of the operand.
+    """
 
     axis: int
     start: int
@@ -39,35 +43,40 @@ class Span:
 
     @property
     def end(self) -> int:
+        """Where the next operand begins along `axis` of the result."""
         return self.start + self.shape[self.axis]
 
 
-#: Where the operand at a place of a concat that is sliced lies in the result.
+#: Fact span(concat, xs, i, x): the place in the result of x, operand i of a concat that is sliced.
 span = fact("span", Concat, Values, Index, Value, gives=Span)
-#: The first n operands of a vector without the f that they share, when all of them are of one type; one such vector,
-#: where there are several.
+#: Fact stripped(xs, f, t, n): the first n operands of xs without the f that they share.
+#: t is the type of the first one without f, and all have its dtype.
+#: If there are several such vectors, it is one of them.
 stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
-#: The first place of a concat where two neighbours are one slice or one constant; where there is a concat.
+#: Fact first_pair(concat, xs): the first place where two successive operands become one slice or one constant.
+#: Fact first_concat(concat, xs): the first place of an operand that is a concat along the same axis.
 first_pair = fact("first_pair", Concat, Values, gives=Index)
 first_concat = fact("first_concat", Concat, Values, gives=Index)
 
 
 @extern
 def first_span(concat: Concat, x: Type) -> Span:
-    """Where the first operand lies."""
+    """Returns the place of the first operand."""
     return Span(concat.attr("axis"), 0, x.shape)
 
 
 @extern
 def next_span(before: Span, x: Type) -> Span:
-    """Where an operand lies that comes after another."""
+    """Returns the place of the operand that follows another."""
     return Span(before.axis, before.end, x.shape)
 
 
 @extern
 def parts(f: Slice, *spans: Span) -> tuple[Slice, ...] | None:
-    """What slice f takes of each of these neighbouring operands, when these are all that it takes and it takes of
-    each."""
+    """Returns what slice f takes of each of some neighbouring operands.
+
+    None unless it takes something of each of them, and nothing of others.
+    """
     axis, start = spans[0].axis, f.attr("start")[spans[0].axis]
     if start < spans[0].start or start + f.attr("size")[axis] > spans[-1].end:
         return None
@@ -76,7 +85,7 @@ def parts(f: Slice, *spans: Span) -> tuple[Slice, ...] | None:
 
 
 def _part(f: Slice, s: Span) -> Slice | None:
-    """What slice f takes from the operand at s, or None."""
+    """Returns what slice f takes of the operand at s, None if nothing."""
     start, size = list(f.attr("start")), list(f.attr("size"))
     low = max(start[s.axis], s.start)
     high = min(start[s.axis] + size[s.axis], s.end)
@@ -86,13 +95,13 @@ def _part(f: Slice, s: Span) -> Slice | None:
     return slice_call(start, size)
 
 
-#: A slice adjusted to the size of its operand along one axis.
+#: A slice adjusted to the size of its operand along one axis, by the rule "cut".
 cut = postponed("cut", Slice, int)
 
 
 @extern
 def whole_axis(f: Slice, concat: Concat, result: Type) -> int | None:
-    """The axis of a concat, if slice f leaves it whole."""
+    """Returns the axis of a concat if slice f leaves it whole and cuts another one."""
     axis: int = concat.attr("axis")
     size = f.attr("size")
     return axis if size != result.shape and size[axis] == result.shape[axis] else None
@@ -100,7 +109,7 @@ def whole_axis(f: Slice, concat: Concat, result: Type) -> int | None:
 
 @extern
 def adjusted_slice(f: Slice, axis: int, x: Type) -> Slice:
-    """The slice that takes all of x along the axis."""
+    """Returns the slice that takes all of x along the axis."""
     start, size = list(f.attr("start")), list(f.attr("size"))
     start[axis], size[axis] = 0, x.shape[axis]
     return slice_call(start, size)
@@ -108,7 +117,10 @@ def adjusted_slice(f: Slice, axis: int, x: Type) -> Slice:
 
 @extern
 def both(concat: Concat, f: Slice, g: Slice) -> Slice | None:
-    """Slices f and g of one tensor as one, where g begins where f ends along the axis of the concat."""
+    """Returns slices f and g of one tensor as one.
+
+    None unless g begins where f ends along the axis of the concat.
+    """
     axis, start, size = concat.attr("axis"), list(f.attr("start")), list(f.attr("size"))
     start[axis] += size[axis]
     size[axis] = g.attr("size")[axis]
@@ -120,31 +132,31 @@ def both(concat: Concat, f: Slice, g: Slice) -> Slice | None:
 
 @extern
 def are_neighbours(concat: Concat, f: Slice, g: Slice) -> bool:
-    """Whether g begins where f ends."""
+    """Tells whether slice g begins where f ends along the axis of the concat."""
     return both.fn(concat, f, g) is not None
 
 
 @extern
 def both_constants(concat: Concat, j: Constant, k: Constant) -> Constant:
-    """Two constants in a row as one."""
+    """Returns two successive constants as one."""
     return LeafValue.constant(np.concatenate([j.data, k.data], concat.attr("axis")), j.node.dtype)
 
 
 @extern
 def no_wider(x: Type, y: Type) -> bool:
-    """Whether an element of x takes no more bytes than one of y."""
+    """Tells whether an element of x takes no more bytes than one of y."""
     return DType.of(x.dtype).size <= DType.of(y.dtype).size
 
 
 @extern
 def same_dtype(x: Type, y: Type) -> bool:
-    """Whether two tensors are of one dtype."""
+    """Tells whether two tensors have one dtype."""
     return x.dtype == y.dtype
 
 
 @extern
 def with_dtype_of(x: Type, y: Type) -> Type:
-    """The shape of x with the dtype of y."""
+    """Returns the type with the shape of x and the dtype of y."""
     return Type(x.shape, y.dtype)
 
 
@@ -159,12 +171,12 @@ rule = partial(rule, family="slicing")
 
 
 def pair(first: Term, second: Term) -> tuple[Term, ...]:
-    """That a concat has these operands in a row, at place i."""
+    """Returns the conditions that a concat has two operands in a row, at places i and i + 1."""
     return concat(xs), element(xs, i, first), element(xs, i + 1, second)
 
 
 def spanning(count: int) -> Rule:
-    """A slice of a concat that takes of so many neighbouring operands is a concat of as many slices."""
+    """Returns the rule for a slice of `count` operands of a concat, which is a concat of as many slices."""
     operands = [symbols(f"x{n}", Value) for n in range(count)]
     spans = (span(concat, xs, i + n, x) for n, x in enumerate(operands))
 

@@ -1,6 +1,6 @@
 """Convolutions: height and width exchanged, and the transposed one as plain ones.
 
-A convolution knows H from W only by the order of its kernel's axes, so both may be exchanged.
+A convolution distinguishes H from W only by the order of its kernel's axes, so both may be exchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
-#: Rows of the kernel of a transposed convolution that becomes as many convolutions.
+#: Kernel rows of a transposed convolution that becomes as many convolutions.
 _PHASES = 2
 
 # ---- height and width ---------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def _exchange(shape: Shape) -> Move:
     return Move.transpose(shape, (0, 2, 1, 3))
 
 
-#: The exchange of H and W, where it moves something.
+#: An exchange of H and W that is no view.
 Exchange = Annotated[
     Move, such("exchange", Move, lambda m: len(m.in_shape) == 4 and not m.is_view and m == _exchange(m.in_shape))
 ]
@@ -58,7 +58,7 @@ def _exchanged(call: Operator) -> Operator:
 
 
 def _flat(x: Type, t: Type) -> bool:
-    """Whether exchanging them in both is a view: one of H and W is 1, on both sides."""
+    """Tells whether the exchange of H and W is a view of both x and t, where one of H and W is 1."""
     return _exchange(x.shape).is_view and _exchange(t.shape).is_view
 
 
@@ -68,31 +68,31 @@ def _one_tap(call: Call, weights: Shape) -> bool:
 
 @extern
 def exchange_pays(call: Convolution, x: Type, weights: Type, t: Type) -> bool:
-    """Whether exchanging H and W costs nothing and the kernel has several taps in a row."""
+    """Tells whether the exchange of H and W is free, H and W differ, and the kernel has several taps."""
     return _flat(x, t) and x.shape[1] != x.shape[2] and not _one_tap(call, weights.shape)
 
 
 @extern
 def turned(call: Operator, x: Type) -> tuple[Operator, Move]:
-    """m (call x) = call' (m' x): call' and m'."""
+    """Returns call' and m' such that m (call x) = call' (m' x), where m exchanges H and W."""
     return _exchanged(call), _exchange(x.shape)
 
 
 @extern
 def turned_back(call: Operator, t: Type) -> tuple[Move, Operator]:
-    """call (m x) = m' (call' x): m' and call'."""
+    """Returns m' and call' such that call (m x) = m' (call' x), where m exchanges H and W."""
     return _exchange(_exchange(t.shape).out_shape), _exchanged(call)
 
 
 @extern
 def exchange(x: Type) -> Move:
-    """The exchange of H and W of a tensor."""
+    """Returns the exchange of H and W of a tensor [N, H, W, C]."""
     return _exchange(x.shape)
 
 
 @extern
 def turned_kernel(call: Convolution, weights: Constant) -> Constant:
-    """The kernel with its rows and columns exchanged."""
+    """Returns weights with the rows and columns of the kernel exchanged."""
     return LeafValue.constant(weights.data.transpose(_KERNEL_AXES[call.op]), weights.node.dtype)
 
 
@@ -101,9 +101,12 @@ def turned_kernel(call: Convolution, weights: Constant) -> Constant:
 
 @extern
 def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tuple[Move, Move] | None:
-    """call x = m (call (m' x)), where m' lays all pixels of a batch in one row: a pointwise convolution does not know
-    images and rows. Behind one image Vela fuses a TABLE or CLAMP, and of images below each other it takes up to twice
-    as long."""
+    """Returns m and m' such that call x = m (call (m' x)), where m' puts all pixels of a batch in one row.
+
+    A pointwise convolution does not distinguish images and rows.
+    Behind one image Vela fuses a TABLE or CLAMP; several images take up to twice as long.
+    None unless the kernel has one tap, stride 1 and no padding, and there are several images.
+    """
     alone = _one_tap(call, weights.shape) and call.attr("stride") == (1, 1) and not any(call.attr("pad"))
     if not alone or x.shape[0] == 1:
         return None
@@ -115,8 +118,12 @@ def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tupl
 
 
 class Phases(NamedTuple):
-    """The view of the concat of two convolutions of one tensor, with the concat's type, the weights of each and the
-    bias of both."""
+    """Two convolutions of one tensor, their concat, and a view of it.
+
+    type: of the concat.
+    first, second: the weights of each.
+    bias: of both.
+    """
 
     view: Move
     concat: Concat
@@ -127,16 +134,19 @@ class Phases(NamedTuple):
     bias: Constant
 
     def graph(self: Any, x: Any) -> Any:
-        """It, of x."""
+        """Builds this small graph on x."""
         rows = [self.conv(x, weights, self.bias) for weights in (self.first, self.second)]
         return self.view(typed(self.concat(rows), self.type))
 
 
 @extern
 def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) -> Phases | None:
-    """TRANSPOSE_CONV2D whose kernel is its stride: each output row of a pixel is a 1x1 convolution with the columns as
-    channels, and rows laid beside each other along W are rows below each other. One convolution per output row, at most
-    `_PHASES`."""
+    """Returns a TRANSPOSE_CONV2D whose kernel is its stride as one 1x1 convolution per row of the kernel.
+
+    Each gives one output row per row of pixels, with the kernel's columns as channels.
+    The rows are concatenated along W, and a view then puts them below each other.
+    None unless the kernel has `_PHASES` rows, `out_pad` is 0, and the input is INT8.
+    """
     oc, kh, kw, ic = weights.data.shape
     n, height, width, _ = x.shape
     if any(call.attr("out_pad")) or x.dtype != "INT8" or (kh, kw) != call.attr("stride") or kh != _PHASES:

@@ -1,9 +1,10 @@
 """Forms that need less memory and are no faster: they are offered only where the graphs that are found without them
 need more than they may.
 
-Vela has the weights of a convolution in SRAM before it begins, beside those of the one before it. Half of its channels
-has half of the weights, and both halves write into one tensor. A PAD copies what it appends from a constant of that
-size, which is in flash; a depthwise convolution 1x1 that pads has few weights.
+Vela has the weights of a convolution in SRAM before it begins, beside those of the convolution before it.
+A convolution of half of the channels has half of the weights, and both halves write into one tensor.
+A PAD copies what it appends from a constant of that size, which is in flash.
+A depthwise convolution that pads has few weights instead.
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Type, attrs_of
 
-#: Fewest channels of a half: the arrays of all families make 8 or 16 at once.
+#: Fewest channels of a half: the MAC arrays of all families compute 8 or 16 at once.
 _FEWEST_CHANNELS = 8
 #: Most rows or columns that a depthwise convolution appends.
 _MOST_APPENDED = 16
 
 
 class Halved(NamedTuple, Generic[Operator]):
-    """The concat of two halves of the channels, and its type; of each half the RESCALE, the weights and the bias."""
+    """The concat of two halves of a convolution's channels.
+
+    type: of the concat.
+    first, second: the RESCALE of each half; its weights and bias follow.
+    """
 
     concat: Concat
     type: Type
@@ -42,7 +47,7 @@ class Halved(NamedTuple, Generic[Operator]):
     second_bias: Constant
 
     def graph(self: Any, conv: Any, x: Any) -> Any:
-        """It, of x by a convolution."""
+        """Builds this small graph on x, with a convolution."""
         first = self.first(conv(x, self.first_weights, self.first_bias))
         second = self.second(conv(x, self.second_weights, self.second_bias))
         return typed(self.concat([first, second]), self.type)
@@ -50,11 +55,15 @@ class Halved(NamedTuple, Generic[Operator]):
 
 @extern
 def as_convolution(p: Pad, x: Type) -> tuple[Rescale, DepthwiseConv2d, Constant, Constant] | None:
-    """A PAD of rows and columns as a depthwise convolution whose kernel has a single 1: its padding is worth its zero
-    point, as what is appended is."""
+    """Returns a PAD of rows and columns as a depthwise convolution whose kernel has a single 1.
+
+    The convolution's padding has the value of its zero point, which is that of the PAD.
+    None if it appends more than `_MOST_APPENDED` rows or columns.
+    """
     dtype, (value,) = DType.of(x.dtype), p.attr("value")
     if not dtype.is_activation or len(x.shape) != 4 or value and x.dtype != "INT8":
-        return None  # other dtypes have no zero points
+        # Other dtypes than INT8 have no zero point.
+        return None
     (images, top, left, channels), (_, bottom, right, _) = p.attr("pads")[::2], p.attr("pads")[1::2]
     added = (top + bottom, left + right)
     if images or channels or any(p.attr("pads")[k] for k in (1, 7)) or not 0 < max(added) <= _MOST_APPENDED:
@@ -71,23 +80,26 @@ def as_convolution(p: Pad, x: Type) -> tuple[Rescale, DepthwiseConv2d, Constant,
 
 
 def _halves(data: NDArray[Any], count: int) -> list[NDArray[Any]]:
-    """Of a constant along its first axis; one for all channels is that of both halves."""
+    """Returns the halves of a constant along its first axis; a constant of one element is both."""
     return [data, data] if len(data) == 1 < count else np.split(data, 2)
 
 
 def _scales(f: Operator, count: int) -> list[Operator]:
-    """A RESCALE for each half of `count` channels."""
+    """Returns a RESCALE for each half of `count` channels."""
     halves = {k: _halves(np.array(f.attr(k)), count) for k in ("multiplier", "shift")}
     return [f.with_attrs(**{k: tuple(h[part].tolist()) for k, h in halves.items()}) for part in (0, 1)]
 
 
 def rules() -> list[Rule]:
-    """The family. Halves that it has made of a graph are not halved again."""
+    """Returns the rules of the family.
+
+    Halves that these rules have made for a graph are not halved again.
+    """
     made: set[bytes] = set()
 
     @extern
     def halves(f: Operator, w: Constant, b: Constant, t: Type) -> Halved[Operator] | None:
-        """f (conv x w b) as two halves of its channels."""
+        """Returns f (conv x w b) as two halves of its channels."""
         count = t.shape[3]
         if count % (2 * _FEWEST_CHANNELS) or w.data.tobytes() in made:
             return None

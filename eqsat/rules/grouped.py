@@ -1,13 +1,14 @@
 """Several convolutions side by side as fewer: convolutions of one tensor, or of slices of it, that a concat puts
 together.
 
-ExecuTorch spells a grouped convolution as a slice, a convolution and a RESCALE per group, and one concat. The same
-integers come from one convolution whose weights are zero outside the blocks of its groups, or from several that have a
-few groups each. Which of these are offered is for a function to choose: `rules(choose)`. For a target that is
-`eqsat/options/spellings.py`; `RULES` know no target and take all.
+ExecuTorch writes a grouped convolution as a slice, a convolution and a RESCALE per group, and one concat.
+One convolution whose weights are zero outside the blocks of its groups gives the same integers.
+So do several convolutions with a few groups each.
+`rules(choose)` makes the rules with a function that chooses which of these are offered.
+For a target that function is in `eqsat/options/spellings.py`; `RULES` know no target and offer all.
 
-The operands of a concat are walked along from the first one, and all are merged at once: to merge any two neighbours
-would take a concat for each way to divide the operands, exponentially many.
+The operands of a concat are visited in order from the first one, and all are merged at once.
+Merging any two neighbours would give a concat for each way to divide the operands, exponentially many.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from eqsat.egraph.terms import element, fact, length, let, symbols
 from eqsat.rules.slicing import slice_call
 from eqsat.tensor.types import Type
 
-#: Most weights of a convolution that is made.
+#: Most weights of a merged convolution.
 _MOST_WEIGHTS = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A convolution of the channels of a tensor from `start` up to `end`."""
+    """A convolution of the channels of a tensor from `start` up to, but not including, `end`."""
 
     call: Call
     weights: LeafValue
@@ -43,54 +44,59 @@ class Product:
 
     @property
     def channels(self) -> int:
-        """How many it gives."""
+        """The number of output channels."""
         count: int = self.weights.node.shape[0]
         return count
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """An operand of a concat: a product of a tensor, and its RESCALE, per channel."""
+    """An operand of a concat: a convolution of channels of a tensor, and its RESCALE with a scale per channel."""
 
     product: Product
     rescale: Call
 
     def cut(self, x: Type) -> Call:
-        """The slice of the tensor, of type x, that it reads."""
+        """Returns the slice that it reads of the tensor, whose type is x."""
         rows, read = x.shape[:-1], self.product
         return slice_call((*(0 for _ in rows), read.start), (*rows, read.end - read.start))
 
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Branches of one tensor in a row, whose convolutions and RESCALEs differ in nothing but constants, channels and
-    scales."""
+    """Branches of one tensor in a row.
+
+    Their convolutions and RESCALEs differ in nothing but constants, channels and scales.
+    """
 
     row: tuple[Branch, ...]
 
 
-#: (branches as they are, the type of their tensor, other rows that give the same) -> those rows that are worth having.
+#: Returns the rows worth having, for (branches as they are, type of their tensor, other rows with the same result).
 Choose = Callable[[Branches, Type, Sequence[Branches]], Sequence[Branches]]
 
-#: With one scale or one per channel.
+#: A RESCALE with one scale or one per channel.
 AnyRescale = Annotated[Call, Kind("rescale", Call, ops=frozenset({"rescale"}))]
 
-#: What a value is as a convolution of another, or of channels of it.
+#: Fact product(y, x): y as a convolution of x, or of some of its channels.
 product = fact("product", Value, Value, gives=Product)
-#: What a value is as a branch of another.
+#: Fact branch(y, x): y as a branch of x.
 branch = fact("branch", Value, Value, gives=Branch)
-#: The first n operands of a concat as branches of a value.
+#: Fact branches(concat, xs, x, n): the first n operands of a concat as branches of x.
 branches = fact("branches", Concat, Values, Value, Index, gives=Branches)
-#: That a concat of branches of a value may be one of another row of branches; the empty row, at which its operands are
-#: made.
+#: Fact offered(concat, xs, x, p, q): the concat may have the row p of branches of x as its operands.
+#: q is the empty row: parts(p, q, x) are then all operands of p.
 offered = fact("offered", Concat, Values, Value, Branches, Branches)
-#: The operands of a concat that gives what some branches of a value do, but for those that are still to come.
+#: Fact parts(p, q, x): the operands of a concat for the row p, without those for q, its last branches.
 parts = fact("parts", Branches, Branches, Value, gives=Values)
 
 
 def merged(of: Sequence[Branch]) -> Branch:
-    """Branches in a row as one: it reads all channels that any of them reads, and has zeros (`w_zp`) where one does not
-    read what another does."""
+    """Returns branches in a row as one.
+
+    It reads all channels from the first to the last that any of them reads.
+    Its weights are zero (`w_zp`) for channels that a branch does not read.
+    """
     products = [b.product for b in of]
     first = products[0]
     start, count = _read(products)
@@ -107,7 +113,10 @@ def merged(of: Sequence[Branch]) -> Branch:
 
 
 def plans(found: Branches) -> list[Branches]:
-    """All other rows that give the same: of as many branches each as divide their number."""
+    """Returns all rows of fewer branches with the same result, of equally many branches merged into each.
+
+    Merged convolutions have `_MOST_WEIGHTS` weights at most.
+    """
     row = found.row
     sizes = [n for n in range(2, len(row) + 1) if len(row) % n == 0]
     cut = ([row[k : k + n] for k in range(0, len(row), n)] for n in sizes)
@@ -115,34 +124,37 @@ def plans(found: Branches) -> list[Branches]:
 
 
 def _weights(of: Sequence[Branch]) -> int:
-    """How many weights branches have as one."""
+    """Returns the number of weights that branches have if merged."""
     products = [b.product for b in of]
     height, width = products[0].weights.node.shape[1:3]
     return sum(p.channels for p in products) * height * width * _read(products)[1]
 
 
 def _read(products: Sequence[Product]) -> tuple[int, int]:
-    """First and number of the channels that any of some products reads."""
+    """Returns the first channel that any of some products reads, and the number of channels up to the last one."""
     start = min(p.start for p in products)
     return start, max(p.end for p in products) - start
 
 
 @extern
 def of_slice(call: Conv2d, cut: Slice, x: Type, w: Constant, b: Constant) -> Product | None:
-    """A convolution of some channels of a tensor."""
+    """Returns the convolution of some channels of a tensor, None if the slice cuts other axes too."""
     start, size = cut.attr("start"), cut.attr("size")
     return Product(call, w, b, start[-1], start[-1] + size[-1]) if size[:-1] == x.shape[:-1] else None
 
 
 @extern
 def of_whole(call: Conv2d, x: Type, w: Constant, b: Constant) -> Product:
-    """A convolution of all channels of a tensor."""
+    """Returns the convolution of all channels of a tensor."""
     return Product(call, w, b, 0, x.shape[-1])
 
 
 @extern
 def scaled(read: Product, rescale: AnyRescale) -> Branch:
-    """A product with its RESCALE, which gets a scale per channel if it has one for all."""
+    """Returns a product with its RESCALE.
+
+    A RESCALE with one scale gets that scale for each channel.
+    """
     times = 1 if rescale.attr("per_channel") else read.channels
     scales = {name: rescale.attr(name) * times for name in ("multiplier", "shift")}
     return Branch(read, rescale.with_attrs(per_channel=True, **scales))
@@ -150,13 +162,13 @@ def scaled(read: Product, rescale: AnyRescale) -> Branch:
 
 @extern
 def first_branch(concat: Concat, b: Branch) -> Branches | None:
-    """A row of one, where a concat is of channels."""
+    """Returns a row of one branch, None if the concat is not along channels."""
     return Branches((b,)) if concat.attr("axis") == b.product.weights.data.ndim - 1 else None
 
 
 @extern
 def next_branch(before: Branches, b: Branch) -> Branches | None:
-    """One more in a row, where it is like the others."""
+    """Returns a row with one more branch, None if that differs from the others in more than `Branches` allows."""
     return Branches((*before.row, b)) if _alike(before.row[0], b) else None
 
 
@@ -173,19 +185,19 @@ def _alike(a: Branch, b: Branch) -> bool:
 
 @extern
 def others(row: Branches) -> Branches | None:
-    """All but the first of a row."""
+    """Returns all branches of a row but the first."""
     return Branches(row.row[1:]) if row.row else None
 
 
 @extern
 def none_of(row: Branches) -> Branches:
-    """What is still to come of a row at its end."""
+    """Returns the empty row, which is what remains of a row when all its operands are made."""
     return Branches(())
 
 
 @extern
 def first_of(row: Branches, x: Type) -> tuple[ChannelRescale, Conv2d, Slice, Constant, Constant] | None:
-    """The first of a row: RESCALE, convolution, what it reads of the tensor, weights and bias."""
+    """Returns the first branch of a row: RESCALE, convolution, slice of the tensor, weights and bias."""
     if not row.row:
         return None
     b = row.row[0]
@@ -193,7 +205,10 @@ def first_of(row: Branches, x: Type) -> tuple[ChannelRescale, Conv2d, Slice, Con
 
 
 def rules(choose: Choose) -> list[Rule]:
-    """The family. Convolutions that it has made of a graph are not merged again."""
+    """Returns the rules of the family, with the rows that `choose` keeps.
+
+    Convolutions that these rules have made for a graph are not merged again.
+    """
     made: set[Branches] = set()
     answers: dict[tuple[Branches, Type], Sequence[Branches]] = {}
 
@@ -203,9 +218,10 @@ def rules(choose: Choose) -> list[Rule]:
 
     @extern
     def fewer(found: Branches, x: Type) -> list[Branches]:
-        """Rows of fewer convolutions that give the same."""
+        """Returns the chosen rows of fewer convolutions with the same result."""
         asked = found, x
-        if asked not in answers:  # asked again, as for a proof, the answer is the same
+        # A proof asks the same question again, and must get the same answer.
+        if asked not in answers:
             answers[asked] = () if found in made else choose(found, x, plans(found))
             made.update(answers[asked])
         return list(answers[asked])

@@ -1,7 +1,8 @@
 """MATMUL: data movement and slices across it, its transpose, and constants.
 
-MATMUL multiplies [n, h, c] by [n, c, w]; what moves within these axes crosses it (`eqsat/rules/roles.py`).
-With its RESCALE it is also done row by row (`eqsat/vela/rows.py`).
+MATMUL multiplies [n, h, c] by [n, c, w].
+Movements within these axes cross it (`eqsat/rules/roles.py`).
+A MATMUL and its RESCALE are also computed row by row (`eqsat/vela/rows.py`).
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of
 from eqsat.vela.rows import fitting_zero_point
 
-#: Rows at most that are done one by one, and bytes of what waits for it: more may not find room in SRAM.
+#: `_MOST_ROWS`: most rows that are computed one by one.
+#: `_MOST_WAITING`: most bytes of products and sums that wait; more may not fit into SRAM.
 _MOST_ROWS, _MOST_WAITING = 256, 96 << 10
-#: Bytes of products that are added up at once, at most, where those of one row are not more.
+#: Most bytes of products that are summed at once, unless those of one row are more.
 _TOGETHER = 1 << 14
 
 
 @extern
 def transposed(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, Move, Move]:
-    """a b = (b' a')': the transpose of the result, the product with its zero points exchanged, the transposes of b and
-    of a."""
+    """Returns the parts of a b = (b' a')', where ' is the transpose of the last two axes.
+
+    They are the transpose of the result, the product with exchanged zero points, and the transposes of b and a.
+    """
     (n, h, c), w = left.shape, right.shape[2]
     back, of_b, of_a = (Move.transpose(s, (0, 2, 1)) for s in ((n, w, h), (n, c, w), (n, h, c)))
     return back, matmul.with_attrs(in_zp=matmul.attr("w_zp"), w_zp=matmul.attr("in_zp")), of_b, of_a
@@ -40,14 +44,17 @@ def transposed(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, M
 
 @extern
 def slices_of_operands(f: Slice, left: Type) -> tuple[Slice, Slice]:
-    """f (a b) = (f' a) (f'' b): f' and f''."""
+    """Returns f' and f'' such that f (a b) = (f' a) (f'' b)."""
     (n0, h0, w0), (n, h, w), c = f.attr("start"), f.attr("size"), left.shape[2]
     return slice_call((n0, h0, 0), (n, h, c)), slice_call((n0, 0, w0), (n, c, w))
 
 
 @extern
 def as_convolution(matmul: Matmul, left: Type, right: Constant) -> MovedConvolution | None:
-    """x k for one batch = a 1x1 convolution between views."""
+    """Returns x k for a constant k as a 1x1 convolution between views.
+
+    None unless there is one batch, and x is INT8.
+    """
     if left.shape[0] != 1 or left.dtype != "INT8":
         return None
     _, h, c = left.shape
@@ -61,8 +68,10 @@ def as_convolution(matmul: Matmul, left: Type, right: Constant) -> MovedConvolut
 
 @extern
 def by_rows(rescale: Rescale, matmul: Matmul, left: Type, right: Type) -> list[tuple[Move, MatmulRows, Move]]:
-    """rescale (a b) = m' (rows a (m'' b)): m', rows and m''. One row's products are added up at once, or those of
-    several."""
+    """Returns m', rows and m'' such that rescale (a b) = m' (rows a (m'' b)).
+
+    The products of one row are summed at once, or in another answer those of several rows.
+    """
     (n, h, c), w = left.shape, right.shape[2]
     narrow = left.dtype == right.dtype == rescale.attr("dtype") == "INT8"
     products = 2 * n * w * -(-c // 16) * 16
@@ -84,7 +93,7 @@ a, b = symbols("a b", Value)
 k = symbols("k", Constant)
 rule = partial(rule, family="matmul")
 
-#: Where the products of a MATMUL wait outside of SRAM.
+#: The rule for families on which the products of a MATMUL otherwise wait outside of SRAM.
 ROWS = rule(
     "matmul-rows",
     rescale(matmul(a, b)),

@@ -14,19 +14,19 @@ from eqsat.tensor.movement import Move
 
 @extern
 def then(first: Move, second: Move) -> Move | None:
-    """One movement after another, where the two in a row are one."""
+    """Returns two successive movements as one, None if no single one expresses them."""
     return first.then(second) if first.out_shape == second.in_shape else None
 
 
 @extern
 def is_identity(m: Move) -> bool:
-    """Whether a movement leaves everything as it is."""
+    """Tells whether a movement changes neither shape nor order."""
     return m.is_identity
 
 
 @extern
 def moved(m: Move, leaf: Constant) -> LeafValue | None:
-    """A constant, moved."""
+    """Returns a constant after a movement."""
     return LeafValue.constant(m.apply(leaf.data), leaf.node.dtype) if leaf.node.shape == m.in_shape else None
 
 

@@ -20,27 +20,35 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
-_POOL_WINDOW = 256  # Vela's limit on a pool's height and width
-_POOL_CHANNELS = 128  # as many as one block of the NPU's output holds
-_MATRIX_CHANNELS = 512  # beyond this a 0/1 matrix costs more weights than any movement
-#: Most planes, and most elements of a row at once: what keeps a 0/1 kernel small and the NPU's channels filled.
+#: Most elements of a pool's height and width: Vela's limit.
+_POOL_WINDOW = 256
+#: Most channels of a pool that is made: as many as one block of the NPU's output holds.
+_POOL_CHANNELS = 128
+#: Most channels of a 0/1 matrix; the weights of a larger one cost more than any movement.
+_MATRIX_CHANNELS = 512
+#: `_PLANES`: most planes of an input that are interleaved, which keeps the 0/1 kernel small.
+#: `_STEP`: most elements of a row that are read as channels, which fills the NPU's channels.
 _PLANES, _STEP = 8, 16
 
-#: Elements of a window for as many cycles as which a pool of fewer takes, and the share of elements at which one in two
-#: steps is offered.
+#: `_LEAST_WINDOW`: elements of a window below which a pool takes no fewer cycles.
+#: `_FEWER`: most elements that two pools look at, as a share of those that one looks at.
 _LEAST_WINDOW, _FEWER = 4, 0.9
 
 ReduceMax = Annotated[Call, op("reduce_max")]
-#: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of
-#: both.
+#: Reductions that may be done in two steps.
+#: A sum in steps is exact in INT32 as long as the whole sum is, which TOSA demands of either form.
 TwoStep = Annotated[Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")]
+#: An input of the graph.
 Input = Annotated[LeafValue, such("input", LeafValue, lambda leaf: not leaf.is_const)]
 
 
 @extern
 def as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, Move]]:
-    """A reduction along an axis = max_pool2d with a window of the whole axis, on [1, outer, axis, inner] as it lies,
-    and for the innermost axis also on [1, axis, outer / c, c], where the pool has channels to work on."""
+    """Returns a REDUCE_MAX as MAX_POOL2D with a window of the whole axis, between movements.
+
+    The pool is on [1, outer, axis, inner], which is a view.
+    For the innermost axis it is also on [1, axis, outer / c, c], where it has c channels to work on.
+    """
     axis, shape = call.attr("axis"), operand.shape
     size, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
     if not DType.of(operand.dtype).is_activation or not 1 < size <= _POOL_WINDOW:
@@ -66,7 +74,7 @@ def _max_pool(height: int, width: int) -> MaxPool:
 
 @extern
 def as_matrix(order: ChannelOrder, operand: Type) -> tuple[Conv2d, Constant, Constant, Rescale] | None:
-    """An order of channels = a 1x1 convolution with a 0/1 matrix and a RESCALE by one."""
+    """Returns an order of channels as a 1x1 convolution with a 0/1 matrix and a RESCALE by one."""
     channels = channels_of(order)
     size, shape = len(channels), order.in_shape
     if not DType.of(operand.dtype).is_activation or len(shape) != 4 or shape != order.out_shape or shape[0] != 1:
@@ -79,8 +87,11 @@ def as_matrix(order: ChannelOrder, operand: Type) -> tuple[Conv2d, Constant, Con
 
 
 def _copying(dtype: str, kernel: NDArray[np.int8]) -> tuple[Conv2d, Constant, Constant, Rescale]:
-    """The convolution of a dtype with a 0/1 kernel, [out, height, width, in], its bias, and the RESCALE by one that
-    gives what it reads."""
+    """Returns the convolution with a 0/1 kernel, its weights and bias, and the RESCALE by one.
+
+    kernel: [out, height, width, in].
+    The RESCALE gives the values that the convolution reads, in their dtype.
+    """
     return (
         Call("conv2d", makers.conv(dtype)),
         LeafValue.constant(kernel, "INT8"),
@@ -91,7 +102,10 @@ def _copying(dtype: str, kernel: NDArray[np.int8]) -> tuple[Conv2d, Constant, Co
 
 @extern
 def one_reduction(f: TwoStep, g: TwoStep, x: Type) -> tuple[Move, TwoStep, Move] | None:
-    """Two reductions of a kind along neighbouring axes = one along both as a single axis: view, reduction, view."""
+    """Returns two reductions of a kind along neighbouring axes as one, between views.
+
+    The first view makes one axis of both.
+    """
     if f.op != g.op or abs(f.attr("axis") - g.attr("axis")) != 1:
         return None
     low = min(f.attr("axis"), g.attr("axis"))
@@ -105,9 +119,13 @@ def one_reduction(f: TwoStep, g: TwoStep, x: Type) -> tuple[Move, TwoStep, Move]
 
 @extern
 def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant, Rescale, Move] | None:
-    """[planes, rest] to [rest, planes], few planes of an input (a picture from NCHW to NHWC) = a convolution with a 0/1
-    kernel as high as there are planes, on [1, planes, rest / k, k], that gives k * planes channels, and a RESCALE by
-    one."""
+    """Returns a movement of few planes of an input, from [planes, rest] to [rest, planes], as a convolution.
+
+    An example is a picture from NCHW to NHWC.
+    The convolution reads [1, planes, rest / k, k] and gives k * planes channels.
+    Its 0/1 kernel is as high as there are planes.
+    A RESCALE by one follows, and there are views before and after.
+    """
     if not DType.of(leaf.node.dtype).is_activation or len(m.axes) != 2 or m.axes[1][1] == 1 or m.axes[1][0] > _PLANES:
         return None
     rest, planes = m.axes[0][0], m.axes[1][0]
@@ -126,9 +144,12 @@ def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant
 
 @extern
 def as_product(widen: Rescale, x: Type) -> tuple[Mul, Rescale, Constant] | None:
-    """An INT16 value widened and multiplied by an integer of 16 bits = a product with a constant, both widened by one:
-    the product, the RESCALE, the constant. A RESCALE by one is part of the product, any other that is not part of a sum
-    is one or two operators."""
+    """Returns an INT16 value widened and multiplied by an integer of 16 bits as a product with a constant.
+
+    That is the product, the RESCALE by one that widens both, and the constant.
+    A RESCALE by one is part of the product.
+    Any other is one or two operators, unless it is part of a sum.
+    """
     multiplier, shift = widen.attr("multiplier")[0], widen.attr("shift")[0]
     factor, rest = divmod(multiplier, 1 << shift)
     plain = not (widen.attr("per_channel") or widen.attr("input_unsigned") or widen.attr("output_unsigned"))
@@ -143,8 +164,10 @@ def as_product(widen: Rescale, x: Type) -> tuple[Mul, Rescale, Constant] | None:
 
 @extern
 def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] | None:
-    """A max pool = one along one axis and then one along the other, where that looks at far fewer elements; the first
-    in the cheaper order."""
+    """Returns a max pool as one along one axis and then one along the other, in the cheaper order.
+
+    None unless that looks at far fewer elements (`_FEWER`).
+    """
     (height, width), (down, right), pads = pool.attr("kernel"), pool.attr("stride"), pool.attr("pad")
     rows, columns = result.shape[1:3]
     along_h = pool.with_attrs(kernel=(height, 1), stride=(down, 1), pad=(*pads[:2], 0, 0))

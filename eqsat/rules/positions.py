@@ -1,6 +1,6 @@
 """Operators that find or pick positions: ARGMAX along a better axis, and data movement across GATHER and SCATTER.
 
-No rule makes a GATHER or a RESIZE of anything else: Vela estimates them at 0 cycles.
+No rule makes a GATHER or a RESIZE of anything else, since Vela estimates them at 0 cycles.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ Argmax = Annotated[Call, op("argmax")]
 
 @extern
 def outward(call: Argmax, x: Type) -> tuple[Argmax, Move] | None:
-    """call (x), along the last axis = call' (m x), where m puts that axis outside all others but batches: Vela 5.1
-    takes 13 times as long along channels on Ethos-U85."""
+    """Returns call' and m such that call x = call' (m x), where call acts along the last axis.
+
+    m puts that axis outside all others but the batch.
+    Along channels Vela 5.1 takes 13 times as long on Ethos-U85.
+    """
     rank = len(x.shape)
     if rank < 2 or call.attr("axis") != rank - 1 or x.shape[-1] == 1:
         return None

@@ -1,8 +1,9 @@
-"""Named sets of rules. `all` is the default; the others reproduce what single passes proposed for ExecuTorch's Arm
-backend do.
+"""Presets: named sets of rules.
 
-Here a set has no order and is applied until nothing changes, on every branch and in both directions; a statement says
-where that, or the normal form of data movement, makes a set stronger than the passes that it is named after.
+`all` is the default.
+Each of the others reproduces passes that were proposed for ExecuTorch's Arm backend.
+A preset has no order and is applied until nothing changes, on every branch and in both directions.
+Its statement says where that, or the normal form of data movement, makes it stronger than those passes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ _BY_NAME: Mapping[str, Rule] = {r.name: r for r in RULES}
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A name, what it reproduces in a few lines, and its rules with the analyses that they read."""
+    """A named set of rules.
+
+    statement: what it reproduces, in a few lines.
+    rules: its rules with the analyses that they read.
+    """
 
     name: str
     statement: str
@@ -35,13 +40,15 @@ def _named(*names: str) -> tuple[Rule, ...]:
 
 @extern
 def one_element(x: Type) -> bool:
-    """Whether a tensor has one element."""
+    """Tells whether a tensor has one element."""
     return x.elements == 1
 
 
 def _beside_one_element(name: str, other: str) -> Rule:
-    """A rule on two operands, for one of one element as the other operand: the broadcasting that no layout can
-    disturb."""
+    """Returns a rule on two operands for matches whose operand `other` has one element.
+
+    Such an operand broadcasts in any layout.
+    """
     rule = _BY_NAME[name]
     return replace(rule, name=f"{name}-scalar", where=(*rule.where, one_element(symbols(other, Value))))
 
@@ -98,5 +105,5 @@ CATALOGUE = (
     ),
 )
 
-#: The rules of each preset by its name.
+#: The rules of each preset, by its name.
 PRESETS: Mapping[str, Sequence[Rule]] = {p.name: p.rules for p in CATALOGUE}

@@ -1,8 +1,11 @@
 """Rescale, clamp, table: what pointwise ops do to one INT8 value is a function of 256 points, so it can be evaluated.
 
-A `Curve` is such a function. The fact curve(x, y) = c says y = c(x) in every element; it grows along pointwise ops
-whose operands all come from one x or are constants of one element, whatever the dtypes between. Where y is INT8 again,
-it is one TABLE of x: that holds for RESCALEs, MUL by a constant and back, and for x * sigmoid(x) alike, to the bit.
+A `Curve` is such a function.
+The fact curve(x, y) = c says that y = c(x) in every element.
+It grows along pointwise ops whose operands all come from one x or are constants of one element.
+The dtypes between do not matter.
+If y is INT8 again, it is one TABLE of x, equal to the bit.
+Examples are RESCALE, MUL by a constant and RESCALE, and x * sigmoid(x).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type
 
+#: Every INT8 value.
 _POINTS = np.arange(-128, 128)
 
 #: Operators that may leave every value as it is.
@@ -33,9 +37,12 @@ ClampOrTable = Annotated[Call, op("clamp", "table")]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A function of an INT8 value: `values` holds its 256 results as int64 bytes. steps: 0 the identity as such, 1 one
-    CLAMP or TABLE (for which there is nothing to gain), 2 anything else. A constant is a Curve too: it ignores its
-    value."""
+    """A function of an INT8 value; a constant is one too, which ignores its value.
+
+    values: the bytes of its 256 results in INT64.
+    dtype: of the results.
+    steps: 0 is the identity itself, 1 is one CLAMP or TABLE, which gains nothing, 2 is anything else.
+    """
 
     values: bytes
     dtype: str
@@ -43,30 +50,31 @@ class Curve:
 
     @property
     def points(self) -> NDArray[np.int64]:
+        """Its 256 results, for values from -128 to 127."""
         return np.frombuffer(self.values, np.int64)
 
     @staticmethod
     def of(points: NDArray[Any], dtype: str, steps: int) -> Curve:
-        """The curve through these 256 points."""
+        """Returns the curve through these 256 points."""
         return Curve(np.ascontiguousarray(points, dtype=np.int64).tobytes(), dtype, steps)
 
 
 IDENTITY = Curve.of(_POINTS, "INT8", 0)
-#: y = c(x) in every element, x INT8.
+#: Fact curve(x, y) = c: y = c(x) in every element, where x is INT8.
 curve = fact("curve", Value, Value, gives=Curve)
-#: A constant of one element, as a curve.
+#: Fact scalar(y): the curve of a constant y of one element.
 scalar = fact("scalar", Value, gives=Curve)
 
 
 @extern
 def start(x: Type) -> Curve | None:
-    """The identity, of an INT8 value."""
+    """Returns the identity for an INT8 value."""
     return IDENTITY if x.dtype == "INT8" else None
 
 
 @extern
 def constant_curve(k: Constant) -> Curve | None:
-    """A constant of one element."""
+    """Returns the curve of a constant of one element."""
     if not DType.of(k.node.dtype).is_integral or k.data.size != 1:
         return None
     return Curve.of(np.full(256, int(k.data.reshape(-1)[0])), k.node.dtype, 2)
@@ -86,19 +94,22 @@ def _follow(f: Call, *curves: Curve) -> Curve | None:
 
 @extern
 def follow(f: Unary, c: Curve) -> Curve | None:
-    """f of a curve, in each of its points."""
+    """Returns f of a curve, at each of its points."""
     return _follow(f, c)
 
 
 @extern
 def follow_two(f: Binary, c: Curve, d: Curve) -> Curve | None:
-    """f of two curves of one value, in each of its points."""
+    """Returns f of two curves of one value, at each of their points."""
     return _follow(f, c, d)
 
 
 @extern
 def as_one_op(c: Curve) -> ClampOrTable | None:
-    """The one op that a curve is: a CLAMP if it cuts values off, else a TABLE. None for what is one already."""
+    """Returns the one op that a curve is: a CLAMP if it only limits values, else a TABLE.
+
+    None if the curve is one op already, or the identity.
+    """
     if c.dtype != "INT8" or c.steps < 2 or c.values == IDENTITY.values:
         return None
     low, high = int(c.points.min()), int(c.points.max())
@@ -109,7 +120,7 @@ def as_one_op(c: Curve) -> ClampOrTable | None:
 
 @extern
 def is_identity(c: Curve) -> bool:
-    """Whether a curve that is not the identity as such leaves all 256 values as they are."""
+    """Tells whether a curve of one or more ops leaves all 256 values as they are."""
     return bool(c.steps) and c.dtype == "INT8" and c.values == IDENTITY.values
 
 
@@ -123,7 +134,10 @@ def _limits(f: Clamp, dtype: str) -> tuple[int, int]:
 
 @extern
 def clamped(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
-    """The CLAMP that is f after g: both are monotone, so it maps g's ends to f of them."""
+    """Returns f after g as one CLAMP.
+
+    Both are monotone, so its limits are f of the limits of g.
+    """
     if not DType.of(x.dtype).is_integral:
         return None
     low, high = (DType.of(x.dtype).to_bytes(int(np.clip(v, *_limits(f, x.dtype)))) for v in _limits(g, x.dtype))
@@ -132,7 +146,11 @@ def clamped(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
 
 @extern
 def leaves_all(f: Call, x: Type) -> bool:
-    """CLAMP to the dtype's limits; RESCALE by exactly one between equal dtypes, signs and zero points; IDENTITY."""
+    """Tells whether an op leaves every value as it is.
+
+    It may be a CLAMP to the limits of the dtype, or an IDENTITY.
+    It may be a RESCALE by exactly one between equal dtypes, signs and zero points.
+    """
     if f.op == "clamp":
         return DType.of(x.dtype).is_integral and _limits(f, x.dtype) == DType.of(x.dtype).limits
     if f.op == "identity":

@@ -1,9 +1,10 @@
-"""Data movement across operators whose axes have roles, by one law: a movement of one tensor is, axis by axis, one of
-all others that have the axis.
+"""Data movement across operators whose axes have roles.
 
-The op table gives every axis of operands and result a letter ("nhc,ncw->nhw" for MATMUL). A movement that takes no
-element from one axis to another moves what is within each; it goes from the result to the operands ("push"), or from
-an operand to the result, with its inverse on the other operands ("pull").
+The op table gives every axis of operands and result a letter ("nhc,ncw->nhw" for MATMUL).
+A movement that takes no element from one axis to another moves elements within single axes.
+A movement within an axis of one tensor is the same movement of all others that have the axis.
+It crosses from the result to the operands ("push"), or from an operand to the result ("pull").
+With a pull, the other operands get its inverse.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from eqsat.tensor import crossing
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
-#: A reordering within axes.
+#: A movement within axes that is no view.
 Inner = Annotated[Move, such("inner", Move, lambda m: not m.is_view and m.within() is not None)]
 
 
 @extern
 def pushed(m: Inner, call: Call, *types: Type) -> tuple[Move, ...] | None:
-    """The movements of all operands, and m last, so that m (call xs) = call (xs moved)."""
+    """Returns the movements of all operands, and last m, such that m (call xs) = call (xs moved)."""
     return crossing.by_roles(call.op, m, -1, types)
 
 
 def _pulled(k: int) -> Extern[..., Any]:
     def pulled(m: Inner, call: Call, *types: Type) -> tuple[Move, ...] | None:
-        """The movements of the other operands, and that of the result last, where operand k is moved by m."""
+        """Returns the movements of the other operands, and last that of the result, where m moves operand k."""
         found = crossing.by_roles(call.op, m, k, types)
         return None if found is None else (*(of.inverse() for of in found[:-1]), found[-1])
 
@@ -41,7 +42,11 @@ def _pulled(k: int) -> Extern[..., Any]:
 
 
 def rules(make: Callable[..., Rule], name: str, *operands: str) -> list[Rule]:
-    """The rules of an operator of the op table, made by `make`; operands: what each is called."""
+    """Returns the rules of an operator of the op table.
+
+    make: makes a rule of a name, a left and a right side.
+    operands: what the names of the rules call each operand.
+    """
     m, call = symbols("m", Inner), symbols(name, Annotated[Call, op(name)])
     xs = [symbols(operand, Value) for operand in operands]
 

@@ -1,8 +1,8 @@
 """Slices and pads: among themselves, across other operators, and into convolutions and pools.
 
-A slice goes towards the inputs (it shrinks what it passes), a pad towards the outputs (there a convolution may take
-it).
-Removals delete the e-node that does nothing: a class keeps no way to compute itself from itself.
+A slice moves towards the inputs, since it shrinks what it passes.
+A pad moves towards the outputs, where a convolution may take it.
+Removals delete the e-node that does nothing, so that no class has a way to compute itself from itself.
 """
 
 from __future__ import annotations
@@ -35,29 +35,30 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
 
-#: A slice crosses a convolution that makes so many times as much of what it reads, or more.
+#: Most elements of a slice before a convolution, as a share of those of the slice behind it.
 _FEWER = 0.5
 
 SliceOrPad = Annotated[Call, op("slice", "pad")]
-#: Operators that a slice along other axes passes, or along channels, if it slices the scales.
+#: Reductions, which a slice along other axes crosses, and RESCALE per channel, whose scales it also slices.
 Sliceable = Annotated[
     Call, op("rescale", *(n for n in OPS if n.startswith("reduce_")), name="reduction|rescale", per_channel=True)
 ]
 
 
 def slice_call(start: Iterable[int], size: Iterable[int]) -> Call:
+    """Returns a SLICE; start and size are in elements, by axis."""
     return Call("slice", attrs_of({"start": tuple(start), "size": tuple(size)}))
 
 
 @extern
 def does_nothing(f: SliceOrPad, x: Type) -> bool:
-    """Whether a slice covers everything, or a pad adds nothing."""
+    """Tells whether a slice takes everything, or a pad adds nothing."""
     return bool(f.attr("size") == x.shape) if f.op == "slice" else not any(f.attr("pads"))
 
 
 @extern
 def constant_part(f: SliceOrPad, leaf: Constant) -> Constant:
-    """A constant sliced or padded."""
+    """Returns a constant after a slice or pad."""
     t = infer(f.op, f.attrs, [Type(leaf.node.shape, leaf.node.dtype)])
     return LeafValue.constant(evaluate_op(f.op, f.attrs, [leaf.data], t), leaf.node.dtype)
 
@@ -67,13 +68,16 @@ def constant_part(f: SliceOrPad, leaf: Constant) -> Constant:
 
 @extern
 def after(f: Slice, g: Slice) -> Slice:
-    """The slice that is g, then f."""
+    """Returns the slice that is g, then f."""
     return slice_call((a + b for a, b in zip(f.attr("start"), g.attr("start"), strict=True)), f.attr("size"))
 
 
 @extern
 def part_of(f: Slice, x: Type) -> Slice | None:
-    """What slice f of a result takes of an operand that may broadcast: nothing is sliced along a broadcast axis."""
+    """Returns what slice f of a result takes of an operand that may broadcast.
+
+    An axis that broadcasts is not sliced.
+    """
     if len(f.attr("size")) != len(x.shape):
         return None
     return slice_call(
@@ -84,7 +88,11 @@ def part_of(f: Slice, x: Type) -> Slice | None:
 
 @extern
 def exchanged(f: Slice, g: Sliceable, x: Type) -> tuple[Sliceable, Slice]:
-    """f (g x) = g' (f' x): of a reduction's axis all is taken, a RESCALE's scales are sliced with the channels."""
+    """Returns g' and f' such that f (g x) = g' (f' x).
+
+    f' takes the whole axis of a reduction.
+    The scales of a RESCALE are sliced with the channels.
+    """
     start, size = list(f.attr("start")), list(f.attr("size"))
     if g.op == "rescale":
         channels = slice(start[-1], start[-1] + size[-1])
@@ -97,14 +105,16 @@ def exchanged(f: Slice, g: Sliceable, x: Type) -> tuple[Sliceable, Slice]:
 
 
 def _kernel(f: Call, weights: Type) -> tuple[int, int]:
-    """Height and width of a convolution's kernel."""
+    """Returns height and width of a convolution's kernel."""
     height, width = weights.shape[1:3] if f.op == "conv2d" else weights.shape[:2]
     return height, width
 
 
 def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: int) -> range:
-    """Along H (0) or W (1): the taps from the first to the last one that sees more than the convolution's own
-    padding."""
+    """Returns the taps along H (axis 0) or W (axis 1) without outer ones that see nothing but the padding.
+
+    At either end no more are left out than its padding is long, since no padding is negative.
+    """
     stride, dilation, size = f.attr("stride")[axis], f.attr("dilation")[axis], x.shape[1 + axis]
     low, high = f.attr("pad")[2 * axis : 2 * axis + 2]
     first = [tap * dilation - low for tap in range(kernel[axis])]
@@ -119,9 +129,11 @@ def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: in
 def without_unseen(
     f: PaddingConvolution, x: Type, weights: Constant, result: Type
 ) -> tuple[PaddingConvolution, Constant] | None:
-    """f x weights = f' x weights', without the outer taps of the kernel that see nothing but padding, as a kernel's
-    that is larger than the image:
-    padding is worth the zero point, and adds nothing."""
+    """Returns f' and weights' such that f x weights = f' x weights', without outer taps that see nothing but padding.
+
+    A kernel that is larger than the image has such taps.
+    Padding has the value of the zero point, so it adds nothing.
+    """
     kernel, at = _kernel(f, Type(weights.node.shape, weights.node.dtype)), 1 if f.op == "conv2d" else 0
     taps = [_seen_taps(f, x, result, kernel, axis) for axis in (0, 1)]
     if [len(t) for t in taps] == list(kernel):
@@ -138,9 +150,11 @@ def without_unseen(
 def seen_by_conv(
     s: Slice, f: PaddingConvolution, x: Type, weights: Type, result: Type
 ) -> tuple[PaddingConvolution, Slice] | None:
-    """s (f x weights) = f' (s' x) weights for a slice of images, rows and columns: s' is what the windows of these
-    results see, f' pads where they see padding. A slice is often a copy: offered where it then is of far fewer
-    elements."""
+    """Returns f' and s' such that s (f x weights) = f' (s' x) weights, for a slice of images, rows and columns.
+
+    s' takes what the windows of these results see, and f' pads where they see padding.
+    A slice is often a copy, so s' must have far fewer elements than s (`_FEWER`).
+    """
     (n, *starts, _), (images, *sizes, channels) = s.attr("start"), s.attr("size")
     if channels != result.shape[3] or s.attr("size") == result.shape:
         return None
@@ -159,9 +173,10 @@ def seen_by_conv(
 
 @extern
 def sliced_later(s: Slice, f: Conv2d, x: Type, weights: Type) -> Slice | None:
-    """f (s x) weights = s' (f x weights), for a kernel of one tap and a slice of images, rows and columns.
+    """Returns s' such that f (s x) weights = s' (f x weights), for a kernel of one tap and a slice of all channels.
 
-    So products of one matrix with many slices of a tensor, as the steps of a recurrence have them, are one product.
+    The steps of a recurrence multiply many slices of a tensor by one matrix.
+    So these become one product.
     """
     if weights.shape[1:3] != (1, 1) or any(f.attr("pad")) or f.attr("stride") != (1, 1):
         return None
@@ -183,7 +198,11 @@ def _with_pads(f: Call, pads: Iterable[tuple[int, int]]) -> Call:
 
 @extern
 def padded_later(f: Slice, g: Pad, x: Type) -> tuple[Pad, Slice] | None:
-    """f (g x) = g' (f' x): f' where f meets x, g' what of the pad it keeps."""
+    """Returns g' and f' such that f (g x) = g' (f' x).
+
+    f' is the part of slice f that lies in x, and g' is the part of the pad that f keeps.
+    None if f takes nothing of x.
+    """
     low = [s - before for s, (before, _) in zip(f.attr("start"), _pads(g), strict=True)]
     high = [a + n for a, n in zip(low, f.attr("size"), strict=True)]
     start = [max(a, 0) for a in low]
@@ -196,7 +215,7 @@ def padded_later(f: Slice, g: Pad, x: Type) -> tuple[Pad, Slice] | None:
 
 @extern
 def added(f: Pad, g: Pad) -> Pad | None:
-    """Two pads with the same value as one."""
+    """Returns two pads with the same value as one."""
     if f.attr("value") != g.attr("value"):
         return None
     return _with_pads(f, ((a + c, b + d) for (a, b), (c, d) in zip(_pads(f), _pads(g), strict=True)))
@@ -204,7 +223,7 @@ def added(f: Pad, g: Pad) -> Pad | None:
 
 @extern
 def with_image(f: Pad, g: Unary, x: Type) -> Pad | None:
-    """The pad with g of its value."""
+    """Returns the pad whose value is g of the value of pad f."""
     if not DType.of(x.dtype).is_integral:
         return None
     try:
@@ -216,8 +235,10 @@ def with_image(f: Pad, g: Unary, x: Type) -> Pad | None:
 
 
 def _grown(pad: tuple[int, ...], p: Call, kernel: tuple[int, int]) -> tuple[int, ...] | None:
-    """A window's pad with those of PAD p added, if p pads H and W only and the pads stay below the kernel, as Vela
-    wants them."""
+    """Returns a window's pad with that of PAD p added.
+
+    None unless p pads H and W only, and all pads stay below the kernel, as Vela requires.
+    """
     n, h, w, c = _pads(p)
     if any(n) or any(c) or not any((*h, *w)):
         return None
@@ -227,7 +248,10 @@ def _grown(pad: tuple[int, ...], p: Call, kernel: tuple[int, int]) -> tuple[int,
 
 @extern
 def padding(f: PaddingConvolution, p: Pad, weights: Type) -> PaddingConvolution | None:
-    """The convolution that pads by itself: its padding is worth in_zp."""
+    """Returns the convolution that pads by itself, in place of the PAD before it.
+
+    Its padding has the value in_zp, so None for a PAD with another value.
+    """
     if p.attr("value") != f.attr("in_zp"):
         return None
     (height, width), (down, right) = _kernel(f, weights), f.attr("dilation")
@@ -237,8 +261,11 @@ def padding(f: PaddingConvolution, p: Pad, weights: Type) -> PaddingConvolution 
 
 @extern
 def padding_pool(f: MaxPool, p: Pad, x: Type) -> MaxPool | None:
-    """A max pool ignores its padding, as if it were the least value. An average pool does not count it: no such
-    rule."""
+    """Returns the max pool that pads by itself, for a PAD with the least value of its dtype.
+
+    A max pool ignores its padding, as if that had the least value.
+    An average pool does not count its padding, so there is no such rule for it.
+    """
     if not DType.of(x.dtype).is_integral or p.attr("value")[0] != DType.of(x.dtype).limits[0]:
         return None
     grown = _grown(f.attr("pad"), p, f.attr("kernel"))

@@ -1,8 +1,8 @@
 """2:4 sparsity by the order of a convolution's channels (`eqsat/tensor/sparsity.py`), for targets whose NPU takes half
 the time for it.
 
-The order of the channels is a movement in front, which the families `across` and `weights` take into the weights of
-what computed them.
+The order of the channels is a movement before the convolution.
+The families `across` and `weights` take it into the weights of the convolutions that computed the channels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from eqsat.tensor.types import Type
 
 
 def in_best_order(weights: LeafValue) -> LeafValue:
-    """Weights with their input channels in the order that makes them 2:4 sparse, where there is one."""
+    """Returns weights with their input channels in the order that makes them 2:4 sparse.
+
+    They are returned as they are if they are sparse already, or no such order is found.
+    """
     runs = interleaving(weights.data)
     return weights if runs is None else _interleaved(weights, runs)
 
@@ -34,7 +37,10 @@ def _interleaved(weights: LeafValue, runs: int) -> LeafValue:
 
 @extern
 def in_turn(conv: Conv2d, x: Type, weights: Constant) -> tuple[Move, Constant] | None:
-    """conv x weights = conv (order x) weights': the order, and weights' that are 2:4 sparse."""
+    """Returns order and weights' such that conv x weights = conv (order x) weights', where weights' are 2:4 sparse.
+
+    None if weights are 2:4 sparse already, or no such order is found.
+    """
     runs = interleaving(weights.data) if conv.attr("w_zp") == (0,) else None
     if runs is None:
         return None
@@ -45,8 +51,10 @@ def in_turn(conv: Conv2d, x: Type, weights: Constant) -> tuple[Move, Constant] |
 
 @extern
 def in_runs(order: ChannelOrder, part: Slice, x: Type) -> Move | None:
-    """order (part x) = part (order' x), where a slice takes one of several equal runs of channels: order' does the same
-    in every run."""
+    """Returns order' such that order (part x) = part (order' x), and order' does the same in every run of channels.
+
+    None unless the slice `part` takes one of several equal runs of channels.
+    """
     taken, channels, inside = part.attr("size")[-1], x.shape[-1], order.within()
     one_run = part.attr("size")[:-1] == x.shape[:-1] and channels % taken == 0 and part.attr("start")[-1] % taken == 0
     if inside is None or not one_run:

@@ -1,13 +1,19 @@
 """Tolerant (opt-in): fewer roundings, so not the same integers, but nearer to what the model computes in real numbers.
 
-These rules are in no preset; `Options(numerics="tolerant")` adds them. Each states its bound in steps of its own result
-and checks it where it applies: a rewrite that could differ by more is not made. Bounds of rewrites that follow each
-other add up, so the optimizer also measures the whole graph (`eqsat/verification/deviation.py`).
+No preset has these rules; `Options(numerics="tolerant")` adds them.
+Each has a bound in steps of its own result, and checks it for each match.
+A rewrite that could differ by more is not made.
+Bounds of successive rewrites add up.
+So the optimizer also measures the whole graph (`eqsat/verification/deviation.py`).
 
-Several ops with constants per channel in a row (`Chain` of `eqsat/rules/chains.py`) round at each step; one convolution
-rounds once. Its bound is computed in all 256 points of every channel, and holds wherever no step inside saturates:
-those limits come from calibration, the model in real numbers has none. A step whose zero point lies at an end of its
-dtype may be an activation (a ReLU folded into it): it must not saturate at all. The fact chain(x, y) = c says y = c(x).
+Successive ops with constants per channel (`Chain` of `eqsat/rules/chains.py`) round at each step.
+One convolution in their place rounds once.
+Its bound is computed for all 256 values of every channel.
+Values for which an inner step saturates do not count.
+The limits at which it saturates come from calibration, and the model in real numbers has none.
+If the zero point of a step is a limit of its dtype, the step may be an activation (a ReLU folded into it).
+Such a step must not saturate at all.
+The fact chain(x, y) = c says that y = c(x).
 """
 
 from __future__ import annotations
@@ -37,17 +43,21 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.rescale import INEXACT_ROUND
 from eqsat.tensor.types import Type
 
-#: The most steps of its result by which one rewrite may differ from what it replaces.
+#: Largest difference between a rewrite and what it replaces, in steps of the result.
 BOUND = 3
-#: y = c(x) in every element, c given per channel, x INT8.
+#: Fact chain(x, y) = c: y = c(x) in every element, where x is INT8 and c depends on the channel.
 chain = fact("chain", Value, Value, gives=Chain)
 
 
 @extern
 def joined(g: Rescale, f: Operator, middle: Type) -> Operator | None:
-    """g after f as one RESCALE to INT8 or INT16, if f saturates where g does, or within the bound of it. Not to INT32:
-    such a RESCALE is for an operand of an elementwise op, and from INT32 to INT32 a guard forbids it on U55
-    (`eqsat/vela/defects.py`)."""
+    """Returns g after f as one RESCALE to INT8 or INT16, None if it could differ by more than `BOUND`.
+
+    f rounds by half a step at most, which g scales; other roundings add one step at most.
+    f may saturate where g does not yet, by no more than the bound.
+    A RESCALE to INT32 is left alone, since it belongs to an operand of an elementwise op.
+    From INT32 to INT32 a guard forbids a RESCALE on U55 (`eqsat/vela/defects.py`).
+    """
     if not (is_plain(f) and is_plain(g)) or INEXACT_ROUND in (f.attr("rounding_mode"), g.attr("rounding_mode")):
         return None
     if (
@@ -74,33 +84,40 @@ def joined(g: Rescale, f: Operator, middle: Type) -> Operator | None:
 
 @extern
 def widened(call: Rescale, x: Type) -> Chain | None:
-    """An INT8 value widened: where a chain begins."""
+    """Returns the chain that begins with a RESCALE from INT8 to INT32."""
     return Chain(()).then(call) if is_plain(call) and (x.dtype, call.attr("dtype")) == ("INT8", "INT32") else None
 
 
 @extern
 def rescaled(call: Rescale, c: Chain) -> Chain | None:
-    """A chain and a RESCALE. Without a constant so far there is nothing to gain by going on to INT8."""
+    """Returns a chain with a RESCALE added.
+
+    None for one to INT8 behind a chain without constants, since a convolution would gain nothing.
+    """
     useful = is_plain(call) and (call.attr("dtype") == "INT32" or call.attr("dtype") == "INT8" and c.constants)
     return c.then(call) if useful else None
 
 
 @extern
 def with_constant(call: Arithmetic, c: Chain, constant: Constant) -> Chain | None:
-    """A chain and an op with a constant on the right."""
+    """Returns a chain with an op added whose right operand is a constant per channel."""
     return c.then(call, constant) if varies_by_channel(constant) else None
 
 
 @extern
 def with_constant_left(call: Arithmetic, c: Chain, constant: Constant) -> Chain | None:
-    """A chain and an op with a constant on the left."""
+    """Returns a chain with an op added whose left operand is a constant per channel."""
     return c.then(call, constant, on_the_left=True) if varies_by_channel(constant) else None
 
 
 @lru_cache(maxsize=1024)
 def tolerant_line(c: Chain) -> Line | None:
-    """The Line nearest to the chain in real numbers; None if it differs from its integers by more than BOUND in any
-    channel for any of the 256 values that saturates nowhere inside."""
+    """Returns the Line nearest to a chain in real numbers.
+
+    None if it differs by more than `BOUND` from the chain's integers, for any INT8 value in any channel.
+    Values for which an inner step saturates do not count.
+    Raises GraphError if an op of the chain cannot be evaluated.
+    """
     exact, line = integers(c), Line.of(c)
     if exact is None or line is None:
         return None
@@ -109,8 +126,10 @@ def tolerant_line(c: Chain) -> Line | None:
 
 @extern
 def as_convolution(c: Chain, x: Type, t: Type) -> AsConvolution | None:
-    """A chain with several constants as a depthwise convolution 1x1 and its RESCALE between views, within the bound
-    where no step inside saturates."""
+    """Returns a chain with several constants as a 1x1 depthwise convolution and its RESCALE, between views.
+
+    It is within the bound wherever no inner step saturates.
+    """
     return convolution_of(c, x, t, tolerant_line) if len(c.constants) > 1 else None
 
 

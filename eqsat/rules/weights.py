@@ -1,7 +1,7 @@
 """Weight absorption: orders and slices of channels taken into the constants of convolutions and per-channel RESCALEs.
 
-An order of channels is a Move that leaves everything but the last axis in place: a channel shuffle, or the NCHW order
-that a flatten before a linear layer keeps.
+An order of channels is a Move that leaves all axes but the last in place.
+Examples are a channel shuffle, and the NCHW order that a flatten before a linear layer keeps.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
+#: Most channels of an order, and of a tensor whose slice becomes zero weights.
 _MAX_CHANNELS = 2048
 
 
 @lru_cache(maxsize=65536)
 def channel_order(m: Move) -> tuple[int, ...] | None:
-    """order[i]: which channel of x, viewed in m's output shape, is channel i of m x; None if more than channels
-    move."""
+    """Returns the order of channels: channel i of m x is channel order[i] of x viewed in m's output shape.
+
+    None if m is a view, moves more than channels, or has more than `_MAX_CHANNELS` channels.
+    """
     if m.is_view or m.out_shape[-1] > _MAX_CHANNELS:
         return None
     parts = Move(m.out_shape, m.out_shape, m.axes).within()
@@ -36,11 +39,12 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
     return tuple(parts[-1].apply(np.arange(m.out_shape[-1])).tolist())
 
 
+#: A movement that reorders channels and moves nothing else.
 ChannelOrder = Annotated[Move, such("order", Move, lambda m: channel_order(m) is not None)]
 
 
 def channels_of(order: ChannelOrder) -> tuple[int, ...]:
-    """`channel_order` of what is known to be one."""
+    """Returns `channel_order` of a movement that is known to be an order of channels."""
     channels = channel_order(order)
     assert channels is not None
     return channels
@@ -56,12 +60,15 @@ class MovedConvolution(NamedTuple):
     read: Move
 
     def graph(self: Any, x: Any) -> Any:
-        """It, of x."""
+        """Builds this small graph on x."""
         return self.write(self.conv(self.read(x), self.weights, self.bias))
 
 
 def taken(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> LeafValue:
-    """The constant with `index` taken along `axis`; a bias of one element serves all channels and stays."""
+    """Returns the elements of a constant at `index` along `axis`.
+
+    A bias of one element serves all channels and is returned as it is.
+    """
     if leaf.data.ndim == 1 and leaf.data.size == 1:
         return leaf
     return LeafValue.constant(np.take(leaf.data, index, axis), leaf.node.dtype)
@@ -72,7 +79,7 @@ def taken(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> Lea
 
 @extern
 def without_order(order: ChannelOrder, weights: Constant) -> tuple[Move, Constant] | None:
-    """conv (order x) weights = conv (view x) weights': the view and weights'."""
+    """Returns view and weights' such that conv (order x) weights = conv (view x) weights'."""
     channels = channels_of(order)
     if len(channels) != weights.node.shape[3]:
         return None
@@ -81,7 +88,7 @@ def without_order(order: ChannelOrder, weights: Constant) -> tuple[Move, Constan
 
 @extern
 def ordered(order: ChannelOrder, weights: Constant, bias: Constant) -> tuple[Move, Constant, Constant] | None:
-    """order (conv x weights bias) = view (conv x weights' bias')."""
+    """Returns view, weights' and bias' such that order (conv x weights bias) = view (conv x weights' bias')."""
     channels = channels_of(order)
     if order.in_shape[-1] != order.out_shape[-1]:
         return None
@@ -91,7 +98,10 @@ def ordered(order: ChannelOrder, weights: Constant, bias: Constant) -> tuple[Mov
 def _order_on(
     order: Move, weights: LeafValue, bias: LeafValue, operand: Type
 ) -> tuple[Move, LeafValue, LeafValue] | None:
-    """The same order on the shape of a depthwise convolution's operand, and its weights and bias in it."""
+    """Returns an order on the shape of a depthwise convolution's operand, and its weights and bias in that order.
+
+    None for a convolution with several output channels per input channel.
+    """
     channels = channel_order(order)
     if channels is None or order.in_shape != order.out_shape or weights.node.shape[3] != 1:
         return None
@@ -106,7 +116,10 @@ def _order_on(
 def ordered_depthwise(
     order: ChannelOrder, weights: Constant, bias: Constant, operand: Type
 ) -> tuple[Move, Constant, Constant] | None:
-    """order (depthwise x weights bias) = depthwise (order' x) weights' bias', order' the same on x's shape."""
+    """Returns order', weights', bias' such that order (depthwise x weights bias) = depthwise (order' x) weights' bias'.
+
+    order' is the same order on the shape of x.
+    """
     return _order_on(order, weights, bias, operand)
 
 
@@ -114,7 +127,10 @@ def ordered_depthwise(
 def unordered_depthwise(
     order: ChannelOrder, weights: Constant, bias: Constant, result: Type
 ) -> tuple[Move, Constant, Constant] | None:
-    """depthwise (order x) weights bias = order' (depthwise x weights' bias')."""
+    """Returns order', weights', bias' such that depthwise (order x) weights bias = order' (depthwise x weights' bias').
+
+    order' is the same order on the shape of the result.
+    """
     found = _order_on(order.inverse(), weights, bias, result)
     return None if found is None else (found[0].inverse(), found[1], found[2])
 
@@ -123,7 +139,7 @@ def unordered_depthwise(
 
 
 def _channel_range(call: Slice, operand: Type) -> tuple[int, int] | None:
-    """(start, end) of a slice along the last axis alone."""
+    """Returns start and end of a slice along the last axis, None if it cuts other axes too."""
     if operand.shape[:-1] != call.attr("size")[:-1]:
         return None
     start = call.attr("start")[-1]
@@ -132,14 +148,20 @@ def _channel_range(call: Slice, operand: Type) -> tuple[int, int] | None:
 
 @extern
 def output_channels(call: Slice, result: Type, weights: Constant, bias: Constant) -> tuple[Constant, Constant] | None:
-    """call (conv x weights bias) = conv x weights' bias', its output channels sliced."""
+    """Returns weights' and bias' such that call (conv x weights bias) = conv x weights' bias'.
+
+    The slice `call` takes some output channels, of all images, rows and columns.
+    """
     found = _channel_range(call, result)
     return None if found is None else (taken(weights, range(*found), 0), taken(bias, range(*found), 0))
 
 
 @extern
 def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> Constant | None:
-    """conv (call x) weights = conv x weights', with zero weights for the channels left out."""
+    """Returns weights' such that conv (call x) weights = conv x weights'.
+
+    The slice `call` takes some input channels; weights' are zero for the others.
+    """
     found = _channel_range(call, whole)
     if found is None or whole.shape[-1] > _MAX_CHANNELS or conv.attr("w_zp") != (0,):
         return None
