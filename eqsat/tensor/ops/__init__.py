@@ -1,20 +1,20 @@
-"""The op table: the one table of truth on operators.
+"""The op table: one record (`op.Op`) per operator, with all that the other modules ask of it.
 
-Every operator states here, once, whatever is asked of it (`op.Op`): its operands, inference of shape and dtype,
-semantics on integers as TOSA defines them and on real numbers, the axes that it acts along and how a movement passes
-it, how TOSA, FX and people write it.
-Readers, writers, rules, prices and checkers look it up. A group of operators is a file;
-docs/development/add-an-operator.md adds one.
+A record has the operands, the inference of shape and dtype, and the semantics.
+The semantics are those on integers as TOSA defines them, and those on real numbers.
+A record also says which axes the operator acts along, how a movement crosses it, and how TOSA and people write it.
+Readers, writers, rules, prices and checkers look it up.
+Each group of operators has a file; docs/development/add-an-operator.md adds one.
 
-Operator names are TOSA's in lower case, attribute names are those of the TOSA schema in snake case.
+Names of operators are TOSA's in lower case, names of attributes are those of the TOSA schema in snake case.
 
 >>> OPS["slice"].along.axes({"start": (0, 2), "size": (4, 1)}, (4, 5))
 (1,)
 >>> OPS["concat"].text((("axis", 3),))
 'concat[3]'
 
-Source of the semantics: TOSA specification 1.0, pseudo-code of each operator; checked against the reference model in
-the tests.
+The source of the semantics is the pseudo-code of each operator in the TOSA specification 1.0.
+The tests compare them with the TOSA reference model.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from eqsat.tensor.ops.op import OPS, NotModelled, Op
 from eqsat.tensor.types import Array, Attrs, GraphError, Type, Unpredictable
 
 __all__ = ["OPS", "Op", "evaluate_defined", "evaluate_op", "evaluate_real", "exact_value", "infer"]
-#: The files of the table.
+#: The files of the table, a group of operators each.
 GROUPS = (leaves, moving, pointwise, rescale, reducing, windows, indexing)
 
 
 def infer(op: str, attrs: Attrs, operands: Sequence[Type]) -> Type:
-    """Shape and dtype of `op` on `operands`. Raises GraphError for operands that do not fit."""
+    """Returns shape and dtype of the result of `op` on operands of these types.
+
+    Raises GraphError if the operands do not fit.
+    """
     spec = OPS[op]
     if spec.operands >= 0 and len(operands) != spec.operands:
         raise GraphError(f"{op} takes {spec.operands} tensor operands, got {len(operands)}")
@@ -46,14 +49,21 @@ def infer(op: str, attrs: Attrs, operands: Sequence[Type]) -> Type:
 
 
 def evaluate_op(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
-    """Value of one op in numpy, exactly as TOSA defines it. Raises GraphError for ops without semantics here: opaque
-    ones, those on dtypes that numpy lacks, arithmetic on floats, and where TOSA leaves the result open."""
+    """Returns the value of one op in numpy, exactly as TOSA defines it, in the dtype of `result`.
+
+    result: the type of the result.
+    Raises GraphError for ops without semantics here: opaque ones, and those on dtypes that numpy lacks.
+    Raises GraphError for arithmetic on floats, inexact rounding, and positions that TOSA does not allow.
+    """
     value = exact_value(op, attrs, operands, result)
     return value.astype(DType.of(result.dtype).storage, order="C", copy=False)
 
 
 def exact_value(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
-    """The same, which may be wider than its dtype. Raises GraphError."""
+    """Returns the value of one op as `evaluate_op` does, but it may be wider than its dtype.
+
+    Raises GraphError as `evaluate_op` does.
+    """
     spec, dtype = OPS[op], DType.of(result.dtype)
     if isinstance(spec.integer, NotModelled):
         spec.integer.refuse(op)
@@ -64,8 +74,12 @@ def exact_value(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) 
 
 
 def evaluate_defined(op: str, attrs: Attrs, operands: Sequence[Array], types: Sequence[Type], result: Type) -> Array:
-    """As `evaluate_op`. types: of the operands. Raises Unpredictable where TOSA leaves the result open, and
-    GraphError."""
+    """Returns the value of one op as `evaluate_op` does, if TOSA defines it.
+
+    types: of the operands.
+    Raises Unpredictable if TOSA leaves the result open.
+    Raises GraphError as `evaluate_op` does.
+    """
     spec, dtype = OPS[op], DType.of(result.dtype)
     for k, allowed in (spec.allowed(dict(attrs), types) if spec.allowed else {}).items():
         if why_not := allowed.why_not(operands[k]):
@@ -77,8 +91,10 @@ def evaluate_defined(op: str, attrs: Attrs, operands: Sequence[Array], types: Se
 
 
 def evaluate_real(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
-    """Value of one op on real numbers, in float64, conditions as booleans. Raises GraphError for ops that mean nothing
-    there."""
+    """Returns the value of one op on real numbers, in float64; conditions are booleans.
+
+    Raises GraphError for ops that mean nothing there.
+    """
     spec = OPS[op]
     if isinstance(spec.real, NotModelled):
         spec.real.refuse(op)

@@ -1,6 +1,7 @@
-"""Operators that pick positions: GATHER, SCATTER, and RESIZE, whose positions lie on a grid between the elements.
+"""GATHER and SCATTER, which pick positions, and RESIZE, whose positions lie on a grid between the elements.
 
-Vela estimates GATHER and RESIZE at 0 cycles: no rule may make one, or it would replace all data movement.
+Vela estimates GATHER and RESIZE at 0 cycles.
+So no rule may make one, or it would replace all data movement.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, Evaluate, Infer, Op, alike, define, wide
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
-NEAREST, BILINEAR = 1, 2  # tosa.ResizeMode
+#: Values of ResizeMode in the TOSA schema.
+NEAREST, BILINEAR = 1, 2
 
 
 def _indexed(name: str, roles: str, infer: Infer, evaluate: Evaluate, distinct: bool = False) -> None:
@@ -42,13 +44,19 @@ def _fits(indices: Type, *others: Type) -> None:
 
 
 def _positions(values: Shape, distinct: bool) -> Allowed:
-    """Which positions point into values [N, K, C]. Of several elements written to one place TOSA leaves open which
-    stays."""
+    """Returns the positions that TOSA allows in values [N, K, C].
+
+    distinct: none may occur twice.
+    If several elements are written to one place, TOSA leaves open which stays.
+    """
     return Allowed(0, values[1] - 1, distinct=distinct)
 
 
 def _at(values: Array, indices: Array, distinct: bool = False) -> tuple[Array, Array]:
-    """What numpy takes for the positions of each batch. Raises GraphError for positions that are not allowed."""
+    """Returns numpy's indices for the positions of each batch.
+
+    Raises GraphError for positions that are not allowed.
+    """
     if why_not := _positions(values.shape, distinct).why_not(indices):
         raise GraphError(f"positions {why_not}")
     return np.arange(len(values))[:, None], wide(indices)
@@ -111,15 +119,21 @@ def _resize(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 
 def _grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Array, Array, Array]:
-    """For each element of the result along one axis: the positions before and after it, and how far after the first it
-    lies, in parts of the scale's numerator."""
+    """Returns for each element of the result along one axis: the positions before and after it, and its distance.
+
+    size, most: elements of the result and of the input along the axis.
+    The distance is from the position before it, in parts of the scale's numerator.
+    """
     place = np.arange(size) * scale[1] + offset
     before = place // scale[0]
     return np.clip(before, 0, most - 1), np.clip(before + 1, 0, most - 1), place - before * scale[0]
 
 
 def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """A sum of four products for BILINEAR, scaled up by the scale's numerators; the nearest element for NEAREST."""
+    """Returns the nearest element for NEAREST, a sum of four products for BILINEAR.
+
+    The sum is scaled up by the numerators of the scale (TOSA 1.0, RESIZE).
+    """
     x, scale, offset = xs[0], attrs["scale"], attrs["offset"]
     y0, y1, dy = _grid(t.shape[1], x.shape[1], scale[:2], offset[0])
     x0, x1, dx = _grid(t.shape[2], x.shape[2], scale[2:], offset[1])
@@ -137,7 +151,10 @@ def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 
 
 def _resize_across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
-    """H and W stay where they are; N and C may exchange elements."""
+    """Returns no changes if H and W stay where they are, else None.
+
+    N and C may exchange elements.
+    """
     return {} if p.alone and len(p.out_shape) == 4 and all(d == to for d, to in p.to.items()) else None
 
 

@@ -1,5 +1,7 @@
-"""Inputs, constants, and what is carried without being known: opaque ops, their further results, ops of FX above TOSA's
-level."""
+"""Inputs, constants, and operators that are carried without being known.
+
+The latter are opaque ops, their further results, and ops of FX above TOSA's level.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ define(
         shown=lambda attrs: str(attrs["tosa"]).lower(),
     )
 )
-#: One result of an opaque op with several.
+# An item is one result of an opaque op that has several.
 define(
     Op(
         name="item",
@@ -75,7 +77,7 @@ define(
         shown=("index",),
     )
 )
-#: FX ops above TOSA's level, by the attribute "call" (eqsat/before_lowering/lift.py).
+# FX ops above TOSA's level are told apart by the attribute "call" (`eqsat/before_lowering/lift.py`).
 define(
     Op(
         name="fx",

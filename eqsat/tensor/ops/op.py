@@ -1,5 +1,7 @@
-"""What an operator is: one record that answers whatever is asked of it. A missing answer is an error when it is
-defined."""
+"""The record of an operator, which has all that other modules ask of it.
+
+A record without an answer that its kind requires cannot be made.
+"""
 
 from __future__ import annotations
 
@@ -14,37 +16,49 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Array, Attrs, GraphError, Shape, Type
 
 Attributes = Mapping[str, Any]
-#: (attributes, types of the operands) -> type of the result. Raises GraphError for operands that do not fit.
+#: Returns the type of the result for (attributes, types of the operands).
+#: Raises GraphError if the operands do not fit.
 Infer = Callable[[Attributes, Sequence[Type]], Type]
-#: (attributes, operands, type of the result) -> the value. On integers as TOSA defines it, wide intermediates in int64;
-#: or on real numbers.
+#: Returns the value for (attributes, operands, type of the result).
+#: It is on integers as TOSA defines it, with wide intermediates in INT64, or on real numbers.
 Evaluate = Callable[[Attributes, Sequence[Array], Type], Array]
-#: (attributes, types of the operands) -> {operand: the values that TOSA allows there}, of those where it does not allow
-#: all.
+#: Returns {operand: the values that TOSA allows there} for (attributes, types of the operands).
+#: Operands whose values are all allowed are left out.
 AllowedValues = Callable[[Attributes, Sequence[Type]], Mapping[int, Allowed]]
 
 #: How an operator treats axes, which decides by which rules data movement crosses it.
-#: leaf: has no operands. move: is a movement itself. pointwise: any movement. axial: acts along some axes and is
-#: pointwise in the others.
-#: concat: joins its operands along one axis. mac: products or poolings over windows, in a fixed layout. indexed: every
-#: axis has its role, a movement may reorder what lies within one. opaque: nothing is known.
+#: leaf: it has no operands.
+#: move: it is a movement itself.
+#: pointwise: any movement crosses it.
+#: axial: it acts along some axes and is pointwise in the others.
+#: concat: it joins its operands along one axis.
+#: mac: it computes products or poolings over windows, in a fixed layout.
+#: indexed: every axis has a role, and a movement may reorder what lies within one.
+#: opaque: nothing is known of it.
 OpKind = Literal["leaf", "move", "pointwise", "axial", "concat", "mac", "indexed", "opaque"]
 
 
 @dataclass(frozen=True, slots=True)
 class NotModelled:
-    """The answer that there is no such semantics, and why."""
+    """The absence of a semantics.
+
+    why: the reason, which follows the operator's name.
+    """
 
     why: str
 
     def refuse(self, op: str) -> NoReturn:
+        """Raises GraphError with the reason."""
         raise GraphError(f"{op} {self.why}")
 
 
 @dataclass(frozen=True, slots=True)
 class AxisPlacement:
-    """Where a movement puts axes of its operand: `to` maps each to an axis of `out_shape`, in which it is outermost;
-    `inner` gives how many elements lie inside of it there."""
+    """Where a movement puts axes of its operand.
+
+    to: maps each axis to an axis of `out_shape`, in which it is outermost.
+    inner: how many elements lie inside of it there.
+    """
 
     out_shape: Shape
     to: Mapping[int, int]
@@ -52,41 +66,48 @@ class AxisPlacement:
 
     @property
     def alone(self) -> bool:
-        """True if every axis has its new axis to itself."""
+        """Whether every axis has its new axis to itself."""
         return all(n == 1 for n in self.inner.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """For ops that act along some axes of their operand: which, by attributes and the operand's shape; the attributes
-    that differ where a movement has placed these axes elsewhere, or None where the op cannot be written there."""
+    """How an operator acts along some axes of its operand.
+
+    axes: returns these axes for (attributes, shape of the operand).
+    across: returns the attributes that differ where a movement has placed these axes elsewhere.
+    It returns None if the operator cannot be written there.
+    """
 
     axes: Callable[[Attributes, Shape], tuple[int, ...]]
     across: Callable[[Attributes, AxisPlacement], Attributes | None]
 
 
-#: How an operator is written for people: the attributes that tell it from others, or a text of its own.
+#: How an operator is written for people: with the attributes that tell it from others, or as a text of its own.
 Shown = tuple[str, ...] | Callable[[Attributes], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """One line of the op table.
+    """One record of the op table.
 
-    operands: number of tensor operands (-1: any number).
-    folded: constant operands after them, as (attribute, dtype). The dtype is a TOSA name, "in<k>" for
-        operand k's, or "out" for the result's; a rescale's multiplier is "scale".
-    declared: the result's dtype is the attribute "dtype", which TOSA writes at the tensor only.
-    tosa: TOSA has it, under its name in upper case; the other attributes are those of TOSA's schema.
-    copies: it gives elements of its operands as they are, floats too.
-    allowed: for which operands TOSA requires what of the values; with others it leaves open what the op gives.
-    overflows: it
-        also does where the result of `integer` has no room in its dtype.
-    macs: how many products it adds up, from the types of its operands and its result; None: it is none that multiplies
-    and adds.
-    along: for axial ops, and where a per-channel form of it is. roles: for indexed ones, the axes of each operand and
-    of the result
-        by letters, as "nKc,nw->nwc": along upper-case ones it acts.
+    operands: number of tensor operands; -1 is any number.
+    integer, real: semantics on integers and on real numbers.
+    tosa: whether TOSA has it, under its name in upper case.
+    The attributes that `folded` and `declared` do not name are those of TOSA's schema.
+    folded: constant operands after the tensors, as (attribute, dtype).
+    The dtype is a TOSA name, "in<k>" for that of operand k, or "out" for that of the result.
+    For the multiplier of a RESCALE it is "scale", for the entries of a TABLE "table".
+    declared: the dtype of the result is the attribute "dtype", which TOSA writes at the tensor only.
+    copies: whether it gives elements of its operands as they are, floats too.
+    allowed: the values that TOSA allows to operands; for others it leaves the result open.
+    overflows: whether it also leaves the result open if `integer` exceeds the dtype.
+    macs: returns the number of products that are summed, for (types of the operands, type of the result).
+    None if the operator does not multiply and add.
+    along: for axial operators, and for those whose form per channel is axial.
+    roles: for operators whose axes have roles, a letter for each axis of operands and result, as "nKc,nw->nwc".
+    The operator acts along upper-case ones.
+    Raises TypeError if an axial operator has no `along`, or an indexed one no `roles`.
     """
 
     name: str
@@ -113,7 +134,7 @@ class Op:
             raise TypeError(f"the indexed op {self.name} does not say which roles its axes have")
 
     def text(self, attrs: Attrs) -> str:
-        """The operator with the attributes that tell it from others."""
+        """Returns the operator with the attributes that tell it from others, for people."""
         values = dict(attrs)
         if callable(self.shown):
             return self.shown(values)
@@ -122,16 +143,19 @@ class Op:
 
 
 def numbers(values: Any) -> str:
-    """A value or a tuple of them, with commas between."""
+    """Returns the text of a value, or of a tuple of them with commas between."""
     return ",".join(map(str, values)) if isinstance(values, tuple | list) else str(values)
 
 
-#: Every operator by its name.
+#: Every operator, by its name.
 OPS: dict[str, Op] = {}
 
 
 def define(op: Op) -> Op:
-    """Adds an operator to the table. Raises ValueError if its name is taken."""
+    """Adds an operator to the table and returns it.
+
+    Raises ValueError if its name is taken.
+    """
     if op.name in OPS:
         raise ValueError(f"the op table has two operators {op.name}")
     OPS[op.name] = op
@@ -142,20 +166,22 @@ def define(op: Op) -> Op:
 
 
 def wide(x: Array) -> Array:
-    """In int64."""
+    """Returns an array in INT64."""
     return x.astype(np.int64)
 
 
 def same(attrs: Attributes, xs: Sequence[Type]) -> Type:
-    """The type of the first operand."""
+    """Returns the type of the first operand."""
     return xs[0]
 
 
 def with_dtype(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    """Returns the shape of the first operand with the dtype of the attribute "dtype"."""
     return Type(xs[0].shape, attrs["dtype"])
 
 
 def declared_type(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    """Returns the type of the attributes "shape" and "dtype"."""
     return Type(attrs["shape"], attrs["dtype"])
 
 
@@ -166,7 +192,11 @@ def alike(xs: Sequence[Type]) -> None:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """TOSA broadcasting: equal ranks, each dim equal or 1."""
+    """Returns the shape to which shapes broadcast.
+
+    In TOSA 1.0 their ranks are equal, and along each axis their sizes are equal or 1.
+    Raises GraphError if they do not broadcast.
+    """
     if len({len(s) for s in shapes}) > 1:
         raise GraphError(f"operands of different ranks {shapes}: TOSA broadcasts equal ranks only; reshape first")
     out = []
@@ -179,7 +209,10 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def axis_of(attrs: Attributes, rank: int) -> int:
-    """The attribute "axis". Raises GraphError if it is none of the axes."""
+    """Returns the attribute "axis".
+
+    Raises GraphError if it is out of range for a tensor of `rank` axes.
+    """
     axis = attrs["axis"]
     if not 0 <= axis < rank:
         raise GraphError(f"axis {axis} is none of the {rank} axes")
@@ -187,13 +220,13 @@ def axis_of(attrs: Attributes, rank: int) -> int:
 
 
 def but_the_lowest(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
-    """Of INT32, whose lowest value has no negative."""
+    """Allows all INT32 values of the first operand but the lowest, which has no negative."""
     return {0: Allowed(low=DType.of("INT32").limits[0] + 1)} if xs[0].dtype == "INT32" else {}
 
 
-#: Acts along the axis of its attribute "axis", which must have a new axis to itself.
+#: For operators that act along the attribute "axis", which must have a new axis to itself.
 ALONG_AXIS = Along(
     lambda attrs, shape: (attrs["axis"],), lambda attrs, p: {"axis": p.to[attrs["axis"]]} if p.alone else None
 )
-#: The constant operands of zero points.
+#: Zero points of the operand and the result, as constant operands (`Op.folded`).
 ZERO_POINTS = (("in_zp", "in0"), ("out_zp", "out"))

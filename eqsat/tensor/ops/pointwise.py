@@ -1,4 +1,4 @@
-"""Pointwise operators, but for RESCALE: one element of the result depends on one of each operand."""
+"""Pointwise operators but for RESCALE: each element of the result depends on one element of each operand."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def _pointwise(
 
 
 def _joined(dtype: str | None = None) -> Infer:
-    """Operands of one dtype that broadcast; the result has it too, or `dtype`."""
+    """Returns the inference for operands of one dtype that broadcast.
+
+    dtype: of the result; None is that of the operands.
+    """
 
     def infer(attrs: Attributes, xs: Sequence[Type]) -> Type:
         alike(xs)
@@ -141,15 +144,17 @@ def _looked_up(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     value = wide(xs[0]) - np.iinfo(xs[0].dtype).min
     if len(entries) == 1 << 8 * xs[0].itemsize:
         return np.asarray(entries[value])
-    # int16: 513 entries, 7 bits of interpolation
+    # INT16 has 513 entries, between which 7 bits interpolate (TOSA 1.0, TABLE).
     index, fraction = value >> 7, value & 0x7F
     base, following = entries[index], entries[index + 1]
     return np.asarray((base << 7) + (following - base) * fraction)
 
 
 def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """The table read between its entries: one for every value of INT8, or for every 128th of INT16, whose results are
-    128 times as large."""
+    """Returns the value of a TABLE read between its entries.
+
+    INT8 has an entry for every value, INT16 for every 128th, and its results are 128 times as large (TOSA 1.0, TABLE).
+    """
     entries = np.array(attrs["table"], float)
     each = len(entries) == 256
     low, step = (-128, 1) if each else (-32768, 128)
@@ -218,7 +223,7 @@ _pointwise(
 
 
 def _ufunc(name: str, function: np.ufunc, dtype: str | None = None) -> None:
-    """The same on integers and real numbers: a function of numpy's."""
+    """Adds an operator that is a numpy function, the same on integers and real numbers."""
 
     def evaluate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
         return np.asarray(function(*xs))
@@ -237,7 +242,7 @@ for _name, _evaluate in (("and", _and), ("or", _or), ("xor", _xor)):
 
 
 def _below_the_bits(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
-    """An amount to shift by."""
+    """Allows amounts to shift by from 0 up to the bits of the dtype less one."""
     return {1: Allowed(0, DType.of(xs[0].dtype).bits - 1)}
 
 
@@ -265,7 +270,7 @@ _pointwise(
     _BITS,
     allowed=_below_the_bits,
 )
-# the lowest value by -1 overflows
+# The lowest value divided by -1 overflows.
 _pointwise(
     "intdiv",
     2,

@@ -1,4 +1,4 @@
-"""Operators that make one of what lies along an axis: reductions, which keep it, and ARGMAX, which drops it."""
+"""Operators that make one element of all along an axis: reductions, which keep the axis, and ARGMAX, which drops it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""RESCALE: a product with a fixed-point scale, rounded, between two zero points; with one scale, or one per index of
-the last axis."""
+"""RESCALE: a product with a fixed-point scale, rounded, between two zero points.
+
+It has one scale, or one per index of the last axis.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, AxisPlacement, Op, define, wide, with_dtype
 from eqsat.tensor.types import Array, GraphError, Type
 
-SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3  # tosa.RoundingMode
+#: Values of RoundingMode in the TOSA schema.
+SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3
 
 
 def _rescale(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -24,12 +27,19 @@ def _rescale(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 
 def _scales(attrs: Attributes, dtype: type) -> tuple[Array, Array]:
-    """Multipliers and shifts, scalars but for those per channel: a tensor without axes stays one."""
+    """Returns multipliers and shifts, arrays if they are per channel.
+
+    Otherwise they are scalars, with which a tensor without axes stays one.
+    """
     keep = slice(None) if attrs["per_channel"] else 0
     return np.asarray(attrs["multiplier"], dtype)[keep], np.asarray(attrs["shift"], dtype)[keep]
 
 
 def rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    """Returns the value of RESCALE on integers (TOSA 1.0, RESCALE).
+
+    Raises GraphError for inexact rounding, whose results TOSA leaves open.
+    """
     if attrs["rounding_mode"] == INEXACT_ROUND:
         raise GraphError("rescale may round inexactly: TOSA leaves its results open; use the reference model")
     value, bits, dtype = wide(xs[0]), 8 * xs[0].dtype.itemsize, DType.of(t.dtype)
@@ -52,8 +62,11 @@ def rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 
 
 def _within_the_shift(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
-    """Without its zero point a value lies below 2**(shift - 1), and so does the product with a multiplier of 31 bits
-    below 62; nothing where the dtype has no other values."""
+    """Returns the values that a multiplier of 32 bits allows.
+
+    Less its zero point, a value is from -2**(shift - 1) up to 2**(shift - 1) - 1 (TOSA 1.0, apply_scale_32).
+    Nothing is returned if the dtype has no other values.
+    """
     dtype, zero = DType.of(xs[0].dtype), attrs["in_zp"][0]
     limit = 1 << min(attrs["shift"]) - 1
     if not attrs["scale32"] or attrs["input_unsigned"] or not dtype.is_integral:
@@ -63,8 +76,11 @@ def _within_the_shift(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, All
 
 
 def on_real_numbers(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """It neither rounds nor saturates, but where its zero point lies at an end of its dtype: so producers fold a ReLU
-    into it."""
+    """Returns the value of RESCALE on real numbers, where it does not round.
+
+    It saturates only if its zero point is a limit of its dtype, since producers fold a ReLU into it that way.
+    Raises GraphError for unsigned values.
+    """
     if attrs["input_unsigned"] or attrs["output_unsigned"]:
         raise GraphError("a RESCALE of unsigned values has no interpretation in real numbers here")
     multiplier, shift = _scales(attrs, float)
@@ -74,7 +90,7 @@ def on_real_numbers(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 
 
 def _across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
-    """The channels must stay the last axis."""
+    """Returns no changes if the channels stay the last axis, else None."""
     (channels,) = p.to.values()
     return {} if p.alone and channels == len(p.out_shape) - 1 else None
 

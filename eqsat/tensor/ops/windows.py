@@ -1,7 +1,7 @@
 """Products and poolings over windows, in TOSA's fixed layouts: convolutions, MATMUL, pools.
 
-Shapes: activations [N, H, W, C]; weights of CONV2D and TRANSPOSE_CONV2D [OC, KH, KW, IC], of DEPTHWISE_CONV2D [KH, KW,
-C, M].
+Activations are [N, H, W, C].
+Weights of CONV2D and TRANSPOSE_CONV2D are [OC, KH, KW, IC], those of DEPTHWISE_CONV2D are [KH, KW, C, M].
 """
 
 from __future__ import annotations
@@ -72,8 +72,12 @@ def _sums(x: Type) -> str:
 
 
 def _conv(kernel_axis: int, in_axis: int, channels: Callable[[Shape], int]) -> Infer:
-    """Of weights whose kernel begins at `kernel_axis`, with the input's channels on `in_axis` and so many output
-    channels."""
+    """Returns the inference of a convolution.
+
+    kernel_axis: the axis of the weights for the kernel's height; that for its width follows.
+    in_axis: the axis of the weights for the input's channels.
+    channels: returns the number of output channels for the shape of the weights.
+    """
 
     def infer(attrs: Attributes, xs: Sequence[Type]) -> Type:
         (n, h, w, c), k = xs[0].shape, xs[1].shape
@@ -124,7 +128,7 @@ def _pool(attrs: Attributes, xs: Sequence[Type]) -> Type:
 def _taps(
     x: Array, attrs: Attributes, kernel: Sequence[int], out: Shape, fill: int
 ) -> Iterator[tuple[int, int, Array]]:
-    """(ky, kx, view of the padded input under that kernel tap), NHWC."""
+    """Yields (ky, kx, the elements of the padded input under that kernel tap), NHWC."""
     (ky, kx), (_, oh, ow, _) = kernel, out
     top, bottom, left, right = attrs["pad"]
     (sy, sx), (dy, dx) = attrs["stride"], attrs.get("dilation", (1, 1))
@@ -135,8 +139,11 @@ def _taps(
 
 
 def _factors(attrs: Attributes, xs: Sequence[Array]) -> tuple[Array, Array]:
-    """Without zero points, in float64: numpy multiplies those many times as fast, and they are exact up to 2**53,
-    accumulators have 48 bits at most."""
+    """Returns both operands less their zero points, in float64.
+
+    Numpy multiplies floats many times as fast as integers.
+    They are exact up to 2**53, and accumulators have 48 bits at most.
+    """
     return xs[0].astype(np.float64) - attrs["in_zp"][0], xs[1].astype(np.float64) - attrs["w_zp"][0]
 
 
@@ -177,7 +184,7 @@ def _product(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 
 
 def _by_rows(product: Evaluate, scaled: Evaluate) -> Evaluate:
-    """MATMUL and RESCALE in one, of the right operand's transpose, with the rows outermost."""
+    """Returns MATMUL and RESCALE in one, of the right operand's transpose, with the rows outermost."""
 
     def evaluate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
         sums = product(attrs, (xs[0], xs[1].swapaxes(1, 2)), t).swapaxes(0, 1)
@@ -199,7 +206,8 @@ def _avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
         np.sum([view for _, _, view in _taps(x, attrs, attrs["kernel"], t.shape, 0)], axis=0)
         for x in (data, np.ones(data.shape, np.int64))
     )
-    # reciprocal_scale(count): k = 32 - clz(count - 1); multiplier = ((1 << 30) + 1) << k / count; shift = 30 + k
+    # TOSA 1.0 divides by reciprocal_scale(count):
+    # k = 32 - clz(count - 1), multiplier = (((1 << 30) + 1) << k) / count, shift = 30 + k.
     k = np.where(count > 1, wide(np.ceil(np.log2(np.maximum(count, 1)))), 0)
     multiplier = (((1 << 30) + 1) << k) // count
     shift = 30 + k
@@ -211,12 +219,13 @@ def _avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 
 
 def _windows(x: Array, attrs: Attributes, kernel: Sequence[int], fill: float = 0.0) -> Array:
-    """[n, h, w, c, kernel height, kernel width] of an NHWC tensor."""
+    """Returns the windows of an NHWC tensor, [n, h, w, c, kernel height, kernel width]."""
     top, bottom, left, right = attrs["pad"]
     (sy, sx), (dy, dx) = attrs["stride"], attrs.get("dilation", (1, 1))
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
     spans = ((kernel[0] - 1) * dy + 1, (kernel[1] - 1) * dx + 1)
-    view: Callable[..., Array] = np.lib.stride_tricks.sliding_window_view  # numpy's own types know one axis only
+    # Numpy's own annotations know one axis only.
+    view: Callable[..., Array] = np.lib.stride_tricks.sliding_window_view
     return view(padded, spans, (1, 2))[:, ::sy, ::sx, :, ::dy, ::dx]
 
 
@@ -232,7 +241,7 @@ def _real_depthwise_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> A
 
 
 def _real_transpose_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """A convolution with the turned kernel over the input with zeros between its elements."""
+    """Returns a convolution with the reversed kernel over the input with zeros between its elements."""
     data, w = _factors(attrs, xs)
     (n, h, wide_, c), (_, kh, kw, _), (sy, sx), pads = data.shape, w.shape, attrs["stride"], attrs["out_pad"]
     spread = np.zeros((n, (h - 1) * sy + 1, (wide_ - 1) * sx + 1, c))
