@@ -1,8 +1,7 @@
 """`eqsat.optimize` before lowering over the zoo: stock, `optimize` alone, eqsat's lowering alone, both (Vela's total
 cycles).
 
-    python -m benchmarks.optimize_program --models emg,unet --targets ethos-u55-128,ethos-u85-256 --out
-    benchmarks/results/optimize_program
+    python -m benchmarks.optimize_program --models emg,unet --targets ethos-u55-128,ethos-u85-256 --out OUT
 
 Every cell is a process of its own: the model is quantized, `eqsat.optimize(check="lower")` lowers it and its candidate
 by stock ExecuTorch and by eqsat, and keeps the better. `records.jsonl` has a line per cell, the candidate's cycles

@@ -1,8 +1,7 @@
 """TRANSPOSEs and cycles on ExecuTorch's own cases of `backends/arm/test/misc/test_transpose_counts.py`, which come with
 its wheel.
 
-    python -m benchmarks.transpose_counts --targets ethos-u55-128,ethos-u85-256 --out
-    benchmarks/results/transpose_counts
+    python -m benchmarks.transpose_counts --targets ethos-u55-128,ethos-u85-256 --out OUT
 
 All cases that the wheel tests in integers are quantized, lowered, and optimized; the graph with explicit layout,
 stock's and eqsat's are counted, over all delegates of a case. `records.jsonl` has a line per case and target,

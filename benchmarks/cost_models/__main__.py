@@ -1,7 +1,7 @@
 """The accuracy of cost models against Vela's total.
 
-    python -m benchmarks.cost_models --models emg,my.py:make --targets ethos-u55-128,ethos-u85-256 --samples 200 --json
-    OUT python -m benchmarks.cost_models --unseen --json OUT
+    python -m benchmarks.cost_models --models emg,my.py:make --targets ethos-u55-128 --samples 200 --json OUT
+    python -m benchmarks.cost_models --unseen --json OUT
 
 Beside OUT, a list of records: OUT.points.jsonl with every truth and prediction (a cell that is there is not run again),
 a table in OUT.md and a scatter plot per target. Errors and regret are fractions. `--tosa DIR` takes graphs saved as

@@ -1,8 +1,7 @@
 """How extraction scales: seconds, memory and gap against the number of e-nodes.
 
-    python -m benchmarks.extraction.scale --json OUT --plot OUT.svg                                 # made e-graphs
-    python -m benchmarks.extraction.scale --graphs DIR --sizes 10000,100000,1000000 --time-limit 600 --json OUT     #
-    joined ones
+    python -m benchmarks.extraction.scale --json OUT --plot OUT.svg                      # made e-graphs
+    python -m benchmarks.extraction.scale --graphs DIR --sizes 10000,100000 --json OUT   # joined ones
 
 Made graphs are layered like a network's: chains of blocks, several ways to compute each, parts shared between
 neighbours. With --graphs, the choice graphs of a directory (`python -m benchmarks.extraction.zoo` writes those of

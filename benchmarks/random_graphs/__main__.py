@@ -1,8 +1,8 @@
 """Soundness at scale: random legal graphs and the e-graphs of real networks, every e-node evaluated, extractions run on
 the reference model.
 
-    python -m benchmarks.random_graphs --graphs 1000 --seed 0 --target ethos-u85-256,ethos-u55-128 --out
-    benchmarks/results/random_graphs python -m benchmarks.random_graphs --zoo DIR --out benchmarks/results/random_graphs
+    python -m benchmarks.random_graphs --graphs 1000 --seed 0 --target ethos-u85-256,ethos-u55-128 --out OUT
+    python -m benchmarks.random_graphs --zoo DIR --out OUT
 
 Graph k has the seed `seed + k` and the k-th of the targets in turn. `records.jsonl` has a line per graph, `zoo.jsonl`
 one per network; an interrupted run goes on where it stopped, unless the sources have changed: then it begins anew. A
