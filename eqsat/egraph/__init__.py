@@ -1,1 +1,1 @@
-"""egglog behind one narrow module, and rules as typed terms: load, saturate, freeze."""
+"""The e-graph: egglog behind one narrow module, and rules as typed terms."""

@@ -1,4 +1,7 @@
-"""What the e-graph interns as the attribute of an e-node: an operator with its attributes, a leaf, or a Move."""
+"""The attributes of e-nodes, which the e-graph interns: operators with attributes, and leaves.
+
+The attribute of a data movement is a `Move` (`eqsat/tensor/movement.py`).
+"""
 
 from __future__ import annotations
 
@@ -22,22 +25,26 @@ class Call:
     attrs: Attrs
 
     def attr(self, name: str) -> Any:
+        """Returns the value of an attribute.
+
+        Raises KeyError if the operator does not have it.
+        """
         return dict(self.attrs)[name]
 
     def with_attrs(self, **values: Any) -> Self:
-        """The same operator with other values of some attributes."""
+        """Returns the operator with other values of some attributes."""
         return replace(self, attrs=attrs_of({**dict(self.attrs), **values}))
 
 
 @dataclass(frozen=True, slots=True)
 class LeafValue:
-    """An input or a constant with its type."""
+    """An input or a constant, given by its node of the tensor language."""
 
     node: Node
 
     @staticmethod
     def constant(data: NDArray[Any], dtype: str) -> LeafValue:
-        """The leaf of a constant array."""
+        """Returns the leaf of a constant array, which is stored in the numpy type of `dtype`."""
         return LeafValue(
             Node(
                 "const",
@@ -54,18 +61,27 @@ class LeafValue:
 
     @property
     def data(self) -> NDArray[Any]:
-        """The array of a constant. Raises KeyError for an input."""
+        """The array of a constant.
+
+        Raises KeyError for an input.
+        """
         array: NDArray[Any] = self.node.attr("value").data
         return array
 
 
 def constructor(op: str, attrs: Attrs, operands: int) -> str:
-    """The constructor that holds an op."""
+    """Returns the name of the constructor (`encoding.py`) of an operator's e-nodes.
+
+    operands: their number.
+    """
     return constructor_of(op, operands, op == "rescale" and dict(attrs)["per_channel"])
 
 
 def constructor_of(op: str, operands: int, per_channel: bool) -> str:
-    """The same without the other attributes; per_channel: a RESCALE with a scale for each index of the last axis."""
+    """Returns the name of the constructor of an operator's e-nodes, given without the attributes.
+
+    per_channel: whether it is a RESCALE with one scale for each index of the last axis.
+    """
     match OPS[op].kind:
         case "pointwise":
             return "Ax" if per_channel else f"P{operands}"

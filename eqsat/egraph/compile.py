@@ -1,4 +1,7 @@
-"""From the terms of a rule to what the engine runs; a rule that cannot be is refused here."""
+"""Compiles the terms of a rule to a query and actions, which the engine runs.
+
+A rule that is not well-formed is refused with a RuleError.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,12 @@ from eqsat.tensor.types import Type
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A query with the functions that it calls, and the facts and postponed operators that it needs declared. needs:
-    kinds of the attributes that its pattern is of."""
+    """A rule in the form that the engine runs.
+
+    functions: those that the rule calls, in the order of use.
+    facts, postponed: facts and postponed operators that must be declared before the rule.
+    needs: kinds of attributes without which the rule matches nothing.
+    """
 
     query: Query
     functions: tuple[Function, ...]
@@ -42,7 +49,12 @@ class CompiledRule:
 
 
 def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes: bool) -> CompiledRule:
-    """The rule `left = right`, where all of `where` holds; removes: the e-node on the left goes. Raises RuleError."""
+    """Compiles the rule `left = right`, which applies wherever all of `where` holds.
+
+    right: None if `left` is a fact that only holds or not.
+    removes: whether the e-node on the left is deleted.
+    Raises RuleError if the rule is not well-formed.
+    """
     pattern = Pattern()
     if not isinstance(left, Lookup):
         pattern.root = pattern.slot(left, VALUE, Role.USE if isinstance(left, Symbol) else Role.MATCH)
@@ -70,7 +82,11 @@ def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes:
 
 
 def _guard(pattern: Pattern) -> None:
-    """Asks first whether a symbol is of its kind, where no function that it is handed to looks at that."""
+    """Prepends a test of the kind of each narrow symbol that no called function tests.
+
+    The kind is narrow if the place in the pattern does not imply it (`Kind.is_narrow`).
+    Functions are only called with arguments of the kinds of their parameters (`Extern.table`).
+    """
     looked = {
         a
         for call in pattern.calls
@@ -83,19 +99,23 @@ def _guard(pattern: Pattern) -> None:
 
 
 class _Actions:
-    """What a rule adds."""
+    """The actions of a rule, in the order in which the engine takes them."""
 
     def __init__(self, pattern: Pattern):
         self.pattern = pattern
         self.made: list[tuple[Expr, ...]] = []
 
     def join(self, right: Term) -> None:
-        """The class of the left side with the right one."""
+        """Adds the union of the left side's class with the value of the right side."""
         assert self.pattern.root is not None
         self.made.append(("union", self.pattern.root, self._value(right, top=True)))
 
     def know(self, left: Lookup, right: Term | None) -> None:
-        """A fact."""
+        """Adds a fact.
+
+        right: what the fact gives; None if it only holds or not.
+        Raises RuleError if the two do not fit.
+        """
         row = (left.fact.symbol, *self.pattern.keys(left, Role.KEY))
         if left.fact.gives is None:
             if right is not None:
@@ -110,13 +130,20 @@ class _Actions:
         self.made.append(("set", row, what))
 
     def remove(self, left: Term) -> None:
-        """The e-node on the left."""
+        """Adds the deletion of the e-node on the left.
+
+        Raises RuleError if the left side is no e-node.
+        """
         row = next((a for a in self.pattern.atoms if a and a.result == self.pattern.root), None)
         if row is None or not isinstance(left, Apply):
             raise RuleError("there is no e-node on the left to be removed")
         self.made.append(("delete", (row.function, *row.arguments)))
 
     def _value(self, t: Term, top: bool = False) -> Expr:
+        """Returns the expression of a value on the right side.
+
+        top: whether it is the whole right side, which is joined with a class that has a type.
+        """
         if isinstance(t, Wrong):
             raise RuleError(t.problem)
         if isinstance(t, Let):
@@ -132,6 +159,11 @@ class _Actions:
         return self._node(t, top)
 
     def _node(self, t: Apply, typed: bool) -> Expr:
+        """Returns the expression of a new e-node.
+
+        typed: whether its class gets a type by other means than inference from the operands.
+        A CONCAT needs that.
+        """
         name, attributes = self.pattern.operator(t.operator, Role.USE)
         if name == "Cat" and not typed:
             raise RuleError(f"the type of {t} cannot be inferred from its operands: say typed({t}, ...)")
@@ -139,6 +171,7 @@ class _Actions:
         return (name, *attributes, *operands)
 
     def _typed(self, t: Typed) -> Slot:
+        """Adds a new e-node with its type, and returns its slot."""
         if not isinstance(t.value, Apply):
             raise RuleError(f"{t.value} is given a type and is no term of its own")
         slot = self.pattern.fresh()
@@ -147,6 +180,7 @@ class _Actions:
         return slot
 
     def _vector(self, t: Term) -> Expr:
+        """Returns the expression of a vector of operands."""
         if isinstance(t, Vector):
             return ("vec-of", *(self._value(x) for x in t.items)) if t.items else ("vec-empty",)
         if isinstance(t, Joined):
@@ -159,7 +193,7 @@ class _Actions:
         return self.pattern.slot(t, VALUES, Role.USE)
 
     def _replaced(self, t: Sublist) -> Expr:
-        """The vector with other operands in its sublist."""
+        """Returns the expression of a vector with other operands in place of its sublist."""
         there, start = self.pattern.sublists.get(t.vector, (None, 0))
         if there is None or (there.before, there.after) != (t.before, t.after):
             raise RuleError(f"the pattern has no such sublist as {t}")
@@ -179,5 +213,6 @@ class _Actions:
 
 
 def _is_vector(t: Term) -> bool:
+    """Tells whether a term is a vector of operands."""
     kind = t.kind if isinstance(t, Symbol) else t.fact.gives if isinstance(t, Lookup) else None
     return kind == VALUES or isinstance(t, Vector | Joined | Each | Sublist)

@@ -1,18 +1,26 @@
-"""TensorGraph <-> e-graph.
+"""Encodes a TensorGraph as an e-graph, saturates it, and decodes the e-graph as plain data.
 
-Constructors (first argument: interned attributes; T: a class):
+These are the constructors of e-nodes.
+The first argument of each is the number of its interned attribute, the others are e-classes.
+
   Leaf      an input or a constant
-  Move      a data movement in normal form (eqsat/tensor/movement.py): every TRANSPOSE and RESHAPE, and any chain of
-  them P1 P2 P3  pointwise ops of one, two, three operands
-  Ax        ops that act along some axes and are pointwise in the others (slice, pad, reduce, per-channel rescale...)
-  Cat       concat along an axis
-  M1 M2 M3  multiply-accumulate ops: pools, matmul, convolutions
-  Opq       everything that is not modelled, and its further results
-Relations that rules use to walk along the operands of a concat:
-  element   (vector, i, its i-th operand)
+  Move      a data movement in normal form (`eqsat/tensor/movement.py`):
+            every TRANSPOSE and RESHAPE, and any chain of them
+  P1 P2 P3  pointwise operators of one, two and three operands
+  Ax        operators that act along some axes and are pointwise along the others:
+            SLICE, PAD, reductions, RESCALE per channel and the like
+  Cat       CONCAT along an axis
+  M1 M2 M3  multiply-accumulate operators (pooling, MATMUL, convolutions), GATHER and SCATTER
+  Opq       operators that are not modelled, and ITEM, which selects one of their results
+
+Two relations let rules walk along the operands of a vector.
+
+  element   (vector, i, the operand at i)
   split     (vector, i, the operands before i, the others)
-Facts and postponed operators are declared where rules use them (`fact` and `postponed` of `eqsat/egraph/terms.py`).
-`type` gives shape and dtype of a class; two different ones for one class stop egglog: an unsound rule cannot pass.
+
+The rules that use facts and postponed operators declare them (`fact`, `postponed` of `terms.py`).
+The function `type` gives the shape and dtype of a class.
+egglog stops if a class gets two different types, so no rule joins values of different types.
 """
 
 from __future__ import annotations
@@ -56,7 +64,7 @@ DECLARATIONS = (
 
 @extern
 def inferred(call: Call, *operands: Type) -> Type | None:
-    """The type of an operator's result."""
+    """Returns the type of an operator's result, or None if it does not accept the operands."""
     try:
         return infer(call.op, call.attrs, operands)
     except GraphError:
@@ -65,30 +73,32 @@ def inferred(call: Call, *operands: Type) -> Type | None:
 
 @extern
 def moved(m: Move, operand: Type) -> Type | None:
-    """The type of what a movement makes."""
+    """Returns the type of a movement's result, or None if the operand has another shape."""
     return Type(m.out_shape, operand.dtype) if operand.shape == m.in_shape else None
 
 
 @extern
 def of_leaf(leaf: LeafValue) -> Type:
-    """The type of a leaf."""
+    """Returns the type of a leaf."""
     return Type(leaf.node.shape, leaf.node.dtype)
 
 
 def _typing(name: str) -> Rule:
+    """Returns the rule that infers the types of a constructor's e-nodes."""
     call = symbols("f", every(name, "operator"))
     operands = [symbols(f"x{i}", Value) for i, _ in enumerate(OPERANDS[name])]
     return rule(f"type-{name}", type_of(call(*operands)), inferred(call, *operands), family="analysis")
 
 
 _m, _leaf, _x = symbols("m", Move), symbols("leaf", LeafValue), symbols("x", Value)
-#: How types come about.
+#: Rules that infer the type of a class from one of its e-nodes.
+#: A CONCAT gets its type from the rule that makes it.
 TYPES = (
     *(_typing(name) for name in ("P1", "P2", "P3", "Ax", "M1", "M2", "M3")),
     rule("type-Move", type_of(_m(_x)), moved(_m, _x), family="analysis"),
     rule("type-Leaf", type_of(_leaf), of_leaf(_leaf), family="analysis"),
 )
-#: How vectors are walked along: the rows that sublists of patterns are made of.
+#: Rules that make the rows of `element` and `split`, from which patterns match sublists.
 VECTORS = (
     EgglogRule(
         "element-Cat",
@@ -96,7 +106,8 @@ VECTORS = (
         ("(element xs i (vec-get xs i))",),
         analysis=True,
     ),
-    EgglogRule(  # only vectors with a concat in them are split
+    # Only vectors with a CONCAT along the same axis among their operands are split.
+    EgglogRule(
         "split-first",
         ("(= t (Cat a xs))", "(element xs i (Cat a ys))"),
         ("(split xs 0 (vec-empty) xs)",),
@@ -113,7 +124,13 @@ VECTORS = (
 
 @dataclass(frozen=True, slots=True)
 class ENode:
-    """An e-node after freezing: operator ("move" carries a Move), attributes, child classes, class."""
+    """An e-node of a frozen e-graph.
+
+    op: the operator's name; "move" for a data movement.
+    attrs: the operator's attributes; () for a data movement, which is in `move`.
+    children: the classes of the operands.
+    cls: the class of the e-node.
+    """
 
     op: str
     attrs: Attrs
@@ -124,8 +141,13 @@ class ENode:
 
 @dataclass(slots=True)
 class Frozen:
-    """A saturated e-graph as plain data. `classes[c]` lists its e-nodes; `types[c]`; `handle[n]`: class of node n of
-    the source graph."""
+    """A saturated e-graph as plain data.
+
+    classes: the e-nodes of each class.
+    types: the type of each class; None only for classes without e-nodes.
+    handle: {node of the source graph: its class}.
+    source: the graph that was loaded.
+    """
 
     classes: list[list[ENode]]
     types: list[Type | None]
@@ -135,17 +157,22 @@ class Frozen:
 
     @property
     def n_nodes(self) -> int:
+        """Number of e-nodes."""
         return sum(map(len, self.classes))
 
     def type_of(self, cls: int) -> Type:
-        """Type of a class that has e-nodes."""
+        """Returns the type of a class that has e-nodes."""
         found = self.types[cls]
         assert found is not None, f"class {cls} has no type"
         return found
 
 
 def engine_for(rules: Sequence[Rule]) -> Engine:
-    """An empty e-graph with these rules and those of the language. Raises EngineError."""
+    """Returns an empty e-graph with rules and with those that infer types and split vectors.
+
+    First calls `forget` of each rule that has it.
+    Raises EngineError.
+    """
     every = [*TYPES, *rules]
     for forget in dict.fromkeys(r.forget for r in every if r.forget):
         forget()
@@ -155,8 +182,10 @@ def engine_for(rules: Sequence[Rule]) -> Engine:
 
 
 def declarations(rules: Iterable[Rule]) -> dict[str, str]:
-    """{name: command} of what these rules declare: facts and postponed operators. Raises EngineError where two share a
-    name."""
+    """Returns {name: command} of the facts and postponed operators that rules declare.
+
+    Raises EngineError if rules declare a name differently.
+    """
     out: dict[str, str] = {}
     for r in rules:
         for name, command in r.declarations.items():
@@ -171,8 +200,12 @@ def saturate(
     budget: Budget = DEFAULT_BUDGET,
     watch: Watch | None = None,
 ) -> Frozen:
-    """Loads `graph`, runs `rules` within `budget` and freezes the e-graph. `watch` is called after loading and at the
-    end, with an empty name, and between as `Engine.saturate` says. Raises EngineError."""
+    """Loads a graph, runs rules within a budget, and returns the frozen e-graph.
+
+    watch: called with an empty name after loading and at the end, and between them as
+    `Engine.saturate` says.
+    Raises EngineError.
+    """
     with engine_for(rules) as engine:
         live = graph.live()
         _load(engine, graph, live)
@@ -185,6 +218,11 @@ def saturate(
 
 
 def _load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
+    """Loads the live nodes and their types.
+
+    The class of node n also contains the e-node `Node(n)`.
+    Rows are loaded in bulk, by constructor and number of operands.
+    """
     tables: dict[tuple[str, int], list[tuple[int, ...]]] = {}
     types = []
     for n in live:
@@ -205,7 +243,8 @@ def _load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
     engine.run("(relation load-type (i64 i64))")
     engine.run("(rule ((load-type i s)) ((set (type (Node i)) s)) :ruleset load)")
     engine.load("load-type", types)
-    widest = 0  # a flat concat is about as wide as all the concats in it
+    # A flattened CONCAT has about as many operands as all CONCATs in it together.
+    widest = 0
     for (name, k), rows in tables.items():
         relation = f"load-{name}-{k}"
         xs = [f"x{i}" for i in range(k)]
@@ -221,6 +260,7 @@ def _load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
 
 
 def _freeze(engine: Engine, graph: TensorGraph, live: Sequence[int], saturation: Saturation) -> Frozen:
+    """Returns the e-graph as plain data, with the e-nodes of each class in a fixed order."""
     rows = engine.freeze()
     count = 1 + max((c for name, _, c in rows if name != "type"), default=-1)
     count = max([count] + [1 + args[0] for name, args, _ in rows if name == "type"])

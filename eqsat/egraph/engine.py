@@ -1,11 +1,16 @@
-"""The e-graph engine: egglog 13.2 or 14.x through its low-level bindings.
+"""The e-graph engine: egglog 13.2 or 14 through its low-level bindings.
 
-Every attribute is interned to an i64. A computation that egglog cannot do is an `ExternTable`: a relation from
-arguments to results and a demand relation beside it. A rule with extern calls becomes demand stages and a final stage;
-between steps Python answers the new demands and loads the rows. No Python runs inside egglog.
-One ruleset per rule gives exact attribution of matches and growth, and limits are checked between rules. A rule is
-given to egglog once there are attributes of the kinds that it needs: most rules never match in a graph, and each costs
-time in each pass.
+Every attribute is interned: egglog has only its number, an i64.
+A computation that egglog cannot do is an `ExternTable`.
+It has a relation of arguments with results, and a demand relation of arguments alone.
+A rule with extern calls becomes one demand stage per call, and a final stage.
+Between these steps Python computes the results for new demands and loads them as rows.
+No Python runs inside egglog.
+
+Each rule has a ruleset of its own.
+So matches and growth are attributed exactly, and limits are checked between rules.
+A rule is given to egglog only once there are attributes of the kinds that it needs.
+Most rules never match in a given graph, and each costs time in each pass.
 """
 
 from __future__ import annotations
@@ -23,23 +28,27 @@ from egglog import bindings
 
 from eqsat.egraph.kinds import Kind
 
-#: Where facts are written for egglog: in memory where the system has a place for that, as files on disks are slow to
-#: make.
+#: Directory of the files from which egglog loads rows; None is the system's temporary directory.
+#: It is in memory if possible, since files are slow to make on a disk.
 _FACTS = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class EngineError(RuntimeError):
-    """egglog refused or panicked; the e-graph is unusable and must be dropped."""
+    """A failure of egglog or of an extern.
+
+    The e-graph is unusable afterwards and must be dropped.
+    """
 
 
 class Interner:
-    """Values <-> dense i64 ids. Values must be hashable."""
+    """A numbering of hashable values by consecutive integers from 0."""
 
     def __init__(self) -> None:
         self._ids: dict[Any, int] = {}
         self._values: list[Any] = []
 
     def id(self, value: Any) -> int:
+        """Returns the number of a value, which is a new one for a new value."""
         found = self._ids.get(value)
         if found is None:
             found = self._ids[value] = len(self._values)
@@ -47,21 +56,25 @@ class Interner:
         return found
 
     def known(self, value: Any) -> int | None:
-        """The id of a value that has one."""
+        """Returns the number of a value, or None if it has none."""
         return self._ids.get(value)
 
     def __getitem__(self, i: int) -> Any:
+        """Returns the value of a number."""
         return self._values[i]
 
     def since(self, count: int) -> list[Any]:
-        """The values that came after the first so many."""
+        """Returns the values after the first `count` ones."""
         return self._values[count:]
 
 
 @dataclass(frozen=True, slots=True)
 class ExternTable:
-    """A partial, possibly multi-valued function on interned values: `fn(*values)` gives None, one tuple or a list of
-    tuples."""
+    """A partial function on interned values, which may give several results.
+
+    n_in, n_out: number of arguments, and of values in a result.
+    fn: `fn(*values)` gives None for no result, one tuple, or a list of tuples.
+    """
 
     name: str
     n_in: int
@@ -71,9 +84,13 @@ class ExternTable:
 
 @dataclass(frozen=True, slots=True)
 class EgglogRule:
-    """A rule in egglog's words, mostly made from terms (`eqsat/egraph/rule.py`). body and head are facts and actions;
-    calls are (result variables, extern, arguments), in order. Analysis rules (`analysis=True`) run to a fixpoint before
-    each pass of rewrites. needs: kinds of attributes without which it matches nothing."""
+    """A rule in egglog's syntax, usually made from terms (`rule.py`).
+
+    body, head: facts and actions.
+    calls: (result variables, extern, arguments), in order.
+    analysis: whether it is an analysis rule, which runs to a fixpoint before each pass of rewrites.
+    needs: kinds of attributes without which it matches nothing.
+    """
 
     name: str
     body: tuple[str, ...]
@@ -84,20 +101,30 @@ class EgglogRule:
 
     @property
     def externs(self) -> set[str]:
-        """Names of those that it calls."""
+        """Names of the externs that the rule calls."""
         return {extern for _, extern, _ in self.calls}
 
     @property
     def demands(self) -> str:
-        """The ruleset of its demand stages. Those of all rules of a group run at once."""
+        """The ruleset of the rule's demand stages.
+
+        Analysis rules share one and rewrites the other, so that those of a group run at once.
+        """
         return "demands.analyses" if self.analysis else "demands.rewrites"
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a saturation: e-nodes after a pass, matches of all rules, passes. They decide alike on every machine.
-    Seconds are for what they do not foresee:
-    nothing of the zoo needs 15 of them on an idle machine, nor half of the matches."""
+    """Limits of a saturation.
+
+    nodes: e-nodes after a pass.
+    seconds: processor time.
+    passes: number of passes.
+    matches: number of matches of all rules.
+
+    All but `seconds` decide alike on every machine; that is for what they do not foresee.
+    No graph of the model zoo needs 15 s on an idle machine, or half of the matches.
+    """
 
     nodes: int = 40_000
     seconds: float = 900.0
@@ -106,16 +133,23 @@ class Budget:
 
 
 DEFAULT_BUDGET = Budget()
-#: `Saturation.stop` where the machine has decided and not the graph, and where it has grown too large.
+#: `Saturation.stop` if the machine was too slow, and if the e-graph grew too large.
 TIME_LIMIT, NODE_LIMIT = "time limit", "node limit"
-#: The limit of e-nodes within a pass, in those after it: what one rule makes, later ones of the same pass may show to
-#: be the same. DenseNet-121 has 54,131 within its sixth pass, 15,225 after it, and 12,426 in the end.
+#: Limit of e-nodes within a pass, as a multiple of the limit after it.
+#: Later rules of a pass may merge e-nodes that earlier ones made.
+#: DenseNet-121 has 54,131 e-nodes within its sixth pass, 15,225 after it and 12,426 in the end.
 _WITHIN_A_PASS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One pass: e-nodes after it, seconds, matches per rule that matched."""
+    """One pass of a saturation.
+
+    index: its number, from 0.
+    nodes: e-nodes after it.
+    seconds: wall-clock time.
+    matches: {rule: number of matches}, without rules that did not match.
+    """
 
     index: int
     nodes: int
@@ -125,7 +159,11 @@ class Iteration:
 
 @dataclass(slots=True)
 class Saturation:
-    """How a saturation went: `stop` is "saturated", "node limit", "match limit", "pass limit" or "time limit"."""
+    """The course of a saturation.
+
+    stop: "saturated", "node limit", "match limit", "pass limit" or "time limit".
+    seconds: wall-clock time.
+    """
 
     stop: str = ""
     iterations: list[Iteration] = field(default_factory=list)
@@ -133,6 +171,7 @@ class Saturation:
 
     @property
     def matches(self) -> dict[str, int]:
+        """{rule: number of matches} over all passes."""
         out: dict[str, int] = {}
         for it in self.iterations:
             for rule, n in it.matches.items():
@@ -140,21 +179,31 @@ class Saturation:
         return out
 
 
-#: Sees the engine after a rule (by name) changed the e-graph.
+#: Function of the engine and the name of a rule that has just changed the e-graph.
 Watch = Callable[["Engine", str], None]
 
 
 class Engine:
-    """One e-graph. Not for use from two threads (egglog's binding forbids it); use as a context manager."""
+    """One e-graph, to be used as a context manager.
+
+    Only one thread may use it, which is a limit of egglog's binding.
+    """
 
     def __init__(self, declarations: Sequence[str], externs: Iterable[ExternTable], rules: Iterable[EgglogRule]):
+        """Makes an empty e-graph.
+
+        Raises EngineError for declarations or rules that egglog refuses.
+        """
         self.intern = Interner()
         self._directory = tempfile.mkdtemp(prefix="eqsat-", dir=_FACTS)
         self._egraph = bindings.EGraph(fact_directory=self._directory)
         self._externs = {e.name: e for e in externs}
         self._rules = list(rules)
+        #: Rules that egglog does not have yet.
         self._waiting = {r.name: r for r in self._rules}
+        #: Kinds of attributes that rules need and that do not exist yet.
         self._lacking = {k for r in self._rules for k in r.needs}
+        #: Number of interned values that were compared with these kinds.
         self._looked = 0
         self._declared: set[str] = set()
         self._answered: set[str] = set()
@@ -171,9 +220,11 @@ class Engine:
             raise
 
     def run(self, text: str) -> list[Any]:
-        """Runs one egglog command. Raises EngineError.
+        """Runs one egglog command and returns its outputs.
 
-        One command per parse: 13.2 copies the source into every span, so long texts cost quadratic memory.
+        Each command is parsed alone, since egglog 13.2 copies the source into every span.
+        The memory for a long text would be quadratic.
+        Raises EngineError.
         """
         try:
             return self._egraph.run_program(*self._egraph.parse_program(text))
@@ -183,15 +234,20 @@ class Engine:
             raise EngineError(f"egglog: {' '.join(str(e).split())[:500]} in {text[:200]}") from e
 
     def load(self, relation: str, rows: Iterable[Sequence[int]]) -> None:
-        """Bulk-loads rows into a relation."""
+        """Loads rows into a relation in bulk.
+
+        Raises EngineError.
+        """
         name = f"{relation.rstrip('?')}.tsv"
         with open(os.path.join(self._directory, name), "w") as f:
             f.writelines("\t".join(map(str, r)) + "\n" for r in rows)
         self.run(f'(input {relation} "{name}")')
 
     def _add_ready(self) -> None:
-        """Gives egglog the rules whose kinds of attributes are there now. It finds their matches from the beginning
-        on."""
+        """Gives egglog the rules whose kinds of attributes exist by now.
+
+        It also matches them against the rows that existed before.
+        """
         for value in self.intern.since(self._looked):
             self._lacking -= {k for k in self._lacking if k.accepts(value)}
             self._looked += 1
@@ -199,6 +255,7 @@ class Engine:
             self._add(self._waiting.pop(r.name))
 
     def _add(self, r: EgglogRule) -> None:
+        """Gives egglog one rule."""
         self.run(f"(ruleset rs.{r.name})")
         body = list(r.body)
         for k, (outs, extern, args) in enumerate(r.calls):
@@ -209,8 +266,11 @@ class Engine:
         self.run(f'(rule ({" ".join(body)}) ({" ".join(r.head)}) :ruleset rs.{r.name} :name "{r.name}")')
 
     def _declare(self, e: ExternTable) -> None:
-        """Tables of an extern: what it answered, what it was ever asked, and what of that is new. egglog matches a row
-        once, so a row that is asked again is not new again."""
+        """Declares the tables of an extern.
+
+        They hold its results, all arguments that were ever demanded, and the new ones among these.
+        egglog matches a row once, so arguments that are demanded again are not new again.
+        """
         self._declared.add(e.name)
         args, sorts = " ".join(f"a{i}" for i in range(e.n_in)), " ".join(["i64"] * e.n_in)
         self.run(f"(relation {e.name} ({' '.join(['i64'] * (e.n_in + e.n_out))}))")
@@ -224,12 +284,18 @@ class Engine:
     # -- saturation -------------------------------------------------------------------------------
 
     def size(self) -> int:
-        """Live e-nodes: rows of the constructors (names in capitals), handles left out."""
+        """Returns the number of live e-nodes.
+
+        They are the rows of the constructors, whose names begin with a capital, except for `Node`.
+        """
         return sum(n for name, n in self.run("(print-size)")[0].sizes if name[0].isupper() and name != "Node")
 
     def saturate(self, budget: Budget = DEFAULT_BUDGET, watch: Watch | None = None) -> Saturation:
-        """Runs all rules until nothing changes or a limit is reached. `watch(engine, rule name)` is called after every
-        rule that changed the e-graph. Raises EngineError."""
+        """Runs all rules until nothing changes or a limit is reached.
+
+        watch: called with the engine and a rule's name after each rule that changed the e-graph.
+        Raises EngineError.
+        """
         self._watch, self._matched = watch, 0
         out, started, deadline = Saturation(), time.perf_counter(), time.thread_time() + budget.seconds
         rewrites = [r for r in self._rules if not r.analysis]
@@ -258,7 +324,8 @@ class Engine:
         else:
             out.stop = "pass limit"
         if out.stop != "saturated":
-            for _ in range(budget.passes):  # every class gets its type, also after a limit
+            # Every class gets its type, also after a limit.
+            for _ in range(budget.passes):
                 if not self._step(analyses, {}, None, math.inf)[0]:
                     break
         out.seconds = time.perf_counter() - started
@@ -267,8 +334,15 @@ class Engine:
     def _step(
         self, rules: Sequence[EgglogRule], matches: dict[str, int], budget: Budget | None, deadline: float
     ) -> tuple[bool, str]:
+        """Runs each of the rules once, and adds up their matches in `matches`.
+
+        Returns whether anything changed, and the limit that was reached, "" if none was.
+        budget: None for no limits of matches and e-nodes.
+        deadline: in seconds of `time.thread_time()`.
+        """
         updated = self._demands(rules, deadline) > 0
-        if time.thread_time() > deadline:  # demands may be left: nothing may be called saturated
+        # Demands may be left, so the e-graph must not be called saturated.
+        if time.thread_time() > deadline:
             return updated, TIME_LIMIT
         for r in (r for r in rules if r.name not in self._waiting and self._answered.issuperset(r.externs)):
             report = self.run(f"(run-schedule rs.{r.name})")[0].report
@@ -289,10 +363,12 @@ class Engine:
         return updated, ""
 
     def _demands(self, rules: Sequence[EgglogRule], deadline: float) -> int:
+        """Loads the results for new demands of rules, and returns the number of these rows."""
         self._add_ready()
         stages = next((r.demands for r in rules if r.calls), None)
         total = 0
-        for _ in range(16):  # an answer can enable the next stage of a rule
+        # A result can enable the next demand stage of a rule.
+        for _ in range(16):
             if not stages or time.thread_time() > deadline:
                 return total
             asked = self.run(f"(run {stages} 1)")[0].report.updated
@@ -304,6 +380,10 @@ class Engine:
         return total
 
     def _answer(self) -> int:
+        """Loads the results for demands that are new, and returns the number of these rows.
+
+        Raises EngineError for an exception of an extern.
+        """
         asked, new = self.run("(run new 1)")[0].report.num_matches_per_rule, 0
         for e in self._externs.values():
             rows = []
@@ -323,6 +403,7 @@ class Engine:
         return new
 
     def _rows(self, relation: str) -> list[tuple[int, ...]]:
+        """Returns the rows of a relation of numbers."""
         out = self.run(f"(print-function {relation} 100000000)")[0]
         dag = out.termdag
         return [tuple(dag.get(c).value.value for c in dag.get(k).args) for k, _ in out.terms]
@@ -330,13 +411,19 @@ class Engine:
     # -- reading ----------------------------------------------------------------------------------
 
     def freeze(self) -> list[tuple[str, tuple[Any, ...], int]]:
-        """All rows of the constructors and of `type` as (name, arguments, class): i64s as ints, terms and vectors of
-        terms as class numbers."""
+        """Returns all rows of the constructors and of `type` as (name, arguments, result).
+
+        An i64 is an int, a class its number, and a vector of classes a tuple of numbers.
+        """
         return self.rows(lambda name: name[0].isupper() or name == "type", {})
 
     def rows(self, wanted: Callable[[str], bool], number: dict[Any, int]) -> list[tuple[str, tuple[Any, ...], Any]]:
-        """As `freeze`, of all functions whose names are wanted; the result of a relation is None. `number` numbers the
-        classes: given again it gives a class that has lived on its old number."""
+        """Returns the rows of all wanted functions in the form of `freeze`.
+
+        The result of a relation is None.
+        number: {egglog's value: number of its class}, to which new classes are added.
+        A later call with it gives a class that still exists its old number.
+        """
         frozen = self._egraph.freeze()
         decoded: dict[Any, int] = {}
 
@@ -361,6 +448,7 @@ class Engine:
         ]
 
     def close(self) -> None:
+        """Deletes the files from which rows were loaded."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> Engine:

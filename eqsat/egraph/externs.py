@@ -1,15 +1,22 @@
-"""Externs: functions of attributes that rules call, declared by their signature.
+"""Externs: functions of attributes that rules call, declared by their signatures.
 
     @extern
     def seen_by(m: Move, operand: Type) -> Move | None:
         '''The part of m that an operand sees that may broadcast to m's input shape.'''
         return m.restrict(operand.shape)
 
-Name, arity and kinds come from the signature. None says that the rule does not apply. `-> bool` makes a condition,
-`-> tuple[A, B]` several results, `-> list[...]` several answers, each an instance of the rule. After `*xs: A`,
-`-> tuple[B, ...]` gives one B for each of them. A TypeVar stands for the kind of what is given: `f: F, ... -> F`.
+The name, the number of arguments and their kinds come from the signature.
+The rule does not apply where the function returns None.
+These annotations have a meaning of their own:
 
-Several results that have their places in a small graph are a NamedTuple that says so in its method `graph`:
+- `-> bool` makes a condition.
+- `-> tuple[A, B]` gives several results.
+- `-> list[...]` gives several answers, each of which makes an instance of the rule.
+- `*xs: A` with `-> tuple[B, ...]` gives one B for each of the xs.
+- `f: F` with `-> F`, where F is a TypeVar, gives a result of the kind of the argument.
+
+Several results may form a small graph of operators.
+They are then a NamedTuple, whose method `graph` applies them:
 
     class Halved(NamedTuple):
         first: Conv2d
@@ -18,10 +25,10 @@ Several results that have their places in a small graph are a NamedTuple that sa
         def graph(self: Any, x: Any) -> Any:
             return self.second(self.first(x))
 
-    rule("halved", f(x), halves(f)(x))          # of a function `halves` that gives a Halved
+    rule("halved", f(x), halves(f)(x))          # the function `halves` returns a Halved
 
-An argument of a narrower kind than its class is only handed over if it is of that kind: there is nothing to ask in the
-function.
+A function is called only if each argument is of the kind of its parameter.
+So it need not check that itself.
 """
 
 from __future__ import annotations
@@ -41,7 +48,10 @@ from eqsat.egraph.tree import CallResult, Compute, Let, Term, term
 
 @dataclass(frozen=True, slots=True)
 class SmallGraph:
-    """The results of a call as a graph of values: a term, once it is given them."""
+    """The results of a call that form a small graph; called with values it is a term.
+
+    of: the NamedTuple of the results.
+    """
 
     call: Compute
     of: Any
@@ -57,17 +67,25 @@ R = TypeVar("R")
 
 
 def first_sentence(of: object) -> str:
-    """How the documentation of a module or function begins, on one line; "" where there is none."""
+    """Returns the first sentence of a module's or function's docstring on one line.
+
+    Returns "" if there is none.
+    """
     paragraph = (inspect.getdoc(of) or "").split("\n\n")[0]
     return re.split(r"(?<=\.)\s", paragraph)[0].replace("\n", " ")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extern(Generic[P, R]):
-    """A function of attributes. Called with terms it is a term; `fn` is the function itself.
+    """A function of attributes; called with terms it is a term, and `fn` is the function itself.
 
-    parameters: their kinds; rest: the kind of those after them, if there may be any number. results: kinds; per_rest:
-    of each result that there is for one of the rest. graph: the NamedTuple of the results, if they are one.
+    parameters: the kinds of its parameters.
+    rest: the kind of any number of further arguments, or None.
+    results: the kinds of its results.
+    per_rest: the kind of its results if there is one for each further argument, or None.
+    several: whether it returns a list of answers.
+    condition: whether it returns a bool.
+    graph: the NamedTuple of the results, or None.
     """
 
     name: str
@@ -89,29 +107,35 @@ class Extern(Generic[P, R]):
 
     @property
     def summary(self) -> str:
-        """The first sentence of the function's documentation."""
+        """The first sentence of the function's docstring."""
         return first_sentence(self.fn)
 
     def takes(self, arguments: int) -> tuple[Kind, ...] | None:
-        """Kinds of so many arguments, None if it does not take that number."""
+        """Returns the kinds of so many arguments, or None if the function does not take that number."""
         more = arguments - len(self.parameters)
         if more < 0 or (more and self.rest is None):
             return None
         return self.parameters + (() if self.rest is None else (self.rest,) * more)
 
     def results_of(self, arguments: int) -> tuple[Kind, ...]:
-        """Kinds of the results for so many arguments."""
+        """Returns the kinds of the results for so many arguments."""
         if self.per_rest is not None:
             return (self.per_rest,) * (arguments - len(self.parameters))
         return self.results
 
     def symbol(self, arguments: int) -> str:
-        """The name of its table for so many arguments. No name is another one plus digits: egglog 13.2 makes names
-        so."""
+        """Returns the name of the function's table for so many arguments.
+
+        No such name is another one followed by digits, since egglog 13.2 makes such names itself.
+        """
         return f"{self.fn.__module__}.{self.name}[{arguments}]"
 
     def table(self, arguments: int) -> engine.ExternTable:
-        """The function as the engine calls it."""
+        """Returns the function as the engine calls it with so many arguments.
+
+        It has no answer if an argument is not of the kind of its parameter.
+        It raises TypeError if a result is not of its kind.
+        """
         kinds, results = self.takes(arguments), self.results_of(arguments)
         assert kinds is not None
         fn: Callable[..., Any] = self.fn
@@ -129,6 +153,10 @@ class Extern(Generic[P, R]):
         return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers)
 
     def _checked(self, row: Any, results: tuple[Kind, ...]) -> tuple[Any, ...]:
+        """Returns a result as a tuple.
+
+        Raises TypeError if a value is not of its kind.
+        """
         values: tuple[Any, ...] = row if len(results) != 1 or self.per_rest is not None else (row,)
         for kind, value in zip(results, values, strict=True):
             if not kind.accepts(value):
@@ -137,7 +165,10 @@ class Extern(Generic[P, R]):
 
 
 def extern(fn: Callable[P, R]) -> Extern[P, R]:
-    """Makes a function of attributes callable in rules. Raises RuleError for a signature that says too little."""
+    """Makes a function of attributes callable in rules.
+
+    Raises RuleError if the signature lacks a type, or if a type in it is no kind.
+    """
     where = f"{inspect.getsourcefile(fn) or '?'}:{fn.__code__.co_firstlineno}: extern {fn.__name__!r}"
     try:
         hints = get_type_hints(fn, include_extras=True)
@@ -160,8 +191,13 @@ def extern(fn: Callable[P, R]) -> Extern[P, R]:
 
 
 def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool, Any]:
-    """(kinds of the results, kind of a result for each of the rest, whether there are several answers, the NamedTuple
-    that the results are) by the annotation of a result."""
+    """Returns what the annotation of a function's result says, as a tuple of these:
+
+    - the kinds of the results;
+    - the kind of the results of which there is one for each further argument, or None;
+    - whether there are several answers;
+    - the NamedTuple of the results, or None.
+    """
     if get_origin(annotation) in (Union, UnionType):
         (annotation,) = (a for a in get_args(annotation) if a is not NoneType)
     if annotation is bool:
@@ -183,7 +219,10 @@ def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool, Any]
 
 @cache
 def is_of(kind: Kind) -> Extern[..., bool]:
-    """The condition that an attribute is of a kind."""
+    """Returns the condition that an attribute is of a kind.
+
+    It always holds, but is only called with arguments of that kind.
+    """
 
     def test(value: Any) -> bool:
         return True

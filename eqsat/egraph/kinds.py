@@ -1,11 +1,14 @@
-"""Kinds: what the symbols of a rule stand for, and what the functions that it calls take and give.
+"""Kinds: what the symbols of a rule stand for, and what functions take and return.
 
-    f, g = symbols("f g", Slice)                       # two slices
-    def after(f: Slice, g: Slice) -> Slice: ...          # a function of two slices that gives one
+    f, g = symbols("f g", Slice)                  # two SLICEs
+    def after(f: Slice, g: Slice) -> Slice: ...   # a function of two SLICEs that returns one
 
-For a type checker `Slice` is a `Call`; here it is also the set of operators that may stand there. A class of Python is
-the kind of all its instances; `Annotated[class, such("name", test)]` is the kind of those that pass a test,
-`Annotated[Call, op("name")]` that of calls of some operators, with names from the op table.
+For a type checker `Slice` is a `Call`; here it is also a set of operators.
+Annotations name kinds:
+
+- a class stands for all its instances;
+- `Annotated[C, such("name", C, test)]` for those instances of a class that pass a test;
+- `Annotated[Call, op("name")]` for calls of some operators of the op table.
 """
 
 from __future__ import annotations
@@ -22,26 +25,34 @@ from eqsat.tensor.ops import OPS
 
 
 class RuleError(TypeError):
-    """A rule that cannot be: the message names the rule, what is wrong, and the file and line where it is defined."""
+    """A rule that is not well-formed.
+
+    The message names the rule, what is wrong, and the file and line of its definition.
+    """
 
 
 class Value:
-    """The kind of a tensor: an e-class."""
+    """The kind of a tensor, which is an e-class."""
 
 
 class Values:
-    """The kind of a vector of tensors: the operands of a concat."""
+    """The kind of a vector of tensors, such as the operands of a CONCAT."""
 
 
 class Index:
-    """The kind of a place in a vector of tensors, which counts from 0."""
+    """The kind of a position in a vector of tensors, counted from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A set of values that may stand at one place. `type`: the class that they are of; test: what else holds for them.
-    constructor: for operators, the e-node that one of them makes of its operands, and ops: their names (empty: any).
-    variable: a TypeVar, which stands for the kind of what is given where a function takes it."""
+    """A set of values that may stand at one place of a rule.
+
+    type: their class in Python.
+    test: a condition that they fulfil besides, or None.
+    constructor: the constructor of the e-nodes that have such an attribute, or "".
+    ops: names of the operators, empty for any.
+    variable: whether it is a TypeVar, which stands for the kind of the argument in its place.
+    """
 
     name: str
     type: type
@@ -51,13 +62,13 @@ class Kind:
     variable: bool = False
 
     def accepts(self, value: object) -> bool:
-        """Whether a value is of this kind."""
+        """Tells whether a value is of this kind."""
         if not isinstance(value, self.type) or (isinstance(value, Call) and self.ops and value.op not in self.ops):
             return False
         return self.test is None or self.test(value)
 
     def includes(self, other: Kind) -> bool:
-        """Whether all values of another kind are of this one, as far as their definitions tell."""
+        """Tells whether all values of another kind are of this one, as far as definitions tell."""
         return (
             self.type is other.type
             and self.test in (None, other.test)
@@ -67,12 +78,17 @@ class Kind:
 
     @property
     def sort(self) -> str:
-        """How egglog holds it: classes, vectors of them, and numbers; attributes are interned."""
+        """egglog's sort of the values.
+
+        It is T for classes, TV for vectors of them, and i64 for positions and interned attributes.
+        """
         return "T" if self.type is Value else "TV" if self.type is Values else "i64"
 
     def implies(self, other: Kind) -> bool:
-        """Whether what is of this kind is of another one, as the operands of an e-node are: by its class, its operator
-        and its test."""
+        """Tells whether all values of this kind are of another one, as far as definitions tell.
+
+        The constructor is not compared, since the place in the pattern determines it.
+        """
         return (
             self.type is other.type
             and other.test in (None, self.test)
@@ -81,7 +97,7 @@ class Kind:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether a pattern's place alone does not say that a value is of this kind."""
+        """Whether a value at its place in a pattern may be of another kind."""
         return bool(self.ops) or self.test is not None
 
 
@@ -90,7 +106,7 @@ MOVE = Kind("move", Move, constructor="Move")
 LEAF = Kind("leaf", LeafValue, constructor="Leaf")
 _OF_CLASS = {Value: VALUE, Values: VALUES, Index: INDEX, Move: MOVE, LeafValue: LEAF}
 
-#: Kinds of the operands of each constructor.
+#: {constructor: kinds of its operands}, for those that rules can match.
 OPERANDS: dict[str, tuple[Kind, ...]] = {
     "Leaf": (),
     "Move": (VALUE,),
@@ -106,7 +122,10 @@ OPERANDS: dict[str, tuple[Kind, ...]] = {
 
 
 def kind_of(annotation: Any) -> Kind:
-    """The kind that an annotation names. Raises RuleError."""
+    """Returns the kind that an annotation names.
+
+    Raises RuleError if it names none.
+    """
     if get_origin(annotation) is Annotated:
         for extra in annotation.__metadata__:
             if isinstance(extra, Kind):
@@ -122,15 +141,18 @@ def kind_of(annotation: Any) -> Kind:
 
 
 def such(name: str, of: Any, test: Callable[[Any], bool]) -> Kind:
-    """The kind of those of a kind that pass a test."""
+    """Returns the kind of those values of the kind `of` that pass a test."""
     base = kind_of(of)
     return Kind(name, base.type, test, base.constructor, base.ops)
 
 
 def op(*names: str, name: str = "", per_channel: bool = False) -> Kind:
-    """The kind of calls of these operators of the op table. name: how the kind is called, if not by their names;
-    per_channel: of a RESCALE, with a scale for each index of the last axis. Raises RuleError for names that the table
-    lacks, or that are encoded differently."""
+    """Returns the kind of calls of some operators of the op table.
+
+    name: the name of the kind; by default it is made of theirs.
+    per_channel: whether a RESCALE has one scale for each index of the last axis.
+    Raises RuleError if the table lacks an operator, or if no constructor that rules match holds them all.
+    """
     for unknown in (n for n in names if n not in OPS):
         near = difflib.get_close_matches(unknown, OPS)
         remedy = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(OPS))}"
@@ -145,11 +167,11 @@ def op(*names: str, name: str = "", per_channel: bool = False) -> Kind:
 
 
 def every(constructor: str, name: str) -> Kind:
-    """The kind of all calls that a constructor holds."""
+    """Returns the kind of all calls that a constructor holds."""
     return Kind(name, Call, None, constructor)
 
 
-# ---- operators of a shape -----------------------------------------------------------------------
+# ---- all operators of a constructor -------------------------------------------------------------
 
 Unary = Annotated[Call, every("P1", "pointwise")]
 Binary = Annotated[Call, every("P2", "pointwise")]
@@ -157,7 +179,7 @@ Ternary = Annotated[Call, every("P3", "pointwise")]
 Axial = Annotated[Call, every("Ax", "axial")]
 Concat = Annotated[Call, op("concat")]
 
-#: An operator of whatever kind a function is given: it gives one of the same.
+#: An operator of any kind; a function from it to it returns one of its argument's kind.
 Operator = TypeVar("Operator", bound=Call)
 
 # ---- single operators ---------------------------------------------------------------------------
@@ -176,12 +198,12 @@ Conv2d = Annotated[Call, op("conv2d")]
 DepthwiseConv2d = Annotated[Call, op("depthwise_conv2d")]
 TransposeConv2d = Annotated[Call, op("transpose_conv2d")]
 Convolution = Annotated[Call, op("conv2d", "depthwise_conv2d", "transpose_conv2d", name="convolution")]
-#: They pad with their input's zero point.
+#: A convolution that pads with its input's zero point.
 PaddingConvolution = Annotated[Call, op("conv2d", "depthwise_conv2d")]
 
 # ---- leaves -------------------------------------------------------------------------------------
 
-#: A constant that numpy can hold.
+#: A constant of a dtype that numpy has.
 Constant = Annotated[
     LeafValue, such("constant", LeafValue, lambda leaf: leaf.is_const and not DType.of(leaf.node.dtype).carried)
 ]

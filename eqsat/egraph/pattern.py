@@ -1,6 +1,8 @@
-"""The left side of a rule as rows to find: terms in, slots out.
+"""Compiles the left side and the conditions of a rule to rows that must be found.
 
-A symbol is bound by a row that holds it. A function is asked once its arguments are known, so its results bind nothing.
+Each term becomes a slot (`query.py`).
+A symbol is bound by a row that holds it.
+A function is asked once its arguments are known, so its results bind no symbol.
 """
 
 from __future__ import annotations
@@ -32,8 +34,12 @@ from eqsat.tensor.types import Type
 
 
 class Role(Enum):
-    """What a term is there for: to be matched, to say of what a fact is set, or to be handed to a function or put into
-    a result."""
+    """The purpose of a term.
+
+    MATCH: to be matched in the e-graph.
+    KEY: to be a key of the fact that the rule sets.
+    USE: to be an argument of a function, or a part of the right side.
+    """
 
     MATCH = "match"
     KEY = "key"
@@ -41,7 +47,14 @@ class Role(Enum):
 
 
 class Pattern:
-    """Rows and answers that must be there, and the slots of the terms in them."""
+    """The rows and demands of a rule, and the slots of its terms.
+
+    atoms: rows; None stands for one that is reserved.
+    bound: symbols that a row holds.
+    symbols: all symbols, in the order of use.
+    root: the slot of the left side, None if that is a fact.
+    calls: {call: slots of its results}.
+    """
 
     def __init__(self) -> None:
         self.atoms: list[Atom | None] = []
@@ -50,7 +63,7 @@ class Pattern:
         self.symbols: dict[Symbol, None] = {}
         self.facts: dict[Fact, None] = {}
         self.postponed: dict[Postponed, None] = {}
-        #: What each vector's sublist is, with the place where it begins.
+        #: {vector: (its sublist, the slot of the position where that begins)}.
         self.sublists: dict[Term, tuple[Sublist, Slot]] = {}
         self.root: Slot | None = None
         self.calls: dict[Compute, tuple[Slot, ...]] = {}
@@ -58,12 +71,15 @@ class Pattern:
         self._fresh = 0
 
     def fresh(self) -> str:
-        """A slot that no symbol has: their names are identifiers."""
+        """Returns a new slot, whose name is no identifier and so no symbol's."""
         self._fresh += 1
         return f"?.{self._fresh}_"
 
     def slot(self, t: Term, kind: Kind, role: Role = Role.MATCH) -> Slot:
-        """The slot of a term of a kind. Raises RuleError."""
+        """Returns the slot of a term.
+
+        Raises RuleError if the term is not of this kind.
+        """
         if isinstance(t, Wrong):
             raise RuleError(t.problem)
         if kind.type is Type and is_value(t):
@@ -96,6 +112,7 @@ class Pattern:
         return f"?{s.name}_"
 
     def _attribute(self, t: Term, kind: Kind, role: Role) -> Slot:
+        """Returns the slot of an attribute or vector that a fact or a function gives."""
         if isinstance(t, Lookup) and t.fact.gives is not None:
             given = t.fact.gives
         elif isinstance(t, CallResult) and role is not Role.MATCH:
@@ -109,6 +126,7 @@ class Pattern:
     # -- rows -------------------------------------------------------------------------------------
 
     def _apply(self, t: Apply, role: Role) -> Slot:
+        """Returns the slot of an e-node of the pattern, whose row is added with its first use."""
         if t in self._slots:
             return self._slots[t]
         if role is Role.USE:
@@ -121,11 +139,14 @@ class Pattern:
         return out
 
     def known(self, t: Term) -> Slot | None:
-        """The slot of a term that the pattern has."""
+        """Returns the slot of a term that the pattern contains, or None."""
         return self._slots.get(t)
 
     def operator(self, t: Term, role: Role) -> tuple[str, tuple[Slot, ...]]:
-        """(constructor, slots of the attributes) of an operator. Raises RuleError."""
+        """Returns (constructor, slots of the attributes) of an operator.
+
+        Raises RuleError if the term is no operator.
+        """
         if isinstance(t, Wrong):
             raise RuleError(t.problem)
         if isinstance(t, Partial):
@@ -139,7 +160,10 @@ class Pattern:
         return t.kind.constructor, (self.slot(t, t.kind, role),)
 
     def condition(self, t: Term) -> None:
-        """Adds what else must be there. Raises RuleError."""
+        """Adds a condition: a function that returns a bool, a fact, or a value that must exist.
+
+        Raises RuleError if the term is none of these.
+        """
         if isinstance(t, Compute):
             if t.results:
                 raise RuleError(f"{t} is no condition: it gives something")
@@ -150,7 +174,7 @@ class Pattern:
             self.slot(t, VALUE)
 
     def _reserved(self) -> int:
-        """The place of a row whose parts come after it."""
+        """Reserves a row, which precedes those of its operands, and returns its position."""
         self.atoms.append(None)
         return len(self.atoms) - 1
 
@@ -165,14 +189,20 @@ class Pattern:
         return self._slots[t]
 
     def keys(self, t: Lookup, role: Role) -> tuple[Slot, ...]:
-        """Slots of the keys of a fact. Raises RuleError."""
+        """Returns the slots of the keys of a fact.
+
+        Raises RuleError if their number is wrong.
+        """
         self.facts[t.fact] = None
         if len(t.keys) != len(t.fact.keys):
             raise RuleError(f"the fact {t.fact.name} has {len(t.fact.keys)} keys, not {len(t.keys)}: {t}")
         return tuple(self.slot(k, kind, role) for k, kind in zip(t.keys, t.fact.keys, strict=True))
 
     def results(self, call: Compute) -> tuple[Slot, ...]:
-        """Slots of what a function gives. Raises RuleError."""
+        """Returns the slots of a function's results.
+
+        Raises RuleError if the function does not take these arguments.
+        """
         if call not in self.calls:
             kinds = call.function.takes(len(call.arguments))
             if kinds is None:
@@ -185,6 +215,10 @@ class Pattern:
     # -- vectors ----------------------------------------------------------------------------------
 
     def _sublist(self, t: Sublist | Vector) -> Slot:
+        """Returns the slot of a vector, and adds the rows of the operands in its sublist.
+
+        Raises RuleError if the vector has two sublists.
+        """
         sublist = t if isinstance(t, Sublist) else Sublist(t, False, t.items, False)
         if sublist.vector in self.sublists:
             raise RuleError(f"{sublist.vector} has two sublists in the pattern")
@@ -199,7 +233,7 @@ class Pattern:
         return vector
 
     def place(self, start: Slot, more: int) -> Slot:
-        """The place so many operands after another."""
+        """Returns the slot of the position that follows another one by `more` operands."""
         if isinstance(start, int):
             return start + more
         if not more:
@@ -212,6 +246,10 @@ class Pattern:
         return found
 
     def _index(self, t: Term, role: Role) -> Slot:
+        """Returns the slot of a position in a vector.
+
+        Raises RuleError if the term is none.
+        """
         if isinstance(t, Number):
             return t.value
         if isinstance(t, Sum):
@@ -227,17 +265,20 @@ class Pattern:
 
 
 def is_leaf(t: Term) -> bool:
-    """Whether a term is the attribute of a leaf, which is an operand too."""
+    """Tells whether a term is the attribute of a leaf, which may stand for the leaf itself."""
     return isinstance(t, Symbol | CallResult) and LEAF.includes(t.kind)
 
 
 def is_value(t: Term) -> bool:
-    """Whether a term is a tensor."""
+    """Tells whether a term is a tensor."""
     return isinstance(t, Apply | LeftSide) or is_leaf(t) or (isinstance(t, Symbol) and t.kind == VALUE)
 
 
 def operands_of(t: Apply, constructor: str) -> list[tuple[Term, Kind]]:
-    """The operands of a term with their kinds. Raises RuleError if they are not as many as its operator takes."""
+    """Returns the operands of a term with their kinds.
+
+    Raises RuleError if the operator takes another number of them.
+    """
     kinds = OPERANDS.get(constructor, (VALUE,))
     if len(kinds) != len(t.operands):
         raise RuleError(f"{t.operator} takes {len(kinds)} operands, not {len(t.operands)}: {t}")

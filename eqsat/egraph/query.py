@@ -1,7 +1,7 @@
-"""A rule as the engine runs it: rows to find, functions to ask, what to add. Made of terms by
-`eqsat/egraph/compile.py`.
+"""A rule as the engine runs it: rows to find, functions to ask, and actions to take.
 
-A slot is a variable of egglog (its name begins with a question mark) or a number.
+It is made from terms by `compile.py`.
+A slot is a number or a variable of egglog, whose name begins with a question mark.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from eqsat.egraph.engine import ExternTable
 
 Slot = str | int
-#: A function of egglog with its arguments.
+#: A slot, or a function of egglog with its arguments.
 Expr = Slot | tuple["Expr", ...]
 
 #: Functions that egglog computes itself; all others are tables.
@@ -22,8 +22,11 @@ PRIMITIVES = frozenset({"+", "vec-length"})
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A row to be there: of a constructor, a fact (result: what it says) or a relation (no result); or a sum or a
-    length."""
+    """A row that must exist, or a sum or length that egglog computes.
+
+    function: a constructor, a fact, a relation, or one of `PRIMITIVES`.
+    result: the class, what the fact gives, or the number; None for a relation.
+    """
 
     function: str
     arguments: tuple[Slot, ...]
@@ -32,7 +35,7 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """An extern's answer for some arguments."""
+    """The results of an extern for some arguments."""
 
     extern: ExternTable
     arguments: tuple[Slot, ...]
@@ -41,15 +44,21 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Atoms and demands that must all hold, and the actions then taken: ("let", slot, what), ("set", row, what),
-    ("union", slot, what), ("delete", row), or a row of a relation."""
+    """Atoms and demands that must all hold, and the actions that are then taken.
+
+    actions: ("let", slot, what), ("set", row, what), ("union", slot, what), ("delete", row), or a
+    row of a relation.
+    """
 
     atoms: tuple[Atom, ...]
     demands: tuple[Demand, ...]
     actions: tuple[tuple[Expr, ...], ...]
 
     def body(self) -> list[str]:
-        """The atoms as egglog's facts: an e-node that is only an operand of another is written inside it."""
+        """Returns the atoms as facts in egglog's syntax.
+
+        An e-node that is only an operand of another one is written inside that.
+        """
         uses = Counter(_slots((tuple((*a.arguments, a.result or 0) for a in self.atoms), self.actions)))
         uses.update(s for d in self.demands for s in d.arguments)
         operands = {s for a in self.atoms if a.function not in PRIMITIVES for s in a.arguments}
@@ -64,11 +73,12 @@ class Query:
 
 
 def text(e: Expr) -> str:
-    """An expression as egglog reads it."""
+    """Returns an expression in egglog's syntax."""
     return f"({' '.join(map(text, e))})" if isinstance(e, tuple) else str(e)
 
 
 def _slots(e: Expr) -> Iterator[Slot]:
+    """Yields the slots in an expression, each as often as it occurs."""
     if isinstance(e, tuple):
         for part in e:
             yield from _slots(part)

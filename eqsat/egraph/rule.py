@@ -1,11 +1,14 @@
 """Rules: identities between terms.
 
-    rule("move-move", n(m(x)), then(m, n)(x))                                  # two values are equal
-    rule("axial-nothing", f(x), x, where=does_nothing(f, x), removes=True)       # and the e-node on the left is not
-    needed any more rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y)))                # a fact: an analysis
-    rule
+    rule("move-move", n(m(x)), then(m, n)(x))
+    rule("axial-nothing", f(x), x, where=does_nothing(f, x), removes=True)
+    rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y)))
 
-What a rule says, its statement, is printed from its terms, so it is what runs.
+The first rule joins two values.
+The second one also removes the e-node on its left side, which is not needed any more.
+The third one is an analysis rule, which sets a fact.
+
+The statement of a rule is printed from its terms, so it is what runs.
 """
 
 from __future__ import annotations
@@ -25,8 +28,14 @@ from eqsat.egraph.tree import Apply, Fact, Function, Let, Lookup, Partial, Postp
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """left = right, where all of `where` holds. `place`: the file and line where it is defined. `forget`: called before
-    each saturation, as what functions of the rule remember is of one graph. Raises RuleError if it cannot be."""
+    """An identity left = right, which applies wherever all of `where` holds.
+
+    right: None if `left` is a fact that only holds or not.
+    removes: whether the e-node on the left is deleted.
+    place: the file and line of the definition.
+    forget: called before each saturation, since functions may remember facts of one graph.
+    Raises RuleError if the rule is not well-formed.
+    """
 
     name: str
     family: str
@@ -46,12 +55,18 @@ class Rule:
 
     @property
     def analysis(self) -> bool:
-        """Whether it only adds to what is known. Such rules run to a fixpoint before each pass of the others."""
+        """Whether the rule only sets a fact.
+
+        Such rules run to a fixpoint before each pass of the others.
+        """
         return isinstance(self.left, Lookup)
 
     @property
     def helps(self) -> str:
-        """The fact or postponed operator that it makes for other rules, as egglog knows it; "" for a rewrite."""
+        """egglog's name of the fact or postponed operator that the rule makes for other rules.
+
+        It is "" for a rewrite.
+        """
         if isinstance(self.left, Lookup):
             return self.left.fact.symbol
         operator = self.left.operator if isinstance(self.left, Apply) else None
@@ -59,7 +74,7 @@ class Rule:
 
     @cached_property
     def statement(self) -> str:
-        """The identity on one line."""
+        """The identity as text on one line."""
         lets = [f"{', '.join(t.names)} = {t.call}" for t in _lets(self.right)]
         where = "; ".join([*lets, *map(str, self.where)])
         return (
@@ -70,22 +85,22 @@ class Rule:
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """What it calls, in the order of use."""
+        """The functions that the rule calls, in the order of use."""
         return self.compiled.functions
 
     @property
     def externs(self) -> list[engine.ExternTable]:
-        """The tables of the functions that it calls."""
+        """The tables of the functions that the rule calls."""
         return [d.extern for d in self.compiled.query.demands]
 
     @property
     def declarations(self) -> dict[str, str]:
-        """What egglog must know of before the rule: {name: command}, besides the language itself."""
+        """{name: command} of the facts and postponed operators that the rule needs declared."""
         declared: list[Fact | Postponed] = [*self.compiled.facts, *self.compiled.postponed]
         return {x.symbol: x.declaration for x in declared if x.declaration}
 
     def for_engine(self) -> engine.EgglogRule:
-        """The rule as the engine takes it."""
+        """Returns the rule in the form that the engine takes."""
         q = self.compiled.query
         calls = tuple(
             (" ".join(map(text, d.results)), d.extern.name, " ".join(map(text, d.arguments))) for d in q.demands
@@ -104,8 +119,12 @@ def rule(
     family: str = "",
     forget: Callable[[], None] | None = None,
 ) -> Rule:
-    """A rule. removes: the e-node on the left goes, so that a class keeps no way to compute itself from itself. forget:
-    called before each saturation, for functions that remember something of a graph. Raises RuleError."""
+    """Returns the rule `left = right`, which applies wherever all of `where` holds.
+
+    removes: whether the e-node on the left is deleted, so that no class is computed from itself.
+    forget: called before each saturation, for functions that remember facts of a graph.
+    Raises RuleError if the rule is not well-formed.
+    """
     frame = sys._getframe(1)
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     conditions = (where,) if isinstance(where, Term) else tuple(where)
@@ -113,7 +132,7 @@ def rule(
 
 
 def _lets(t: Any) -> Iterator[Let]:
-    """The functions whose results have names, from the outside in."""
+    """Yields the parts of a term in which results have names, the outer ones first."""
     if isinstance(t, Let):
         yield t
         yield from _lets(t.body)
@@ -126,8 +145,10 @@ def _lets(t: Any) -> Iterator[Let]:
 
 
 def with_helpers(rules: Iterable[Rule], among: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Rules, with those among some others that make the facts and postponed operators that they need and do not
-    make."""
+    """Returns rules, with those of `among` that make the facts and operators that they need.
+
+    A fact or postponed operator that one of the rules makes needs no other.
+    """
     found = dict.fromkeys(rules)
     while missing := {x for r in found for x in r.declarations} - {r.helps for r in found}:
         found |= dict.fromkeys(r for r in among if r.helps in missing)

@@ -1,13 +1,16 @@
-"""Terms: what rules are written in.
+"""Terms: the language in which rules are written.
 
     m, f = symbols("m", Move), symbols("f", Binary)
     x, y = symbols("x y", Value)
     rule("push-binary", m(f(x, y)), f(seen_by(m, x)(x), seen_by(m, y)(y)))
 
-An operator applied to operands is a term: `f(x, y)`. A function of attributes (`extern`) gives an operator, a leaf or
-any other attribute:
-`seen_by(m, x)` is a movement. A fact is looked up: `curve(x, y)`. Vectors of operands have sublists:
-`xs[..., f(x), ...]`.
+These are terms:
+
+- an operator applied to operands, `f(x, y)`;
+- a function of attributes (`extern`), which gives an operator, a leaf or another attribute:
+  `seen_by(m, x)` is a movement;
+- a fact that is looked up, `curve(x, y)`;
+- a vector of operands with a sublist, `xs[..., f(x), ...]`.
 """
 
 from __future__ import annotations
@@ -34,16 +37,21 @@ from eqsat.egraph.tree import (
 )
 from eqsat.tensor.types import Type
 
-#: The left side of the rule as a value: `back(m, LHS, y)`.
+#: The left side of the rule as a value, as in `back(m, LHS, y)`.
 LHS = LeftSide()
-#: Shape and dtype of a value. A value where a function wants a Type stands for its type.
+#: The fact that gives shape and dtype of a value.
+#: A value in place of a Type stands for its type.
 type_of = Fact("type", (VALUE,), kind_of(Type), built_in=True)
-#: That a vector has a value at a place.
+#: The fact that a vector has a value at a position.
 element = Fact("element", (VALUES, INDEX, VALUE), None, built_in=True)
 
 
 def symbols(names: str, kind: Any) -> Any:
-    """Variables of one kind: `f, g = symbols("f g", Slice)`; one name gives one variable, not a tuple."""
+    """Returns variables of one kind: `f, g = symbols("f g", Slice)`.
+
+    One name gives one variable, not a tuple.
+    Raises RuleError if a name is no identifier, or if `kind` names no kind.
+    """
     of = kind_of(kind)
     made = []
     for name in names.split():
@@ -54,17 +62,31 @@ def symbols(names: str, kind: Any) -> Any:
 
 
 def fact(name: str, *keys: Any, gives: Any = None) -> Fact:
-    """Declares what rules may know of values: `curve = fact("curve", Value, Value, gives=Curve)`."""
+    """Declares a fact of values: `curve = fact("curve", Value, Value, gives=Curve)`.
+
+    keys: their kinds.
+    gives: the kind of what the fact gives; None if it only holds or not.
+    Raises RuleError if one of them names no kind.
+    """
     return Fact(name, tuple(map(kind_of, keys)), None if gives is None else kind_of(gives))
 
 
 def postponed(name: str, *attributes: Any) -> Postponed:
-    """Declares an operator that a rule makes later: `resized = postponed("resized", Move, int)`."""
+    """Declares an operator that another rule makes: `resized = postponed("resized", Move, int)`.
+
+    attributes: their kinds.
+    Raises RuleError if one of them names no kind.
+    """
     return Postponed(name, tuple(map(kind_of, attributes)))
 
 
 def let(call: Term, build: Callable[..., Any]) -> Term:
-    """The results of a call by name: `let(push(m, f, x), lambda g, n: g(n(x)))`."""
+    """Returns a term in which the results of a call have names.
+
+        let(push(m, f, x), lambda g, n: g(n(x)))
+
+    build: returns the term for the results.
+    """
     if not isinstance(call, Compute):
         return Wrong(f"let() names the several results of a function, and {call} has one")
     names = _names(build, len(call.results))
@@ -74,6 +96,10 @@ def let(call: Term, build: Callable[..., Any]) -> Term:
 
 
 def _names(build: Callable[..., Any], count: int) -> tuple[str, ...]:
+    """Returns the names of a function's parameters.
+
+    A parameter `*g` gives as many names g1, g2, ... as are left of `count`.
+    """
     names: list[str] = []
     for p in inspect.signature(build).parameters.values():
         more = range(1, count - len(names) + 1)
@@ -82,15 +108,15 @@ def _names(build: Callable[..., Any], count: int) -> tuple[str, ...]:
 
 
 def each(operator: Term, vector: Term) -> Each:
-    """A vector with an operator applied to each operand."""
+    """Returns a vector with an operator applied to each operand."""
     return Each(operator, vector)
 
 
 def length(vector: Term) -> Length:
-    """The number of operands of a vector."""
+    """Returns the number of operands of a vector as a term."""
     return Length(vector)
 
 
 def typed(value: Term, type: Term) -> Typed:
-    """A concat inside a right side, with its type."""
+    """Returns a CONCAT inside a right side with its type."""
     return Typed(value, type)

@@ -1,8 +1,8 @@
-"""The tree that a term is: operators, functions, facts and vectors applied to each other, and how each of them is
-printed.
+"""Terms as trees: operators, functions, facts and vectors applied to each other, and their text.
 
-Rules are written with `eqsat/egraph/terms.py`. Nothing is checked here: a term can be anything until a rule is made of
-it (`eqsat/egraph/compile.py`), which then names what is wrong.
+Rules are written with `terms.py`.
+Nothing is checked here: a term can be anything until a rule is made of it.
+Then `compile.py` names what is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eqsat.egraph.kinds import Kind, RuleError
 
 
 class Function(Protocol):
-    """What a term may call (`eqsat/egraph/externs.py`)."""
+    """A function that a term may call (`externs.py`)."""
 
     @property
     def name(self) -> str: ...
@@ -34,8 +34,10 @@ class Function(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A piece of a rule. Only operators can be called, only vectors be indexed, only indices and vectors be added
-    to."""
+    """A part of a rule.
+
+    Only operators can be called, only vectors indexed, and only positions and vectors added to.
+    """
 
     def __call__(self, *operands: Any) -> Apply:
         return Apply(self, tuple(map(term, operands)))
@@ -59,7 +61,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Symbol(Term):
-    """A variable of the rule."""
+    """A variable of a rule."""
 
     name: str
     kind: Kind
@@ -70,7 +72,7 @@ class Symbol(Term):
 
 @dataclass(frozen=True, slots=True)
 class LeftSide(Term):
-    """The value of the left side of the rule."""
+    """The value of the left side of a rule."""
 
     def __str__(self) -> str:
         return "LHS"
@@ -78,14 +80,14 @@ class LeftSide(Term):
 
 @dataclass(frozen=True, slots=True)
 class Wrong(Term):
-    """What cannot be a term, and why."""
+    """Something that cannot be a term, and the reason."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class Number(Term):
-    """A place in a vector, or a number of its operands."""
+    """A position in a vector, or a number of its operands."""
 
     value: int
 
@@ -95,7 +97,7 @@ class Number(Term):
 
 @dataclass(frozen=True, slots=True)
 class Apply(Term):
-    """An operator of operands."""
+    """An operator applied to operands."""
 
     operator: Term
     operands: tuple[Term, ...]
@@ -105,8 +107,11 @@ class Apply(Term):
 
 
 def _operator(t: Term) -> str:
-    """An operator as a statement shows it: pointwise ones by their variable, others by their kind, with the variable in
-    brackets where it has another name."""
+    """Returns an operator as a statement shows it.
+
+    A pointwise operator is shown by its variable, others by their kind.
+    The variable follows in brackets if its name differs from that of the kind.
+    """
     kind = _kind(t)
     return str(t) if kind is None or kind.name in ("pointwise", str(t)) else f"{kind.name}[{t}]"
 
@@ -117,14 +122,17 @@ def _kind(t: Term) -> Kind | None:
 
 @dataclass(frozen=True, slots=True)
 class Compute(Term):
-    """A call of a function of attributes: a condition, if it gives nothing but yes or no."""
+    """A call of a function of attributes, which is a condition if the function returns a bool."""
 
     function: Function
     arguments: tuple[Term, ...]
 
     @property
     def results(self) -> tuple[Kind, ...]:
-        """Kinds of the results; what the function takes and gives of one TypeVar is of the kind of that argument."""
+        """Kinds of the results.
+
+        A TypeVar of the function stands for the kind of the argument in its place.
+        """
         count = len(self.arguments)
         given = {
             kind: argument.kind
@@ -139,7 +147,10 @@ class Compute(Term):
 
 @dataclass(frozen=True, slots=True)
 class CallResult(Term):
-    """Result number k of a call; `name` is for reading."""
+    """The result number k of a call.
+
+    name: how a statement shows it; "" for the call itself.
+    """
 
     call: Compute
     k: int
@@ -167,7 +178,7 @@ class Let(Term):
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Term):
-    """What a fact says about some values; that it says anything, as a condition."""
+    """What a fact gives for some values; as a condition, that the fact holds for them."""
 
     fact: Fact
     keys: tuple[Term, ...]
@@ -178,7 +189,7 @@ class Lookup(Term):
 
 @dataclass(frozen=True, slots=True)
 class Sum(Term):
-    """A place in a vector so many operands further."""
+    """The position in a vector that follows another one by `more` operands."""
 
     index: Term
     more: int
@@ -199,7 +210,7 @@ class Length(Term):
 
 @dataclass(frozen=True, slots=True)
 class Vector(Term):
-    """A vector of just these operands."""
+    """A vector of exactly these operands."""
 
     items: tuple[Term, ...]
 
@@ -209,9 +220,12 @@ class Vector(Term):
 
 @dataclass(frozen=True, slots=True)
 class Sublist(Term):
-    """On the left: a vector with these operands somewhere in a row (before: others may come before them; after: after
-    them). On the
-    right: the vector with these in their place, where a vector stands for its operands."""
+    """A vector with some operands in a row.
+
+    before, after: whether other operands may come before and after them.
+    On the right side of a rule the operands replace those of the left side's sublist.
+    There a vector among them stands for its own operands.
+    """
 
     vector: Term
     before: bool
@@ -225,7 +239,7 @@ class Sublist(Term):
 
 @dataclass(frozen=True, slots=True)
 class Joined(Term):
-    """The operands of one vector, then those of another."""
+    """A vector of the operands of one vector and then those of another."""
 
     first: Term
     second: Term
@@ -247,7 +261,7 @@ class Each(Term):
 
 @dataclass(frozen=True, slots=True)
 class Typed(Term):
-    """A concat with its type, which cannot be inferred from operands that are still to be made."""
+    """A CONCAT with its type, which cannot be inferred from operands that are yet to be made."""
 
     value: Term
     type: Term
@@ -269,25 +283,31 @@ class Partial(Term):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of values: one attribute (or vector) for each combination of its keys, or, where it gives nothing,
-    whether it holds.
-    Where two rules know different things of the same keys the first is kept, and of places in a vector the least, so
-    saturation ends."""
+    """A property of values that rules set and look up: an attribute or vector for each set of keys.
+
+    gives: the kind of what the fact gives; None if it only holds or not.
+    built_in: whether the language declares it and not a rule.
+
+    If rules give different answers for the same keys, one of them is kept, so saturation ends.
+    Of vectors it is the first, of attributes the one interned first, and of positions the least.
+    """
 
     name: str
     keys: tuple[Kind, ...]
     gives: Kind | None
-    #: Whether it is one of the language, which is declared there.
     built_in: bool = False
 
     @property
     def symbol(self) -> str:
-        """How egglog knows it: as no function of the language, and no name plus digits."""
+        """egglog's name of the fact.
+
+        It is no function of the language, and no other name followed by digits.
+        """
         return self.name if self.built_in else f"{self.name}."
 
     @property
     def declaration(self) -> str:
-        """The command that declares it, nothing if the language does."""
+        """The command that declares the fact; "" if the language does."""
         keys = " ".join(k.sort for k in self.keys)
         if self.built_in:
             return ""
@@ -302,19 +322,22 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """An operator that a rule of its own makes once its operand's type is known: for `each`. It is never extracted."""
+    """An operator that a rule of its own makes once its operand's type is known, for `each`.
+
+    It is never extracted.
+    """
 
     name: str
     attributes: tuple[Kind, ...]
 
     @property
     def symbol(self) -> str:
-        """How egglog knows it: e-nodes are rows of functions in capitals."""
+        """egglog's name of the operator, which begins with a capital as those of all e-nodes do."""
         return f"Postponed.{self.name}."
 
     @property
     def declaration(self) -> str:
-        """The command that declares it."""
+        """The command that declares the operator."""
         return f"(constructor {self.symbol} ({' '.join('i64' for _ in self.attributes)} T) T)"
 
     def __call__(self, *attributes: Any) -> Partial:
@@ -322,7 +345,7 @@ class Postponed:
 
 
 def term(x: Any) -> Term:
-    """Numbers and lists as terms."""
+    """Returns a number, a list or a term as a term; anything else is a `Wrong` one."""
     if isinstance(x, Term):
         return x
     if isinstance(x, int) and not isinstance(x, bool):
