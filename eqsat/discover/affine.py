@@ -24,7 +24,10 @@ Step = tuple[str, Attrs]
 
 
 class NoRows(ValueError):
-    """The graph has an operator that is not looked through; the message names it."""
+    """An error: the graph has an operator whose result cannot be written as rows.
+
+    The message names it.
+    """
 
 
 @dataclass(slots=True)
@@ -33,7 +36,8 @@ class Rows:
 
     A row is steps(bias + sum of coefficient * input element), or steps(max of input elements).
     row, input, element, coefficient: of each addend.
-    bias, how, steps: of each row. how: "copy", "sum" or "max".
+    bias, how, steps: of each row.
+    how: "copy", "sum" or "max".
     """
 
     bias: Ints
@@ -54,7 +58,10 @@ class Rows:
 
 
 def rows(graph: TensorGraph, elements: Ints) -> Rows:
-    """Returns the rows of some elements (flat indices) of the graph's one output. Raises NoRows."""
+    """Returns the rows of some elements (flat indices) of the graph's one output.
+
+    Raises NoRows.
+    """
     n = len(elements)
     walk = _Walk(graph, Rows(np.zeros(n, np.int64), np.full(n, "copy"), [()] * n))
     walk.put(graph.outputs[0], np.arange(n), elements.astype(np.int64), np.ones(n, np.int64))
@@ -126,7 +133,10 @@ class _Walk:
         np.add.at(self.out.bias, row, constant)
 
     def _step(self, row: Ints, steps: list[Step]) -> None:
-        """Prepends unary operators, which come after all that is added up. Raises NoRows."""
+        """Prepends unary operators, which come after all that is added up.
+
+        Raises NoRows.
+        """
         if (self.out.how[row] != "copy").any():
             raise NoRows("an operator before a sum or a largest element")
         for r, step in zip(row.tolist(), steps, strict=True):

@@ -217,7 +217,8 @@ def scale_of_average(graph: TensorGraph, n: int, element: Ints) -> Attrs | None:
         count[at] += 1
     if (count != count[0]).any():
         return None
-    bits = int(count[0] - 1).bit_length()  # as TOSA's reciprocal_scale has it
+    # This is the formula of TOSA's reciprocal_scale.
+    bits = int(count[0] - 1).bit_length()
     multiplier = (((1 << 30) + 1) << bits) // int(count[0])
     return makers.rescale(node.dtype, multiplier, 30 + bits, out_zp=attrs["out_zp"][0])
 

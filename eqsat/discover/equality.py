@@ -27,7 +27,8 @@ SECONDS = 20.0
 class Form:
     """A graph as lines, one per operator.
 
-    attributes: of each line, a Call or a Move. constants: numbers of the constant nodes.
+    attributes: of each line, a Call or a Move.
+    constants: numbers of the constant nodes.
     """
 
     lines: list[Line] = field(default_factory=list)
@@ -35,6 +36,7 @@ class Form:
     constants: list[int] = field(default_factory=list)
 
     def add(self, op: str, attribute: Any, *operands: str) -> str:
+        """Adds a line and returns the name of its result."""
         self.lines.append((op, *operands))
         self.attributes.append(attribute)
         return f"f{len(self.lines) - 1}"
@@ -53,7 +55,10 @@ class Form:
 
 
 def form_of(graph: TensorGraph, merged: bool = False) -> Form:
-    """Returns the form of a graph. merged: consecutive movements are one line."""
+    """Returns the form of a graph.
+
+    merged: whether consecutive movements become one line.
+    """
     names, out, readers = {i: f"x{k}" for k, i in enumerate(graph.inputs)}, Form(), graph.readers()
     for n in graph.live():
         node = graph.nodes[n]
@@ -71,7 +76,7 @@ def form_of(graph: TensorGraph, merged: bool = False) -> Form:
 
 
 def proved(graph: TensorGraph, other: TensorGraph) -> bool:
-    """Whether two graphs are proved equal within `SECONDS`."""
+    """Tells whether two graphs are proved equal within `SECONDS`."""
     return Prover(graph, seconds=SECONDS).prove(other, search=False).verdict == PROVED
 
 
@@ -88,6 +93,7 @@ class Equality:
 
     @staticmethod
     def of(left: TensorGraph, right: TensorGraph, recipe: Recipe) -> Equality:
+        """Returns the equality of two graphs, of which a recipe makes the right one."""
         return Equality(tuple(form_of(left).lines), tuple(form_of(right, merged=True).lines), recipe)
 
     def instance(
@@ -95,7 +101,8 @@ class Equality:
     ) -> tuple[Any, ...] | None:
         """Returns the operators and then the constants of the right side.
 
-        operators: those of the left side's lines. inputs, constants: of the left side.
+        operators: those of the left side's lines.
+        inputs, constants: of the left side.
         Returns None if the recipe does not apply, gives another form, or is not proved.
         """
         try:
@@ -111,7 +118,10 @@ class Equality:
         return (*form.attributes, *(LeafValue(made.nodes[n]) for n in form.constants))
 
     def _graph(self, operators: Sequence[Any], inputs: Sequence[Type], constants: Sequence[LeafValue]) -> TensorGraph:
-        """Returns the left side as a graph. Raises GraphError or ValueError if parts do not fit."""
+        """Returns the left side as a graph.
+
+        Raises GraphError or ValueError if parts do not fit.
+        """
         g = TensorGraph(output_names=["y"])
         number = {f"x{k}": g.add_input(f"x{k}", t.shape, t.dtype) for k, t in enumerate(inputs)}
         for k, leaf in enumerate(constants):

@@ -41,8 +41,9 @@ _MOVED = 64
 class Discovery:
     """A proved equality that saves cycles where it was found.
 
-    before: cycles of the neighbourhood as it is. known: of the rules' best graph for it.
-    after: of `graph`.
+    before: cycles of the neighbourhood as it is.
+    known: cycles of the rules' best graph for it.
+    after: cycles of `graph`.
     """
 
     neighbourhood: Neighbourhood

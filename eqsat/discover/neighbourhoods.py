@@ -22,9 +22,10 @@ _QUANTIZATION = frozenset({"multiplier", "shift", "in_zp", "out_zp", "w_zp", "ta
 class Neighbourhood:
     """Operators of a graph with their constants.
 
-    graph: they alone. It reads and gives quantized activations and has one output.
+    graph: these operators alone; it reads and gives quantized activations and has one output.
     nodes: their numbers in the graph that they were cut from.
-    reads: numbers there of the inputs of `graph`. places: how often their form occurs there.
+    reads: numbers there of the inputs of `graph`.
+    places: how often their form occurs there.
     """
 
     graph: TensorGraph
@@ -34,7 +35,7 @@ class Neighbourhood:
 
     @property
     def operators(self) -> str:
-        """Returns the names of the operators in order, for people."""
+        """The names of the operators in order, for people."""
         return " ".join(self.graph.nodes[n].op for n in operators(self.graph))
 
 
@@ -46,9 +47,10 @@ def operators(graph: TensorGraph) -> list[int]:
 def neighbourhoods(graph: TensorGraph, least: int = 2, most: int = 5) -> list[Neighbourhood]:
     """Returns one neighbourhood for each form, the most frequent forms first.
 
-    least, most: number of operators. A neighbourhood is connected and has one result.
+    A neighbourhood is connected and has one result.
     It contains each operator between two of its own.
     The tensors at its border are quantized activations.
+    least, most: number of operators.
     """
     readers = graph.readers()
     found: dict[Any, Neighbourhood] = {}
@@ -87,8 +89,9 @@ def _connected(
 def _cut(graph: TensorGraph, readers: Mapping[int, Sequence[int]], nodes: Sequence[int]) -> Neighbourhood | None:
     inside = set(nodes)
     read = [n for n in nodes if n in graph.outputs or any(r not in inside for r in readers[n])]
+    # Several results are read outside if an operator outside stands between two inner ones, too.
     if read != [nodes[-1]]:
-        return None  # several results, or one that an operator outside makes into an operand of another
+        return None
     part, number, outside = TensorGraph(output_names=["y"]), dict[int, int](), list[int]()
     for n in nodes:
         for i in graph.nodes[n].inputs:

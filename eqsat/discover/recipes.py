@@ -120,7 +120,10 @@ def _common(steps: Sequence[Step]) -> Step | None:
 
 
 class _Geometry(NamedTuple):
-    """The placement of windows. tap: (ky, kx, input channel) of each addend."""
+    """The placement of windows.
+
+    tap: (ky, kx, input channel) of each addend.
+    """
 
     kernel: tuple[int, int]
     pad: tuple[int, int, int, int]
@@ -307,6 +310,7 @@ def without_zero(step: Step) -> Step:
 
 
 def after(graph: TensorGraph, y: int, steps: Sequence[Step]) -> int:
+    """Adds unary operators after a value, and returns the result."""
     for op, attrs in steps:
         y = graph.add_with(op, [y], attrs)
     return y

@@ -100,8 +100,10 @@ def put(new: TensorGraph, graph: TensorGraph, n: int, kind: str, how: int, opera
 class _Bank:
     """The distinct values found so far.
 
-    terms: makes their terms. seen: their shapes, dtypes and fingerprints.
-    by_size: [size] -> [(body, node of `graph`, value)]. elements: of all values.
+    terms: makes their terms.
+    seen: their shapes, dtypes and fingerprints.
+    by_size: [size] -> [(body, node of `graph`, value)].
+    elements: number of elements of all values.
     """
 
     graph: TensorGraph

@@ -23,7 +23,11 @@ HOLDS, UNPROVED, OTHER, SPARED = "proved", "made, but not proved equal", "made i
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A near miss. change: of the discovery's graph. answer: one of the four texts above."""
+    """A near miss.
+
+    change: what was changed in the discovery's graph.
+    answer: one of the four texts above.
+    """
 
     change: str
     answer: str
@@ -47,7 +51,8 @@ def trials(found: Discovery, most: int = _MOST) -> list[Trial]:
 def module(found: Discovery, name: str, source: str, tried: Sequence[Trial]) -> str:
     """Returns the text of NAME.py, beside which NAME.tosa holds the neighbourhood.
 
-    source: name of the graph's file, for people. tried: the near misses.
+    source: name of the graph's file, for people.
+    tried: the near misses.
     """
     graph = found.neighbourhood.graph
     equality = Equality.of(graph, found.graph, found.recipe)
