@@ -1,1 +1,4 @@
-"""`eqsat.optimize`: FX programs to the e-graph and back. No other room imports this one."""
+"""`eqsat.optimize`: FX programs to the e-graph and back.
+
+No other room imports this one.
+"""

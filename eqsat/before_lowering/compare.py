@@ -30,7 +30,8 @@ class ProgramComparison:
     """The result of a comparison.
 
     equal: to the bit, or within the tolerance if that was asked for.
-    largest: the largest absolute difference. reason: what differs, "" if nothing does.
+    largest: the largest absolute difference.
+    reason: what differs; "" if nothing does.
     """
 
     equal: bool
@@ -89,7 +90,7 @@ def _examples(source: Source) -> dict[str, torch.Tensor]:
 def run(program: Program, values: Mapping[str, torch.Tensor]) -> list[Any]:
     """Returns the flat outputs, including mutated buffers.
 
-    values: inputs by placeholder name. Parameters and buffers are the program's own.
+    values: inputs by placeholder name; parameters and buffers are the program's own.
     """
     if isinstance(program, ExportedProgram):
         state, module = {**program.state_dict, **program.constants}, program.graph_module

@@ -59,7 +59,10 @@ def element_bytes(dtype: str) -> int:
 
 
 class MovementCost(NodeModel):
-    """The cost model of this module. `cost_models.available()` lacks it, as it prices no TOSA."""
+    """The cost model of this module.
+
+    `cost_models.available()` lacks it, since it prices no TOSA.
+    """
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
         quantized = any(t.dtype.startswith("Q:") for unit in units for t in unit.operands)
@@ -80,7 +83,8 @@ class MovementCost(NodeModel):
                 moved = sum(t.elements * element_bytes(t.dtype) for t in types)
                 return Price(_VIEW + outside * _COPY * moved, unit.steps)
             case _:
-                return Price(math.inf, unit.steps)  # FX has no form for it
+                # FX has no form for any other operator.
+                return Price(math.inf, unit.steps)
 
     def _movement(self, unit: Unit) -> tuple[float, Steps]:
         """Returns the cycles of the cheapest way to write a movement, and that way."""

@@ -51,7 +51,8 @@ class _Emitter:
         self.lifted, self.graph = lifted, graph
         self.new = Rewriting(lifted.source)
         self.values: dict[int, Node] = {}
-        self.data: dict[int, torch.Tensor] = {}  # of constants and of what moves them
+        #: {node: tensor} of constants and of movements of constants.
+        self.data: dict[int, torch.Tensor] = {}
         self.edge = any(type(n.target).__name__ == "EdgeOpOverload" for n in lifted.source.graph.nodes)
 
     def run(self) -> Program:
@@ -116,8 +117,9 @@ class _Emitter:
         return xs[0]
 
     def _pointwise(self, node: TensorNode) -> Node:
+        # The integers are equal and only the dtype of the tensor language differs.
         if node.attr("call") < 0:
-            return self._value(node.inputs[0])  # equal integers, another dtype of the tensor language
+            return self._value(node.inputs[0])
         operands = [self._operand(i) for i in node.inputs]
         if max(x.meta["val"].ndim for x in operands) < len(node.shape):
             operands = [self._value(i) for i in node.inputs]
@@ -149,7 +151,8 @@ class _Emitter:
         except (RuntimeError, ValueError):
             if op != "view":
                 raise
-            y = self.new.call(self._target("reshape"), first, *args, meta=meta)  # `view` needs a contiguous tensor
+            # `view` needs a contiguous tensor, `reshape` does not.
+            y = self.new.call(self._target("reshape"), first, *args, meta=meta)
         return self.new.call(self._quantizing("quantize"), y, *q.args) if q else y
 
     def _quantizing(self, op: str) -> Any:

@@ -69,7 +69,9 @@ class Lifted:
 
     calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes.
     The attribute is -1 if the integers stay as they are and only the dtype changes.
-    leaves: {input name: FX node}. constants: {digest: FX node}. qparams: by dtype.
+    leaves: {input name: FX node}.
+    constants: {digest: FX node}.
+    qparams: by dtype.
     outputs: the FX nodes that graph.outputs represent.
     annotation: the meta entry "custom" of ops that are inserted among quantized ones.
     """
@@ -300,9 +302,10 @@ class _Lifter:
 
 
 def _broadcasts(result: Node, inputs: Sequence[Node]) -> bool:
-    """Whether a pointwise op can be an `fx` node.
+    """Tells whether a pointwise op can be an `fx` node.
 
-    Its result has the operands' broadcast shape. It has a tensor to move and few operands.
+    Its result has the operands' broadcast shape.
+    It has a tensor to move and few operands.
     No operand of rank 0 decides its dtype.
     """
     values = [v for x in inputs if isinstance(v := x.meta.get("val"), torch.Tensor)]

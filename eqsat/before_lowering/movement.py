@@ -62,12 +62,12 @@ _PADS = ("constant_pad_nd", "pad")
 
 
 def is_list_of_slices(node: Node) -> bool:
-    """Whether the node gives a list of slices of its operand."""
+    """Tells whether the node gives a list of slices of its operand."""
     return node.op == "call_function" and name(node.target) in _LISTS
 
 
 def is_movement(node: Node) -> bool:
-    """Whether the node only moves data; a getitem of a list of slices does."""
+    """Tells whether the node only moves data; a getitem of a list of slices does."""
     if node.op != "call_function":
         return False
     if node.target is operator.getitem:
@@ -118,7 +118,8 @@ def _run(node: Node, x: torch.Tensor) -> torch.Tensor:
         assert isinstance(index, int)
         return _run(operand(node), x)[index]
     assert callable(node.target)
-    args, kwargs = torch.fx.node.map_arg(  # view_as and the like read another tensor's shape
+    # Some ops, such as view_as, read the shape of another tensor.
+    args, kwargs = torch.fx.node.map_arg(
         (node.args, node.kwargs), lambda n: x if n is operand(node) else torch.empty(shape_of(n))
     )
     result: torch.Tensor = node.target(*args, **kwargs)

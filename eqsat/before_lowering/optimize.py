@@ -75,11 +75,12 @@ class Lowered:
 class ProgramReport:
     """The report of `optimize`.
 
-    reason: why the program was left as it was, "" if it changed.
+    reason: why the program was left as it was; "" if it changed.
     ops: {FX op: (number before, after)} of data movements whose number changed.
     modelled: estimated cycles of data movement and pointwise work (before, after).
     lowered: (before, after), if both were lowered.
-    exact: whether outputs were compared to the bit. trials: number of inputs.
+    exact: whether outputs were compared to the bit.
+    trials: number of inputs.
     largest_difference: of the outputs, 0 if they are equal to the bit.
     seconds: wall-clock time by stage.
     """
@@ -176,13 +177,17 @@ class AtenPass:
 
     >>> recipe.aten_transform_passes = [eqsat.AtenPass("ethos-u85-256")]
 
-    The arguments are checked when it is made. reports: {method: report of `optimize`}.
+    The arguments are checked when it is made.
+    reports: {method: report of `optimize`}.
     """
 
     def __init__(
         self, target: str | EthosUCompileSpec, *, check: str = "lower", options: Options | None = None, trials: int = 6
     ) -> None:
-        """Checks the arguments, which are those of `optimize`. Raises what that raises for them."""
+        """Checks the arguments, which are those of `optimize`.
+
+        Raises what that raises for them.
+        """
         _check(check)
         self._call = partial(
             optimize, target=compile_spec_of(target), check=check, options=given_options(options), trials=trials
@@ -223,7 +228,8 @@ def _optimized(
     with report.stage("export"):
         new = emit(lifted, graph)
     report.ops = _changed(source, new)
-    simpler = report.removed > 0 and after <= before  # also a view or a permute by the identity, which cost no cycles
+    # A program is also simpler without a view or a permute by the identity, which cost no cycles.
+    simpler = report.removed > 0 and after <= before
     if not simpler and not gains:
         raise _SteppedBack("nothing to gain by the model", expected=True)
     with report.stage("verify"):
@@ -249,7 +255,8 @@ def lowered(
 ) -> Lowered:
     """Returns what stock ExecuTorch's lowering and eqsat's make of a program.
 
-    inputs: to export a GraphModule with. Raises what ExecuTorch raises.
+    inputs: to export a GraphModule with.
+    Raises what ExecuTorch raises.
     """
     if isinstance(program, GraphModule):
         program = torch.export.export(program, inputs)

@@ -62,7 +62,7 @@ class Source:
         return tree_leaves(self.graph.output_node().args[0])
 
     def is_constant(self, node: Node) -> bool:
-        """Whether the node's value is the same in every run."""
+        """Tells whether the node's value is the same in every run."""
         if node not in self._constant:
             known = node in self.constants
             made = _is_pure(node) and all(map(self.is_constant, node.all_input_nodes))
@@ -137,7 +137,8 @@ def _attributes(module: GraphModule) -> dict[Node, torch.Tensor]:
 def _with_shapes(module: GraphModule) -> GraphModule:
     """Returns the module if its nodes know their shapes, else a copy whose nodes do.
 
-    Only the graph is copied. Raises ProgramError if the inputs' shapes are unknown.
+    Only the graph is copied.
+    Raises ProgramError if the inputs' shapes are unknown.
     """
     nodes = list(module.graph.nodes)
     if all("val" in n.meta for n in nodes if n.op == "call_function"):
@@ -166,7 +167,8 @@ def _check(node: Node) -> None:
             raise ProgramError(
                 f"{node.name} ({node.target}) changes a tensor in place: run program.run_decompositions({{}}) first"
             )
-    elif node.is_impure() and not is_copy(node):  # a disabled dropout is a copy
+    # A disabled dropout is impure, but a copy.
+    elif node.is_impure() and not is_copy(node):
         raise ProgramError(f"{node.name} ({node.target}) has side effects")
 
 
@@ -177,7 +179,7 @@ def _is_dynamic(value: Any) -> bool:
 
 
 def _is_functional_here(node: Node) -> bool:
-    """Whether an in-place op can be written as the functional one.
+    """Tells whether an in-place op can be written as the functional one.
 
     It must act on a fresh tensor that nothing else reads.
     """
@@ -187,7 +189,7 @@ def _is_functional_here(node: Node) -> bool:
 
 
 def _is_guard(node: Node) -> bool:
-    """Whether the node is the check of the inputs that `ExportedProgram.module()` begins with."""
+    """Tells whether the node is the check of inputs with which `ExportedProgram.module()` begins."""
     return (
         node.op == "call_module"
         and node.target == "_guards_fn"
@@ -199,7 +201,7 @@ class Rewriting:
     """A new program: a copy of the source's graph, to which nodes are appended.
 
     Nodes that the outputs do not need are removed in the end.
-    nodes: {node of the source: its copy}. In-place ops are functional in the copy.
+    nodes: {node of the source: its copy}; in-place ops are functional in the copy.
     """
 
     def __init__(self, source: Source):
@@ -208,7 +210,8 @@ class Rewriting:
         self.new: dict[str, torch.Tensor] = {}
         self.graph.graph_copy(source.graph, self.nodes)
         for old, new in self.nodes.items():
-            new.name = old.name  # also names that FX would rather not give, such as `input`
+            # FX itself would not give some names, such as `input`.
+            new.name = old.name
             new.target = functional(new.target)
         leading = [n for n in source.placeholders if n in source.constants]
         #: New constants follow the lifted ones and precede the user's inputs.
@@ -250,7 +253,8 @@ class Rewriting:
                 node = self._last = self.graph.placeholder(f"c_{target}")
         else:
             node = self.graph.get_attr(target)
-        with self.source.fake_mode:  # from_tensor would leave traces of a source in the shape guards
+        # FakeTensor.from_tensor would leave traces of a source in the shape guards.
+        with self.source.fake_mode:
             node.meta["val"] = torch.empty(value.shape, dtype=value.dtype)
         return node
 
@@ -265,7 +269,8 @@ class Rewriting:
         self.graph.eliminate_dead_code(lambda n: n.op in ("placeholder", "output", "call_module"))
         program = self.source.program
         if isinstance(program, GraphModule):
-            root = copy.copy(program)  # shares the tensors
+            # The copy shares the tensors.
+            root = copy.copy(program)
             for target, value in self.new.items():
                 root.register_buffer(target, value)
             module = GraphModule(root, self.graph, program.__class__.__name__)

@@ -48,7 +48,7 @@ def name(target: Any) -> str:
 
 
 def is_inplace(target: Any) -> bool:
-    """Whether the target changes its operand."""
+    """Tells whether the target changes its operand."""
     op = overload(target)
     return op is not None and torch.Tag.inplace in op.tags
 
@@ -127,17 +127,17 @@ def _is(node: Node, op: str) -> bool:
 
 
 def is_quantize(node: Node) -> bool:
-    """Whether the node is a per-tensor quantize."""
+    """Tells whether the node is a per-tensor quantize."""
     return _is(node, "quantize_per_tensor")
 
 
 def is_dequantize(node: Node) -> bool:
-    """Whether the node is a per-tensor dequantize."""
+    """Tells whether the node is a per-tensor dequantize."""
     return _is(node, "dequantize_per_tensor")
 
 
 def is_pointwise(node: Node) -> bool:
-    """Whether each element of the result depends on the operands' elements at its position alone.
+    """Tells whether each result element depends on the operands' elements at its position alone.
 
     Operands broadcast.
     """
@@ -163,7 +163,7 @@ def reduced_axis(node: Node) -> int | None:
 
 
 def is_copy(node: Node) -> bool:
-    """Whether the result equals the operand, element by element and in dtype."""
+    """Tells whether the result equals the operand, element by element and in dtype."""
     if overload(node.target) is None or name(node.target) not in (*_COPIES, *_CASTS):
         return False
     a = arguments(node)
