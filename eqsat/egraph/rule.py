@@ -148,8 +148,11 @@ def with_helpers(rules: Iterable[Rule], among: Sequence[Rule]) -> tuple[Rule, ..
     """Returns rules, with those of `among` that make the facts and operators that they need.
 
     A fact or postponed operator that one of the rules makes needs no other.
+    Raises ValueError if no rule makes one.
     """
     found = dict.fromkeys(rules)
     while missing := {x for r in found for x in r.declarations} - {r.helps for r in found}:
+        if unmade := missing - {r.helps for r in among}:
+            raise ValueError(f"no rule makes {', '.join(sorted(map(str, unmade)))}")
         found |= dict.fromkeys(r for r in among if r.helps in missing)
     return tuple(found)

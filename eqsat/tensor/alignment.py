@@ -31,7 +31,7 @@ _RISING = frozenset({"rescale", "cast", "clamp", "identity"})
 
 
 def patterns(graph: TensorGraph, nodes: Sequence[int] | None = None) -> dict[int, list[Array]]:
-    """Patterns of operands, by node: 1 where values should be high, -1 where low, 0 where free.
+    """Returns patterns of operands by node: 1 where values should be high, -1 where low, 0 where free.
 
     They are of the operands of convolutions and products with constant weights.
     They are also carried back through movement and monotone operators.
@@ -57,7 +57,7 @@ def _own(graph: TensorGraph, n: int) -> list[Array]:
     if weights.size > _WEIGHTS:
         return []
     turns = np.moveaxis(weights, products.turns, 0)
-    # the largest sums first
+    # The largest sums come first.
     signs = np.sign(turns[np.argsort(-np.abs(turns).reshape(len(turns), -1).sum(1), kind="stable")]).astype(np.int8)
     operand, result = graph.type(node.inputs[0]), graph.type(n)
     several = 1 if prod(result.shape[1:-1]) >= _PLACES else _PATTERNS
@@ -78,7 +78,7 @@ def _before(graph: TensorGraph, node: Node, found: Sequence[Array]) -> list[Arra
 
 
 def _spread(x: Type, out: Type, attrs: Attributes, d: int, kernel: int) -> list[Array]:
-    """Windows along the height (0) or width (1) that do not overlap.
+    """Returns windows along the height (0) or width (1) that do not overlap.
 
     Each is the positions of its taps, -1 for those in the padding.
     """
@@ -140,7 +140,7 @@ _PRODUCTS = {
 
 
 def _weights(graph: TensorGraph, node: Node) -> Array | None:
-    """Constant weights without their zero point, if numpy holds them."""
+    """Returns weights without their zero point, or None unless they are constants that numpy holds."""
     operands = [graph.nodes[i] for i in node.inputs[1:]]
     if any(o.op != "const" or DType.of(o.dtype).carried for o in operands):
         return None
@@ -149,11 +149,11 @@ def _weights(graph: TensorGraph, node: Node) -> Array | None:
 
 
 def reach(graph: TensorGraph, n: int) -> tuple[Array, Array] | None:
-    """The smallest and largest sum of a convolution or product with constant weights.
+    """Returns the smallest and largest sum of a convolution or product with constant weights.
 
     Both are int64, per index of the last axis.
     Each is the bias plus the weights times the ends of the operand's range that fit their signs.
-    None for other nodes.
+    Returns None for other nodes.
     """
     node = graph.nodes[n]
     products = _PRODUCTS.get(node.op)
@@ -161,10 +161,11 @@ def reach(graph: TensorGraph, n: int) -> tuple[Array, Array] | None:
     if products is None or dtype is None or not dtype.is_integral or (weights := _weights(graph, node)) is None:
         return None
     low, high = (end - node.attr("in_zp")[0] for end in dtype.limits)
-    # padding counts as the zero point
+    # Padding counts as the zero point.
     low, high = min(low, 0), max(high, 0)
     up, down = (np.maximum(sign * weights, 0).sum(products.summed) for sign in (1, -1))
-    if node.op == "matmul":  # of several matrices
+    # A MATMUL may have several matrices.
+    if node.op == "matmul":
         up, down, bias = up.max(0), down.max(0), np.int64(0)
     else:
         up, down, bias = (

@@ -27,7 +27,7 @@ class Allowed:
     distinct: bool = False
 
     def __and__(self, other: Allowed) -> Allowed:
-        """The values that both allow.
+        """Returns the values that both allow.
 
         A limit is an allowed value, unless there is none.
         """
@@ -42,14 +42,14 @@ class Allowed:
         return Allowed(low, high, tuple(sorted(inside)), self.distinct or other.distinct)
 
     def codes(self, low: int, high: int) -> Array:
-        """All allowed values from `low` to `high`."""
+        """Returns all allowed values from `low` to `high`."""
         found = np.arange(
             max(low, low if self.low is None else self.low), min(high, high if self.high is None else self.high) + 1
         )
         return np.setdiff1d(found, np.asarray(self.never, np.int64))
 
     def why_not(self, values: Array) -> str:
-        """Why some of the values are not allowed, "" if all are."""
+        """Returns why some of the values are not allowed, "" if all are."""
         if not values.size:
             return ""
         least, most = int(values.min()), int(values.max())
@@ -62,7 +62,7 @@ class Allowed:
         return ""
 
     def nearest_above(self, values: Array) -> Array:
-        """The values, of which those in `never` are replaced by the next one above that is not."""
+        """Returns the values, with each one in `never` replaced by the next one above that is not."""
         if not self.never:
             return values
         never = np.asarray(self.never)

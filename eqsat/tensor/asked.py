@@ -37,7 +37,7 @@ _CHOOSING = frozenset({"max_pool2d", "reduce_max", "reduce_min"})
 
 
 def asked(graph: TensorGraph) -> dict[int, Allowed]:
-    """The values that all readers of a node require, directly or through other operators.
+    """Returns the values that all readers of a node require, directly or through other operators.
 
     They are by live node; nodes without a requirement are left out.
     """
@@ -53,13 +53,16 @@ def asked(graph: TensorGraph) -> dict[int, Allowed]:
 
 
 def _own(graph: TensorGraph, node: Node) -> Mapping[int, Allowed]:
-    """The requirements of one operator by operand; for an opaque one if the op table has it."""
+    """Returns the requirements of one operator by operand.
+
+    An opaque operator has them if the op table has it.
+    """
     op = OPS.get(str(node.attr("tosa")).lower()) if node.op == "opaque" else OPS[node.op]
     return op.allowed(dict(node.attrs), [graph.type(i) for i in node.inputs]) if op and op.allowed else {}
 
 
 def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:
-    """The values of operand k of a node for which the node has the wanted values.
+    """Returns the values of operand k of a node for which the node has the wanted values.
 
     wanted: several sets, each of which is answered by one set.
     If several operands determine the value together, each gets the same requirement.
@@ -71,7 +74,8 @@ def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> lis
     if operand.op == "const" or all(w == ANY for w in wanted):
         return nothing
     passed = list(wanted) if operand.dtype == node.dtype else nothing
-    if op.kind == "indexed":  # of GATHER and SCATTER the second operand gives no element of the result
+    # The second operand of GATHER and SCATTER gives no element of the result.
+    if op.kind == "indexed":
         return passed if k != 1 else nothing
     if op.copies or node.op in _CHOOSING:
         return passed
@@ -82,14 +86,14 @@ def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> lis
 
 
 def _preimages(graph: TensorGraph, node: Node, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:
-    """The values of operand k of a pointwise node whose other operands are constants."""
+    """Returns the values of operand k of a pointwise node whose other operands are constants."""
     operands = [None if j == k else graph.nodes[i].attr("value") for j, i in enumerate(node.inputs)]
     return _tried(node, graph.nodes[node.inputs[k]].dtype, tuple(operands), tuple(wanted))
 
 
 @lru_cache(4096)
 def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted: tuple[Allowed, ...]) -> list[Allowed]:
-    """The values of the operand that is None in `operands`, for each of the wanted sets.
+    """Returns the values of the operand that is None in `operands`, for each of the wanted sets.
 
     operand: its dtype.
     Answers are cached, since the graphs of one search have much in common.
@@ -99,7 +103,7 @@ def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted:
         return [ANY] * len(wanted)
 
     def values(given: Array) -> Array:
-        """The results for given values of the operand, [given, elements of the constants]."""
+        """Returns the results for given values of the operand, [given, elements of the constants]."""
         one = given.astype(dtype.storage).reshape(-1, *(1,) * len(node.shape))
         read = [one if o is None else o.data for o in operands]
         return exact_value(node.op, node.attrs, read, Type(node.shape, node.dtype)).reshape(len(given), -1)
@@ -116,7 +120,7 @@ def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted:
 
 
 def _fits(values: Array, wanted: Allowed) -> Array:
-    """Which rows have only wanted values."""
+    """Returns which rows have only wanted values."""
     fits = np.ones(len(values), bool)
     if wanted.low is not None:
         fits &= values.min(1) >= wanted.low
@@ -136,7 +140,7 @@ def _among(codes: Array, fits: Array) -> Allowed:
 
 
 def _between(values: Callable[[Array], Array], wanted: Sequence[Allowed], limits: tuple[int, int]) -> list[Allowed]:
-    """The values for which a monotone function has the wanted results, found by bisection.
+    """Returns the values for which a monotone function has the wanted results, found by bisection.
 
     All wanted sets are searched at once.
     The answer is ANY if the function is not monotone, as far as three points tell.
@@ -145,7 +149,7 @@ def _between(values: Callable[[Array], Array], wanted: Sequence[Allowed], limits
     rises = bool((ends[0] <= ends[1]).all())
     least = np.array([-_FAR if w.low is None else w.low for w in wanted])
     most = np.array([_FAR if w.high is None else w.high for w in wanted])
-    # the last value before the wanted ones, and the last one that is wanted or before them
+    # `last` is the last value before the wanted ones, and the last one that is wanted or before them.
     last, beyond = np.full((2, len(wanted)), limits[0] - 1), np.full((2, len(wanted)), limits[1] + 1)
     while (last + 1 < beyond).any():
         middle = np.clip((last + beyond) // 2, *limits)

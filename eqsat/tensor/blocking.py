@@ -47,9 +47,9 @@ class Axis:
         return (self.size - 1 + self.low + self.high - (self.kernel - 1) * self.dilation) // self.stride + 1
 
     def blocked(self, block: int) -> BlockedAxis | None:
-        """The convolution on blocks of `block` elements.
+        """Returns the convolution on blocks of `block` elements.
 
-        None unless the stride divides the block or the block divides the stride.
+        Returns None unless the stride divides the block or the block divides the stride.
         Result r of a block reads the elements stride * r - low + dilation * t.
         They are counted from the block's first element.
         """
@@ -97,12 +97,13 @@ class TransposedAxis:
 
     @property
     def results(self) -> int:
+        """Number of results (TOSA 1.0, TRANSPOSE_CONV2D)."""
         return (self.size - 1) * self.stride + self.low + self.high + self.kernel
 
     def blocked(self) -> BlockedAxis | None:
-        """The convolution with `stride` results per block of one element.
+        """Returns the convolution with `stride` results per block of one element.
 
-        None if it does not read all of its input.
+        Returns None if it does not read all of its input.
         """
         reads = [
             (r, t, (r - self.low - t) // self.stride)
@@ -202,7 +203,7 @@ class Spelling:
 def on_blocks(
     shape: Shape, weights: NDArray[Any], bias: NDArray[Any], height: BlockedAxis, width: BlockedAxis
 ) -> Spelling:
-    """A convolution with weights [OC, KH, KW, IC] as a CONV2D on blocks of H and W.
+    """Returns a convolution with weights [OC, KH, KW, IC] as a CONV2D on blocks of H and W.
 
     shape: of the input, [N, H, W, C].
     It may be a CONV2D or a TRANSPOSE_CONV2D.
@@ -230,7 +231,7 @@ def on_blocks(
 
 
 def space_to_depth(shape: Shape, block: tuple[int, int]) -> Move:
-    """The movement of blocks of H and W of [N, H, W, C] into channels.
+    """Returns the movement of blocks of H and W of [N, H, W, C] into channels.
 
     Channels are ordered by (row in the block, column in the block, old channel).
     """
@@ -240,10 +241,11 @@ def space_to_depth(shape: Shape, block: tuple[int, int]) -> Move:
 
 
 def regrouped(shape: Shape, split: Shape, perm: tuple[int, ...], out: Shape) -> Move:
-    """The movement of a tensor of `shape`: viewed as `split`, transposed, and viewed as `out`."""
+    """Returns the movement that views a tensor as `split`, transposes it and views it as `out`."""
     moved = Move.reshape(shape, split).then(Move.transpose(split, perm))
     made = moved and moved.then(Move.reshape(moved.out_shape, out))
-    assert made is not None  # views between whole axes always compose
+    # Views between whole axes always compose.
+    assert made is not None
     return made
 
 
@@ -255,9 +257,9 @@ def blocked(
     attributes: Mapping[str, Any],
     block: tuple[int, int],
 ) -> Spelling | None:
-    """A CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements.
+    """Returns a CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements.
 
-    None if neither of stride and block divides the other.
+    Returns None if neither of stride and block divides the other.
     """
     if op == "depthwise_conv2d":
         weights = dense(weights)
@@ -266,7 +268,7 @@ def blocked(
 
 
 def axes_of(shape: Shape, weights: Shape, attributes: Mapping[str, Any]) -> tuple[Axis, Axis]:
-    """H and W of a CONV2D on x of `shape` [N, H, W, C] with weights [OC, KH, KW, IC]."""
+    """Returns H and W of a CONV2D on x of `shape` [N, H, W, C] with weights [OC, KH, KW, IC]."""
     top, bottom, left, right = attributes["pad"]
     (sy, sx), (dy, dx) = attributes["stride"], attributes["dilation"]
     return Axis(shape[1], weights[1], sy, dy, top, bottom), Axis(shape[2], weights[2], sx, dx, left, right)
@@ -275,9 +277,9 @@ def axes_of(shape: Shape, weights: Shape, attributes: Mapping[str, Any]) -> tupl
 def transposed(
     shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
 ) -> Spelling | None:
-    """A TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel.
+    """Returns a TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel.
 
-    None if it crops more than a kernel.
+    Returns None if it crops more than a kernel.
     """
     top, bottom, left, right = attributes["out_pad"]
     sy, sx = attributes["stride"]
@@ -294,9 +296,9 @@ def undilated(
     attributes: Mapping[str, Any],
     dilation: tuple[int, int],
 ) -> Spelling | None:
-    """A convolution with a smaller dilation of (H, W) and zeros between its taps.
+    """Returns a convolution with a smaller dilation of (H, W) and zeros between its taps.
 
-    None if the new dilation does not divide the old one.
+    Returns None if the new dilation does not divide the old one.
     """
     first = 0 if op == "depthwise_conv2d" else 1
     old = attributes["dilation"]
@@ -311,10 +313,10 @@ def undilated(
 def phased(
     op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
 ) -> Spelling | None:
-    """A convolution dilated along W as one without dilation: each phase becomes a row of its own.
+    """Returns a convolution dilated along W as one without dilation, each phase in a row of its own.
 
-    None unless strides are 1 and the kernel has height 1, without padding along H.
-    None unless the dilation divides W and its padding.
+    Returns None unless strides are 1 and the kernel has height 1, without padding along H.
+    Returns None unless the dilation divides W and its padding.
     """
     top, bottom, left, right = attributes["pad"]
     kernel_height = weights.shape[0 if op == "depthwise_conv2d" else 1]
@@ -333,12 +335,12 @@ def phased(
 def stacked(
     op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
 ) -> Spelling | None:
-    """A dilated convolution as one without dilation.
+    """Returns a dilated convolution as one without dilation.
 
     The elements of each pair of phases become an image of their own.
     The images are stacked along H with rows of padding between them.
-    None unless strides are 1 and the dilations divide height, width and padding.
-    None for a kernel of height 1, which needs no padding between (`phased`).
+    Returns None unless strides are 1 and the dilations divide height, width and padding.
+    Returns None for a kernel of height 1, which needs no padding between (`phased`).
     """
     (n, h, w, c), (down, across), (top, bottom, left, right) = shape, attributes["dilation"], attributes["pad"]
     kernel = weights.shape[0 if op == "depthwise_conv2d" else 1]
@@ -366,10 +368,11 @@ def stacked(
 def divided(
     op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any], parts: int
 ) -> Spelling | None:
-    """A pointwise CONV2D at one position with its channels in `parts` parts along W.
+    """Returns a pointwise CONV2D at one position with its channels in `parts` parts along W.
 
     The parts are taps of its kernel, and nothing is moved.
-    None for another operator, for several positions or taps, with padding, and for unequal parts.
+    Returns None for another operator, for several positions or taps, and for unequal parts.
+    Returns None with padding.
     With more positions, parts of parts could be formed without end.
     """
     out, channels = weights.shape[0], shape[-1]
@@ -393,7 +396,7 @@ def _result_shape(op: str, shape: Shape, weights: NDArray[Any], attributes: Mapp
 
 
 def spread(weights: NDArray[Any], axis: int, factor: int) -> NDArray[Any]:
-    """A kernel with `factor` - 1 zeros between its taps along an axis."""
+    """Returns a kernel with `factor` - 1 zeros between its taps along an axis."""
     shape = list(weights.shape)
     shape[axis] = (shape[axis] - 1) * factor + 1
     out = np.zeros(shape, weights.dtype)
@@ -402,7 +405,7 @@ def spread(weights: NDArray[Any], axis: int, factor: int) -> NDArray[Any]:
 
 
 def dense(weights: NDArray[Any]) -> NDArray[Any]:
-    """Weights [KH, KW, C, M] of a DEPTHWISE_CONV2D as CONV2D weights [C * M, KH, KW, C]."""
+    """Returns weights [KH, KW, C, M] of a DEPTHWISE_CONV2D as CONV2D weights [C * M, KH, KW, C]."""
     kh, kw, channels, multiplier = weights.shape
     out = np.zeros((channels, multiplier, kh, kw, channels), weights.dtype)
     for c in range(channels):

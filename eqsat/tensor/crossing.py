@@ -1,7 +1,9 @@
-"""How data movement crosses the operators that act along axes, in both directions.
+"""Exchanges data movement with the operators that act along axes, in both directions.
 
-An axis of size 1 has no place in a `Move`. Where an operator acts along one (a TILE that repeats, a stack of tensors),
-the movement is first given a shape in which that axis exists: a view, which costs nothing.
+An axis of size 1 has no place in a `Move`.
+If an operator acts along one (a TILE that repeats, a stack of tensors), the movement first gets
+a shape in which that axis exists.
+That is a view, which costs nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ from eqsat.tensor.ops import OPS, infer
 from eqsat.tensor.ops.op import AxisPlacement
 from eqsat.tensor.types import Attrs, GraphError, Shape, Type, attrs_of
 
-#: The most axes that a tensor has (TOSA 1.0, level 8K).
+#: Most axes of a tensor (TOSA 1.0, level 8K).
 MAX_RANK = 6
 
 
 def acts_along(op: str, attrs: Attrs, shape: Shape) -> tuple[int, ...]:
-    """Axes of the operand, of this shape, that an axial operator acts along. Raises GraphError for others."""
+    """Returns the axes of an operand of this shape along which an axial operator acts.
+
+    Raises GraphError for other operators.
+    """
     along = OPS[op].along
     if along is None:
         raise GraphError(f"{op} acts along no axes")
@@ -29,11 +34,13 @@ def acts_along(op: str, attrs: Attrs, shape: Shape) -> tuple[int, ...]:
 def carry(
     op: str, attrs: Attrs, operand: Type, m: Move, units: Mapping[int, int] | None = None
 ) -> tuple[Attrs, Move] | None:
-    """(attrs', m') with Move m' (op attrs y) = op attrs' (Move m y) for y of type `operand`, or None.
+    """Returns (attrs', m') with Move m' (op attrs y) = op attrs' (Move m y), or None.
 
-    An axis that the operator acts along must stay in one piece and outermost within its new axis: then a slice or pad
-    of it is a slice or pad of that one, scaled by what lies inside. `units`: for axes of size 1 the axis of size 1 of
-    `m.out_shape` that each becomes.
+    An axis that the operator acts along must stay whole and be outermost within its new axis.
+    Then a slice or pad of it is one of the new axis, scaled by the size of what lies inside.
+    operand: the type of y.
+    units: {axis of size 1 of the operand: the axis of size 1 of `m.out_shape` that it becomes}.
+    Raises GraphError for an operator that is not axial.
     """
     along = OPS[op].along
     axes = acts_along(op, attrs, operand.shape)
@@ -66,10 +73,15 @@ def _without(shape: Shape, axes: Collection[int]) -> Shape:
 
 
 def push(m: Move, op: str, attrs: Attrs, operand: Type) -> tuple[Attrs, Move] | None:
-    """(attrs', m') with Move m (op attrs x) = op attrs' (Move m' x) for x of type `operand`, or None."""
+    """Returns (attrs', m') with Move m (op attrs x) = op attrs' (Move m' x), or None.
+
+    operand: the type of x.
+    Raises GraphError for an operator that is not axial.
+    """
     axes = acts_along(op, attrs, operand.shape)
+    # The operator drops axes, whose places in m' are open; `pull` finds all that there is to gain.
     if len(m.in_shape) < len(operand.shape):
-        return None  # where an axis that the operator drops would go is open: pull leads to all there is to gain
+        return None
     shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
     free = [d for d, n in enumerate(m.out_shape) if n == 1]
     if len(shrunk) > len(free):
@@ -80,7 +92,11 @@ def push(m: Move, op: str, attrs: Attrs, operand: Type) -> tuple[Attrs, Move] | 
 
 
 def pull(op: str, attrs: Attrs, m: Move, operand: Type) -> tuple[Move, Attrs] | None:
-    """(m', attrs') with op attrs (Move m x) = Move m' (op attrs' x) for Move m x of type `operand`, or None."""
+    """Returns (m', attrs') with op attrs (Move m x) = Move m' (op attrs' x), or None.
+
+    operand: the type of Move m x.
+    Raises GraphError for an operator that is not axial.
+    """
     carried = carry(op, attrs, operand, m.inverse())
     return None if carried is None else (carried[1].inverse(), carried[0])
 
@@ -89,9 +105,13 @@ def pull(op: str, attrs: Attrs, m: Move, operand: Type) -> tuple[Move, Attrs] | 
 
 
 def pull_units(op: str, attrs: Attrs, m: Move, operand: Type) -> list[tuple[Move, Attrs, Move]]:
-    """All (m', attrs', view) with op attrs (Move m x) = Move m' (op attrs' (Move view x)) for Move m x of type
-    `operand`, where the operator acts along unit axes of it: they may stand beside the axis before them or the one
-    after."""
+    """Returns all (m', attrs', view) with op attrs (Move m x) = Move m' (op attrs' (Move view x)).
+
+    operand: the type of Move m x.
+    The operator acts along axes of size 1 of it; without such axes there are no answers.
+    They may stand next to what the axes before them become, or next to what those after them become.
+    Raises GraphError for an operator that is not axial.
+    """
     units = [d for d in acts_along(op, attrs, operand.shape) if operand.shape[d] == 1]
     out = []
     for back, to in _opened(m.inverse(), units):
@@ -102,8 +122,12 @@ def pull_units(op: str, attrs: Attrs, m: Move, operand: Type) -> list[tuple[Move
 
 
 def push_units(m: Move, op: str, attrs: Attrs, operand: Type) -> tuple[Move, Attrs, Move] | None:
-    """(view, attrs', m') with Move m (op attrs x) = Move view (op attrs' (Move m' x)) for x of type `operand`, where
-    the operator makes unit axes of x longer; None where it does not, or cannot."""
+    """Returns (view, attrs', m') with Move m (op attrs x) = Move view (op attrs' (Move m' x)).
+
+    operand: the type of x.
+    Returns None if the operator makes no axis of size 1 of x longer, or if there is no such form.
+    Raises GraphError for an operator that is not axial.
+    """
     axes = acts_along(op, attrs, operand.shape)
     if len(m.in_shape) < len(operand.shape):
         return None
@@ -119,8 +143,13 @@ def push_units(m: Move, op: str, attrs: Attrs, operand: Type) -> tuple[Move, Att
 
 
 def _opened(m: Move, units: Sequence[int]) -> list[tuple[Move, dict[int, int]]]:
-    """`m` with an axis of size 1 in its out_shape for each of the input's axes `units`, and which: with all inside what
-    the axes before them become, and with all outside what the axes after them become."""
+    """Returns `m` with an axis of size 1 in its out_shape for some axes of its input.
+
+    units: these axes of the input.
+    There are up to two such movements, each with {axis of the input: axis of the out_shape}.
+    In one the new axes stand right inside what the axes before them become.
+    In the other they stand right outside what the axes after them become.
+    """
     atoms = m.atoms()
     if atoms is None or not units:
         return []
@@ -136,7 +165,11 @@ def _opened(m: Move, units: Sequence[int]) -> list[tuple[Move, dict[int, int]]]:
 
 
 def _with_units(shape: Shape, strides: Mapping[int, int]) -> tuple[Shape, dict[int, int]]:
-    """`shape` with an axis of size 1 at each of `strides`, and which: the innermost that is there, or a new one."""
+    """Returns `shape` with an axis of size 1 at some strides, and {axis of the input: that axis}.
+
+    strides: {axis of the input: stride in elements}.
+    The axis is the innermost one of size 1 that is there and free, or a new one.
+    """
     shape = _cut(shape, set(strides.values()))
     to: dict[int, int] = {}
     for d, stride in strides.items():
@@ -150,8 +183,11 @@ def _with_units(shape: Shape, strides: Mapping[int, int]) -> tuple[Shape, dict[i
 
 
 def _parted(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
-    """`m` with an axis of its out_shape for each of the input's `axes` alone; and which. None if there are none or one
-    is split."""
+    """Returns `m` with one axis of its out_shape for each of some axes of its input.
+
+    The second result is {axis of the input: axis of the out_shape}.
+    Returns None if there are no such axes, if one is split, or if the rank is above `MAX_RANK`.
+    """
     atoms = m.atoms()
     if atoms is None or not axes:
         return None
@@ -169,7 +205,10 @@ def _parted(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
 
 
 def _cut(shape: Shape, strides: set[int]) -> Shape:
-    """`shape` with its axes cut wherever one of `strides`, which are those of atoms, lies within."""
+    """Returns `shape` with its axes cut wherever one of the strides lies within.
+
+    strides: those of atoms, in elements.
+    """
     out: list[int] = []
     for k, n in enumerate(shape):
         step = prod(shape[k + 1 :])
@@ -184,11 +223,13 @@ def _cut(shape: Shape, strides: set[int]) -> Shape:
 
 
 def by_roles(op: str, m: Move, k: int, types: Sequence[Type]) -> tuple[Move, ...] | None:
-    """For an operator whose axes have roles and a movement `m` of operand `k`, or of the result for -1: the movements
-    of all operands and, last, of the result, with op (m_0 x_0) (m_1 x_1) .. = m_last (op x_0 x_1 ..).
+    """Returns the movements m_0, m_1, ... of all operands and then that of the result.
 
-    types: of the operands and the result. None where `m` does not keep every axis in its place, or touches one that
-    the operator acts along.
+    They fulfil op (m_0 x_0) (m_1 x_1) ... = m_last (op x_0 x_1 ...).
+    m: the movement of operand k, or of the result if k is -1.
+    types: of the operands and the result.
+    Returns None if the axes of the operator have no roles.
+    Returns None if `m` exchanges elements between axes or moves an axis that the operator acts along.
     """
     roles = OPS[op].roles
     parts = m.within()
@@ -208,17 +249,25 @@ def by_roles(op: str, m: Move, k: int, types: Sequence[Type]) -> tuple[Move, ...
 
 
 def concat_push_units(m: Move, axis: int, first: Type) -> tuple[int, Move, Move] | None:
-    """(axis', m', view) with Move m (concat axis xs) = Move view (concat axis' of the xs moved by m' resized to each
-    along `axis`), where the operands, the first of type `first`, are 1 long there; None where they are not, or it is
-    split."""
+    """Returns (axis', m', view) for a movement of a CONCAT whose operands have size 1 along its axis.
+
+    They fulfil Move m (concat axis xs) = Move view (concat axis' of the operands, moved by m').
+    For each operand m' is resized to its size along `axis`.
+    first: the type of the first operand.
+    Returns None if its size is not 1, or if there is no such form.
+    """
     parted = _parted(m, [axis] if first.shape[axis] == 1 else [])
     return None if parted is None else (parted[1][axis], parted[0], Move.reshape(parted[0].out_shape, m.out_shape))
 
 
 def concat_pull(axis: int, m: Move, result: Type) -> list[tuple[int, Move]]:
-    """All (axis', w) with concat axis (.., Move m y, ..) = Move w' (concat axis' of the operands moved by w resized to
-    each along `axis`), w' the inverse of w, which moves the whole result. Where Move m y is 1 long, that axis may stand
-    beside the one before it or the one after."""
+    """Returns all (axis', w) with concat axis (.., Move m y, ..) = Move w' (concat axis' ys).
+
+    w moves the whole result, and w' is its inverse.
+    The ys are the operands moved by w, which is resized to the size of each along `axis`.
+    result: the type of the CONCAT.
+    If Move m y has size 1 along `axis`, that axis may stand next to the one before it or after it.
+    """
     back = m.inverse()
     options = _opened(back, [axis]) if m.out_shape[axis] == 1 else [(back, {})]
     out = []

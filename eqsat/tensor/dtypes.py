@@ -59,7 +59,7 @@ class DType:
 
     @staticmethod
     def of(name: str) -> DType:
-        """The dtype of a name.
+        """Returns the dtype of a name.
 
         A name that TOSA does not have is carried, with elements of 4 bytes.
         """
@@ -72,7 +72,10 @@ class DType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The lowest and highest value. Raises ValueError if there are none."""
+        """The lowest and highest value.
+
+        Raises ValueError if there are none.
+        """
         if not self.is_integral:
             raise ValueError(f"{self.name} has no limits here: only BOOL and integers that numpy holds do")
         return (0, 1) if self.kind == "boolean" else (-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
@@ -91,11 +94,11 @@ class DType:
         return self.lookup is not None
 
     def to_bytes(self, value: int) -> bytes:
-        """A value as bytes of an attribute, little-endian."""
+        """Returns a value as bytes of an attribute, little-endian."""
         return np.array(value, self.storage).tobytes()
 
     def from_bytes(self, raw: bytes) -> int | float:
-        """The inverse of `to_bytes`."""
+        """Returns the value of an attribute's bytes, the inverse of `to_bytes`."""
         value: int | float = np.frombuffer(raw, self.storage)[0].item()
         return value
 

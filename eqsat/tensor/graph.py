@@ -34,6 +34,10 @@ class Node:
     dtype: str
 
     def attr(self, name: str) -> Any:
+        """Returns the value of an attribute.
+
+        Raises KeyError if there is none of this name.
+        """
         for k, v in self.attrs:
             if k == name:
                 return v
@@ -81,32 +85,47 @@ class TensorGraph:
         return n
 
     def add_const(self, data: Array, dtype: str, shape: Sequence[int] | None = None) -> int:
-        """Adds a constant; `shape` is given only with raw bytes."""
+        """Adds a constant and returns its number.
+
+        shape: only given with raw bytes.
+        """
         shape = tuple(data.shape if shape is None else shape)
         if not DType.of(dtype).carried:
             data = np.asarray(data, DType.of(dtype).storage).reshape(shape)
         return self._put(Node("const", (), attrs_of({"value": Const(data, dtype, shape)}), shape, dtype))
 
     def add(self, op: str, inputs: Sequence[int], **attrs: Any) -> int:
-        """Adds a node; its type is inferred by the op table. Raises GraphError."""
+        """Adds a node, whose type the op table infers, and returns its number.
+
+        Raises GraphError if the operator does not accept the operands or attributes.
+        """
         return self.add_with(op, inputs, attrs_of(attrs))
 
     def add_with(self, op: str, inputs: Sequence[int], attrs: Attrs) -> int:
+        """Adds a node like `add`, with attributes in their normal form.
+
+        Raises GraphError if the operator does not accept the operands or attributes.
+        """
         t = infer(op, attrs, [self.type(i) for i in inputs])
         if any(d < 1 for d in t.shape):
             raise GraphError(f"{op} yields the zero-size shape {t.shape}; Vela cannot compile it")
         return self._put(Node(op, tuple(inputs), attrs, t.shape, t.dtype))
 
     def add_copy(self, node: Node, operands: Sequence[int]) -> int:
-        """Adds a node of another graph on operands of the same types; the caller lists inputs."""
+        """Adds a node of another graph and returns its number.
+
+        operands: of the same types as the node's own.
+        A copied input is not added to `inputs`.
+        """
         return self._put(replace(node, inputs=tuple(operands)))
 
     def type(self, n: int) -> Type:
+        """Returns the type of a node's value."""
         node = self.nodes[n]
         return Type(node.shape, node.dtype)
 
     def live(self) -> list[int]:
-        """The nodes on which the outputs depend, and all inputs, in topological order."""
+        """Returns the nodes on which the outputs depend, and all inputs, in topological order."""
         seen = set(self.inputs)
         stack = list(self.outputs)
         while stack:
@@ -117,7 +136,10 @@ class TensorGraph:
         return sorted(seen)
 
     def readers(self) -> dict[int, list[int]]:
-        """The live readers of every live node, once per operand slot; outputs are not readers."""
+        """Returns the live readers of every live node, once per operand slot.
+
+        Outputs are not readers.
+        """
         out: dict[int, list[int]] = {n: [] for n in self.live()}
         for n in out:
             for i in self.nodes[n].inputs:
@@ -125,7 +147,7 @@ class TensorGraph:
         return out
 
     def rewritten(self, at: Mapping[int, Write] | None = None, without: Container[int] = ()) -> Rewritten:
-        """A copy of the live nodes.
+        """Returns a copy of the live nodes.
 
         at: writes in place of nodes, of the same types.
         without: nodes that are left out, unless they are in `at`.
@@ -145,15 +167,15 @@ class TensorGraph:
         return out
 
     def pruned(self) -> TensorGraph:
-        """A copy with live nodes only."""
+        """Returns a copy with live nodes only."""
         return self.rewritten().graph
 
     def signature(self) -> tuple[list[Type], list[Type]]:
-        """Types of the inputs and of the output slots."""
+        """Returns the types of the inputs and of the output slots."""
         return [self.type(i) for i in self.inputs], [self.type(o) for o in self.outputs]
 
     def op_counts(self) -> dict[str, int]:
-        """The number of live operators by name, without leaves.
+        """Returns the number of live operators by name, without leaves.
 
         Opaque ones count under their TOSA name.
         """
@@ -166,7 +188,7 @@ class TensorGraph:
         return dict(sorted(counts.items()))
 
     def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs for `inputs` by the numpy semantics of the op table.
+        """Returns the outputs for `inputs` by the numpy semantics of the op table.
 
         inputs: in the order of `self.inputs`.
         Raises GraphError for inputs of other shapes.
@@ -205,13 +227,13 @@ Write = Callable[[Rewritten], int]
 
 
 def unread(graph: TensorGraph) -> list[int]:
-    """Positions of the inputs that are read neither by an operator nor by an output."""
+    """Returns the positions of the inputs that are read neither by an operator nor by an output."""
     readers, outputs = graph.readers(), set(graph.outputs)
     return [k for k, i in enumerate(graph.inputs) if not readers[i] and i not in outputs]
 
 
 def unpredictable(graph: TensorGraph, inputs: Sequence[Array]) -> str:
-    """Why TOSA leaves the results of a graph open for `inputs`, by the first such operator.
+    """Returns why TOSA leaves the results of a graph open for `inputs`, by the first such operator.
 
     "" if it does not, or if that is unknown behind operators that numpy does not compute.
     """

@@ -4,6 +4,8 @@ Most attributes have defaults.
 Rules, probes, graph generators and tests write `makers.rescale("INT8", 1 << 30, 38)`.
 TOSA has ten attributes there.
 
+>>> from eqsat.tensor import makers
+>>> from eqsat.tensor.graph import TensorGraph
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (1, 4, 4, 8), "INT8")
 >>> y = g.add_with("clamp", [x], makers.clamp("INT8", 0, 90))
@@ -24,7 +26,8 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.rescale import SINGLE_ROUND
 from eqsat.tensor.types import Attrs, attrs_of
 
-PROPAGATE = 1  # tosa.NanPropagationMode; quantized values have no NaN
+#: PROPAGATE of tosa.NanPropagationMode; quantized values have no NaN.
+PROPAGATE = 1
 _UNIT = (1, 1)
 _NONE = (0, 0, 0, 0)
 
@@ -46,7 +49,7 @@ def rescale(
     input_unsigned: bool = False,
     output_unsigned: bool = False,
 ) -> Attrs:
-    """RESCALE to `dtype` by multiplier * 2**-shift; without either by one.
+    """Returns the attributes of RESCALE to `dtype` by multiplier * 2**-shift, by default by one.
 
     scale32: multipliers have 32 bits; for INT48 they have 16.
     per_channel: None: whether the multiplier is a sequence.
@@ -72,7 +75,7 @@ def rescale(
 
 
 def by_one(dtype: str, zero_point: int = 0) -> Attrs:
-    """RESCALE by one from sums of products of `dtype` to `dtype`.
+    """Returns the attributes of RESCALE by one from sums of products of `dtype` to `dtype`.
 
     From INT48 TOSA has only multipliers of 16 bits.
     """
@@ -93,7 +96,7 @@ def conv(
     in_zp: int = 0,
     w_zp: int = 0,
 ) -> Attrs:
-    """CONV2D and DEPTHWISE_CONV2D on `dtype`.
+    """Returns the attributes of CONV2D and DEPTHWISE_CONV2D on `dtype`.
 
     pad: top, bottom, left, right.
     stride, dilation: (y, x).
@@ -105,7 +108,7 @@ def conv(
 def transpose_conv(
     dtype: str, *, out_pad: Sequence[int] = _NONE, stride: Sequence[int] = _UNIT, in_zp: int = 0, w_zp: int = 0
 ) -> Attrs:
-    """TRANSPOSE_CONV2D on `dtype`.
+    """Returns the attributes of TRANSPOSE_CONV2D on `dtype`.
 
     out_pad: top, bottom, left, right.
     stride: (y, x).
@@ -114,11 +117,12 @@ def transpose_conv(
 
 
 def matmul(in_zp: int = 0, w_zp: int = 0) -> Attrs:
+    """Returns the attributes of MATMUL."""
     return attrs_of({"in_zp": (in_zp,), "w_zp": (w_zp,)})
 
 
 def max_pool(kernel: Sequence[int], *, stride: Sequence[int] = _UNIT, pad: Sequence[int] = _NONE) -> Attrs:
-    """MAX_POOL2D.
+    """Returns the attributes of MAX_POOL2D.
 
     kernel, stride: (y, x).
     pad: top, bottom, left, right.
@@ -134,7 +138,7 @@ def avg_pool(
     in_zp: int = 0,
     out_zp: int = 0,
 ) -> Attrs:
-    """AVG_POOL2D on integers, whose sums are INT32.
+    """Returns the attributes of AVG_POOL2D on integers, whose sums are INT32.
 
     kernel, stride: (y, x).
     pad: top, bottom, left, right.
@@ -144,7 +148,10 @@ def avg_pool(
 
 
 def clamp(dtype: str, low: int | None = None, high: int | None = None) -> Attrs:
-    """CLAMP to low..high, both included; None is the limit of `dtype`."""
+    """Returns the attributes of CLAMP to low..high, both included.
+
+    None is the limit of `dtype`.
+    """
     t = DType.of(dtype)
     lowest, highest = t.limits
     ends = lowest if low is None else low, highest if high is None else high
@@ -152,21 +159,26 @@ def clamp(dtype: str, low: int | None = None, high: int | None = None) -> Attrs:
 
 
 def table(entries: Sequence[int]) -> Attrs:
+    """Returns the attributes of TABLE."""
     return attrs_of({"table": _several(entries)})
 
 
 def pad(pads: Sequence[int], value: int = 0) -> Attrs:
-    """PAD.
+    """Returns the attributes of PAD.
 
-    pads: before and after each axis.
+    pads: elements before and after each axis.
     """
     return attrs_of({"pads": tuple(pads), "value": (value,)})
 
 
 def mul(shift: int = 0) -> Attrs:
+    """Returns the attributes of MUL."""
     return attrs_of({"shift": (shift,)})
 
 
 def extremum(axis: int | None = None) -> Attrs:
-    """MAXIMUM and MINIMUM, or with an axis REDUCE_MAX, REDUCE_MIN and ARGMAX."""
+    """Returns the attributes of MAXIMUM and MINIMUM.
+
+    With an axis they are those of REDUCE_MAX, REDUCE_MIN and ARGMAX.
+    """
     return attrs_of({"nan_mode": PROPAGATE} if axis is None else {"axis": axis, "nan_mode": PROPAGATE})

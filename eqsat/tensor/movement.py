@@ -29,7 +29,8 @@ import numpy as np
 
 from eqsat.tensor.types import Array, Shape
 
-StridedAxis = tuple[int, int]  # size, stride
+#: (size, stride), in elements.
+StridedAxis = tuple[int, int]
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
@@ -85,7 +86,10 @@ class AtomicAxis:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A data movement from `in_shape` to `out_shape`, see the module's docstring."""
+    """A data movement from `in_shape` to `out_shape`.
+
+    axes: (size, input stride in elements) from the outermost output axis to the innermost.
+    """
 
     in_shape: Shape
     out_shape: Shape
@@ -93,28 +97,32 @@ class Move:
 
     @staticmethod
     def transpose(shape: Sequence[int], perm: Sequence[int]) -> Move:
-        """TOSA TRANSPOSE: output axis i is input axis perm[i]."""
+        """Returns the movement of TOSA's TRANSPOSE: output axis i is input axis perm[i]."""
         s = _strides(shape)
         return Move(tuple(shape), tuple(shape[p] for p in perm), _canonical([(shape[p], s[p]) for p in perm]))
 
     @staticmethod
     def reshape(shape: Sequence[int], new_shape: Sequence[int]) -> Move:
+        """Returns the movement of TOSA's RESHAPE.
+
+        Raises ValueError if the shapes have different numbers of elements.
+        """
         if prod(shape) != prod(new_shape):
             raise ValueError(f"cannot reshape {tuple(shape)} to {tuple(new_shape)}")
         return Move(tuple(shape), tuple(new_shape), _canonical([(prod(shape), 1)]))
 
     @staticmethod
     def product(parts: Sequence[Move]) -> Move:
-        """Movements of single axes, combined on the tensor that has all of these axes."""
+        """Returns movements of single axes, combined on the tensor that has all of these axes."""
         shape = tuple(prod(part.in_shape) for part in parts)
         strides = _strides(shape)
         axes = [(size, stride * strides[d]) for d, part in enumerate(parts) for size, stride in part.axes]
         return Move(shape, shape, _canonical(axes))
 
     def within(self) -> list[Move] | None:
-        """The movements of single axes whose product this is.
+        """Returns the movements of single axes whose product this is.
 
-        None if it exchanges elements between axes.
+        Returns None if it exchanges elements between axes.
         """
         atoms = self.atoms()
         if atoms is None or self.in_shape != self.out_shape or any(a.in_dim != a.out_dim for a in atoms):
@@ -141,13 +149,15 @@ class Move:
         return tuple(order.index(i) for i in range(len(self.axes)))
 
     def inverse(self) -> Move:
+        """Returns the movement from `out_shape` back to `in_shape`."""
         out = _strides([n for n, _ in self.axes])
         order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
         return Move(self.out_shape, self.in_shape, _canonical([(self.axes[i][0], out[i]) for i in order]))
 
     def then(self, after: Move) -> Move | None:
-        """This movement followed by `after`, None if no single reordering of axes expresses it.
+        """Returns this movement followed by `after`.
 
+        Returns None if no single reordering of axes expresses it.
         Raises ValueError if the shapes between them differ.
         """
         if self.out_shape != after.in_shape:
@@ -159,7 +169,7 @@ class Move:
             if pieces is None:
                 return None
             for n, s in pieces:
-                # the axis of this Move whose stretch of the middle space holds the piece
+                # The piece lies within the stretch of axis j in the space between the movements.
                 j = next(i for i, m in enumerate(mid) if m <= s)
                 if s % mid[j]:
                     return None
@@ -167,28 +177,30 @@ class Move:
         return Move(self.in_shape, after.out_shape, _canonical(axes))
 
     def atoms(self) -> tuple[AtomicAxis, ...] | None:
-        """Atomic axes in output order, cut at the axes of both shapes.
+        """Returns the atomic axes in output order, cut at the axes of both shapes.
 
-        None if the shapes have no common refinement.
+        Returns None if the shapes have no common refinement.
         """
         return _atoms(self)
 
     def indices(self) -> Array:
-        """The flat input position of every output element, in out_shape."""
+        """Returns the flat input position of every output element, in out_shape."""
         index = np.zeros((1,), np.int64)
         for n, s in self.axes:
             index = (index[:, None] + np.arange(n) * s).reshape(-1)
         return index.reshape(self.out_shape)
 
     def apply(self, x: Array) -> Array:
+        """Returns a tensor of `in_shape`, moved."""
         return np.asarray(x.reshape(self.out_shape) if self.is_view else x.reshape(-1)[self.indices()])
 
     # -- carrying a movement to other operands ----------------------------------------------------
 
     def restrict(self, operand: Shape) -> Move | None:
-        """This movement for an operand that broadcasts to `in_shape`.
+        """Returns this movement for an operand that broadcasts to `in_shape`.
 
-        None if an output axis would mix broadcast and real axes: the operand must be materialised.
+        Returns None if an output axis would mix broadcast and real axes.
+        The operand must be materialised then.
         """
         if operand == self.in_shape:
             return self
@@ -211,7 +223,7 @@ class Move:
         return Move(tuple(operand), tuple(shape), _canonical(kept))
 
     def whole(self, in_dim: int) -> AtomicAxis | None:
-        """The atom that is all of `in_dim` and outermost within its output axis, or None."""
+        """Returns the atom that is all of `in_dim` and outermost within its output axis, or None."""
         atoms = self.atoms() or ()
         found = [a for a in atoms if a.in_dim == in_dim]
         if len(found) != 1 or found[0].size != self.in_shape[in_dim]:
@@ -221,7 +233,7 @@ class Move:
         return None if outer else atom
 
     def resize(self, sizes: Mapping[int, int], units: Mapping[int, int] | None = None) -> Move | None:
-        """This reordering for an input with other sizes of some axes.
+        """Returns this reordering for an input with other sizes of some axes.
 
         sizes: new size by input axis; each of these axes must be unsplit.
         units: output axis of size 1 by input axis of size 1.
@@ -247,13 +259,14 @@ class Move:
             if self.in_shape[d] == 1:
                 axes.append((units[d], (sizes[d], new[d])))
                 out_shape[units[d]] = sizes[d]
-        axes.sort(key=lambda axis: axis[0])  # stable: atoms of one dim keep their order
+        # The sort is stable, so atoms of one axis keep their order.
+        axes.sort(key=lambda axis: axis[0])
         return Move(in_shape, tuple(out_shape), _canonical([axis for _, axis in axes]))
 
     # -- the way out ------------------------------------------------------------------------------
 
     def squeezed(self) -> tuple[Shape, tuple[int, ...]]:
-        """(shape, perm) of the smallest equal transpose.
+        """Returns (shape, perm) of the smallest equal transpose.
 
         Reshape to shape, transpose by perm, and reshape to out_shape.
         """
@@ -261,7 +274,7 @@ class Move:
         return tuple(self.axes[i][0] for i in order), tuple(order.index(i) for i in range(len(self.axes)))
 
     def direct(self) -> tuple[int, ...] | None:
-        """The perm of one transpose from in_shape to out_shape without reshapes, or None."""
+        """Returns the perm of one transpose from in_shape to out_shape without reshapes, or None."""
         if len(self.in_shape) != len(self.out_shape):
             return None
         atoms = self.atoms()
@@ -297,5 +310,8 @@ def _atoms(m: Move) -> tuple[AtomicAxis, ...] | None:
 
 
 def _dim(shape: Shape, strides: Sequence[int], position: int) -> int:
-    """The axis whose stretch of the flat space contains `position`; axes of size 1 have none."""
+    """Returns the axis whose stretch of the flat space contains `position`.
+
+    Axes of size 1 have none.
+    """
     return next(d for d, (n, s) in enumerate(zip(shape, strides, strict=True)) if n > 1 and s <= position < s * n)

@@ -1,5 +1,6 @@
-"""Values at which a graph's behaviour changes: errors may show only there and next to it.
+"""Values at which a graph's behaviour changes.
 
+Errors may show only at these values and next to them.
 They are constants of comparisons, limits of CLAMP, zero points and values of PAD.
 They are also values at which a RESCALE saturates, and knees of interpolated tables.
 Each is a value of the operator's operand.
@@ -34,7 +35,7 @@ _COMPARING = frozenset({"equal", "greater", "greater_equal", "maximum", "minimum
 
 
 def points(graph: TensorGraph, nodes: Sequence[int] | None = None) -> dict[int, tuple[int, ...]]:
-    """The points of the values of nodes that have some, by node.
+    """Returns the points of the values of nodes that have some, by node.
 
     nodes: whose operands are considered, in topological order; None: all live ones.
     """
@@ -50,7 +51,7 @@ def points(graph: TensorGraph, nodes: Sequence[int] | None = None) -> dict[int, 
 
 
 def _own(graph: TensorGraph, node: Node, k: int) -> Iterator[int]:
-    """The points of operand k of an operator."""
+    """Yields the points of operand k of an operator."""
     attrs = dict(node.attrs)
     yield from attrs.get("w_zp" if node.op == "matmul" and k == 1 else "in_zp", ())
     if node.op in _COMPARING:
@@ -69,12 +70,12 @@ def _own(graph: TensorGraph, node: Node, k: int) -> Iterator[int]:
 
 
 def _some(values: Array) -> list[int]:
-    """A few of the values, with the first and the last."""
+    """Returns a few of the values, with the first and the last."""
     return [int(values[i]) for i in sorted({round(i) for i in np.linspace(0, len(values) - 1, _EACH)})]
 
 
 def _pulled_back(graph: TensorGraph, n: int, k: int, found: tuple[int, ...]) -> list[int]:
-    """The ends of the ranges of operand k of a node in which the node's value is a point.
+    """Returns the ends of the ranges of operand k of a node in which the node's value is a point.
 
     If there are none, and for a TABLE, which need not be monotone, values below and above it count.
     For a RESCALE the ends of the values that saturate count too.

@@ -20,7 +20,7 @@ from eqsat.tensor.types import Array
 
 
 def evaluate(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of `graph` in real numbers: float64, and booleans for conditions.
+    """Returns the outputs of `graph` in real numbers: float64, and booleans for conditions.
 
     Raises GraphError for operators without a meaning in real numbers.
     """

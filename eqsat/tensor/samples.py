@@ -67,7 +67,7 @@ class Domain:
 
 
 def domains(graph: TensorGraph) -> list[Domain]:
-    """The domain of each input, from how the graph uses it."""
+    """Returns the domain of each input, from how the graph uses it."""
     allowed, of_interest, aligned = asked(graph), points(graph), patterns(graph)
     return [
         Domain(
@@ -81,7 +81,7 @@ def domains(graph: TensorGraph) -> list[Domain]:
 
 
 def samples(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Array]]:
-    """The first `trials` samples, each with a tensor per domain.
+    """Returns the first `trials` samples, each with a tensor per domain.
 
     Raises GraphError for a dtype that numpy does not have.
     """
@@ -90,12 +90,12 @@ def samples(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Ar
 
 
 def uniform(given: Sequence[Domain], rng: np.random.Generator) -> list[Array]:
-    """A sample of the kind uniform."""
+    """Returns a sample of the kind uniform."""
     return sample(given, _FIRST.index("uniform"), rng)
 
 
 def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> list[Array]:
-    """The sample of trial number `trial`, counted from 0.
+    """Returns the sample of trial number `trial`, counted from 0.
 
     Raises GraphError for a dtype that numpy does not have.
     """
@@ -107,7 +107,8 @@ def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> lis
             kind = _FIRST[trial]
         elif trial % _TOGETHER == 0:
             kind = "points"
-        else:  # each input of its own kind
+        else:
+            # Each input has a kind of its own.
             kind = _KINDS[trial % len(_KINDS)] if rng.random() < 0.5 else _KINDS[rng.integers(len(_KINDS))]
         out.append(_draw(domain, kind, trial, rng))
     return out
@@ -129,15 +130,17 @@ class _Drawing:
     rng: np.random.Generator
 
     def uniform(self, shape: tuple[int, ...]) -> Array:
+        """Returns uniform values."""
         return self.rng.integers(self.low, self.high, shape, endpoint=True)
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Uniform values and edges, half of each."""
+        """Returns uniform values and edges, half of each."""
         if shape and np.ndim(self.low) and shape[-1] != self.shape[-1]:
             shape = (*shape[:-1], self.shape[-1])
         return np.where(self.rng.random(shape) < 0.5, self.uniform(shape), self.edges(shape))
 
     def edges(self, shape: tuple[int, ...]) -> Array:
+        """Returns limits, their neighbours and points, each equally often."""
         which = self.rng.integers(0, 4 + len(self.points), shape)
         low, high = np.asarray(self.low), np.asarray(self.high)
         near: list[Array] = [low, np.minimum(low + 1, high), high, np.maximum(high - 1, low)]
@@ -185,7 +188,7 @@ def _gradient(d: _Drawing) -> Array:
 
 
 def _points(d: _Drawing) -> Array:
-    """Points for each element, or in a third of the draws for each index along one axis.
+    """Returns points for each element, or in a third of the draws for each index along one axis.
 
     One in four is replaced by a neighbour.
     """
@@ -199,9 +202,9 @@ def _points(d: _Drawing) -> Array:
 
 
 def _aligned(d: _Drawing) -> Array:
-    """A pattern in which none, one in 16 or one in 4 of the elements has another value.
+    """Returns a pattern in which none, one in 16 or one in 4 of the elements has another value.
 
-    Uniform without a pattern.
+    Returns uniform values if there is no pattern.
     """
     values = d.uniform(d.shape)
     if d.pattern is None:
@@ -254,7 +257,10 @@ def _draw(domain: Domain, kind: str, trial: int, rng: np.random.Generator) -> Ar
 
 
 def _within(low: int | Array, high: int | Array, allowed: Allowed) -> tuple[int | Array, int | Array]:
-    """The limits narrowed to the allowed values; without common values the nearest limit."""
+    """Returns the limits narrowed to the allowed values.
+
+    Without common values they are the nearest limit.
+    """
     for limit, nearer in ((allowed.low, np.maximum), (allowed.high, np.minimum)):
         if limit is not None:
             low, high = nearer(low, limit), nearer(high, limit)

@@ -19,16 +19,17 @@ _MOST = 2
 
 
 def two_of_four(weights: Array) -> bool:
-    """Whether weights [..., IC] are 2:4 sparse for every output and tap."""
+    """Tells whether weights [..., IC] are 2:4 sparse for every output and tap."""
     if weights.shape[-1] % _TOGETHER:
         return False
     return bool((np.count_nonzero(weights.reshape(-1, _TOGETHER), axis=1) <= _MOST).all())
 
 
 def interleaving(weights: Array) -> int | None:
-    """The smallest number of equal runs of channels to interleave for 2:4 sparse weights [..., IC].
+    """Returns the smallest number of runs of channels whose interleaving makes weights 2:4 sparse.
 
-    None if they are sparse already, or if no number of runs makes them so.
+    weights: [..., IC], of which the channels are cut into equal runs.
+    Returns None if they are sparse already, or if no number of runs makes them so.
     """
     channels = weights.shape[-1]
     too_many = np.count_nonzero(weights) * _TOGETHER > weights.size * _MOST
@@ -39,7 +40,7 @@ def interleaving(weights: Array) -> int | None:
 
 
 def interleaved(weights: Array, runs: int) -> Array:
-    """Weights [..., IC] with the channels of `runs` equal runs interleaved.
+    """Returns weights [..., IC] with the channels of `runs` equal runs interleaved.
 
     The first of each run comes first, then the second of each, and so on.
     """
@@ -49,7 +50,7 @@ def interleaved(weights: Array, runs: int) -> Array:
 
 
 def pruned(weights: Array) -> Array:
-    """Weights [..., IC] with the two of least magnitude in every four channels set to zero."""
+    """Returns weights [..., IC] with the two of least magnitude in every four channels set to zero."""
     fours = weights.reshape(-1, _TOGETHER)
     least = np.argsort(np.abs(fours.astype(np.int32)), axis=1, kind="stable")[:, : _TOGETHER - _MOST]
     out = fours.copy()

@@ -60,16 +60,16 @@ class Region:
 
 
 def cuts(size: int, parts: int) -> list[int]:
-    """The begins of `parts` stripes of about equal size, and the end of the last one."""
+    """Returns the begins of `parts` stripes of about equal size, and the end of the last one."""
     return [size * k // parts for k in range(parts + 1)]
 
 
 def needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int, Rows] | None:
-    """The rows of inner nodes that are computed for rows of the target from `begin` to `end`.
+    """Returns the rows of inner nodes that are computed for rows of the target from `begin` to `end`.
 
     They may be more rows of the target itself.
     Nodes that are read as a whole, such as constants that broadcast, are left out.
-    None if an operator cannot compute some rows by themselves.
+    Returns None if an operator cannot compute some rows by themselves.
     """
     out = {region.target: Rows(region.axis, begin, end)}
     inner, whole = frozenset(region.inner), set[int]()
@@ -95,7 +95,7 @@ def needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int
 
 
 def striped(graph: TensorGraph, region: Region, parts: int) -> tuple[TensorGraph, dict[int, int]]:
-    """The graph with a value in `parts` stripes, and the source of each of its nodes.
+    """Returns the graph with a value in `parts` stripes, and the source of each of its nodes.
 
     A node computes all or a part of its source, a node of `graph`.
     Raises GraphError if an operator of the region cannot compute some rows by themselves.
@@ -104,11 +104,11 @@ def striped(graph: TensorGraph, region: Region, parts: int) -> tuple[TensorGraph
 
 
 def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
-    """The rows of its operands that a node reads for some rows of its result, and its attributes.
+    """Returns the rows that a node reads of its operands for rows of its result, and its attributes.
 
     Rows are None for an operand that is read as a whole, such as weights or one that broadcasts.
     The attributes are those of the part.
-    None if the operator cannot compute some rows by themselves.
+    Returns None if the operator cannot compute some rows by themselves.
     """
     node = graph.nodes[n]
     kind, attrs = OPS[node.op].kind, dict(node.attrs)
@@ -129,13 +129,13 @@ def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None]
 
 
 def _whole_steps(graph: TensorGraph, n: int, rows: Rows) -> Rows:
-    """The smallest range around the rows that a RESHAPE makes of whole rows of its operand."""
+    """Returns the smallest range around the rows that a RESHAPE makes of whole rows of its operand."""
     step = _rows_of_one(graph, n, rows.axis)
     return Rows(rows.axis, rows.begin // step * step, -(-rows.end // step) * step)
 
 
 def _rows_of_one(graph: TensorGraph, n: int, axis: int) -> int:
-    """The number of rows that a RESHAPE makes of one row of its operand along the same axis.
+    """Returns the number of rows that a RESHAPE makes of one row of its operand along the same axis.
 
     1 for other operators, and for a RESHAPE that makes fewer.
     """
@@ -162,7 +162,7 @@ def _windows(
 def _seen(
     graph: TensorGraph, node: Node, attrs: dict[str, Any], axis: int, span: tuple[int, int], pads: str, at: int
 ) -> tuple[list[Rows | None], Attrs] | None:
-    """The rows of the first operand, and the attributes with the padding of this part.
+    """Returns the rows of the first operand, and the attributes with the padding of this part.
 
     span: first and last row, not included, which may lie outside the operand.
     pads, at: the attribute with the padding, and the index of this axis in it.
@@ -176,7 +176,7 @@ def _seen(
 
 
 def _product(node: Node, rows: Rows) -> tuple[list[Rows | None], Attrs]:
-    """The rows that a MATMUL [n, h, c] [n, c, w] reads.
+    """Returns the rows that a MATMUL [n, h, c] [n, c, w] reads.
 
     These are matrices, rows of the left operand, or columns of the right one.
     """
@@ -233,7 +233,10 @@ class _Writer:
         return self._new.add("concat", [self._stripe(a, b) for a, b in pairwise(ends)], axis=region.axis)
 
     def _stripe(self, begin: int, end: int) -> int:
-        """The rows of the target from `begin` to `end`. Raises GraphError."""
+        """Adds the rows of the target from `begin` to `end` and returns their node.
+
+        Raises GraphError if an operator cannot compute some rows by themselves.
+        """
         graph, region = self._graph, self._region
         rows = needed(graph, region, begin, end)
         if rows is None:
@@ -248,7 +251,7 @@ class _Writer:
         return self._operand(region.target, Rows(region.axis, begin, end), own, rows)
 
     def _operand(self, n: int, wanted: Rows | None, own: Mapping[int, int], rows: Mapping[int, Rows]) -> int:
-        """The wanted rows of an operand, None for all."""
+        """Returns the node of the wanted rows of an operand; None stands for all rows."""
         if n in own:
             assert wanted is not None, "what is needed is known"
             begin = rows[n].begin
@@ -260,7 +263,7 @@ class _Writer:
         return self._parts[n, wanted]
 
     def _part(self, n: int, wanted: Rows) -> int:
-        """Rows of a value that exists as a whole."""
+        """Adds rows of a value that exists as a whole and returns their node."""
         node = self._graph.nodes[n]
         if node.op == "const" and not DType.of(node.dtype).carried:
             data = node.attr("value").data.take(range(wanted.begin, wanted.end), wanted.axis)

@@ -21,11 +21,17 @@ Steps = tuple[tuple[str, Attrs], ...]
 
 
 class GraphError(ValueError):
-    """A graph breaks a rule of the language; the message names the node and the remedy."""
+    """A graph that breaks a rule of the language.
+
+    The message names the node and the remedy.
+    """
 
 
 class Unpredictable(GraphError):
-    """Operands for which TOSA leaves the result of an operator open: it is UNPREDICTABLE."""
+    """Operands for which TOSA leaves the result of an operator open.
+
+    TOSA calls the result UNPREDICTABLE.
+    """
 
 
 class Const:
@@ -64,13 +70,15 @@ class Type:
 
     @property
     def elements(self) -> int:
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
+        """Bytes of the tensor as Vela stores it."""
         return self.elements * DType.of(self.dtype).size
 
 
 def attrs_of(values: Mapping[str, Any]) -> Attrs:
-    """The normal form of an attribute mapping: sorted, lists as tuples."""
+    """Returns the normal form of an attribute mapping: sorted, lists as tuples."""
     return tuple(sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in values.items()))

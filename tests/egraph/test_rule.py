@@ -226,3 +226,5 @@ def test_rules_bring_those_that_make_what_they_need() -> None:
     assert with_helpers([needs], others) == (needs, makes)
     assert with_helpers([asks], others) == (asks, knows)
     assert not needs.helps and makes.helps and knows.helps
+    with pytest.raises(ValueError, match="no rule makes .*known"):
+        with_helpers([asks], others[2:])
