@@ -32,6 +32,12 @@ _MANY = 1 << 16
 #: Results up to which chains are compared by their thresholds.
 #: Eight times those of INT16, because sums of windows over padding have no tighter limits.
 _RECOGNIZED = 1 << 19
+#: Pieces that are composed at a time, at most; each takes about 100 bytes meanwhile.
+_BATCH = 1 << 21
+#: Pieces of affine functions above which a step makes chains of them: those of 256 on INT16.
+_MOST_AT_ONCE = 1 << 24
+#: Pieces of all functions that are kept, at most; each takes 16 bytes.
+_MOST_PIECES = 1 << 27
 #: Upper bound of the rounding error of a float64 sum of numbers up to `LARGEST`.
 _ROUNDED = 1 << 12
 _NO_ROOM = "a scale that 64 bits have no room for"
@@ -83,7 +89,10 @@ class Functions:
         #: For each g but the identity: the starts and values of its pieces, or the steps of its
         #: chain.
         self._forms: list[Any] = []
+        #: For each g but the identity: the number of its pieces, 0 for a chain.
         self._kinds = Table("pieces")
+        #: How many more pieces may be kept.
+        self._room = _MOST_PIECES
         self._form_numbers: dict[Any, int] = {}
         self._known: dict[tuple[Any, ...], int] = {}
         #: {digest of its results: the first chain with them}, for `recognized`.
@@ -129,8 +138,12 @@ class Functions:
         out: NDArray[np.bool_] = (a == 0) | self._are_pieces(g) | ((g == IDENTITY) & small)
         return out
 
-    def _new_form(self, form: Any, in_pieces: bool) -> int:
-        self._kinds.append((int(in_pieces),))
+    def _new_form(self, form: Any, pieces: int) -> int:
+        """Returns the number of a new form. Raises Undecidable if there is no room for its pieces."""
+        self._room -= pieces
+        if self._room < 0:
+            raise Undecidable("more pieces of functions than are kept")
+        self._kinds.append((pieces,))
         self._forms.append(form)
         return len(self._forms) - 1
 
@@ -139,6 +152,12 @@ class Functions:
         if not self._forms:
             return np.zeros(len(g), bool)
         return np.asarray((g >= 0) & (self._kinds.column("pieces")[np.maximum(g, 0)] != 0))
+
+    def _counts(self, rows: Ints) -> Ints:
+        """Returns the number of pieces of each finite function."""
+        first, last, g, a = (self.column(name)[rows] for name in ("first", "last", "g", "a"))
+        alone = np.where(a == 0, 1, last - first + 1)
+        return np.where(g >= 0, self._kinds.column("pieces")[np.maximum(g, 0)], alone) if self._forms else alone
 
     def _is_pieces(self, g: int) -> bool:
         form = self._forms[g]
@@ -189,7 +208,7 @@ class Functions:
     def _form(self, start: Ints, value: Ints) -> int:
         key = digest(start, value)
         if (known := self._form_numbers.get(key)) is None:
-            known = self._form_numbers[key] = self._new_form((start.copy(), value.copy()), True)
+            known = self._form_numbers[key] = self._new_form((start.copy(), value.copy()), len(start))
         return known
 
     # ---- values ----------------------------------------------------------------------------------
@@ -229,10 +248,18 @@ class Functions:
     # ---- composition -----------------------------------------------------------------------------
 
     def tabulated(self, rows: Ints, function: Callable[[Ints, Ints], Ints]) -> Ints:
-        """Returns finite functions composed with any `function` of (results, their rows)."""
-        p = self.pieces(rows)
-        domains = self.column("first")[rows], self.column("last")[rows]
-        return self.from_pieces(Pieces(p.row, p.start, function(p.value, p.row)), domains)
+        """Returns finite functions composed with any `function` of (results, their rows).
+
+        Raises Undecidable if there is no room for the pieces.
+        """
+        out = np.empty(len(rows), np.int64)
+        batch = np.cumsum(self._counts(rows)) // _BATCH
+        for at in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(batch)) + 1):
+            part = rows[at]
+            p = self.pieces(part)
+            domains = self.column("first")[part], self.column("last")[part]
+            out[at] = self.from_pieces(Pieces(p.row, p.start, function(p.value, at[p.row])), domains)
+        return out
 
     def together(self, one: Ints, other: Ints, function: Callable[[Ints, Ints, Ints], Ints]) -> Ints:
         """Returns function(one(x), other(x), rows) for pairs of finite functions of one root."""
@@ -287,7 +314,10 @@ class Functions:
         return found
 
     def _behind(self, rows: Ints, steps: Sequence[Step]) -> Ints:
-        """Returns functions composed with one step each, which is not affine and has an effect."""
+        """Returns functions composed with one step each, which is not affine and has an effect.
+
+        If the new ones have more than `_MOST_AT_ONCE` pieces, affine functions become chains.
+        """
         out = np.empty(len(rows), np.int64)
         finite = self.is_finite(rows, _FEW)
         new: list[int] = []
@@ -299,6 +329,10 @@ class Functions:
                 new.append(k)
             else:
                 out[k] = known
+        if new and self._counts(rows[new]).sum() > _MOST_AT_ONCE:
+            for k in [k for k in new if self.column("g")[rows[k]] == IDENTITY]:
+                out[k] = self._known[rows[k], *steps[k]] = self._extended(int(rows[k]), steps[k])
+            new = [k for k in new if self.column("g")[rows[k]] != IDENTITY]
         if new:
             at = np.array(new)
             out[at] = self._run(rows[at], [steps[k] for k in new])
@@ -365,7 +399,7 @@ class Functions:
         if not steps:
             return IDENTITY
         if (known := self._form_numbers.get(steps)) is None:
-            known = self._form_numbers[steps] = self._new_form(steps, False)
+            known = self._form_numbers[steps] = self._new_form(steps, 0)
         return known
 
     def _into_pieces(self, rows: Ints) -> None:

@@ -29,6 +29,8 @@ CODES = 256
 _PAIRS = FIRST_PAIR + 2 * np.arange(CODES**2)
 #: Tables that are made, at most.
 _MOST = 2048
+#: Tables whose points in the fields are computed, at most; each takes about 5 ms.
+_MOST_SPLIT = 4 * _MOST
 #: Elements of one graph that become functions of pairs, at most; each takes about 100 bytes.
 _ELEMENTS = 1 << 22
 #: Absolute results below this have differences that int64 can hold.
@@ -238,6 +240,8 @@ class Pairs:
             raise Undecidable("a value of which nothing is known")
         rows, which = np.unique(np.stack([v.functions, *known.codes]), axis=1, return_inverse=True)
         which = which.reshape(-1)
+        if len(self._parts) + rows.shape[1] > _MOST_SPLIT:
+            raise Undecidable("more functions of two values than are looked at")
         parts = [self._split(tuple(row)) for row in rows.T.tolist()]
 
         def of(side: int, name: str) -> Lanes:

@@ -380,5 +380,5 @@ def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open,
 def error_bound(source: Side, side: Side) -> float:
     """Returns log2 of a bound on the probability that equal lanes belong to different graphs."""
     both = source.terms, side.terms
-    elements = sum(t.elements + t.field.hashes for t in both)
+    elements = sum(t.elements + t.field.hashes for t in both) + 1  # zero, with which roots are compared
     return source.terms.field.error_bound(max(t.degree for t in both), elements)

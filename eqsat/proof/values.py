@@ -203,6 +203,7 @@ class Terms:
         """Returns factor * root + summand for new roots.
 
         limits: of the roots. Values beyond the dtype are noted and then left out of the interval.
+        A root that is zero at a random point is zero everywhere, as that of a product with zeros.
         Raises Undecidable.
         """
         if (np.abs(summand) >= LARGEST).any():
@@ -211,6 +212,8 @@ class Terms:
         low, high = limits
         open_ = (low * factor + summand < least) | (high * factor + summand > most)
         low, high = np.maximum(low, -((summand - least) // factor)), np.minimum(high, (most - summand) // factor)
+        vanishes = (lanes == 0).all(0)
+        low, high = np.where(vanishes, 0, low), np.where(vanishes, 0, high)
         root = self.root(lanes, shape, UNLIMITED, (low, np.maximum(low, high)), degree)
         pairs, variant = unique_rows(factor, summand)
         out = self.stepped(root, [("affine", pairs[:, 0], pairs[:, 1])], dtype, variant)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from eqsat.proof import PROVED, Prover, SignatureError, prove
+from eqsat.proof import PROVED, UNDECIDED, Prover, SignatureError, functions, prove
 from eqsat.proof.counterexample import compared
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -108,6 +108,17 @@ def sums_of_products(g: TensorGraph, xs: list[int]) -> int:
     return g.add("reshape", [total], shape=(2, 3, 5))
 
 
+def with_zeros(multiplied: Build) -> Build:
+    """A product of matrices of which one has a row that its zero point makes zeros."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        rows = g.add("slice", [xs[0]], start=(0, 0, 0), size=(2, 2, 4))
+        zeros = g.add_const(np.full((2, 1, 4), 3), "INT8")
+        return rescale(g, multiplied(g, [g.add("concat", (rows, zeros), axis=1), xs[1]]), "INT8", shift=(38,))
+
+    return build
+
+
 def narrowed_products(g: TensorGraph, xs: list[int]) -> int:
     """Products of INT8 without a zero point fit INT16."""
     return rescale(g, rescale(g, g.add("mul", xs, shift=(0,)), "INT16"), "INT8", shift=(37,))
@@ -188,6 +199,7 @@ EQUAL = {
     "a rising table and a pool": pair(table_before_pool, table_behind_pool, IMAGE),
     "a product and that of its transposes": pair(product, product_of_transposes, *MATRICES),
     "a product as sums": pair(product, sums_of_products, *MATRICES),
+    "a product with zeros as sums": pair(with_zeros(product), with_zeros(sums_of_products), *MATRICES),
     "products that fit INT16": pair(products, narrowed_products, IMAGE, IMAGE),
     "a product that is a function": pair(swish, swish_as_a_table, IMAGE),
     "comparisons": pair(not_greater, greater_equal, IMAGE, IMAGE),
@@ -505,3 +517,38 @@ def test_what_there_is_no_form_for_is_undecided() -> None:
 def test_graphs_of_other_types_are_refused() -> None:
     with pytest.raises(SignatureError, match=r"the inputs differ: INT8 \[1, 4, 4, 4\] against INT16 \[1, 4, 4, 4\]"):
         prove(graph(lambda g, xs: xs[0], IMAGE), graph(lambda g, xs: xs[0], WORDS))
+
+
+# ---- limits of memory ------------------------------------------------------------------------------
+
+
+def moved_words(late: bool) -> Build:
+    """INT16 values, to each of which another constant is added, rescaled and moved."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        constants = g.add_const(np.arange(64).reshape(PLANE) * 31 - 900, "INT32")
+        order = (0, 2, 3, 1)
+        x, k = (xs[0], constants) if late else (transpose(g, n, *order) for n in (xs[0], constants))
+        wide = g.add("add", (rescale(g, x, "INT32"), k))
+        total = rescale(g, wide, "INT16", multiplier=(1717986918,), shift=(31,))
+        return transpose(g, total, *order) if late else total
+
+    return build
+
+
+def test_many_functions_of_int16_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = pair(moved_words(True), moved_words(False), WORDS)
+    kept = []
+    for most in (1 << 24, 1 << 17):
+        monkeypatch.setattr(functions, "_MOST_AT_ONCE", most)
+        prover = Prover(graphs[0], seed=5)
+        assert prover.prove(graphs[1]).verdict == PROVED
+        (side,) = prover._sources.values()
+        kept.append(functions._MOST_PIECES - side.terms.functions._room)
+    assert kept[0] > 1 << 17 and kept[1] == 0
+
+
+def test_without_room_for_its_functions_a_graph_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "_MOST_PIECES", 1 << 18)
+    proof = prove(*pair(moved_words(True), moved_words(False), WORDS), seed=5, search=False)
+    assert proof.verdict == UNDECIDED and "more pieces of functions than are kept" in str(proof.undecided[0])
