@@ -28,7 +28,7 @@ from benchmarks.about import as_text, write_about
 from benchmarks.proof.mutants import mutants
 from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.proof import PROVED, Prover
-from eqsat.proof.counterexample import without_overflow
+from eqsat.proof.counterexample import defined_outputs
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, sample
@@ -74,7 +74,7 @@ class Samples:
         while k >= len(self._known) and self._drawn < min(most, self._room):
             inputs = sample(self._domains, self._drawn, self._rng)
             self._drawn += 1
-            outputs = without_overflow(self._graph, inputs)
+            outputs = defined_outputs(self._graph, inputs)
             self._known += [] if outputs is None else [(inputs, outputs)]
         return k < len(self._known)
 
