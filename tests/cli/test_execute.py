@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from eqsat.cli.app import app
 from eqsat.executorch.logs import LEVELS, speak
 from eqsat.ground.files import InputError
 
@@ -39,21 +41,30 @@ def test_a_script_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     assert done.returncode == 2 and "there is no script none.py" in done.stderr
 
 
-@pytest.mark.slow
-def test_a_script_has_its_arguments_and_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "beside.py").write_text("WORD = 'beside'")
-    (tmp_path / "s.py").write_text("import sys, beside\nprint(beside.WORD, *sys.argv[1:])\nsys.exit(7)")
-    done = execute("--effort", "1", "s.py", "--effort", "x", cwd=tmp_path)
-    assert done.stdout == "beside --effort x\n" and done.returncode == 7
-    of_module = execute("-m", "s", "y", cwd=tmp_path)
-    assert of_module.stdout == "beside y\n" and of_module.returncode == 7
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, for commands that run in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    return tmp_path
 
 
 @pytest.mark.slow
-def test_a_script_that_fails_is_told_as_python_tells_it(tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text("def f():\n    return 1 / 0\n\nf()")
-    done = execute("s.py", cwd=tmp_path)
-    assert done.returncode == 1 and "eqsat/cli" not in done.stderr
+def test_a_script_has_its_arguments_and_its_folder(here: Path) -> None:
+    (here / "beside.py").write_text("WORD = 'beside'")
+    (here / "s.py").write_text("import sys, beside\nprint(beside.WORD, *sys.argv[1:])\nsys.exit(7)")
+    done = CliRunner().invoke(app, ["exec", "--effort", "1", "s.py", "--effort", "x"])
+    assert done.stdout == "beside --effort x\n" and done.exit_code == 7
+    of_module = CliRunner().invoke(app, ["exec", "-m", "s", "y"])
+    assert of_module.stdout == "beside y\n" and of_module.exit_code == 7
+
+
+@pytest.mark.slow
+def test_a_script_that_fails_is_told_as_python_tells_it(here: Path) -> None:
+    (here / "s.py").write_text("def f():\n    return 1 / 0\n\nf()")
+    done = CliRunner().invoke(app, ["exec", "s.py"])
+    assert done.exit_code == 1 and "eqsat/cli" not in done.stderr
     assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero") and "line 2, in f" in done.stderr
 
 
