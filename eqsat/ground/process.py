@@ -98,6 +98,8 @@ class Process:
         self.name, self.stack, self.recycle, self.env = name, stack, recycle, dict(env or {})
         #: MiB that the last call used at most, if its memory was limited; checked every 0.2 s.
         self.peak_mib = 0.0
+        #: Environment of the caller when the process was started.
+        self.environment: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._calls = 0
 
@@ -118,6 +120,7 @@ class Process:
         if not self.runs or self._calls >= self.recycle:
             self.close()
             self._calls = 0
+            self.environment = dict(os.environ)
             path = [str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(_CHILD), self.name, str(self.stack)],
@@ -125,7 +128,7 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C reaches the caller only, which then decides
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **self.env},
+                env={**self.environment, "PYTHONPATH": os.pathsep.join(path), **self.env},
             )
             assert self._process.stdin
             os.set_blocking(self._process.stdin.fileno(), False)

@@ -49,7 +49,7 @@ class Worker(Process):
 class _Spare:
     """Idle workers of pools that were closed, so that a process imports Vela once and not for each search.
 
-    They end with this process.
+    They end with this process, and where its environment has changed, such as its place of temporary files.
     A fork of it starts workers of its own, as two processes cannot share a pipe.
     """
 
@@ -58,8 +58,11 @@ class _Spare:
 
     def take(self) -> Worker:
         """Returns a worker that is kept, or else a new one."""
-        with contextlib.suppress(IndexError):
-            return self._workers.pop()
+        while self._workers:
+            worker = self._workers.pop()
+            if worker.environment == dict(os.environ):
+                return worker
+            worker.close()
         return Worker()
 
     def give(self, worker: Worker) -> None:

@@ -6,10 +6,12 @@ import math
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,6 +145,16 @@ def test_a_pool_works_in_parallel_and_the_next_one_has_its_workers() -> None:
     with Pool(2) as later:
         assert processes and processes <= {w._process for w in later._all}
         assert compile_graph(chain(1), U85, later).cycles == totals[0]
+
+
+def test_in_another_environment_workers_are_new(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A place of temporary files may be gone."""
+    with Pool(1) as pool:
+        assert pool.call(tempfile.gettempdir, limits=Limits()) != str(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with Pool(1) as later:
+        assert later.call(tempfile.gettempdir, limits=Limits()) == str(tmp_path)
+    assert not pool._all[0].runs
 
 
 def test_idle_workers_are_few_small_and_end_with_the_process(own: Worker) -> None:
