@@ -330,9 +330,10 @@ class Functions:
             else:
                 out[k] = known
         if new and self._counts(rows[new]).sum() > _MOST_AT_ONCE:
-            for k in [k for k in new if self.column("g")[rows[k]] == IDENTITY]:
+            affine = self.column("g")[rows[new]] == IDENTITY
+            for k in np.array(new)[affine].tolist():
                 out[k] = self._known[rows[k], *steps[k]] = self._extended(int(rows[k]), steps[k])
-            new = [k for k in new if self.column("g")[rows[k]] != IDENTITY]
+            new = np.array(new)[~affine].tolist()
         if new:
             at = np.array(new)
             out[at] = self._run(rows[at], [steps[k] for k in new])
