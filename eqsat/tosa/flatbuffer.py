@@ -391,6 +391,8 @@ def written_names(graph: TensorGraph) -> dict[int, str]:
 
 
 class _Writer:
+    """Writes one graph; equal names, shapes and attributes are written once."""
+
     def __init__(self, graph: TensorGraph, locations: Mapping[int, str]):
         self.graph = graph
         self.location = ""  # of the operators that are being written
@@ -399,6 +401,8 @@ class _Writer:
         self.shapes: list[int] = []
         self.operators: list[int] = []
         self.seen: dict[tuple[Any, ...], str] = {}
+        self._shape_at: dict[tuple[int, ...], int] = {}
+        self._attributes_at: dict[tuple[Any, ...], int] = {}
         self.names = _Names(graph)
         for n in graph.live():
             self.location = locations.get(n, "")
@@ -411,7 +415,7 @@ class _Writer:
 
     # -- pieces
     def _strings(self, values: Sequence[str], start: Callable[..., Any]) -> int:
-        return self._offsets([self.b.CreateString(v) for v in values], start)
+        return self._offsets([self.b.CreateSharedString(v) for v in values], start)
 
     def _offsets(self, offsets: Sequence[int], start: Callable[..., Any]) -> int:
         start(self.b, len(offsets))
@@ -427,11 +431,7 @@ class _Writer:
 
     def _tensor(self, name: str, t: Type, raw: Array | None = None) -> None:
         data = self._bytes(raw) if raw is not None and raw.size else None
-        label = self.b.CreateString(name)
-        TosaTensor.StartShapeVector(self.b, len(t.shape))
-        for d in reversed(t.shape):
-            self.b.PrependInt32(d)
-        shape = self.b.EndVector()
+        label, shape = self.b.CreateSharedString(name), self._shape(t.shape)
         TosaTensor.Start(self.b)
         TosaTensor.AddName(self.b, label)
         TosaTensor.AddShape(self.b, shape)
@@ -440,9 +440,23 @@ class _Writer:
             TosaTensor.AddData(self.b, data)
         self.tensors.append(TosaTensor.End(self.b))
 
+    def _shape(self, shape: tuple[int, ...]) -> int:
+        if shape not in self._shape_at:
+            TosaTensor.StartShapeVector(self.b, len(shape))
+            for d in reversed(shape):
+                self.b.PrependInt32(d)
+            self._shape_at[shape] = self.b.EndVector()
+        return self._shape_at[shape]
+
+    def _attributes(self, union: str, fields: Mapping[str, Any]) -> int:
+        key = union, *sorted(fields.items())
+        if key not in self._attributes_at:
+            self._attributes_at[key] = schema.write_attributes(self.b, union, fields)
+        return self._attributes_at[key]
+
     def _operator(self, code: str, ins: Sequence[str], outs: Sequence[str], fields: dict[str, Any]) -> None:
         union = schema.union_for(code)
-        attribute = schema.write_attributes(self.b, union, fields) if union != "NONE" else None
+        attribute = self._attributes(union, fields) if union != "NONE" else None
         i = self._strings(ins, TosaOperator.StartInputsVector)
         o = self._strings(outs, TosaOperator.StartOutputsVector)
         location = None if code in _CONSTANTS else self._location()

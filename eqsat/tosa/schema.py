@@ -7,7 +7,7 @@ So every operator keeps its attributes exactly, even one that eqsat does not mod
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -88,7 +88,7 @@ def read_attributes(union: str, table: Any, spend: Callable[[int], None] = lambd
     return out
 
 
-def write_attributes(builder: flatbuffers.Builder, union: str, values: dict[str, Any]) -> int:
+def write_attributes(builder: flatbuffers.Builder, union: str, values: Mapping[str, Any]) -> int:
     """Writes one attribute table and returns its offset; the inverse of `read_attributes`."""
     module, _, names = _table(union)
     offsets: dict[str, Any] = {}
