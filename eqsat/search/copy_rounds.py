@@ -44,8 +44,10 @@ class CopyRounds(RoundsWithin):
         found = self._copied(start)
         if not found or self._is_better(self._with(start, found), start):
             return
-        best = start
-        for cls in list(found)[:_MOST]:
+        best, classes = start, list(found)[:_MOST]
+        for k, cls in enumerate(classes):
+            for following in classes[k + 1 : k + self.search.pool.size]:
+                self._begin({**best.choice, following: found[following]})
             tried = self._with(best, {cls: found[cls]})
             if tried is not None and self._is_better(tried, best):
                 best = tried

@@ -84,6 +84,12 @@ class Rounds(ABC):
     def graphs(self) -> list[Compiled]:
         return self.explored.graphs
 
+    def _begin(self, choice: Mapping[int, int]) -> None:
+        """Starts to compile a choice that is likely to be added next."""
+        buffer = dumps(self.choices.tensor_graph(choice)[0])
+        if buffer not in self.explored.by_tosa:
+            self.search.begin(buffer)
+
     def _add(self, found: Extraction, extractor: str, number: int) -> tuple[Compiled | None, bool]:
         """Compiles a choice as a whole graph, and corrects the prices by Vela's table.
 

@@ -90,7 +90,7 @@ class Given:
 
 
 def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock | None, checks: Checks) -> Coming:
-    """Starts to compile both graphs, and to run the binary of stock's graph.
+    """Starts to compile both graphs, and to run and to prove the binary of stock's graph.
 
     reference: the explicit graph as it was read.
     """
@@ -100,13 +100,16 @@ def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock 
             estimate = compile_tosa(buffer, search.target, search.pool)
         except WorkerError as e:
             return _Read(buffer, e)
-        return _Read(buffer, Compiled(which, graph, buffer, estimate, judged=search.referee.decisive(estimate)))
+        found = Compiled(which, graph, buffer, estimate, judged=search.referee.decisive(estimate))
+        if checks.breaks_a_guard(found):
+            checks.binaries.begin(found)  # what becomes of the graph depends on it
+        return _Read(buffer, found)
 
     def read(stock: Stock) -> _Read:
         buffer = stock if isinstance(stock, bytes) else stock()
         found = compiled("stock", buffer, loads(buffer, "stock's TOSA"))
         if isinstance(found.compiled, Compiled):
-            checks.binaries.begin(found.compiled)  # every result reports it
+            checks.binaries.begin_proof(found.compiled)  # every result reports it
         return found
 
     coming = {"explicit": search.pool.start(compiled, "explicit", explicit, reference)}

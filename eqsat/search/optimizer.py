@@ -36,7 +36,7 @@ from eqsat.search.recall import Memory
 from eqsat.search.repairs import answered, graphs
 from eqsat.search.result import Result
 from eqsat.search.search import Search
-from eqsat.search.setting_rounds import in_other_settings
+from eqsat.search.setting_rounds import begin_settings, in_other_settings
 from eqsat.search.stripe_rounds import in_stripes
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -107,6 +107,8 @@ def optimize_tosa(
                 others += attempt(search, in_other_orders, given, search, graphs(found), decision, checks) or []
             frozen, rounded = (None, []) if known else rounding_less(search, reference, decision)
             interrupted = _is_interrupted(search, [*found, *rounded])
+            if with_settings and not known and not interrupted:
+                attempt(search, begin_settings, search, [*others, *graphs([*found, *rounded])], decision)
             answer, found = answered(search, others, [*found, *rounded], checks, decision)
             if answer is None:
                 raise given.refusals["explicit"]

@@ -72,30 +72,40 @@ class OrderRounds:
         """Tries the orders with the least estimated cost, and then single swaps.
 
         Each swap that makes the graph better is kept.
+        While a graph is compiled, the ones that follow it if it is no better are begun.
         """
         most = len(self.by_tosa) + EFFORTS[self.search.options.effort].orders
         allocation, known = Allocation.of(start.graph, start.estimate), swaps(start.graph)
         best = start
-        for by in _BY:
-            if len(self.by_tosa) < most:
-                best = self._better(best, _arranged(start.graph, known, allocation, by))
-        for swap in _by_change(best.graph, known, allocation):
-            if len(self.by_tosa) < most:
-                best = self._better(best, swapped(best.graph, swap))
+        if len(self.by_tosa) < most:
+            for graph, buffer in [self._begun(start, _arranged(start.graph, known, allocation, by)) for by in _BY]:
+                if len(self.by_tosa) < most:
+                    best = self._better(best, graph, buffer)
+        left, begun = _by_change(best.graph, known, allocation), dict[Swap, tuple[TensorGraph, bytes]]()
+        while left and len(self.by_tosa) < most:
+            for swap in left[: min(self.search.pool.size, most - len(self.by_tosa))]:
+                if swap not in begun:
+                    begun[swap] = self._begun(best, swapped(best.graph, swap))
+            better = self._better(best, *begun[left.pop(0)])
+            if better is not best:
+                best = better
+                begun.clear()
 
-    def _better(self, best: Compiled, graph: TensorGraph) -> Compiled:
-        """Returns the better of the best graph and another one, which is compiled."""
+    def _begun(self, best: Compiled, graph: TensorGraph) -> tuple[TensorGraph, bytes]:
+        """Starts to compile a graph that is not known, and returns it with its flatbuffer."""
         if graph is best.graph:
-            return best
-        return min(best, self._compiled(best, graph) or best, key=self._rank)
-
-    def _compiled(self, start: Compiled, graph: TensorGraph) -> Compiled | None:
-        """Returns the compiled graph, None if Vela refuses it."""
+            return graph, best.tosa
         buffer = dumps(graph, self.locations)
         if buffer not in self.by_tosa:
+            self.search.begin(buffer)
+        return graph, buffer
+
+    def _better(self, best: Compiled, graph: TensorGraph, buffer: bytes) -> Compiled:
+        """Returns the better of the best graph and another one, which is compiled."""
+        if buffer not in self.by_tosa:
             self.search.interruption.check()
-            self.by_tosa[buffer] = self._new(start, graph, buffer)
-        return self.by_tosa[buffer]
+            self.by_tosa[buffer] = self._new(best, graph, buffer)
+        return min(best, self.by_tosa[buffer] or best, key=self._rank)
 
     def _new(self, start: Compiled, graph: TensorGraph, buffer: bytes) -> Compiled | None:
         found = self.search.compiled(buffer)

@@ -56,13 +56,13 @@ class Outcome:
         explicit, stock = self.given.compiled.get("explicit"), self.given.compiled.get("stock")
         with search.clock.stage("verify"):
             proofs = {c: self.checks.binaries.begin_proof(c) for c in (best, stock) if c}
+            figures = self._figures()
             stock_verified, stock_proved, stock_binary = self.checks.stock(self.candidates)
             of_binary, of_stock = (proofs[c].result() if c else BinaryProof(None) for c in (best, stock))
         proof = answer.proof
         counts = self.reference.op_counts()
         names = dict.fromkeys(o.attr("tosa").lower() for o in self.reference.nodes if o.op == "opaque")
         opaque = {name: counts.get(name, 0) for name in names}
-        figures = self._figures()
         if before := stock or explicit:
             old, new = figures[before.name], figures["eqsat"]
             cycles = before.estimate.corrected, best.estimate.corrected

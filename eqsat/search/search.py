@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -34,10 +35,18 @@ class Search:
     warnings: list[str] = field(default_factory=list)
     extractions: list[Extracted] = field(default_factory=list)
     interruption: Interruption = field(default_factory=Interruption)
+    _begun: dict[tuple[bytes, tuple[str, ...]], Future[Estimate]] = field(default_factory=dict)
 
     @property
     def referee(self) -> Referee:
         return Referee(self.target, self.options)
+
+    def begin(self, buffer: bytes, settings: Sequence[str] = ()) -> None:
+        """Starts to compile a candidate in the background, which `compiled` is asked for later, or never."""
+        key = buffer, tuple(settings)
+        if key not in self._begun:
+            target = self.target.with_flags(settings)
+            self._begun[key] = self.pool.start(compile_tosa, buffer, target, self.pool)
 
     def compiled(self, buffer: bytes, settings: Sequence[str] = ()) -> tuple[Estimate, StreamPrice | None] | None:
         """Returns Vela's estimate of a candidate, and the price of its command stream.
@@ -49,7 +58,8 @@ class Search:
         """
         try:
             with self.clock.stage("vela"):
-                estimate = compile_tosa(buffer, self.target.with_flags(settings), self.pool)
+                self.begin(buffer, settings)
+                estimate = self._begun.pop((buffer, tuple(settings))).result()
             return estimate, self.referee.decisive(estimate)
         except (WorkerError, OptionError) as e:
             self.warnings.append(f"a candidate was dropped: {e}")

@@ -58,6 +58,15 @@ def in_other_settings(
     return [c for c in found if decision.rank(c.figures) < decision.rank(answer.best.figures)]
 
 
+def begin_settings(search: Search, candidates: Sequence[Compiled], decision: Decision) -> None:
+    """Starts to compile the best candidate in the settings that are tried first, if it proves to be the answer."""
+    able = [c for c in candidates if not c.tolerant]
+    if able:
+        best = min(able, key=lambda c: decision.rank(c.figures))
+        within, start = next(aimed(best, able, decision))
+        _Settings(search, within, start).begin()
+
+
 def in_best_settings(search: Search, decision: Decision, start: Compiled) -> Compiled:
     """Returns a graph in the best of the settings tried on it, or as it was."""
     return _Settings(search, decision, start).best_of()
@@ -84,24 +93,40 @@ class _Settings:
         self._left = EFFORTS[search.options.effort].settings
 
     def best_of(self) -> Compiled:
-        target, limit = self._search.target, self._decision.limits.sram
-        if not self._left:
-            return self.best
-        if not target.sets(_ARENA):
-            sizes = live_bytes(self._start.estimate)
-            if limit is not None and limit < self._start.figures.sram:
-                sizes = [size for size in sizes if size < limit]
-                self._is_no_worse(f"{_ARENA}={limit}")
-            low, high = 0, len(sizes)
-            while low < high and self._left:
-                middle = (low + high) // 2
-                if self._is_no_worse(f"{_ARENA}={sizes[middle]}"):
-                    high = middle
-                else:
-                    low = middle + 1
-        if not target.sets(_OPTIMISE) and self._start.figures.sram:
-            self._is_no_worse(_SIZE)
+        first, sizes, last = self._tried()
+        self.begin()
+        for setting in first:
+            self._is_no_worse(setting)
+        smaller, middle, larger = _halved(sizes)
+        while middle and self._left:
+            if self._left > 1:  # a smaller arena often takes more cycles
+                self._begin(*_halved(larger)[1])
+            smaller, middle, larger = _halved(smaller if self._is_no_worse(*middle) else larger)
+        for setting in last:
+            self._is_no_worse(setting)
         return self.best
+
+    def begin(self) -> None:
+        """Starts to compile the graph in the settings that are tried in any case."""
+        first, sizes, last = self._tried()
+        self._begin(*first, *_halved(sizes)[1], *last)
+
+    def _tried(self) -> tuple[Sequence[str], Sequence[int], Sequence[str]]:
+        """Returns the setting that is tried first, sizes of the arena that may follow, and the setting that is last."""
+        target, limit, figures = self._search.target, self._decision.limits.sram, self._start.figures
+        first, sizes = list[str](), live_bytes(self._start.estimate)
+        if not self._left:
+            return [], [], []
+        if target.sets(_ARENA):
+            sizes = []
+        elif limit is not None and limit < figures.sram:
+            first, sizes = [f"{_ARENA}={limit}"], [size for size in sizes if size < limit]
+        return first, sizes, [] if target.sets(_OPTIMISE) or not figures.sram else [_SIZE]
+
+    def _begin(self, *settings: str) -> None:
+        """Starts to compile the graph with settings that will be tried, or are likely to be."""
+        for setting in settings:
+            self._search.begin(self._start.tosa, (setting,))
 
     def _is_no_worse(self, setting: str) -> bool:
         """Whether the graph with a setting is no worse than the best
@@ -128,6 +153,15 @@ class _Settings:
             return False
         self.best = found
         return True
+
+
+def _halved(sizes: Sequence[int]) -> tuple[Sequence[int], Sequence[str], Sequence[int]]:
+    """Returns the smaller sizes of an arena, the setting of the one in the middle, and the larger sizes.
+
+    There is no setting if there are no sizes.
+    """
+    middle = len(sizes) // 2
+    return sizes[:middle], [f"{_ARENA}={size}" for size in sizes[middle : middle + 1]], sizes[middle + 1 :]
 
 
 def live_bytes(estimate: Estimate) -> list[int]:

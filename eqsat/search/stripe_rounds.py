@@ -125,14 +125,22 @@ class StripeRounds:
         return best
 
     def _better(self, start: Compiled) -> Compiled | None:
-        """Returns a better graph with one more region in stripes, None if no plan gives one."""
+        """Returns a better graph with one more region in stripes, None if no plan gives one.
+
+        While a plan is compiled, the next ones are begun.
+        """
         plans, learnt, misses, best = list(Plans(start)), _Learnt(start.figures), 0, start
+        begun: dict[Plan, Compiled] = {}
         while plans and self._left and misses < _MISSES:
-            plan = min(plans, key=lambda p: self._decision.rank(learnt.of(p.expected)))
-            if self._decision.rank(learnt.of(plan.expected)) >= self._rank(best):
+            ranked = sorted(plans, key=lambda p: self._decision.rank(learnt.of(p.expected)))
+            if self._decision.rank(learnt.of(ranked[0].expected)) >= self._rank(best):
                 break
+            for plan in ranked[: min(self._search.pool.size, self._left)]:
+                if plan not in begun:
+                    begun[plan] = self._begun(start, plan)
+            plan = ranked[0]
             plans.remove(plan)
-            tried = self._compiled(start, plan)
+            tried = self._compiled(begun[plan], plan.expected)
             if tried is not None:
                 learnt.learn(plan.expected, tried.figures)
             misses += 1
@@ -143,19 +151,24 @@ class StripeRounds:
     def _rank(self, c: Compiled) -> tuple[float, bool, int, int]:
         return self._decision.rank(c.figures)
 
-    def _compiled(self, start: Compiled, plan: Plan) -> Compiled | None:
-        """Returns the compiled graph of a plan, None if Vela refuses it."""
-        self._left -= 1
+    def _begun(self, start: Compiled, plan: Plan) -> Compiled:
+        """Starts to compile the graph of a plan, and returns it with the estimate of the start."""
         graph, source = striped(start.graph, plan.region, plan.parts)
         parts_of = {n: start.parts_of.get(k, k) for n, k in source.items()}
         buffer = dumps(graph, {n: self._locations[k] for n, k in parts_of.items() if k in self._locations})
         if buffer not in self._by_tosa:
+            self._search.begin(buffer)
+        whole = {k: n for n, k in source.items() if graph.type(n) == start.graph.type(k)}
+        classes = {whole[k]: c for k, c in start.classes.items() if k in whole}
+        return replace(start, graph=graph, tosa=buffer, classes=classes, parts_of=parts_of)
+
+    def _compiled(self, divided: Compiled, expected: Figures) -> Compiled | None:
+        """Returns a graph with its own estimate, None if Vela refuses it."""
+        self._left -= 1
+        if divided.tosa not in self._by_tosa:
             self._search.interruption.check()
-            whole = {k: n for n, k in source.items() if graph.type(n) == start.graph.type(k)}
-            classes = {whole[k]: c for k, c in start.classes.items() if k in whole}
-            divided = replace(start, graph=graph, tosa=buffer, classes=classes, parts_of=parts_of)
-            self._by_tosa[buffer] = self._estimated(divided, plan.expected)
-        return self._by_tosa[buffer]
+            self._by_tosa[divided.tosa] = self._estimated(divided, expected)
+        return self._by_tosa[divided.tosa]
 
     def _estimated(self, divided: Compiled, expected: Figures) -> Compiled | None:
         """Returns a graph with its own estimate, None if Vela refuses it."""

@@ -62,6 +62,7 @@ class BinaryChecks:
         self._verifier, self._pool, self._limits = verifier, pool, Limits(_HUNG, _PROOF_MIB, seconds)
         self._of_stock, self._of_others = (Binaries(target, pool, seconds) for _ in range(2))
         self._judged: dict[tuple[Compiled, bool], Future[Judged]] = {}
+        self._proofs: dict[Compiled, Future[BinaryProof]] = {}
 
     @property
     def run_at_all(self) -> bool:
@@ -80,8 +81,10 @@ class BinaryChecks:
         return self.begin(c, whatever_it_takes).result().verdict
 
     def begin_proof(self, c: Compiled) -> Future[BinaryProof]:
-        """Starts to prove the binary of a candidate, and returns the pending result."""
-        return self._pool.start(self._proof, c)
+        """Starts to prove the binary of a candidate, once, and returns the pending result."""
+        if c not in self._proofs:
+            self._proofs[c] = self._pool.start(self._proof, c)
+        return self._proofs[c]
 
     def _proof(self, c: Compiled) -> BinaryProof:
         verdict = self.verdict(c)

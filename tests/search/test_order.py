@@ -102,6 +102,15 @@ def test_swapped_operands_of_an_addition_lower_the_peak(pool: Pool) -> None:
 
 
 @ON_THE_NEWEST_VELA
+def test_more_workers_find_the_same_graphs() -> None:
+    found = []
+    for size in (1, 3):
+        with Pool(size) as pool:
+            found.append([c.tosa for c in rounds(branches(2, 0, 1), U55, pool)])
+    assert found[0] == found[1] and len(found[0]) > 3
+
+
+@ON_THE_NEWEST_VELA
 def test_swapped_operands_of_an_addition_save_cycles(pool: Pool) -> None:
     found = rounds(halved(), U55, pool)
     assert best(found).cycles < 0.97 * found[0].figures.cycles
