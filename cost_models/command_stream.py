@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from cost_models import ethos_u55_commands, ethos_u85_commands
@@ -95,6 +96,7 @@ class StreamPrice:
         return StreamPrice(sum(p.cycles for p in every), sum(p.commands for p in every), dict(sorted(kinds.items())))
 
 
+@lru_cache(maxsize=4)  # stock's and the explicit graph may be the same
 def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> StreamPrice:
     """Returns the price of a command stream with the driver's header (`Binary.stream`).
 

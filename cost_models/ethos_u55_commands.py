@@ -28,14 +28,20 @@ def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]
 
     Raises DeviceError for commands that are not known.
     """
+    pooling, again = None, Issued(("pooling",), 0.0)
     for c in commands:
         match c:
             case Wait():
                 yield c
             case Dma():
                 yield Issued(("copy",), _copy(machine, c))
+            case Pooling() if pooling is not None and c.kernel is pooling.kernel:
+                yield again  # it differs in addresses alone (`Registers.same`)
             case Convolution() | Pooling() | Elementwise():
-                yield Issued((type(c).__name__.lower(),), _cycles(machine, _without_addresses(c)))
+                found = Issued((type(c).__name__.lower(),), _cycles(machine, _without_addresses(c)))
+                if isinstance(c, Pooling):
+                    pooling, again = c, found
+                yield found
 
 
 def _copy(machine: Machine, c: Dma) -> float:

@@ -6,17 +6,25 @@ import re
 import struct
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from eqsat.device.binary import read_binary
+from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction
-from eqsat.device.stream import read_header
+from eqsat.device.core.state import Registers
+from eqsat.device.ethos_u55.commands import Pooling
+from eqsat.device.stream import commands, read_header
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
+from eqsat.vela.compile import compile_graph
 from tests.device.graphs import PIECES, of
+from tests.graphs import finish, relu, transpose
 
 TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-128", "ethos-u85-1024")
 _LINE = re.compile(r"0x([0-9a-f]{6}): (?:([0-9a-f]{8}) | {9})([0-9a-f]{4}) ([0-9a-f]{4}) - NPU_(\w+) +(\d+)(?:, (.*))?")
@@ -80,3 +88,16 @@ _PREFIX = re.compile(
 def test_a_header_that_is_none_is_named(data: bytes, said: str) -> None:
     with pytest.raises(DeviceError, match=re.escape(said)):
         read_header(data)
+
+
+def test_commands_that_differ_in_places_alone_are_as_if_decoded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Ethos-U55 a TRANSPOSE is many poolings, between which only addresses are set."""
+    g = TensorGraph()
+    finish(g, relu(g, transpose(g, g.add_input("x", (6, 5, 7, 4), "INT8"), 1, 0, 3, 2)))
+    with Pool(1) as pool:
+        stream = binary_of(raw_of(compile_graph(g, Target.of("ethos-u55-128"), pool))).stream
+    found = list(commands(stream))
+    shared = [a.kernel is b.kernel for a, b in pairwise(c for c in found if isinstance(c, Pooling))]
+    assert sum(shared) > 20
+    monkeypatch.setattr(Registers, "same", lambda *_: None)
+    assert found == list(commands(stream))

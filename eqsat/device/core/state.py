@@ -7,6 +7,7 @@ A command that needs a register that was never set is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from eqsat.device.core.errors import DeviceError, DeviceFault
@@ -14,20 +15,37 @@ from eqsat.device.core.instructions import Instruction
 from eqsat.device.core.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
 from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 
+#: Instructions that say where a feature map is, and nothing else of an operation.
+_PLACES = frozenset(f"SET_{prefix}_BASE{k}" for prefix in ("IFM", "IFM2", "OFM") for k in range(4))
+
 
 class Registers:
     """The last instruction that set each register.
 
     reader: the operation that reads them, for messages.
+    last: the operation before, and its command.
+    It is None once a register was set that does more than place a feature map.
     """
 
     reader: Instruction
 
     def __init__(self) -> None:
         self._values: dict[str, Instruction] = {}
+        self.last: tuple[Instruction, Any] | None = None
 
     def set(self, i: Instruction) -> None:
         self._values[i.name] = i
+        if i.name not in _PLACES:
+            self.last = None
+
+    def same(self, i: Instruction) -> Any:
+        """The command before, if operation `i` is the same but for the places of feature maps, else None.
+
+        A TRANSPOSE is thousands of such commands; they share all objects but the feature maps.
+        """
+        if self.last is None or (self.last[0].name, self.last[0].fields) != (i.name, i.fields):
+            return None
+        return self.last[1]
 
     def instruction(self, name: str) -> Instruction:
         found = self._values.get(f"SET_{name}")
@@ -57,12 +75,7 @@ class Registers:
     def feature_map(self, prefix: str, height: int, width: int, depth: int) -> FeatureMap:
         return FeatureMap(
             region=self.get(f"{prefix}_REGION"),
-            bases=(
-                self.get(f"{prefix}_BASE0"),
-                self.get(f"{prefix}_BASE1"),
-                self.get(f"{prefix}_BASE2"),
-                self.get(f"{prefix}_BASE3"),
-            ),
+            bases=self._bases(prefix),
             height0=self.get(f"{prefix}_HEIGHT0_M1") + 1,
             height1=self.get(f"{prefix}_HEIGHT1_M1") + 1,
             width0=self.get(f"{prefix}_WIDTH0_M1") + 1,
@@ -75,6 +88,18 @@ class Registers:
             height=height,
             width=width,
             depth=depth,
+        )
+
+    def placed(self, m: FeatureMap, prefix: str) -> FeatureMap:
+        """The feature map at the place that the registers say now."""
+        return replace(m, bases=self._bases(prefix))
+
+    def _bases(self, prefix: str) -> tuple[int, int, int, int]:
+        return (
+            self.get(f"{prefix}_BASE0"),
+            self.get(f"{prefix}_BASE1"),
+            self.get(f"{prefix}_BASE2"),
+            self.get(f"{prefix}_BASE3"),
         )
 
     def scale(self, name: str) -> FixedPointScale:
@@ -167,7 +192,10 @@ def commands_of(stream: Iterable[Instruction], makers: Makers) -> Iterator[Any]:
         registers.reader = i
         if i.name not in known:
             raise DeviceError(f"the model does not know {i.name} (at byte {i.offset})")
-        yield known[i.name](registers, i)
+        made = known[i.name](registers, i)
+        if i.name not in _COMMON:
+            registers.last = i, made
+        yield made
         if i.name == "OP_STOP":
             return
     raise DeviceError("the command stream has no OP_STOP")

@@ -7,7 +7,7 @@ It is `ethosu/regor/architecture/ethosu55/ethos_u55_register_cs_generator.cpp`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eqsat.device.core.instructions import Instruction
 from eqsat.device.core.operands import ByteRange, Copy, FeatureMap, FixedPointScale, Kernel
@@ -222,6 +222,9 @@ def _convolution(r: Registers, i: Instruction) -> Convolution:
 
 
 def _pooling(r: Registers, i: Instruction) -> Pooling:
+    if (c := r.same(i)) is not None:
+        output = replace(c.output, map=r.placed(c.output.map, "OFM"))
+        return replace(c, offset=i.offset, ifm=r.placed(c.ifm, "IFM"), output=output)
     kernel, output = r.kernel(), _output(r)
     mode = PoolingMode(i.fields["pooling_mode"])
     if mode != PoolingMode.REDUCE_SUM:
