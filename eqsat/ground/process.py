@@ -101,7 +101,7 @@ class Process:
         #: Environment of the caller when the process was started.
         self.environment: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
-        self._calls = 0
+        self._calls, self._ended = 0, False
 
     @property
     def runs(self) -> bool:
@@ -115,7 +115,7 @@ class Process:
     def start(self) -> subprocess.Popen[bytes]:
         """Returns the process, and starts it unless it runs.
 
-        Raises OSError.
+        Raises OSError, and WorkerError if it was ended.
         """
         if not self.runs or self._calls >= self.recycle:
             self.close()
@@ -133,6 +133,9 @@ class Process:
             assert self._process.stdin
             os.set_blocking(self._process.stdin.fileno(), False)
         assert self._process
+        if self._ended:
+            self.kill()
+            raise WorkerError("the process was ended", killed=True)
         return self._process
 
     def call(
@@ -185,6 +188,14 @@ class Process:
         if process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Ends the process for good, from another thread.
+
+        A call that is under way or about to begin fails then.
+        """
+        self._ended = True
+        self.kill()
 
     def close(self) -> None:
         """Ends the process; the next call starts another one."""

@@ -170,7 +170,7 @@ class Pool:
                 idle.append(self._idle.get_nowait())
         for w in self._all:
             if w not in idle:
-                w.kill()
+                w.end()
         for w in idle:  # threads that wait for one find that the pool is closed
             self._idle.put(w)
         for threads in (self._beside, self._threads):

@@ -195,12 +195,25 @@ def hold(mib: int) -> int:
 def test_a_worker_at_work_is_ended_with_its_pool() -> None:
     pool = Pool(2)
     asleep = pool.start(partial(pool.call, time.sleep, 60, limits=Limits()))
-    while not (busy := [w._process for w in pool._all if w._process]):
+    while pool._idle.qsize() == 2:
         time.sleep(0.01)
+    idle = pool._idle.get()
+    pool._idle.put(idle)
+    (busy,) = [w for w in pool._all if w is not idle]
     pool.close()
     with pytest.raises(WorkerError):
         asleep.result()
-    assert busy[0].poll() == -signal.SIGKILL and pool._all[0] not in worker._SPARE._workers
+    assert not busy.runs and busy not in worker._SPARE._workers
+
+
+def test_an_ended_worker_begins_no_call() -> None:
+    """As one whose pool is closed between the moment a thread takes it and the call."""
+    with Worker() as w:
+        assert w.call(abs, -3) == 3
+        w.end()
+        with pytest.raises(WorkerError) as e:
+            w.call(time.sleep, 60)
+        assert e.value.killed
 
 
 def test_a_call_goes_on_while_the_caller_does_something_else() -> None:
