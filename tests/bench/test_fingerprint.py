@@ -23,34 +23,42 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
-def edited(file: Path, old: str, new: str) -> str:
-    """Replaces a part of a file and gives the key of a measurement then; the file is put back."""
-    text = file.read_text()
-    assert old in text
+def edited(base: Path, *edits: tuple[str, str, str]) -> str:
+    """Gives the key of a measurement with parts of files replaced; the files are put back.
+
+    edits: (file, part, what is there instead).
+    """
+    before = {name: (base / name).read_text() for name, _, _ in edits}
     try:
-        file.write_text(text.replace(old, new, 1))
-        return fingerprint(MEASURING, base=file.parents[2])
+        for name, old, new in edits:
+            text = (base / name).read_text()
+            assert old in text
+            (base / name).write_text(text.replace(old, new, 1))
+        return fingerprint(MEASURING, base=base)
     finally:
-        file.write_text(text)
+        for name, text in before.items():
+            (base / name).write_text(text)
 
 
 @pytest.mark.slow
 def test_a_docstring_or_a_comment_keeps_the_key_and_code_changes_it(clone: Path) -> None:
     key = fingerprint(MEASURING, base=clone)
     assert key == fingerprint(MEASURING)
-    for file in (clone / "eqsat" / "search" / "optimizer.py", clone / "eqsat" / "rules" / "moves.py"):
-        docstring = ast.get_docstring(ast.parse(file.read_text()), clean=False)
-        assert docstring
-        assert edited(file, docstring, "Another text.") == key
-        assert edited(file, "from __future__", "# a comment\n\n\nfrom __future__") == key
-        assert edited(file, "from __future__", "LIMIT = 7\nfrom __future__") != key
+    files = ("eqsat/search/optimizer.py", "eqsat/rules/moves.py")
+    docstrings = [ast.get_docstring(ast.parse((clone / name).read_text()), clean=False) or "" for name in files]
+    assert all(docstrings)
+    texts = [(name, d, "Another text.") for name, d in zip(files, docstrings, strict=True)]
+    comments = [(name, "from __future__", "# a comment\n\n\nfrom __future__") for name in files]
+    assert edited(clone, *texts, *comments) == key
+    for name in files:
+        assert edited(clone, (name, "from __future__", "LIMIT = 7\nfrom __future__")) != key
 
 
 @pytest.mark.slow
 def test_what_cannot_change_a_measurement_is_not_in_its_key(clone: Path) -> None:
     key = fingerprint(MEASURING, base=clone)
-    for name in ("executorch/pt2.py", "report/write.py", "cli/bench.py", "bench/run.py"):
-        assert edited(clone / "eqsat" / name, "from __future__", "LIMIT = 7\nfrom __future__") == key, name
+    names = ("eqsat/executorch/pt2.py", "eqsat/report/write.py", "eqsat/cli/bench.py", "eqsat/bench/run.py")
+    assert edited(clone, *((name, "from __future__", "LIMIT = 7\nfrom __future__") for name in names)) == key
 
 
 def test_modules_that_are_imported_by_name_are_in_the_key() -> None:
