@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from _pytest import runner
 from hypothesis import settings
 
 from eqsat.ground.worker import Pool, Worker
@@ -20,8 +19,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 #: Every run tries the same examples; `python -m benchmarks.random_graphs` looks for new ones.
 settings.register_profile("same", derandomize=True, database=None)
 settings.load_profile("same")
-# Workers are kept for the environment in which they were started, where pytest would tell the name of each test.
-runner._update_current_test_var = lambda *_: None
 # a shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

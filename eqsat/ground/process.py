@@ -45,6 +45,8 @@ from ._child import pack, unpack
 STACK = 512 << 20
 #: Seconds between checks of what a process uses, if that is limited.
 _POLL = 0.2
+#: Variables of the environment that are set anew all the time; pytest tells the name of each test so.
+_FLEETING = frozenset({"PYTEST_CURRENT_TEST"})
 #: The script that a process runs.
 _CHILD = Path(__file__).with_name("_child.py")
 
@@ -81,6 +83,11 @@ class WorkerError(RuntimeError):
 
 class _LimitPassed(Exception):
     """The limit that was passed, in words."""
+
+
+def caller_environment() -> dict[str, str]:
+    """Returns this process's environment, without what changes from one call to the next and means nothing to it."""
+    return {k: v for k, v in os.environ.items() if k not in _FLEETING}
 
 
 class Process:
@@ -120,7 +127,7 @@ class Process:
         if not self.runs or self._calls >= self.recycle:
             self.close()
             self._calls = 0
-            self.environment = dict(os.environ)
+            self.environment = caller_environment()
             path = [str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(_CHILD), self.name, str(self.stack)],

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from eqsat.ground.process import Limits, Process, WorkerError
+from eqsat.ground.process import Limits, Process, WorkerError, caller_environment
 
 _Value = TypeVar("_Value")
 
@@ -60,7 +60,7 @@ class _Spare:
         """Returns a worker that is kept, or else a new one."""
         while self._workers:
             worker = self._workers.pop()
-            if worker.environment == dict(os.environ):
+            if worker.environment == caller_environment():
                 return worker
             worker.close()
         return Worker()

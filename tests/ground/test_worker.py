@@ -157,6 +157,15 @@ def test_in_another_environment_workers_are_new(monkeypatch: pytest.MonkeyPatch,
     assert not pool._all[0].runs
 
 
+def test_the_name_of_a_test_is_no_other_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for name in ("one", "another"):
+        monkeypatch.setenv("PYTEST_CURRENT_TEST", name)
+        with Pool(1) as pool:
+            found.append(pool.call(os.getpid, limits=Limits()))
+    assert found[0] == found[1]
+
+
 def test_idle_workers_are_few_small_and_end_with_the_process(own: Worker) -> None:
     spare = worker._Spare()
     spare.give(own)
