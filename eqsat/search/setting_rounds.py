@@ -86,42 +86,41 @@ def tuned(stock: bytes, target: Target, estimate: Estimate, pool: Pool) -> tuple
 
 
 class _Settings:
-    """The search for settings in which one graph is better."""
+    """The search for settings in which one graph is better.
+
+    A limit of SRAM comes first, then sizes of the arena by halving, and `_SIZE` at last.
+    """
 
     def __init__(self, search: Search, decision: Decision, start: Compiled) -> None:
         self._search, self._decision, self._start, self.best = search, decision, start, start
         self._left = EFFORTS[search.options.effort].settings
+        self._first, self._sizes, self._last = list[str](), list[int](), list[str]()
+        target, limit, figures = search.target, decision.limits.sram, start.figures
+        if not self._left:
+            return
+        if not target.sets(_ARENA):
+            self._sizes = live_bytes(start.estimate)
+            if limit is not None and limit < figures.sram:
+                self._first, self._sizes = [f"{_ARENA}={limit}"], [size for size in self._sizes if size < limit]
+        if not target.sets(_OPTIMISE) and figures.sram:
+            self._last = [_SIZE]
 
     def best_of(self) -> Compiled:
-        first, sizes, last = self._tried()
         self.begin()
-        for setting in first:
+        for setting in self._first:
             self._is_no_worse(setting)
-        smaller, middle, larger = _halved(sizes)
+        smaller, middle, larger = _halved(self._sizes)
         while middle and self._left:
             if self._left > 1:  # a smaller arena often takes more cycles
                 self._begin(*_halved(larger)[1])
             smaller, middle, larger = _halved(smaller if self._is_no_worse(*middle) else larger)
-        for setting in last:
+        for setting in self._last:
             self._is_no_worse(setting)
         return self.best
 
     def begin(self) -> None:
         """Starts to compile the graph in the settings that are tried in any case."""
-        first, sizes, last = self._tried()
-        self._begin(*first, *_halved(sizes)[1], *last)
-
-    def _tried(self) -> tuple[Sequence[str], Sequence[int], Sequence[str]]:
-        """Returns the setting that is tried first, sizes of the arena that may follow, and the setting that is last."""
-        target, limit, figures = self._search.target, self._decision.limits.sram, self._start.figures
-        first, sizes = list[str](), live_bytes(self._start.estimate)
-        if not self._left:
-            return [], [], []
-        if target.sets(_ARENA):
-            sizes = []
-        elif limit is not None and limit < figures.sram:
-            first, sizes = [f"{_ARENA}={limit}"], [size for size in sizes if size < limit]
-        return first, sizes, [] if target.sets(_OPTIMISE) or not figures.sram else [_SIZE]
+        self._begin(*self._first, *_halved(self._sizes)[1], *self._last)
 
     def _begin(self, *settings: str) -> None:
         """Starts to compile the graph with settings that will be tried, or are likely to be."""
