@@ -83,6 +83,7 @@ class BinaryChecks:
     def begin_proof(self, c: Compiled) -> Future[BinaryProof]:
         """Starts to prove the binary of a candidate, once, and returns the pending result."""
         if c not in self._proofs:
+            self.begin(c)  # here, as two threads that begin it would run the binary twice
             self._proofs[c] = self._pool.start(self._proof, c)
         return self._proofs[c]
 

@@ -209,10 +209,12 @@ def test_a_worker_at_work_is_ended_with_its_pool() -> None:
     idle = pool._idle.get()
     pool._idle.put(idle)
     (busy,) = [w for w in pool._all if w is not idle]
+    while not (process := busy._process):
+        time.sleep(0.01)
     pool.close()
     with pytest.raises(WorkerError):
         asleep.result()
-    assert not busy.runs and busy not in worker._SPARE._workers
+    assert process.poll() == -signal.SIGKILL and busy not in worker._SPARE._workers
 
 
 def test_an_ended_worker_begins_no_call() -> None:
