@@ -210,6 +210,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect("clamps_around_a_transpose", _U85, "clamp > transpose > clamp"),
     Defect("slice_of_fewer_axes", _U85, "slice > concat, slice > rescale"),
     Defect("padded_depthwise_with_a_multiplier", _ALL, "depthwise_conv2d > rescale > pad"),
+    Defect("narrowing_cast", _U55_U65, "cast"),
 )
 
 
