@@ -17,7 +17,10 @@ from eqsat.device.run import Device
 from eqsat.device.schedule import check_commands
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
+from eqsat.tensor import makers
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
 from tests.device.graphs import PIECES, addition, convolution, of, table
 from tests.device.test_run import with_word
@@ -132,6 +135,20 @@ def test_what_has_no_room_is_a_fault(
     Device(binary)
     with pytest.raises(DeviceFault, match=reason):
         Device(with_word(binary, register, value))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "dtype, shape", [("INT16", (1, 16, 10, 16)), ("INT8", (1, 16, 50, 32)), ("INT32", (1, 8, 8, 16))]
+)
+def test_one_element_needs_no_block_as_large_as_the_output(
+    target: str, dtype: DType, shape: Shape, worker: Worker
+) -> None:
+    """Vela gives such a second input the room that is left."""
+    g = TensorGraph()
+    operands = g.add_input("x", shape, dtype), g.add_input("y", (1, 1, 1, 1), dtype)
+    binary = compile_binary(dumps(finish(g, g.add_with("mul", operands, makers.mul()))), Target.of(target), worker)
+    check_commands(binary.commands(), binary.config)
 
 
 @pytest.mark.parametrize("target", TARGETS)

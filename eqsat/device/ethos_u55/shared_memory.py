@@ -41,10 +41,13 @@ def _banks(c: Convolution | Pooling | Elementwise, core: Core) -> str:
     assert isinstance(memory, SharedMemory)
     height, width, depth = _input_block(c, core)
     inputs = _buffers(memory, height * width * rounded_up(depth * bits // 8, 8), bits)
+    # Vela counts no banks for a second input of one element (`ElementwiseUsage::Scalar`)
+    is_one = isinstance(c, Elementwise) and c.ifm2 is not None and c.ifm2.height * c.ifm2.width * c.ifm2.depth == 1
+    second = 0 if block.second_start is None or is_one else inputs
     has_table = c.output.activation.function >= ActivationFunction.TABLE_0
     end = memory.banks - (_TABLES if memory.banks > _MANY else int(has_table))
     first_end = block.inputs_end if block.second_start is None else block.second_start
-    if _OUTPUT + inputs > first_end or first_end + (block.second_start is not None) * inputs > block.inputs_end:
+    if _OUTPUT + inputs > first_end or first_end + second > block.inputs_end:
         return f"banks up to {block.inputs_end} for blocks of {(height, width, depth)} of its inputs"
     if isinstance(c, Elementwise):
         return "" if block.inputs_end <= end else f"inputs up to bank {block.inputs_end} of {end}"
