@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from cost_models.fusion import SUMS, is_part
 from cost_models.protocol import CostModel, Price, Unit
+from cost_models.unmeasured import unmeasured
 from eqsat.choice import copying
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.options.plugins import checked
@@ -27,6 +28,7 @@ from eqsat.target import Family
 from eqsat.target.broadcasts import merged
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, GraphError, Steps, attrs_of
 from eqsat.vela.defects import Guard, remedies
@@ -156,9 +158,12 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
     prices = checked(model.price(priced), priced, model)
     source = frozen.source
     given = {source.nodes[n].attrs for n in source.live() if source.nodes[n].op == "rescale"}
+    moves = _moves(source)
     copies = copying.prices(priced, model) if model.in_cycles else {}
     out: list[Candidate] = []
     for (e, unit), price in zip(units, prices, strict=True):
+        if math.isinf(price.cycles) and unit.move and (own := moves.get((unit.move, unit.result.dtype))):
+            price = Price(unmeasured(own, model.target) if model.in_cycles else 1.0, own.steps)
         found = Candidate(
             e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price, given, guards), unit
         )
@@ -205,6 +210,18 @@ def _in_few_commands(unit: Unit) -> Unit:
         return unit
     operands = tuple(replace(t, shape=s) for t, s in zip(unit.operands, shapes, strict=True))
     return replace(unit, operands=operands, result=infer(unit.op, unit.steps[0][1], operands))
+
+
+def _moves(source: TensorGraph) -> dict[tuple[Move, str], Unit]:
+    """Returns the source's own TRANSPOSEs, which stay possible if no movement of their dtype is legal."""
+    out = {}
+    for n in source.live():
+        node = source.nodes[n]
+        if node.op == "transpose":
+            operand = source.type(node.inputs[0])
+            move = Move.transpose(operand.shape, node.attr("perms"))
+            out[move, node.dtype] = Unit((("transpose", node.attrs),), (operand,), source.type(n))
+    return out
 
 
 def _legal(unit: Unit, price: Price, given: Collection[Attrs], guards: Collection[Guard]) -> Price:

@@ -194,3 +194,18 @@ def test_operands_of_a_concat_are_copies_where_views_are(model: VelaGroups) -> N
     concats = {n for n, c in enumerate(choices.candidates) if c.enode.op == "concat" and c.as_they_are}
     written, copied = ({n for n, _ in choices.relaxed(copied).pair_costs} for copied in (False, True))
     assert concats <= written and not concats & copied and copied
+
+
+def test_a_transpose_of_the_source_stays_possible_where_no_movement_of_its_dtype_is_legal(
+    pool: Pool, tmp_path: Path
+) -> None:
+    """ExecuTorch keeps TRANSPOSEs of INT32 from U55, but a delegate may have one."""
+    g = TensorGraph()
+    wide = transpose(g, g.add_input("z", (1, 8, 8, 16), "INT32"), 0, 3, 1, 2)
+    there = transpose(g, relu(g, transpose(g, g.add_input("x", (1, 4, 4, 8), "INT8"), 0, 2, 3, 1)), 0, 3, 1, 2)
+    finish(g, wide, there)
+    prices = PriceCache(tmp_path / "prices")
+    choices = build(saturate(g, RULES), VelaGroups(Target.of("ethos-u55-128"), pool, prices))
+    prices.close()
+    written, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
+    assert written.op_counts().get("transpose") == 1
