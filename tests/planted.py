@@ -39,13 +39,17 @@ RAISES = rule("raises", f(x), x, where=explode(f), family="test")
 SWAPPED = rule("swapped", g(x, y), g(y, x), family="test")
 ASSOCIATED = rule("associated", g(g(x, y), z), g(x, g(y, z)), family="test")
 
-n, k, c, s = (
+n, k, least, most, c, s = (
     symbols("n", Annotated[Call, op("logical_not")]),
     symbols("k", Annotated[Call, op("greater")]),
+    symbols("least", Annotated[Call, op("minimum")]),
+    symbols("most", Annotated[Call, op("maximum")]),
     symbols("c", Clamp),
     symbols("s", Rescale),
 )
 #: not (x > y) as y > x, which forgets that they may be equal.
 NOT_GREATER = rule("not-greater", n(k(x, y)), k(y, x), family="test")
+#: The smaller of x and the larger of x and y is x, which is right.
+ABSORBED = rule("absorbed", least(most(x, y), x), x, family="test")
 #: A clamp dropped behind a scale, where it matters for few values.
 UNCLAMPED = rule("unclamped", c(s(x)), s(x), family="test")

@@ -130,7 +130,7 @@ class Trial:
             inner = reference.compare(found, same.claims()).equal
             regions = not compare_regions(self.graph, found, same, self.verifier.seen).reason
             proof = self.verifier.proved(found, same)
-            passes = proof is not None and proof.verdict == PROVED or not self.verifier.difference(found, same)
+            passes = proof is not None and proof.verdict == PROVED or not any(self.verifier.difference(found, same))
         except WorkerError:  # The graph is UNPREDICTABLE and its source is not, so the reference model notices.
             outputs = inner = regions = passes = False
         return Planted(*facts, True, self._passes_former(found), outputs, inner, regions, passes)

@@ -57,7 +57,12 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         "vela_groups",
     ),
     "numerics": (
-        Annotated[str, typer.Option(help="exact: the same integers; tolerant: also rewrites that round less often")],
+        Annotated[
+            str,
+            typer.Option(
+                help="exact: the same integers, proved; sampled: on all samples; tolerant: also rewrites that round less often"
+            ),
+        ],
         "exact",
     ),
     "tolerance": (

@@ -21,7 +21,7 @@ from eqsat.rules.presets import PRESETS
 from eqsat.store.setting import Setting
 from eqsat.target import Target
 
-NUMERICS = ("exact", "tolerant")
+EXACT, SAMPLED, TOLERANT = NUMERICS = ("exact", "sampled", "tolerant")
 #: Objectives of a run: few cycles, little SRAM, or the Pareto set of both.
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
 #: Totals by which graphs are ranked: Vela's, or the price of their command streams.
@@ -55,7 +55,10 @@ class Options:
     Small graphs get more.
     cache: place of the store of prices and answers, see `eqsat/store/setting.py`.
     None is `EQSAT_CACHE`, or the user's cache.
-    numerics: "exact" or "tolerant".
+    numerics: "exact", "sampled" or "tolerant".
+    An exact answer is proved equal to the input, or is the input or stock's graph.
+    "sampled" also takes one of which nothing is proved but which was equal on all samples.
+    "tolerant" also has rules that round less often.
     tolerance: steps of an output's quantization by which a tolerant result may differ on any trial.
     binary_time_limit: seconds of running what Vela compiles of stock's graph.
     All other graphs together have as many. 0: binaries are not run.

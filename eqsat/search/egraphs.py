@@ -11,6 +11,7 @@ from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
+from eqsat.options.options import TOLERANT
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import by_cycles, improved
 from eqsat.search.attempt import attempt
@@ -70,7 +71,7 @@ def rounding_less(search: Search, reference: TensorGraph, decision: Decision) ->
     The list is empty if no such rule matched.
     """
     more = tuple(tolerant.RULES)
-    frozen = saturated(search, reference, more) if search.options.numerics == "tolerant" else None
+    frozen = saturated(search, reference, more) if search.options.numerics == TOLERANT else None
     if not frozen or not any(frozen.saturation.matches.get(r.name) for r in more if not r.analysis):
         return frozen, []
     first = attempt(search, by_cycles, search, frozen, more=more, tolerant=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from eqsat.choice.compiled import Compiled
 from eqsat.device.verification import Verdict
 from eqsat.ground.worker import Pool
-from eqsat.options.options import Options
+from eqsat.options.options import EXACT, Options
 from eqsat.proof import PROVED, Proof
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -30,6 +30,7 @@ class Answer:
     binary: whether its binary computes what the graph does.
     proof: of its equality for every input; None for the reference, or if none was tried.
     deviation: of a tolerant graph that is not equal to the bit.
+    doubt: a part that differs for values which samples of the whole did not show, or "".
     """
 
     best: Compiled
@@ -37,6 +38,7 @@ class Answer:
     binary: Verdict
     proof: Proof | None = None
     deviation: Deviation | None = None
+    doubt: str = ""
 
     @property
     def is_proved(self) -> bool:
@@ -49,6 +51,7 @@ class Checks:
 
     warnings: what the user is told, once for each candidate.
     miscompiled: candidates that Vela compiles wrongly, with the operator.
+    samples_suffice: whether an answer may be one that is not proved.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Checks:
         self.binaries = BinaryChecks(self.verifier, target, pool, options.binary_time_limit)
         self.warnings = warnings
         self.miscompiled: list[tuple[Compiled, Judged]] = []
+        self.samples_suffice = options.numerics != EXACT
         self._family = target.family
         self._equal: dict[tuple[str, bytes], Equality] = {}
         self._compared: dict[Compiled, Answer | None] = {}
@@ -84,15 +88,29 @@ class Checks:
                 self._warn_of_binary(c, False)
         return self._compared[c]
 
+    def is_unproved(self, found: Answer) -> bool:
+        """Whether too little is known of a graph's equality for it to be the answer.
+
+        It is not proved and samples do not suffice, or a part of it differs by itself.
+        Stock's graph is excepted, as it is what there is without eqsat.
+        """
+        if found.best.name != "eqsat" or found.deviation is not None or found.is_proved:
+            return False
+        return not self.samples_suffice or bool(found.doubt)
+
+    def known(self, c: Compiled) -> Answer | None:
+        """Returns the candidate as an answer, None if it was not compared or may not be one."""
+        return self._compared.get(c)
+
     def verified(self, c: Compiled) -> bool | None:
-        """Whether a candidate may replace the reference and its binary is not known to be wrong.
+        """Whether a candidate may be the answer, and its binary is not known to be wrong.
 
         None if it has not been compared yet.
         """
         if c not in self._compared:
             return None
         found = self._compared[c]
-        return found is not None and found.binary.equal is not False
+        return found is not None and found.binary.equal is not False and not self.is_unproved(found)
 
     def run_in_any_case(self, found: Answer) -> Answer:
         """Returns the answer after running its binary even if the budget is used up."""
@@ -126,7 +144,7 @@ class Checks:
         if found.reason:
             self.warnings.append(f"{CALLED[c.name]} was not used: {found.reason}")
             return None
-        return Answer(c, found.deviation is None, binaries.verdict(c), found.proof, found.deviation)
+        return Answer(c, found.deviation is None, binaries.verdict(c), found.proof, found.deviation, found.doubt)
 
     def stock(self, candidates: Sequence[Compiled]) -> tuple[bool | None, bool | None, Verdict | None]:
         """Returns (whether stock's graph is equal, whether that is proved, verdict on its binary).

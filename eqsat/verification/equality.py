@@ -34,11 +34,13 @@ class Equality:
     reason: why the candidate may not replace the reference, or "" if it may.
     proof: of equality for every input, None if none was tried.
     deviation: of a tolerant candidate, None if it does not differ.
+    doubt: a difference of one part for values that the whole was not seen to have, or "".
     """
 
     reason: str
     proof: Proof | None = None
     deviation: Deviation | None = None
+    doubt: str = ""
 
 
 class Verifier:
@@ -73,12 +75,14 @@ class Verifier:
             if proof is not None and proof.verdict == PROVED:
                 return Equality("", proof)
             shown = proof.counterexample if proof is not None else None
-            reason = shown.text if shown is not None else self.difference(c.graph, same)
+            reason, doubt = (shown.text, "") if shown is not None else self.difference(c.graph, same)
         except Unjudged:
             raise
         except WorkerError as e:
             return Equality(f"the reference model failed: {e}", proof)
-        return Equality(f"it differs from the graph before layout passes: {reason}" if reason else "", proof)
+        return Equality(
+            f"it differs from the graph before layout passes: {reason}" if reason else "", proof, doubt=doubt
+        )
 
     def proved(self, graph: TensorGraph, same: Correspondence | None = None) -> Proof | None:
         """Returns the proof that a graph equals the reference; None if the prover fails.
@@ -93,15 +97,17 @@ class Verifier:
             logger.warning("the proof of a candidate failed; it is compared on samples", exc_info=True)
             return None
 
-    def difference(self, graph: TensorGraph, same: Correspondence | None = None) -> str:
-        """Returns where a graph differs from the reference on samples, or "".
+    def difference(self, graph: TensorGraph, same: Correspondence | None = None) -> tuple[str, str]:
+        """Returns (where a graph differs from the reference on samples, where it may).
 
+        Either is "" if there is none.
         With `same`, it also compares inner values and the regions between them. Raises WorkerError.
         """
         outcome = self.reference().compare(graph, same.claims() if same else ())
         if outcome.equal and same is not None:
-            return compare_regions(self.graph, graph, same, self.seen).reason
-        return outcome.reason
+            regions = compare_regions(self.graph, graph, same, self.seen)
+            return regions.reason, regions.doubt
+        return outcome.reason, ""
 
     def seen(self, node: int) -> tuple[Array, Array] | None:
         """Returns the smallest and largest value of a node of the reference on the samples.

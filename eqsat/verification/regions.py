@@ -15,6 +15,7 @@ So a difference may not occur in the graph.
 Then the boundary is moved past the classes on it, and the larger region is tried.
 This goes on down to the graph's inputs.
 A difference that remains rejects the graph.
+One that does not remain is a doubt: samples of a larger region may miss what occurs.
 
 Regions and the steps of a proof both test each rule that was used on its own operands.
 A proof would need the saturation again, recorded step by step (`eqsat/explain`).
@@ -135,12 +136,14 @@ class Regions:
     """The result of comparing all regions.
 
     reason: the first difference that remains, or "".
+    doubt: the first difference that a larger region did not show, or "".
     same: number of pairs of nodes that apply equal operators to equal classes.
     compared: number of regions that were computed.
     left: number of regions with operators that numpy does not compute.
     """
 
     reason: str = ""
+    doubt: str = ""
     same: int = 0
     compared: int = 0
     left: int = 0
@@ -203,7 +206,7 @@ class _Cutter:
                 out.same += 1
                 continue
             try:
-                differs = self._differs(n, s, move, np.random.default_rng((self.seed, k)))
+                first, differs = self._differs(n, s, move, np.random.default_rng((self.seed, k)))
             except (
                 ArithmeticError,
                 IndexError,
@@ -212,9 +215,12 @@ class _Cutter:
                 out.left += 1
                 continue
             out.compared += 1
+            value = f"the value of n{s} ({self.source.nodes[s].op}) differs in its region"
             if differs:
-                out.reason = f"the value of n{s} ({self.source.nodes[s].op}) differs in its region: {differs}"
+                out.reason = f"{value}: {differs}"
                 break
+            if first:
+                out.doubt = out.doubt or f"{value}: {first}"
         return out
 
     def _pairs(self) -> Iterator[tuple[int, int, Move | None]]:
@@ -263,24 +269,26 @@ class _Cutter:
 
     # -- one pair
 
-    def _differs(self, n: int, s: int, move: Move | None, rng: np.random.Generator) -> str:
-        """Returns the difference that remains for every boundary, or "".
+    def _differs(self, n: int, s: int, move: Move | None, rng: np.random.Generator) -> tuple[str, str]:
+        """Returns (the difference of the first boundary, that which remains for every boundary).
 
+        Either is "" if there is none.
         Raises GraphError for operators that cannot be computed here.
         """
         banned: set[int] = set()
-        differs = ""
+        first = differs = ""
         for _ in range(_LARGER):
             region = self._region(n, s, banned)
             while hidden := {c for c in self._inner(region) if self._is_hidden(c)} - banned:
                 banned |= hidden
                 region = self._region(n, s, banned)
             differs = self._sampled(region, n, s, move, rng)
+            first = first or differs
             inner = self._inner(region) - banned
             if not differs or not inner:
                 break
             banned |= inner
-        return differs
+        return first, differs
 
     def _inner(self, region: _Region) -> set[int]:
         """Returns the classes of the leaves that are not inputs of the graphs."""

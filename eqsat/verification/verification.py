@@ -11,6 +11,8 @@ from eqsat.verification.checks import CALLED, Answer, Checks
 
 #: Share of the objective by which a checked graph may be worse than one that could not be checked.
 _ABOUT = 0.01
+#: Candidates that are tried after so many could not be proved are stock's graph and the explicit one.
+_UNPROVED = 3
 #: Graphs that need more memory and are verified to find one for the user, at most.
 _OFFERS = 3
 
@@ -53,7 +55,9 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
 
     The explicit graph is the reference.
     A candidate that exceeds the limits is taken only if none fits.
-    A candidate is checked if it is proved equal for every input and its binary was found right.
+    A candidate that is not proved equal for every input is a last resort, unless samples suffice.
+    Even then it is one if a part of it differs by itself.
+    A candidate is checked if it is proved and its binary was found right.
     The binary does not count if the user wants none to be run.
     Stock's graph and the explicit one count as checked, as they are what there is without eqsat.
     A candidate that is not checked comes behind a checked one of about the same cost (`_ABOUT`).
@@ -68,19 +72,25 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     for c in in_order(candidates, decision, checks.is_suspect):
         if held is not None and not decision.is_about_as_good(c.figures, held.best.figures, by=_ABOUT):
             break
+        if c.name == "eqsat" and sum(checks.is_unproved(a) for a in fallbacks) == _UNPROVED:
+            continue
         found = checks.compared(c)
         if found is None:
             continue
         if found.binary.equal is None and checks.miscompiled:
             found = checks.run_in_any_case(found)
-        if found.binary.equal is False or _is_doubtful(found, checks):
+        if found.binary.equal is False or checks.is_unproved(found) or _is_doubtful(found, checks):
             fallbacks.append(found)
         elif c.name == "eqsat" and not (found.is_proved and (found.binary.equal or not checks.binaries.run_at_all)):
             held = held or found
         else:
             held = found
             break
-    return held or min(fallbacks, key=lambda a: (a.binary.equal is False, a.best.name != "stock"), default=None)
+    return held or min(
+        fallbacks,
+        key=lambda a: (a.binary.equal is False, checks.is_unproved(a), a.best.name != "stock"),
+        default=None,
+    )
 
 
 def _is_doubtful(found: Answer, checks: Checks) -> bool:
@@ -127,9 +137,27 @@ def tell(answer: Answer, candidates: Sequence[Compiled], checks: Checks, decisio
         warnings.append(f"{called} is used though Vela compiles it wrongly: {answer.binary.reason}")
     elif answer.binary.equal is None and answer.verified and checks.binaries.run_at_all:
         warnings.append(f"the binary of {called} could not be judged: {answer.binary.reason}")
+    unproved = [c for c in candidates if (a := checks.known(c)) and a is not answer and checks.is_unproved(a)]
+    if fastest := min(unproved, key=lambda c: c.figures, default=None):
+        _tell_of_unproved(fastest, answer, checks)
     for given in (c for c in candidates if c.choices is None and checks.verified(c) is not False and c is not best):
         if given.figures.cycles < best.figures.cycles and decision.limits.fits(given.figures) and checks.guards(given):
             warnings.append(
                 f"{CALLED[given.name]}, {given.figures.cycles:,} cycles, was not used for {best.figures.cycles:,}: "
                 f"it breaks a guard ({checks.guards(given)[0]}), and its binary could not be judged"
             )
+
+
+def _tell_of_unproved(c: Compiled, answer: Answer, checks: Checks) -> None:
+    """Warns that a graph was not used because it is not proved equal."""
+    found = checks.known(c)
+    assert found is not None
+    undecided = found.proof.undecided if found.proof is not None else ()
+    why = found.doubt or (
+        f"undecided: {', '.join(o.text for o in undecided)}" if undecided else "the prover failed"
+    )
+    checks.warnings.append(
+        f"a candidate of {c.figures.cycles:,} cycles was not used for {answer.best.figures.cycles:,}: it equals the input "
+        f"on all samples, but is not proved to for every input ({why})"
+        + ("" if found.doubt else "; numerics 'sampled' takes it")
+    )

@@ -23,7 +23,7 @@ from eqsat.vela.compile import Estimate
 from eqsat.vela.roofline import Rates
 from eqsat.verification.verification import in_order, rank
 from tests.graphs import finish, gather, relu, rescale, reshape, transpose
-from tests.planted import NOT_GREATER, UNCLAMPED
+from tests.planted import ABSORBED, NOT_GREATER, UNCLAMPED
 from tests.verification.near_misses import PAIRS
 
 U85 = Target.of("ethos-u85-256")
@@ -100,6 +100,34 @@ def test_a_wrong_rule_that_few_inputs_show_is_refused(name: str, rule: Rule, opt
     (graph,) = (p.source for p in PAIRS if p.name == name)
     result = optimize_tosa(dumps(graph), U85, options=replace(options, rules=(rule,)))
     assert result.chosen == "explicit" and any("it differs from the graph" in w for w in result.warnings)
+
+
+def products() -> tuple[TensorGraph, int, int]:
+    """Two different products of two inputs of INT16: no proof knows a function of two such values."""
+    g = TensorGraph()
+    x, y = (g.add_input(name, (1, 4, 4, 4), "INT16") for name in "xy")
+    return g, g.add_with("mul", (x, y), makers.mul()), g.add_with("mul", (y, y), makers.mul())
+
+
+def test_what_is_not_proved_is_the_answer_only_if_samples_suffice(options: Options) -> None:
+    g, p, q = products()
+    g = finish(g, g.add_with("minimum", (g.add_with("maximum", (p, q), makers.extremum()), p), makers.extremum()))
+    options = replace(options, rules=(ABSORBED,))
+    exact = optimize_tosa(dumps(g), U85, options=options)
+    assert (exact.chosen, exact.proved) == ("explicit", True)
+    assert "is not proved to for every input (undecided: mul" in exact.warnings[-1] and "sampled" in exact.warnings[-1]
+    sampled = optimize_tosa(dumps(g), U85, options=replace(options, numerics="sampled"))
+    assert (sampled.chosen, sampled.verified, sampled.proved) == ("eqsat", True, False)
+    assert sampled.cycles < exact.cycles and sampled.undecided
+
+
+def test_a_part_that_differs_by_itself_does_not_ship_on_samples(options: Options) -> None:
+    """not (k > x * y) as x * y > k is wrong where the product is k, which no sample of the whole graph meets."""
+    g, p, _ = products()
+    k = g.add_const(np.full((1, 1, 1, 1), 9241 * 7919), "INT32")
+    g = finish(g, g.add("logical_not", (g.add("greater", (k, p)),)))
+    result = optimize_tosa(dumps(g), U85, options=replace(options, rules=(NOT_GREATER,), numerics="sampled"))
+    assert result.chosen == "explicit" and "differs in its region" in result.warnings[-1]
 
 
 def test_where_nothing_can_be_compared_stock_is_the_answer(options: Options) -> None:
