@@ -20,11 +20,13 @@ from .errors import (
 )
 from .graph import ChoiceGraph
 from .k_best import k_best
+from .lagrange import Budget
 from .reduce import Reduced, reduce
 from .result import Extraction
 from .stopping import stopping
 
 __all__ = [
+    "Budget",
     "ChoiceGraph",
     "Extraction",
     "ExtractionError",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -95,12 +95,11 @@ def extract_whole(
 
     ranks: list[Rank] = [float, lambda n: -n, lambda n: len(prices.reads[n])]
     ranks += [lambda n: rng.random()] * (restarts - len(ranks))
-    passed = greedy_pass if graph.n_classes <= SET_CLASSES else tree_pass
     for i, rank in enumerate(ranks[:restarts]):
         if i and (graph.n_nodes > RESTART_NODES or is_over(deadline)):
             break
         try:
-            choice = passed(graph, prices, readers, rank)
+            choice = first_pass(graph, prices, readers, rank)
         except NoChoiceFound as error:
             failure = error
             continue
@@ -115,20 +114,13 @@ def extract_whole(
     return Extraction(best, best_cost, float("-inf"), "feasible", trace, time.perf_counter() - start, "dag_greedy")
 
 
-def improved_until(
-    graph: ChoiceGraph, choice: Choice, enough: Callable[[Choice], bool], *, time_limit: float = 10.0, seed: int = 0
-) -> dict[int, int]:
-    """Returns a choice improved locally until `enough` holds or no local change helps.
+def first_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:
+    """Makes a pass that a graph of this size has the memory for.
 
-    time_limit: seconds of computing.
     Raises Infeasible, NoChoiceFound.
     """
-    prices = Prices(graph)
-    readers = readers_of(graph, prices)
-    others = greedy_pass(graph, prices, readers)  # picks for classes that the choice does not reach
-    search = LocalSearch(graph, prices, readers, {**others, **choice})
-    search.descend(clock() + time_limit, random.Random(seed), enough=enough)
-    return search.active()
+    passed = greedy_pass if graph.n_classes <= SET_CLASSES else tree_pass
+    return passed(graph, prices, readers, rank)
 
 
 def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:

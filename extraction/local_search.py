@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 
 from .check import Choice
 from .graph import ChoiceGraph
 from .prices import Prices
 from .stopping import is_over
 
-#: Visits of e-nodes after which `descend` stops: about a second.
+#: Visits of e-nodes after which `descend` stops by default: about a second.
 WORK = 2_000_000
 
 #: Classes between looks at the clock; a look takes as long as a class.
@@ -49,16 +48,10 @@ class LocalSearch:
             if self.references[r] == 1:
                 self.cost += self._activate(self.choice[r])
 
-    def descend(
-        self,
-        deadline: float,
-        rng: random.Random,
-        rounds: int = 20,
-        enough: Callable[[Choice], bool] | None = None,
-    ) -> None:
+    def descend(self, deadline: float, rng: random.Random, rounds: int = 20, work: int = WORK) -> None:
         """Improves the choice by single changes and joint ones; sideways moves are taken at random.
 
-        Ends when no change helps, a choice is `enough`, or `rounds`, WORK or the time is used up.
+        Ends when no change helps, or when `rounds`, `work` or the time is used up.
         deadline: on `stopping.clock`.
         """
         self.work = 0
@@ -67,19 +60,15 @@ class LocalSearch:
             active = [c for c, k in enumerate(self.references) if k]
             rng.shuffle(active)
             for i, c in enumerate(active):
-                if self.work > WORK or (i % LOOK == 0 and is_over(deadline)):
+                if self.work > work or (i % LOOK == 0 and is_over(deadline)):
                     return
-                if not self.references[c] or c in self.locked:
-                    continue
-                cost = self.cost
-                self._improve(c, rng)
-                if enough and self.cost < cost and enough(self.active()):
-                    return
+                if self.references[c] and c not in self.locked:
+                    self._improve(c, rng)
             least = before - 1e-9 * max(1.0, abs(before))
             if self.cost < least:
                 continue
-            self._improve_jointly(deadline)
-            if self.cost >= least or (enough and enough(self.active())):
+            self._improve_jointly(deadline, work)
+            if self.cost >= least:
                 return
 
     def _improve(self, c: int, rng: random.Random) -> None:
@@ -104,7 +93,7 @@ class LocalSearch:
         if self.choice[c] != best:
             self.switch(c, best)
 
-    def _improve_jointly(self, deadline: float) -> None:
+    def _improve_jointly(self, deadline: float, work: int) -> None:
         """For each inactive class, switches all active classes that can read it, and keeps
         improvements.
 
@@ -113,7 +102,7 @@ class LocalSearch:
         """
         slack = 1e-9 * max(1.0, abs(self.cost))
         for shared in range(self.graph.n_classes):
-            if self.work > WORK or (shared % LOOK == 0 and is_over(deadline)):
+            if self.work > work or (shared % LOOK == 0 and is_over(deadline)):
                 return
             if self.references[shared] or shared not in self.choice or not self.prices.node[self.choice[shared]]:
                 continue

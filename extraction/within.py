@@ -10,17 +10,15 @@ So only e-nodes that can never be chosen are dropped before.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from . import reductions
 from .check import check
 from .graph import ChoiceGraph
 from .ilp import LinearProgram
+from .lagrange import Budget
 from .normal_form import NormalForm
 from .reduce import export
 from .result import Extraction
@@ -28,28 +26,21 @@ from .stopping import clock, is_over
 
 #: Relative gap of cost and bound at which the search ends.
 GAP = 0.003
-
 #: Nodes of branch and bound after which the search ends: the same on every machine.
 NODES = 20
 
 
-@dataclass(frozen=True)
-class Budget:
-    """An upper limit on the sum of weights over a choice.
-
-    weights: float64[n_nodes], the weight of every e-node of a graph
-    most   : the largest allowed sum
-    """
-
-    weights: NDArray[np.float64]
-    most: float
-
-
 def within(
-    graph: ChoiceGraph, budgets: Sequence[Budget], *, time_limit: float = 10.0, gap: float = GAP
+    graph: ChoiceGraph,
+    budgets: Sequence[Budget],
+    *,
+    among: Collection[int] | None = None,
+    time_limit: float = 10.0,
+    gap: float = GAP,
 ) -> Extraction | None:
     """Returns the cheapest choice that was found; None if none was found or none exists.
 
+    among: the e-nodes that may be chosen; None: all.
     time_limit: seconds of computing; it is only for cases in which `gap` and NODES do not end the
         search.
     gap: relative gap of cost and bound at which the search ends.
@@ -60,6 +51,8 @@ def within(
 
     begin = time.perf_counter()
     deadline = clock() + time_limit
+    if among is not None:
+        graph = replace(graph, forbidden=graph.forbidden | set(range(graph.n_nodes)).difference(among))
     form = NormalForm.of(graph)
     reductions.drop_underivable(form)
     reductions.drop_unreachable(form)

@@ -16,8 +16,7 @@ class Effort:
     budget: limits of the saturation. extractor: name of the extractor.
     time_limit: seconds of each extraction, half of them if another round follows.
     rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
-    memory_rounds: extractions with prices on memory, at most.
-    It also limits the graphs that are changed step by step until they fit.
+    memory_rounds: rounds of extraction within limits of memory, at most.
     less_memory: whether a second e-graph has forms of less memory, if nothing fast fits.
     binary_time_limit: seconds of running binaries, for stock's graph and for all others.
     orders, settings, stripes: graphs compiled per start, at most.

@@ -1,6 +1,6 @@
-"""Prices on memory, from Vela's allocation of the graphs compiled so far.
+"""Bytes of memory per choice, from Vela's allocation of the graphs compiled so far.
 
-SRAM is exceeded at some steps of a graph, and everything live at such a step is charged for it.
+SRAM is exceeded at some steps of a graph, and what is live at such a step is charged for it.
 That is the e-class of a tensor, whichever way it is computed.
 It is also the memory inside a single choice.
 Examples are the intermediate tensor of a movement in two steps, and weights that are loaded
@@ -30,10 +30,12 @@ from eqsat.target import Target
 from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate, InSram
-from extraction.within import Budget
+from extraction.lagrange import Budget
 
 #: Operators whose weights Vela encodes.
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")
+#: Graphs, the last ones, of which each makes a budget of SRAM: the integer program is slow with many.
+_SHORTAGES = 3
 #: Bytes of the bias and the scale of one output channel.
 _SCALE = 10
 
@@ -45,26 +47,26 @@ class Rates(NamedTuple):
     flash: float
 
 
-class MemoryPrices:
-    """The bytes that each choice node is charged for."""
+class MemoryUse:
+    """The bytes of memory that each choice node takes, as far as compiled graphs show."""
 
-    def __init__(self, choices: Choices, target: Target) -> None:
+    def __init__(self, choices: Choices, target: Target, limits: MemoryLimits) -> None:
         n, machine = len(choices.candidates), machine_of(target)
-        self._sram = np.zeros(n)
-        # choice nodes that are live where SRAM is exceeded most, per graph
-        self._shortages: list[frozenset[int]] = []
+        self.limits = limits
+        # bytes of SRAM that are live where a graph exceeds the limit
+        self._sram = np.zeros(choices.graph.n_nodes)
+        # where each graph exceeds it most
+        self._shortages: list[Budget] = []
         self._weights = np.array([sum(stored(machine, u) for u in c.units) for c in choices.candidates])
         self._seen_weights = np.full(n, np.nan)
         self._commands = np.full(n, np.nan)
 
-    def learn(self, choices: Choices, written: Written, estimate: Estimate, limits: MemoryLimits) -> None:
-        """Learns from a compiled graph.
-
-        limits: the memory that a graph may need.
-        """
-        nodes = _nodes(written)
-        if limits.sram is not None:
-            self._learn_sram(choices, nodes, estimate, limits.sram)
+    def learn(self, choices: Choices, written: Written, estimate: Estimate) -> None:
+        """Learns from a compiled graph."""
+        graph, origin = written
+        nodes = {name: origin[n] for n, name in written_names(graph).items() if n in origin}
+        if self.limits.sram is not None:
+            self._learn_sram(choices, nodes, estimate, self.limits.sram)
         commands, weights = dict.fromkeys(nodes.values(), 0.0), dict[int, set[int]]()
         for row in estimate.rows:
             if (n := nodes.get(row.source or row.name)) is not None:
@@ -77,53 +79,53 @@ class MemoryPrices:
 
     def charged(self, choices: Choices, rates: Rates) -> Choices:
         """Returns the choices with memory in their prices."""
-        cost = choices.graph.cost.copy()
         extra = rates.sram * self._sram
         if rates.flash:
             extra += rates.flash * self.flash(choices)
-        cost[: len(extra)] += extra
-        return replace(choices, graph=replace(choices.graph, cost=cost))
+        return replace(choices, graph=replace(choices.graph, cost=choices.graph.cost + extra))
+
+    def budgets(self, choices: Choices, graphs: Sequence[Compiled], near: Compiled, margin: float) -> list[Budget]:
+        """Returns the budgets of a choice within the limits.
+
+        Those of SRAM free as much as a graph lacks where it runs short.
+        One that a graph exceeds which fits does not count, nor do those of older graphs.
+
+        graphs: those compiled so far.
+        near: one of them, from whose flash the budget of flash is counted.
+        margin: bytes of flash to leave.
+        """
+        sram, flash = self.limits.sram, self.limits.flash
+        fit = [c.choice for c in graphs if sram is not None and c.figures.sram <= sram]
+        out = [b for b in self._shortages[-_SHORTAGES:] if not any(b.excess(choice) for choice in fit)]
+        if flash is not None:
+            weights = self.flash(choices)
+            known = float(weights[list(near.choice.values())].sum())
+            out.append(Budget(weights, flash - margin - near.figures.flash + known))
+        return out
 
     def flash(self, choices: Choices) -> Array:
-        """Returns the bytes of commands and weights of every candidate."""
-        out: Array = self._weights + self._known_commands(choices)
-        return out
-
-    def budgets(self, choices: Choices, near: Compiled, limits: MemoryLimits) -> list[Budget]:
-        """Returns the budgets of a choice.
-
-        near: a compiled graph, from whose flash the budget of flash is counted.
-        A budget per shortage of SRAM excludes choices that contain all nodes which were live there.
-        Nodes that `near` has, too, do not count.
-        """
-        apart = (together - set(near.choice.values()) for together in self._shortages)
-        out = [Budget(_indicator(sorted(nodes), choices), len(nodes) - 1.0) for nodes in apart if nodes]
-        if limits.flash is not None:
-            flash = _padded(self._known_weights() + self._known_commands(choices), choices)
-            out.append(
-                Budget(flash, limits.flash - near.figures.flash + float(flash[list(near.choice.values())].sum()))
-            )
-        return out
+        """Returns the bytes of commands and weights of every choice node; those of views are 0."""
+        known: Array = self._known_weights() + self._known_commands(choices)
+        return np.pad(known, (0, choices.graph.n_nodes - len(known)))
 
     def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
         """Charges the nodes live at each step that exceeds the limit of SRAM.
 
         Each is charged the bytes that its removal would gain.
+        The step that exceeds it most makes a budget.
         """
-        worst, there = 0, frozenset[int]()
+        worst, shortage = 0, None
         for step in sorted({t.first for t in estimate.tensors}):
             live = [t for t in estimate.tensors if t.first <= step <= t.last]
             over = max(t.end for t in live) - limit
             if over <= 0:
                 continue
-            known = [(t, n) for t in live if (n := _node(t, nodes, estimate)) is not None]
-            for tensor, n in known:
-                charged = _of_value(choices, n) if tensor.name in nodes else [n]
-                self._sram[charged] = np.maximum(self._sram[charged], min(over, tensor.end - tensor.address))
-            if over > worst:
-                worst, there = over, frozenset(n for _, n in known)
-        if there:
-            self._shortages.append(there)
+            weights, total = _live(choices, nodes, estimate, live, over)
+            self._sram = np.maximum(self._sram, weights)
+            if over > worst and total:
+                worst, shortage = over, Budget(weights, total - over)
+        if shortage:
+            self._shortages.append(shortage)
 
     def _known_weights(self) -> Array:
         """Returns the bytes of weights of every candidate, as compiled or by their entropy.
@@ -150,6 +152,12 @@ class MemoryPrices:
         return np.where(seen, self._commands, guess)
 
 
+def node_names(written: Written) -> dict[str, int]:
+    """Returns {name of a tensor of the graph: its choice node}."""
+    graph, origin = written
+    return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
+
+
 def stored(machine: Machine, unit: Unit) -> float:
     """Returns the bytes of a unit's constants as Vela stores them, estimated before compilation."""
     if unit.op == "pad":
@@ -172,21 +180,23 @@ def _appended(pad: Unit) -> float:
     return longest * pad.result.bytes
 
 
-def _padded(of_candidates: Array, choices: Choices) -> Array:
-    """Returns the values for all choice nodes; those of views are 0."""
-    return np.pad(of_candidates, (0, choices.graph.n_nodes - len(of_candidates)))
+def _live(
+    choices: Choices, nodes: Mapping[str, int], estimate: Estimate, live: Sequence[InSram], over: int
+) -> tuple[Array, int]:
+    """Returns the bytes that each choice node has among tensors in SRAM, and their sum.
 
-
-def _indicator(nodes: Sequence[int], choices: Choices) -> Array:
-    out = np.zeros(choices.graph.n_nodes)
-    out[nodes] = 1.0
-    return out
-
-
-def _nodes(written: Written) -> dict[str, int]:
-    """Returns {name of a tensor of the graph: its choice node}."""
-    graph, origin = written
-    return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
+    The sum counts one node of each e-class.
+    nodes: {name of a tensor of the graph: its choice node}.
+    over: bytes, the most that a tensor counts.
+    """
+    weights, of_class = np.zeros(choices.graph.n_nodes), dict[int, int]()
+    for tensor in live:
+        if (n := _node(tensor, nodes, estimate)) is not None:
+            charged = _of_value(choices, n) if tensor.name in nodes else [n]
+            weights[charged] = np.maximum(weights[charged], min(over, tensor.end - tensor.address))
+            cls = int(choices.graph.node_class[charged[0]])
+            of_class[cls] = max(of_class.get(cls, 0), int(weights[charged[0]]))
+    return weights, sum(of_class.values())
 
 
 def _node(tensor: InSram, nodes: Mapping[str, int], estimate: Estimate) -> int | None:

@@ -1,6 +1,7 @@
-"""Rounds of greedy extraction with prices on memory (`memory.py`).
+"""Rounds of extraction within budgets of memory (`memory.py`).
 
 They run if the fastest graph exceeds the limits, and if less SRAM is wanted.
+A round extracts a choice within the budgets, compiles it, and learns from Vela's table and allocation.
 """
 
 from __future__ import annotations
@@ -8,9 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
-
-import numpy as np
+from functools import partial
 
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
@@ -19,243 +18,180 @@ from eqsat.options.effort import EFFORTS
 from eqsat.options.options import CYCLES, SRAM
 from eqsat.search.explored import Explored, RoundsWithin
 from eqsat.search.less_memory import fastest_that_fits, fits_nearly
-from eqsat.search.memory import MemoryPrices, Rates
+from eqsat.search.memory import MemoryUse, Rates
 from eqsat.search.search import Search
 from extraction import Extraction, check, dag_greedy
+from extraction.lagrange import Budget, steps
 from extraction.within import GAP, within
 
-#: The extractor's name in logs and records.
-_NAME = "dag_greedy with memory"
-#: Rounds in a row without a faster graph that fits, after which the search for one ends.
-_FRUITLESS = 6
-#: Price of all excess memory in the first round, as a share of the graph's cycles.
+#: Names in logs and records: of the integer program, and of extraction with prices on memory.
+_SOLVER, _PRICED = "within", "dag_greedy with memory"
+#: Rounds in a row with prices on memory that find nothing better, after which rounds end.
+_FRUITLESS = 3
+#: Price of all excess memory at first, as a share of the graph's cycles.
 _FIRST = 0.5
-#: Initial factor by which that price rises and falls.
+#: Factor by which that price rises and falls at first; its root after each turn.
 _FACTOR = 6.0
-#: Factor below which the rounds end.
+#: Factor below which these prices are not tried any more.
 _CLOSE = 1.3
-#: Repairs in a row without a new graph, after which repairs end.
-_MISSES = 2
-#: Price of flash in a repair, as a multiple of the rate between fitting and exceeding graphs.
-_STEEP = 1.5
+#: Prices of all the memory allowed, as shares of the cycles, whose choices are combined.
+_SHARES = (0.3, 1.0, 3.0, 10.0, 40.0)
 #: Compiled choices from which each greedy extraction starts, too.
 _STARTS = 2
-#: The name of the integer program in logs and records.
-_SOLVER = "within"
-#: Most solutions of the integer program, each with the corrections of the last graph.
-_SOLVED = 8
-#: Prices of memory, as shares of the cycles, whose greedy choices the integer program combines.
-_SHARES = (0.3, 1.0, 3.0, 10.0, 40.0)
-#: Choice nodes above which the integer program is not tried: each extraction takes seconds there.
-_MOST_NODES = 20_000
-#: Seconds for one solution; one that is found takes about one second.
+#: Candidates above which the integer program is not tried: it finds nothing in `_SECONDS` there.
+_MOST_COMBINED = 2_000
+#: Seconds for one solution of the integer program; one that is found takes about one second.
 _SECONDS = 4.0
-#: Share of the least SRAM so far at which each round for less SRAM aims.
+#: Share of the least SRAM so far at which rounds for less SRAM aim.
 _STEP = 0.9
-#: Most rounds for less SRAM; the effort may allow fewer.
+#: Rounds towards one such aim.
+_PER_STEP = 2
+#: Most such aims; the effort may allow fewer.
 _MOST = 8
 
 
 class MemoryRounds(RoundsWithin):
     """Rounds that add to the graphs found by cycles."""
 
-    def __init__(self, search: Search, explored: Explored, decision: Decision) -> None:
-        super().__init__(search, explored, decision)
-        self.most = EFFORTS[search.options.effort].memory_rounds
-        self.repaired: list[Compiled] = []
+    def _run(self) -> None:
+        most = EFFORTS[self.search.options.effort].memory_rounds
+        self._approach(self.decision, most)
+        if self.decision.objective != CYCLES:
+            self._shrink(min(most, _MOST))
 
-    @cached_property
-    def prices(self) -> MemoryPrices:
-        return MemoryPrices(self.choices, self.search.target)
+    def _shrink(self, most: int) -> None:
+        """Searches for graphs with less SRAM than the best so far, a step at a time."""
+        decision, best = replace(self.decision, objective=SRAM), None
+        for _ in range(most):
+            least = min(self.graphs, key=lambda c: decision.rank(c.figures), default=None)
+            if least is None or least is best:
+                return
+            best = least
+            limits = replace(decision.limits, sram=int(_STEP * best.figures.sram))
+            self._approach(replace(decision, limits=limits), _PER_STEP)
+
+    def _approach(self, decision: Decision, most: int) -> None:
+        self.explored = _Approach(self.search, self.explored, decision, most).run()
+
+
+class _Approach(RoundsWithin):
+    """Rounds until a graph within the limits is about as fast as the fastest.
+
+    Each extracts by an integer program within budgets.
+    Where that finds nothing better any more, it extracts greedily with prices on memory.
+    These rise until a graph fits, and then fall, by smaller and smaller factors.
+
+    most: rounds.
+    """
+
+    def __init__(self, search: Search, explored: Explored, decision: Decision, most: int) -> None:
+        super().__init__(search, explored, decision)
+        self.most = most
+        self.use = MemoryUse(self.choices, search.target, self.limits)
+        self.learnt = set[bytes]()
+        # the graph from whose flash that of others is counted, and bytes by which they exceeded that
+        self.near: Compiled | None = None
+        self.margin = 0.0
+        self.share, self.factor, self.fitted = 0.0, _FACTOR, False
+        # whether the integer program may find something better
+        self.solves = True
+        # choices that the integer program combines, and those that it found
+        self.met: list[Mapping[int, int]] = []
+        self.solved: list[Mapping[int, int]] = []
 
     def _run(self) -> None:
-        self._fit()
-        if self.decision.objective != CYCLES:
-            self._shrink()
-
-    def _fit(self) -> None:
-        """Searches for a graph within the limits that is about as fast as the fastest.
-
-        Prices on memory rise until a graph fits, and then fall, by smaller and smaller factors.
-        They have to be tried, since each compiled graph changes the known bytes of commands.
-        """
-        limits, learnt = self.limits, set[bytes]()
-        share, factor, fitted, fruitless = 0.0, _FACTOR, False, 0
+        fruitless = 0
         for number in range(self.most):
-            over, best = self._over(), self._fastest_that_fits()
-            if over is None or fruitless == _FRUITLESS or factor < _CLOSE:
-                break
-            share = share or _FIRST / limits.excess(over)
-            self._learn(limits, learnt)
-            with self.search.extracting():
-                extractions = self._priced(self.prices.charged(self.choices, _rates(over, limits, share)))
-            found = self._with_memory(extractions, number)
-            fits = any(limits.fits(c.figures) for c in found)
-            if fits != fitted and number:
-                factor = math.sqrt(factor)
-            share, fitted = share / factor if fits else share * factor, fits
-            fruitless = fruitless + 1 if best <= self._fastest_that_fits() < math.inf else 0
-        self._repair(learnt)
-        self._solve(learnt)
-
-    def _repair(self, learnt: set[bytes]) -> None:
-        misses = 0
-        for number in range(self.most, 2 * self.most):
-            if self._over() is None or misses == _MISSES:
+            best = fastest_that_fits(self.graphs, self.limits)
+            if fits_nearly(self.graphs, self.limits) or fruitless == _FRUITLESS:
                 return
-            self._learn(self.limits, learnt)
-            misses = 0 if self._repaired(number) else misses + 1
+            self._learn()
+            self.solves = self.solves and self._solve(number)
+            if self.solves:
+                continue
+            if not self._price(number):
+                return
+            fruitless = fruitless + 1 if best <= fastest_that_fits(self.graphs, self.limits) < math.inf else 0
 
-    def _repaired(self, number: int) -> bool:
-        """Changes a graph that exceeds the limit of flash until it fits, but no further.
+    def _learn(self) -> None:
+        """Learns the memory that choices take from the graphs that are new."""
+        for c in (c for tosa, c in self.explored.by_tosa.items() if c and tosa not in self.learnt):
+            self.use.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate)
+        self.learnt.update(self.explored.by_tosa)
 
-        Returns False if that gives no new graph.
-        If a byte is worth about the same everywhere, a price on flash
-        changes either nothing or everything.
-        """
-        limits = self.limits
-        known, fastest = self.graphs, self._fastest()
-        if limits.flash is None or fastest is None:
-            return False
-        fitting = fastest.figures
-        able = [c for c in known if c not in self.repaired and replace(limits, flash=None).fits(c.figures)]
-        over = [c for c in able if c.figures.cycles < fitting.cycles]
-        if not over:
-            return False
-        rate = max((fitting.cycles - c.figures.cycles) / (c.figures.flash - fitting.flash) for c in over)
-        start = min(over, key=lambda c: c.figures.cycles + rate * c.figures.flash)
-        self.repaired.append(start)
-        flash = np.zeros(self.choices.graph.n_nodes)
-        flash[: len(self.choices.candidates)] = self.prices.flash(self.choices)
-        most = flash[list(start.choice.values())].sum() - (start.figures.flash - limits.flash)
-        charged = self.prices.charged(self.choices, Rates(0.0, _STEEP * rate)).graph
-        limit = self.search.options.time_limit
-        with self.search.extracting():
-            choice = dag_greedy.improved_until(
-                charged, start.choice, lambda c: flash[list(c.values())].sum() <= most, time_limit=limit, seed=number
-            )
-        before = len(self.explored.by_tosa)
-        self._with_memory([self._at_own_price(choice)], number)
-        return len(self.explored.by_tosa) > before
+    def _solve(self, number: int) -> bool:
+        """Compiles the choice of the integer program; returns whether there may be a better one.
 
-    def _solve(self, learnt: set[bytes]) -> None:
-        """Searches for graphs between those that fit and those that do not, by an integer program.
-
-        Flash is a budget there, so no price per byte is needed.
-        The program combines the choices of compiled graphs and of greedy
-        extraction under many prices of memory.
+        The program combines the choices of compiled graphs, of Lagrange steps, and, where these do
+        not suffice, of greedy extraction under many prices of memory.
         All other choices are far too many, and few of them matter.
         """
-        if self.choices.graph.n_nodes > _MOST_NODES:
-            return
-        pool, seen, is_fresh = set[int](), list[Mapping[int, int]](), False
-        near: Compiled | None = None
-        for number in range(_SOLVED):
-            over, limits = self._over(), self.limits
-            if over is None or limits.flash is None or over.flash <= limits.flash:
-                return
-            self._learn(limits, learnt)
-            near = near or min(self.graphs, key=lambda c: limits.excess(c.figures))
-            found = self._within(near, pool) if pool else None
-            if found is None or found.choice in seen:
-                if is_fresh:
-                    return
-                pool |= self._under_many_prices(over)
-                found = self._within(near, pool)
-                is_fresh = True
-            if found is None or found.choice in seen:
-                return
-            seen.append(found.choice)
-            is_last = self._gains_nothing(found)
-            compiled, differs = self._add(found, _SOLVER, number)
-            if is_last:
-                return
-            near, is_fresh = compiled or near, is_fresh and not differs
+        near = self.near or min(self.graphs, key=self._rank)
+        budgets = self.use.budgets(self.choices, self.graphs, near, self.margin)
+        limit = self.search.options.time_limit
+        with self.search.extracting():
+            for start in {id(c): c.choice for c in (min(self.graphs, key=self._cost), near)}.values():
+                self.met += steps(self.choices.graph, budgets, start, time_limit=limit, seed=number)
+            if len(self._known()) > _MOST_COMBINED:
+                return False
+            found = self._combined(budgets)
+            if found is None or found.choice in self.solved:
+                self.met += self._under_many_prices()
+                found = self._combined(budgets)
+        if found is None or found.choice in self.solved:
+            return False
+        self.solved.append(found.choice)
+        fits = min((c for c in self.graphs if self.limits.fits(c.figures)), key=lambda c: c.figures, default=None)
+        gains = fits is None or self._cost(fits) > (1 + GAP) * found.cost
+        compiled, _ = self._add(found, _SOLVER, number)
+        if compiled is not None:
+            self.near = compiled
+            self.margin = max(0.0, self.margin + compiled.figures.flash - (self.limits.flash or math.inf))
+        return gains or compiled is None or not self.limits.fits(compiled.figures)
 
-    def _gains_nothing(self, found: Extraction) -> bool:
-        """Whether the fastest graph that fits costs hardly more than the
-        cheapest choice within the limits.
-        """
-        fastest = self._fastest()
-        return fastest is not None and check(self.choices.graph, fastest.choice) <= (1 + GAP) * found.cost
-
-    def _under_many_prices(self, over: Figures) -> set[int]:
-        """Returns the choice nodes that greedy extraction takes at the prices `_SHARES`."""
-        found = set[int]()
-        for share in _SHARES:
-            with self.search.extracting():
-                charged = self.prices.charged(self.choices, _rates(over, self.limits, share))
-                for extraction in self._priced(charged):
-                    found.update(extraction.choice.values())
-        return found
-
-    def _within(self, near: Compiled, pool: set[int]) -> Extraction | None:
-        """Returns the cheapest choice within the limits among the pool and the compiled graphs.
+    def _combined(self, budgets: Sequence[Budget]) -> Extraction | None:
+        """Returns the cheapest choice within budgets that choices met so far have the nodes of.
 
         All views may be chosen.
-        Returns None if no choice was found.
         """
-        graph, known = self.choices.graph, len(self.choices.candidates)
-        among = pool.union(*(c.choice.values() for c in self.graphs))
-        others = frozenset(n for n in range(known) if n not in among)
+        graph = self.choices.graph
+        among = self._known().union(range(len(self.choices.candidates), graph.n_nodes))
+        return within(graph, budgets, among=among, time_limit=min(_SECONDS, self.search.options.time_limit))
+
+    def _known(self) -> set[int]:
+        """Returns the candidates of all choices met so far."""
+        choices = [*self.met, *(c.choice for c in self.graphs)]
+        most = len(self.choices.candidates)
+        return {n for choice in choices for n in choice.values() if n < most}
+
+    def _under_many_prices(self) -> list[Mapping[int, int]]:
+        """Returns the choices of greedy extraction at the prices `_SHARES`."""
+        over = self._over()
+        charged = (self.use.charged(self.choices, _rates(over, self.limits, share)) for share in _SHARES)
+        return [e.choice for choices in charged for e in self._extracted(choices)]
+
+    def _over(self) -> Figures:
+        """Returns the figures of a graph from which one that fits is searched: fast, with little excess."""
+        over = (c.figures for c in self.graphs if not self.limits.fits(c.figures))
+        return min(over, key=lambda f: f.cycles * (1 + self.limits.excess(f)))
+
+    def _price(self, number: int) -> bool:
+        """Compiles choices at the next prices on memory; returns whether there are any."""
+        over, limits = self._over(), self.limits
+        if self.factor < _CLOSE:
+            return False
+        self.share = self.share or _FIRST / limits.excess(over)
+        charged = self.use.charged(self.choices, _rates(over, limits, self.share))
         with self.search.extracting():
-            budgets = self.prices.budgets(self.choices, near, self.limits)
-            seconds = min(_SECONDS, self.search.options.time_limit)
-            return within(replace(graph, forbidden=graph.forbidden | others), budgets, time_limit=seconds)
+            extractions = self._extracted(charged)
+        found = [self._add(e, _PRICED, number)[0] for e in extractions]
+        fits = any(limits.fits(c.figures) for c in found if c)
+        if fits != self.fitted:
+            self.factor = math.sqrt(self.factor)
+        self.share, self.fitted = self.share / self.factor if fits else self.share * self.factor, fits
+        return True
 
-    def _with_memory(self, extractions: Sequence[Extraction], number: int) -> list[Compiled]:
-        """Compiles extractions, and returns the graphs that Vela accepts."""
-        compiled = [self._add(e, _NAME, number)[0] for e in extractions]
-        return [c for c in compiled if c]
-
-    def _shrink(self) -> None:
-        """Searches for graphs with less SRAM than the best so far, a step at a time.
-
-        It ends if even prices that make SRAM dominant find none.
-        """
-        decision, best, learnt = replace(self.decision, objective=SRAM), None, set[bytes]()
-        shares: list[float] = []
-        for number in range(2 * self.most, 2 * self.most + min(self.most, _MOST)):
-            least = min(self.graphs, key=lambda c: decision.rank(c.figures), default=None)
-            if least is None or least is best and not shares:
-                return
-            if least is not best:
-                best, shares = least, [1.0, 25.0]
-                learnt.clear()
-            target = replace(decision.limits, sram=int(_STEP * best.figures.sram))
-            self._learn(target, learnt)
-            rates = _rates(best.figures, target, shares.pop(0) / (1 - _STEP))
-            with self.search.extracting():
-                extractions = self._priced(self.prices.charged(self.choices, rates))
-            self._with_memory(extractions, number)
-
-    def _learn(self, limits: MemoryLimits, learnt: set[bytes]) -> None:
-        """Learns prices on memory from the graphs that are not in `learnt`, and adds them to it."""
-        for c in (c for tosa, c in self.explored.by_tosa.items() if c and tosa not in learnt):
-            self.prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
-        learnt.update(self.explored.by_tosa)
-
-    def _fastest(self) -> Compiled | None:
-        """Returns the fastest graph that fits, None if none does."""
-        limits = self.limits
-        return min((c for c in self.graphs if limits.fits(c.figures)), key=lambda c: c.figures, default=None)
-
-    def _fastest_that_fits(self) -> float:
-        """Returns the cycles of the fastest graph that fits, inf if none does."""
-        return fastest_that_fits(self.graphs, self.limits)
-
-    def _over(self) -> Figures | None:
-        """Returns the figures from which a fitting graph is searched: fast, with little excess.
-
-        Returns None if a graph that fits is about as fast as the fastest.
-        """
-        limits, known = self.limits, self.graphs
-        if fits_nearly(known, limits):
-            return None
-        over = [c.figures for c in known if not limits.fits(c.figures)]
-        return min(over, key=lambda f: f.cycles * (1 + limits.excess(f)), default=None)
-
-    def _priced(self, charged: Choices) -> list[Extraction]:
+    def _extracted(self, charged: Choices) -> list[Extraction]:
         """Returns greedy extractions under other prices, each at its price without memory.
 
         One starts from scratch and from the cheapest compiled choices.
@@ -267,11 +203,14 @@ class MemoryRounds(RoundsWithin):
         if charged.last:
             relaxed = (charged.settled(greedy(charged.relaxed(copied)).choice).choice for copied in (False, True))
             found.append(min(relaxed, key=lambda choice: check(charged.graph, choice)))
-        return [self._at_own_price(choice) for choice in found]
+        costs = [check(self.choices.graph, choice) for choice in found]
+        return [Extraction(dict(c), cost, -math.inf, "feasible", [], 0.0, _PRICED) for c, cost in zip(found, costs)]
 
-    def _at_own_price(self, choice: Mapping[int, int]) -> Extraction:
-        cost = check(self.choices.graph, choice)
-        return Extraction(dict(choice), cost, -math.inf, "feasible", [], 0.0, _NAME)
+    def _rank(self, c: Compiled) -> tuple[float, int]:
+        return self.limits.excess(c.figures), c.figures.cycles
+
+    def _cost(self, c: Compiled) -> float:
+        return check(self.choices.graph, c.choice)
 
 
 def _rates(over: Figures, limits: MemoryLimits, share: float) -> Rates:

@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extraction import ChoiceGraph, Infeasible, check, reachable
+from extraction import Budget, ChoiceGraph, Infeasible, NoChoiceFound, check, extract, reachable
 from extraction.errors import InvalidExtraction
-from extraction.within import Budget, within
+from extraction.lagrange import steps
+from extraction.within import within
 from tests.extraction.sample_graphs import choice_graphs
 
 
@@ -27,14 +28,19 @@ def cheapest(graph: ChoiceGraph, budgets: list[Budget]) -> float | None:
     return best
 
 
-@settings(max_examples=60, deadline=None)
-@given(choice_graphs(max_classes=5), st.data())
-def test_no_choice_within_the_budgets_is_cheaper(graph: ChoiceGraph, data: st.DataObject) -> None:
+def budgets_of(graph: ChoiceGraph, data: st.DataObject) -> list[Budget]:
+    """Up to two budgets."""
     counts = st.lists(st.integers(0, 5), min_size=graph.n_nodes, max_size=graph.n_nodes)
-    budgets = [
+    return [
         Budget(np.array(data.draw(counts), float), float(data.draw(st.integers(0, 12))))
         for _ in range(data.draw(st.integers(0, 2)))
     ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(choice_graphs(max_classes=5), st.data())
+def test_no_choice_within_the_budgets_is_cheaper(graph: ChoiceGraph, data: st.DataObject) -> None:
+    budgets = budgets_of(graph, data)
     expected = cheapest(graph, budgets)
     try:
         found = within(graph, budgets, gap=0.0)
@@ -45,3 +51,36 @@ def test_no_choice_within_the_budgets_is_cheaper(graph: ChoiceGraph, data: st.Da
         assert abs(found.cost - expected) < 1e-6 and found.cost == check(graph, found.choice)
         assert all(b.weights[list(found.choice.values())].sum() <= b.most + 1e-6 for b in budgets)
         assert found.lower_bound <= found.cost
+
+
+def test_only_given_nodes_are_chosen() -> None:
+    graph = ChoiceGraph.build([[(0, [1, 2])], [(3, []), (1, [])], [(3, []), (1, [])]], [0])
+    assert within(graph, [], gap=0.0).cost == 2
+    assert within(graph, [], among={0, 1, 4}, gap=0.0).choice == {0: 0, 1: 1, 2: 4}
+
+
+@settings(max_examples=60, deadline=None)
+@given(choice_graphs(max_classes=5), st.data())
+def test_an_extraction_with_budgets_keeps_them_and_misses_none(graph: ChoiceGraph, data: st.DataObject) -> None:
+    budgets = budgets_of(graph, data)
+    expected = cheapest(graph, budgets)
+    try:
+        found = extract(graph, "dag_greedy", budgets=budgets)
+    except (Infeasible, NoChoiceFound):
+        found = None
+    assert (found is None) == (expected is None)
+    if found is not None:
+        assert found.cost == check(graph, found.choice) and not any(b.excess(found.choice) for b in budgets)
+
+
+def test_steps_lead_into_a_budget_at_little_cost() -> None:
+    """Of 30 classes each e-node is cheap and heavy or dear and light, the dear ones by ever more."""
+    rows = [[(1.0, []), (2.0 + i, [])] for i in range(30)]
+    graph = ChoiceGraph.build([[(0, list(range(1, 31)))], *rows], [0])
+    weights = np.array([0.0, *([10.0, 0.0] * 30)])
+    budget = Budget(weights, 150.0)
+    start = {c: int(graph.class_start[c]) for c in range(graph.n_classes)}
+    met = steps(graph, [budget], start)
+    best = min(check(graph, c) for c in met if not budget.excess(c))
+    assert best <= 1.15 * within(graph, [budget], gap=0.0).cost
+    assert steps(graph, [Budget(weights, 300.0)], start) == []

@@ -15,7 +15,7 @@ from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import MemoryLimits
-from eqsat.search.memory import MemoryPrices, Rates, stored
+from eqsat.search.memory import MemoryUse, Rates, stored
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -59,24 +59,24 @@ def extra(choices: Choices, charged: Choices, choice: dict[int, int]) -> np.ndar
 @ON_THE_NEWEST_VELA
 def test_what_is_live_where_sram_runs_short_is_charged(known) -> None:
     choices, choice, estimate, classes = known
-    prices = MemoryPrices(choices, U55)
-    prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits(sram=estimate.footprint.sram - 100))
+    prices = MemoryUse(choices, U55, MemoryLimits(sram=estimate.footprint.sram - 100))
+    prices.learn(choices, choices.tensor_graph(choice), estimate)
     more = extra(choices, prices.charged(choices, Rates(2.0, 0.0)), choice)
     assert {name: more[c] for name, c in classes.items()} == {"kept": 200, "wide": 200, "wider": 200, "narrow": 0}
 
 
 def test_what_fits_is_not_charged(known) -> None:
     choices, choice, estimate, _ = known
-    prices = MemoryPrices(choices, U55)
-    prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits(sram=estimate.footprint.sram))
+    prices = MemoryUse(choices, U55, MemoryLimits(sram=estimate.footprint.sram))
+    prices.learn(choices, choices.tensor_graph(choice), estimate)
     assert (prices.charged(choices, Rates(2.0, 0.0)).graph.cost == choices.graph.cost).all()
 
 
 def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
     """Commands of the compiled graph, without those of its last operator, and weights by their entropy."""
     choices, choice, estimate, _ = known
-    prices = MemoryPrices(choices, U55)
-    prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits())
+    prices = MemoryUse(choices, U55, MemoryLimits())
+    prices.learn(choices, choices.tensor_graph(choice), estimate)
     more = extra(choices, prices.charged(choices, Rates(0.0, 1.0)), choice)
     assert more.sum() == pytest.approx(estimate.footprint.payload, rel=0.1)
 
@@ -105,8 +105,8 @@ def test_weights_that_are_in_sram_are_charged_to_their_convolution(pool: Pool, t
     estimate = compile_graph(written[0], U55, pool)
     buffers = [t for t in estimate.tensors if estimate.read_by(t)]
     assert buffers and all(estimate.read_by(t).weight_bytes > 0 for t in buffers)
-    prices = MemoryPrices(choices, U55)
-    prices.learn(choices, written, estimate, MemoryLimits(sram=1))
+    prices = MemoryUse(choices, U55, MemoryLimits(sram=1))
+    prices.learn(choices, written, estimate)
     charged = prices.charged(choices, Rates(1.0, 0.0)).graph.cost - choices.graph.cost
     largest: dict[str, int] = {}
     for t in buffers:

@@ -242,13 +242,13 @@ def test_unread_inputs_and_repeated_outputs(options: Options) -> None:
 
 
 def test_an_operator_without_any_price_is_named(options: Options) -> None:
-    """U55 has no TRANSPOSE of INT32, so nothing but the input is there."""
+    """The cost model refuses all, so nothing but the input is there."""
     g = TensorGraph()
-    finish(g, transpose(g, g.add_input("x", (1, 3, 5, 7), "INT32"), 0, 3, 1, 2))
-    result = optimize_tosa(dumps(g), U55, options=options)
+    finish(g, relu(g, g.add_input("x", (1, 3, 5, 7), "INT8")))
+    result = optimize_tosa(dumps(g), U55, options=replace(options, cost_model=REFUSING))
     assert (result.chosen, result.searched, result.run) == ("explicit", False, None)
     (warning,) = result.warnings
-    assert "has a price" in warning
+    assert "no form of CLAMP of INT8 (1, 3, 5, 7)" in warning and "has a price" in warning
 
 
 @pytest.mark.parametrize("target", [U55, Target.of("ethos-u65-256"), U85], ids=lambda t: t.accelerator)
