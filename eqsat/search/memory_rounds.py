@@ -32,6 +32,8 @@ _FRUITLESS = 3
 _FIRST = 0.5
 #: Factor by which that price rises and falls at first; its root after each turn.
 _FACTOR = 6.0
+#: The same two for less SRAM.
+_FIRST_DESCENT, _FACTOR_DESCENT = 1.0, 25.0
 #: Factor below which these prices are not tried any more.
 _CLOSE = 1.3
 #: Prices of all the memory allowed, as shares of the cycles, whose choices are combined.
@@ -45,7 +47,7 @@ _SECONDS = 4.0
 #: Share of the least SRAM so far at which rounds for less SRAM aim.
 _STEP = 0.9
 #: Rounds towards one such aim.
-_PER_STEP = 2
+_PER_STEP = 3
 #: Most such aims; the effort may allow fewer.
 _MOST = 8
 
@@ -55,7 +57,7 @@ class MemoryRounds(RoundsWithin):
 
     def _run(self) -> None:
         most = EFFORTS[self.search.options.effort].memory_rounds
-        self._approach(self.decision, most)
+        self._approach(_Approach, self.decision, most)
         if self.decision.objective != CYCLES:
             self._shrink(min(most, _MOST))
 
@@ -68,10 +70,10 @@ class MemoryRounds(RoundsWithin):
                 return
             best = least
             limits = replace(decision.limits, sram=int(_STEP * best.figures.sram))
-            self._approach(replace(decision, limits=limits), _PER_STEP)
+            self._approach(_Descent, replace(decision, limits=limits), _PER_STEP)
 
-    def _approach(self, decision: Decision, most: int) -> None:
-        self.explored = _Approach(self.search, self.explored, decision, most).run()
+    def _approach(self, rounds: type[_Approach], decision: Decision, most: int) -> None:
+        self.explored = rounds(self.search, self.explored, decision, most).run()
 
 
 class _Approach(RoundsWithin):
@@ -84,6 +86,8 @@ class _Approach(RoundsWithin):
     most: rounds.
     """
 
+    first, factor = _FIRST, _FACTOR
+
     def __init__(self, search: Search, explored: Explored, decision: Decision, most: int) -> None:
         super().__init__(search, explored, decision)
         self.most = most
@@ -92,7 +96,7 @@ class _Approach(RoundsWithin):
         # the graph from whose flash that of others is counted, and bytes by which they exceeded that
         self.near: Compiled | None = None
         self.margin = 0.0
-        self.share, self.factor, self.fitted = 0.0, _FACTOR, False
+        self.share, self.fitted = 0.0, False
         # whether the integer program may find something better
         self.solves = True
         # choices that the integer program combines, and those that it found
@@ -103,7 +107,7 @@ class _Approach(RoundsWithin):
         fruitless = 0
         for number in range(self.most):
             best = fastest_that_fits(self.graphs, self.limits)
-            if fits_nearly(self.graphs, self.limits) or fruitless == _FRUITLESS:
+            if self._is_done() or fruitless == _FRUITLESS:
                 return
             self._learn()
             self.solves = self.solves and self._solve(number)
@@ -112,6 +116,9 @@ class _Approach(RoundsWithin):
             if not self._price(number):
                 return
             fruitless = fruitless + 1 if best <= fastest_that_fits(self.graphs, self.limits) < math.inf else 0
+
+    def _is_done(self) -> bool:
+        return fits_nearly(self.graphs, self.limits)
 
     def _learn(self) -> None:
         """Learns the memory that choices take from the graphs that are new."""
@@ -125,6 +132,7 @@ class _Approach(RoundsWithin):
         The program combines the choices of compiled graphs, of Lagrange steps, and, where these do
         not suffice, of greedy extraction under many prices of memory.
         All other choices are far too many, and few of them matter.
+        It knows flash well, and SRAM only by where other graphs ran short of it.
         """
         near = self.near or min(self.graphs, key=self._rank)
         budgets = self.use.budgets(self.choices, self.graphs, near, self.margin)
@@ -144,10 +152,11 @@ class _Approach(RoundsWithin):
         fits = min((c for c in self.graphs if self.limits.fits(c.figures)), key=lambda c: c.figures, default=None)
         gains = fits is None or self._cost(fits) > (1 + GAP) * found.cost
         compiled, _ = self._add(found, _SOLVER, number)
-        if compiled is not None:
-            self.near = compiled
-            self.margin = max(0.0, self.margin + compiled.figures.flash - (self.limits.flash or math.inf))
-        return gains or compiled is None or not self.limits.fits(compiled.figures)
+        if compiled is None or not replace(self.limits, flash=None).fits(compiled.figures):
+            return False
+        self.near = compiled
+        self.margin = max(0.0, self.margin + compiled.figures.flash - (self.limits.flash or math.inf))
+        return gains or not self.limits.fits(compiled.figures)
 
     def _combined(self, budgets: Sequence[Budget]) -> Extraction | None:
         """Returns the cheapest choice within budgets that choices met so far have the nodes of.
@@ -180,7 +189,7 @@ class _Approach(RoundsWithin):
         over, limits = self._over(), self.limits
         if self.factor < _CLOSE:
             return False
-        self.share = self.share or _FIRST / limits.excess(over)
+        self.share = self.share or self.first / limits.excess(over)
         charged = self.use.charged(self.choices, _rates(over, limits, self.share))
         with self.search.extracting():
             extractions = self._extracted(charged)
@@ -211,6 +220,18 @@ class _Approach(RoundsWithin):
 
     def _cost(self, c: Compiled) -> float:
         return check(self.choices.graph, c.choice)
+
+
+class _Descent(_Approach):
+    """Rounds until a graph is within the limits, at no more cycles than stock's.
+
+    Prices on memory dominate those of cycles early.
+    """
+
+    first, factor = _FIRST_DESCENT, _FACTOR_DESCENT
+
+    def _is_done(self) -> bool:
+        return any(self.decision.rank(c.figures)[0] == 0 for c in self.graphs)
 
 
 def _rates(over: Figures, limits: MemoryLimits, share: float) -> Rates:

@@ -7,14 +7,17 @@ from dataclasses import replace
 
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
+from eqsat.options.options import SRAM
 
 
 def starts(best: Compiled, known: Sequence[Compiled], decision: Decision) -> list[Compiled]:
     """Returns the best graph, and up to two faster ones that exceed the limits.
 
     These two are the fastest, and the one with the least product of cycles and 1 + excess.
+    Where less SRAM is the objective, faster ones that fit count, too: they have cycles to spend.
     """
-    over = [c for c in known if c.figures.cycles < best.figures.cycles and not decision.limits.fits(c.figures)]
+    faster = [c for c in known if c.figures.cycles < best.figures.cycles]
+    over = [c for c in faster if decision.objective == SRAM or not decision.limits.fits(c.figures)]
     out = [best]
     if over:
         out.append(min(over, key=lambda c: c.figures.cycles * (1 + decision.limits.excess(c.figures))))

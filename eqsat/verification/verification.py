@@ -153,9 +153,7 @@ def _tell_of_unproved(c: Compiled, answer: Answer, checks: Checks) -> None:
     found = checks.known(c)
     assert found is not None
     undecided = found.proof.undecided if found.proof is not None else ()
-    why = found.doubt or (
-        f"undecided: {', '.join(o.text for o in undecided)}" if undecided else "the prover failed"
-    )
+    why = found.doubt or (f"undecided: {', '.join(o.text for o in undecided)}" if undecided else "the prover failed")
     checks.warnings.append(
         f"a candidate of {c.figures.cycles:,} cycles was not used for {answer.best.figures.cycles:,}: it equals the input "
         f"on all samples, but is not proved to for every input ({why})"
