@@ -40,6 +40,8 @@ _CLOSE = 1.3
 _SHARES = (0.3, 1.0, 3.0, 10.0, 40.0)
 #: Compiled choices from which each greedy extraction starts, too.
 _STARTS = 2
+#: Choices of the integer program that need too much SRAM, after which it is not asked again.
+_MISSES = 3
 #: Candidates above which the integer program is not tried: it finds nothing in `_SECONDS` there.
 _MOST_COMBINED = 2_000
 #: Seconds for one solution of the integer program; one that is found takes about one second.
@@ -79,14 +81,15 @@ class MemoryRounds(RoundsWithin):
 class _Approach(RoundsWithin):
     """Rounds until a graph within the limits is about as fast as the fastest.
 
-    Each extracts by an integer program within budgets.
-    Where that finds nothing better any more, it extracts greedily with prices on memory.
+    The first one extracts greedily with prices on memory.
+    The next ones extract by an integer program within budgets, as long as it finds better choices.
+    The others go on with prices on memory.
     These rise until a graph fits, and then fall, by smaller and smaller factors.
 
     most: rounds.
     """
 
-    first, factor = _FIRST, _FACTOR
+    first, factor, most_misses = _FIRST, _FACTOR, _MISSES
 
     def __init__(self, search: Search, explored: Explored, decision: Decision, most: int) -> None:
         super().__init__(search, explored, decision)
@@ -97,8 +100,8 @@ class _Approach(RoundsWithin):
         self.near: Compiled | None = None
         self.margin = 0.0
         self.share, self.fitted = 0.0, False
-        # whether the integer program may find something better
-        self.solves = True
+        # whether the integer program may find something better, and its choices that need too much SRAM
+        self.solves, self.misses = True, 0
         # choices that the integer program combines, and those that it found
         self.met: list[Mapping[int, int]] = []
         self.solved: list[Mapping[int, int]] = []
@@ -110,8 +113,8 @@ class _Approach(RoundsWithin):
             if self._is_done() or fruitless == _FRUITLESS:
                 return
             self._learn()
-            self.solves = self.solves and self._solve(number)
-            if self.solves:
+            self.solves = self.solves and (number == 0 or self._solve(number))
+            if self.solves and number:
                 continue
             if not self._price(number):
                 return
@@ -143,20 +146,24 @@ class _Approach(RoundsWithin):
             if len(self._known()) > _MOST_COMBINED:
                 return False
             found = self._combined(budgets)
-            if found is None or found.choice in self.solved:
+            if not self._is_new(found):
                 self.met += self._under_many_prices()
                 found = self._combined(budgets)
-        if found is None or found.choice in self.solved:
+        if found is None or not self._is_new(found):
             return False
         self.solved.append(found.choice)
         fits = min((c for c in self.graphs if self.limits.fits(c.figures)), key=lambda c: c.figures, default=None)
         gains = fits is None or self._cost(fits) > (1 + GAP) * found.cost
         compiled, _ = self._add(found, _SOLVER, number)
         if compiled is None or not replace(self.limits, flash=None).fits(compiled.figures):
-            return False
+            self.misses += 1
+            return self.misses < self.most_misses
         self.near = compiled
         self.margin = max(0.0, self.margin + compiled.figures.flash - (self.limits.flash or math.inf))
         return gains or not self.limits.fits(compiled.figures)
+
+    def _is_new(self, found: Extraction | None) -> bool:
+        return found is not None and found.choice not in [*self.solved, *(c.choice for c in self.graphs)]
 
     def _combined(self, budgets: Sequence[Budget]) -> Extraction | None:
         """Returns the cheapest choice within budgets that choices met so far have the nodes of.
@@ -228,7 +235,7 @@ class _Descent(_Approach):
     Prices on memory dominate those of cycles early.
     """
 
-    first, factor = _FIRST_DESCENT, _FACTOR_DESCENT
+    first, factor, most_misses = _FIRST_DESCENT, _FACTOR_DESCENT, 1
 
     def _is_done(self) -> bool:
         return any(self.decision.rank(c.figures)[0] == 0 for c in self.graphs)
