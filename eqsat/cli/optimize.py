@@ -60,8 +60,8 @@ def optimize(
     csv: CsvOption = None,
     options: OptionsMaker,
 ) -> None:
-    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and
-    never costs more."""
+    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant).
+    It takes more cycles only to fit into the memory that is asked for, or where Vela compiles the file wrongly."""
     quiet()
     failing = f"{source} could not be optimized for {target}"
     with failures(failing):

@@ -29,12 +29,17 @@ def verdict(old: GraphFigures, new: GraphFigures) -> str:
     """
     if not (old.corrected and new.corrected):
         return ""
-    times = old.corrected / new.corrected
-    said = [f"{times:.2f}x fewer cycles" if times > 1 else "no fewer cycles"]
+    said = [_cycles_change(old.corrected, new.corrected)]
     file = (".pte", old.pte_bytes, new.pte_bytes)
     pairs = [("SRAM", old.sram, new.sram), ("flash", old.flash, new.flash) if new.pte_bytes is None else file]
     said += [f"{what} {_change(before, after)}" for what, before, after in pairs if before and after is not None]
     return ", ".join(said)
+
+
+def _cycles_change(before: int, after: int) -> str:
+    if before == after:
+        return "no fewer cycles"
+    return f"{before / after:.2f}x fewer cycles" if after < before else f"{after / before:.2f}x more cycles"
 
 
 def _change(before: int, after: int) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from eqsat.search.comparison import verdict
 from eqsat.search.figures import GraphFigures
 from eqsat.vela.compile import Footprint
 
@@ -20,3 +23,9 @@ def test_what_one_delegate_has_not_is_not_known_of_all() -> None:
     refused = GraphFigures.together([SMALL, GraphFigures()], complete=True)
     assert refused == GraphFigures(by_kind={"convolution": 8})
     assert GraphFigures.together([SMALL], complete=False) == refused
+
+
+def test_a_verdict_says_whether_cycles_fall_rise_or_stay() -> None:
+    said = [verdict(SMALL, replace(SMALL, corrected=cycles)) for cycles in (4, 8, 10)]
+    rest = ", SRAM as before, flash as before"
+    assert said == ["2.00x fewer cycles" + rest, "no fewer cycles" + rest, "1.25x more cycles" + rest]
