@@ -266,12 +266,25 @@ def check_report(page: Path | None) -> None:
         check_libraries()
 
 
-def show(old: GraphFigures, new: GraphFigures, bound: Bound | None, title: str, before: str = "stock") -> None:
-    """Prints how the graphs compare: a verdict, cycles, time and bytes; with -v all figures."""
+def show(
+    old: GraphFigures,
+    new: GraphFigures,
+    bound: Bound | None,
+    title: str,
+    before: str = "stock",
+    left_out: Sequence[str] = (),
+) -> None:
+    """Prints how the graphs compare: a verdict, cycles, time and bytes; with -v all figures.
+
+    left_out: names of delegates whose figures are in neither sum.
+    """
     from eqsat.search.comparison import sections, summary, verdict
 
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(verdict(old, new), style="bold", soft_wrap=True, highlight=False)
+    if left_out:
+        without = f"compared without {', '.join(left_out)}, where the cycles of stock or of eqsat are not known"
+        console.print(Text(without), soft_wrap=True)
     table = Table("cycles by operator kind" if VERBOSITY.level else "cycles")
     for column in (before, "eqsat", "ratio"):
         table.add_column(column, justify="right")

@@ -139,7 +139,8 @@ def compile_command(
 
 
 def _show(summary: CompileSummary, title: str, chosen: Options) -> None:
-    show(summary.figures["stock"], summary.figures["eqsat"], summary.bound, title)
+    stock, ours, left_out = summary.compared()
+    show(stock, ours, None if left_out else summary.bound, title, left_out=left_out)
     results = list(summary.results.values())
     kept = results[0].kept if summary.delegates == len(results) == 1 else ""
     lines(results, summary.verified, summary.proved, summary.seconds, summary.warnings, kept)

@@ -21,7 +21,7 @@ from eqsat.executorch.partitioner import nothing_taken
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.ground.files import InputError, OutputError
 from eqsat.options.options import Options
-from eqsat.search.figures import GraphFigures
+from eqsat.search.figures import Compared, GraphFigures
 from eqsat.search.interruption import Interruption
 from eqsat.search.result import Result
 from eqsat.vela.facts import version as vela_version
@@ -98,6 +98,14 @@ class CompileSummary:
     def proved(self) -> bool:
         """Whether every delegate equals its reference for every input."""
         return self.complete and all(r.proved for r in self.results.values())
+
+    def compared(self) -> Compared:
+        """Returns the figures that a comparison is of: all, unless only some delegates have both sides."""
+        names = [d["name"] for d in self.by_delegate]
+        found = Compared.of({name: self.results[name].figures if name in self.results else {} for name in names})
+        if 0 < len(found.left_out) < len(names):
+            return found
+        return Compared(self.figures["stock"], self.figures["eqsat"], [])
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the figures as a JSON object."""

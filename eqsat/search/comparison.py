@@ -25,10 +25,10 @@ class Row(NamedTuple):
 def verdict(old: GraphFigures, new: GraphFigures) -> str:
     """Returns the ratio of corrected cycles and the change of memory, in one line.
 
-    Returns "" if the cycles of one side are not known.
+    It says so if the cycles of one side are not known.
     """
     if not (old.corrected and new.corrected):
-        return ""
+        return f"nothing to compare: the cycles {'with' if old.corrected else 'without'} eqsat are not known"
     said = [_cycles_change(old.corrected, new.corrected)]
     file = (".pte", old.pte_bytes, new.pte_bytes)
     pairs = [("SRAM", old.sram, new.sram), ("flash", old.flash, new.flash) if new.pte_bytes is None else file]

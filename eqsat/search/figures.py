@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from eqsat.options.referee import StreamPrice, total
 from eqsat.vela.compile import Estimate, Footprint
@@ -74,6 +74,25 @@ class GraphFigures:
             total(d.stream for d in delegates),
             milliseconds=_sum(d.milliseconds for d in delegates),
         )
+
+
+class Compared(NamedTuple):
+    """Figures of both sides over the delegates whose cycles are known on both.
+
+    left_out: the names of the other delegates.
+    """
+
+    stock: GraphFigures
+    eqsat: GraphFigures
+    left_out: list[str]
+
+    @staticmethod
+    def of(delegates: Mapping[str, Mapping[str, GraphFigures]]) -> Compared:
+        """Compares delegates by name; one without a result has no sides."""
+        both = ("stock", "eqsat")
+        known = {n: sides for n, sides in delegates.items() if sides and all(sides[s].corrected for s in both)}
+        stock, ours = (GraphFigures.together([sides[s] for sides in known.values()], bool(known)) for s in both)
+        return Compared(stock, ours, [name for name in delegates if name not in known])
 
 
 #: Fields of the figures of one side that JSON holds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqsat.search.comparison import verdict
-from eqsat.search.figures import GraphFigures
+from eqsat.search.figures import Compared, GraphFigures
 from eqsat.vela.compile import Footprint
 
 SMALL = GraphFigures(10, 8, {"convolution": 8}, Footprint(100, 1, 2, 3, {}))
@@ -29,3 +29,11 @@ def test_a_verdict_says_whether_cycles_fall_rise_or_stay() -> None:
     said = [verdict(SMALL, replace(SMALL, corrected=cycles)) for cycles in (4, 8, 10)]
     rest = ", SRAM as before, flash as before"
     assert said == ["2.00x fewer cycles" + rest, "no fewer cycles" + rest, "1.25x more cycles" + rest]
+
+
+def test_delegates_whose_stock_graph_is_refused_are_left_out_of_a_comparison() -> None:
+    known, refused = {"stock": LARGE, "eqsat": SMALL}, {"stock": GraphFigures(), "eqsat": SMALL}
+    stock, ours, left_out = Compared.of({"forward/0": refused, "forward/1": known, "forward/2": {}})
+    assert (stock, ours, left_out) == (LARGE, SMALL, ["forward/0", "forward/2"])
+    nothing = Compared.of({"forward/0": refused})
+    assert verdict(nothing.stock, nothing.eqsat) == "nothing to compare: the cycles without eqsat are not known"
