@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explain.verdicts import VERDICTS, Verdict
@@ -45,12 +46,7 @@ def headline(e: Explanation) -> list[str]:
         + f"; {len(e.added)} new"
     ]
     if r:
-        stock = f"stock {cycles(r['stock_cycles'])}, " if r.get("stock_cycles") is not None else ""
-        out.append(
-            f"Vela's cycles: {stock}explicit layout {cycles(r['explicit_cycles'])}, chosen {cycles(r['cycles'])} ({e.run.chosen})"
-        )
-        if r.get("corrected", r["cycles"]) != r["cycles"]:
-            out.append(f"Corrected: explicit layout {cycles(r['explicit_corrected'])}, chosen {cycles(r['corrected'])}")
+        out += _totals(r, e.run.chosen)
     before, now = (
         {
             k: sum((o.cycles if side == "before" else o.cycles_now) or 0 for o in e.ops.values() if o.verdict == k)
@@ -66,6 +62,19 @@ def headline(e: Explanation) -> list[str]:
     if e.run.chosen != "eqsat":
         out.append(f"The {e.run.chosen} graph won. What follows is eqsat's best candidate, which was not used.")
     return out
+
+
+def _totals(result: Mapping[str, Any], chosen: str) -> list[str]:
+    """Returns the lines on Vela's totals of the graphs, and on the corrected ones if any differs."""
+    sides = {"stock": "stock_", "explicit layout": "explicit_", "chosen": ""}
+    velas = {name: result.get(f"{start}cycles") for name, start in sides.items()}
+    corrected = {name: result.get(f"{start}corrected", velas[name]) for name, start in sides.items()}
+
+    def told(totals: dict[str, int | None]) -> str:
+        return ", ".join(f"{name} {cycles(n)}" for name, n in totals.items() if name != "stock" or n is not None)
+
+    out = [f"Vela's cycles: {told(velas)} ({chosen})"]
+    return out if corrected == velas else [*out, f"Corrected totals: {told(corrected)}"]
 
 
 def line(e: Explanation, v: Verdict, removals: bool) -> str:

@@ -55,6 +55,19 @@ def test_what_became_of_a_pair_of_transposes(relus: tuple[Result, Explanation]) 
     assert {"move-move", "move-identity"} <= set(last.rules) and {"push-unary", "pull-unary"} & set(last.rules)
 
 
+def test_corrected_totals_of_all_graphs_are_shown_where_one_differs(
+    relus: tuple[Result, Explanation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, e = relus
+    assert "Corrected" not in e.text(removals=False)
+    told = {**result.record(), "stock_cycles": 5268, "stock_corrected": 2676}
+    monkeypatch.setattr(e, "run", replace(e.run, result=told))
+    text = e.text(removals=False)
+    layout = f"explicit layout {result.explicit_cycles:,}, chosen {result.cycles:,}"
+    assert f"Vela's cycles: stock 5,268, {layout}" in text
+    assert f"Corrected totals: stock 2,676, {layout}" in text
+
+
 @pytest.mark.parametrize("case", ["relus", "shuffled"])
 def test_cycles_are_velas_and_none_is_lost(case: str, request: pytest.FixtureRequest) -> None:
     result, e = request.getfixturevalue(case)
