@@ -10,6 +10,7 @@ import typer
 
 from eqsat.cli.common import BAD_INPUT, SCHEMA, ReportOption, app, check_report, fail
 from eqsat.cli.live import working
+from eqsat.cli.terminal import visible
 from eqsat.ground.files import InputError, check_output, write_atomically
 
 
@@ -43,7 +44,7 @@ def explain(
             if output is not None:
                 check_output(output)
         check_report(report)
-        print(_explain(run, node, svg, dot, as_json, radius, removals, user_rules or []))
+        print(visible(_explain(run, node, svg, dot, as_json, radius, removals, user_rules or [])))
         if report:
             _write_page(run, report, user_rules or [])
     except InputError as e:

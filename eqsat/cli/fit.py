@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eqsat.cli.common import BAD_INPUT, FAILED, app, fail, quiet
+from eqsat.cli.terminal import visible
 from eqsat.ground.files import InputError, read_bytes
 from eqsat.target import Target, TargetError
 
@@ -60,7 +61,9 @@ def fit_command(
     print(f"{'file':32} {'target':14} {'measured':>14} {'Vela':>14} {'commands':>14} {'fit':>8}")
     for r, error in zip(rows, found.errors, strict=True):
         vela = "-" if r.vela is None else f"{r.vela:,}"
-        print(f"{r.given.name:32} {r.target:14} {r.given.measured:14,} {vela:>14} {r.given.priced:14,} {error:+8.1%}")
+        print(
+            f"{visible(r.given.name):32} {r.target:14} {r.given.measured:14,} {vela:>14} {r.given.priced:14,} {error:+8.1%}"
+        )
     shares = ", ".join(f"{share:.3f} of the price on {family}" for family, share in found.shares.items())
     print(f"fit: {shares}, and {found.price:,.0f} cycles per command; r.m.s. error {found.rms:.1%}")
     if price := per_command([r.given for r in rows]):

@@ -47,7 +47,7 @@ def test_measurements_are_laid_beside_both_totals_and_fitted(worker: Worker, tmp
         buffer = dumps(of(make))
         binary = compile_binary(buffer, U55, worker)
         found = price(binary.stream, U55)
-        file = tmp_path / (f"{make.__name__}.tosa" if lines else "raw.npz")
+        file = tmp_path / (f"{make.__name__}.tosa" if lines else "raw\x1b[31m.npz")
         if lines:
             file.write_bytes(buffer)
         else:
@@ -57,10 +57,11 @@ def test_measurements_are_laid_beside_both_totals_and_fitted(worker: Worker, tmp
     measured.write_text("\n".join(["file,target,cycles", *lines]))
     done = CliRunner().invoke(app, ["fit", str(measured)])
     assert done.exit_code == 0, done.output
+    assert "\x1b" not in done.output
     assert "fit: 0.800 of the price on u55, and 300 cycles per command" in done.output
     assert "--command-cycles 375 ranks graphs for u55" in done.output
     first, last = (line.split() for line in done.output.splitlines()[1::3][:2])
-    assert (first[0], first[3]) == ("raw.npz", "-")
+    assert (first[0], first[3]) == ("raw\\x1b[31m.npz", "-")
     assert last[3] == f"{compile_tosa(dumps(of(table)), U55, worker).cycles:,}"
 
 

@@ -10,6 +10,12 @@ from typer.testing import CliRunner
 
 from eqsat.cli.app import app
 from eqsat.cli.terminal import TextConsole, visible
+from eqsat.options.options import Options
+from eqsat.runs import save
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.target import Target
+from eqsat.tosa import dumps
+from tests.graphs import transposed_relus
 
 NAME = "a[red]b\x1b[31m\x1b]0;title\x07\x9b1m.tosa"
 
@@ -31,6 +37,15 @@ def test_an_error_shows_a_name_as_text(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["prove", str(tmp_path / NAME), "b.tosa"])
     assert done.exit_code == 2 and "\x1b" not in done.output
     assert "a[red]b\\x1b[31m" in done.output
+
+
+def test_the_name_of_a_saved_run_is_shown_as_text(tmp_path: Path) -> None:
+    options = Options(effort=1, remember=False)
+    result = optimize_tosa(dumps(transposed_relus()), Target.of("ethos-u85-256"), options=options, name=NAME)
+    save(result, tmp_path / "run")
+    done = CliRunner().invoke(app, ["explain", str(tmp_path / "run"), "--no-removals"])
+    assert done.exit_code == 0 and "\x1b" not in done.output and "\x07" not in done.output
+    assert done.output.startswith("a[red]b\\x1b[31m\\x1b]0;title")
 
 
 def test_a_title_is_no_markup(tmp_path: Path) -> None:
