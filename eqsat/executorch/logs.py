@@ -55,3 +55,10 @@ def speak() -> None:
     if level is not None and _RECORDS not in _everything.handlers:
         _everything.addHandler(_RECORDS)
         _everything.setLevel(level)
+    if _RECORDS in _everything.handlers and all(map(_is_on_stderr, logging.getLogger().handlers)):
+        _everything.propagate = False
+
+
+def _is_on_stderr(handler: logging.Handler) -> bool:
+    """Whether a handler shows records where ours does; the import of ExecuTorch's Arm backend gives the root one."""
+    return isinstance(handler, logging.StreamHandler) and handler.stream in (sys.stderr, sys.__stderr__)

@@ -87,6 +87,26 @@ def test_what_eqsat_says_can_be_chosen(asked: str, tmp_path: Path) -> None:
     assert [line.split()[-1] for line in done.stderr.splitlines()] == expected[asked] and not done.stdout
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_record_is_shown_once_where_the_root_logger_shows_records_too(elsewhere: bool, tmp_path: Path) -> None:
+    """ExecuTorch's Arm backend gives the root logger a handler; one that writes to a file keeps its records."""
+    code = """import logging, sys
+from eqsat.executorch.logs import speak
+logging.basicConfig(**{"filename": name for name in sys.argv[1:]})
+speak()
+logging.getLogger("eqsat.search").info("done")"""
+    file = tmp_path / "log"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *([str(file)] if elsewhere else [])],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "EQSAT_LOG": "info"},
+        cwd=ROOT,
+    )
+    assert done.stderr.count("done") == 1 and done.returncode == 0
+    assert not elsewhere or file.read_text().count("done") == 1
+
+
 def test_another_word_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQSAT_LOG", "loud")
     with pytest.raises(InputError, match="EQSAT_LOG is 'loud': it may be off, result, info, debug"):
