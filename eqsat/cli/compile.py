@@ -125,7 +125,7 @@ def compile_command(
             facts = {"model": model, "target": target, "vela": summary.vela, "verified": summary.verified}
             write_csv(csv, {**facts, "proved": summary.proved}, summary.figures["stock"], summary.figures["eqsat"])
         if save:
-            save_runs(list(summary.results.values()), save)
+            save_runs(summary.results, save, model)
         if report:
             with working(f"the report of {model}"):
                 _write_page(report, summary, chosen.rules)

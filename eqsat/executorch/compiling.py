@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -196,9 +196,10 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
     }
 
 
-def save_runs(results: Sequence[Result], place: Path) -> None:
-    """Saves the runs of delegates; if there are several, each into a directory named by its number.
+def save_runs(results: Mapping[str, Result], place: Path, model: str) -> None:
+    """Saves the runs of a model's delegates, each named by both.
 
+    If there are several, each has a directory named by its number.
     Delegates whose search was interrupted before it found a graph are left out.
     Raises InputError.
     """
@@ -208,10 +209,11 @@ def save_runs(results: Sequence[Result], place: Path) -> None:
             place.mkdir(exist_ok=True)
         except OSError as e:
             raise OutputError(f"cannot make {place}: {e.strerror or e}; choose a writable place with --save") from e
-    for i, result in enumerate(results):
+    for i, (name, result) in enumerate(results.items()):
         if result.interrupted and result.run is None:
             continue
-        runs.save(result, place / str(i) if several else place)
+        run = replace(result.run_or_error(), name=f"{model}, {name}")
+        runs.save(run, place / str(i) if several else place)
 
 
 def _seconds(session: Session) -> dict[str, float]:

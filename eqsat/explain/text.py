@@ -25,8 +25,8 @@ _ORIGINS = 3
 LEGEND = """\
 stayed: as it was, and what the graph would cost more without it; changed: the same value by another operator or with other attributes;
 moved: the operator works on another tensor; removed: nothing takes its place. Cycles are Vela's of the whole graph; "-" is free or
-runs as part of a neighbour, on whose line its cycles are. A stayed operator without a + cannot be removed. "by" names the rules of
-the proof, which `eqsat explain RUN NODE` writes out. After # are the modules and nodes of PyTorch, where they are known."""
+runs as part of a neighbour, on whose line its cycles are. A stayed operator without a + cannot be removed, or its removal
+saves and costs nothing. "by" names the rules of the proof, which `eqsat explain RUN NODE` writes out. After # are the modules and nodes of PyTorch, where they are known."""
 
 
 def cycles(value: float | None) -> str:
@@ -83,9 +83,9 @@ def line(e: Explanation, v: Verdict, removals: bool) -> str:
         out += f" -> {cycles(v.cycles_now)}" if v.cycles != v.cycles_now else ""
         out += f", written as {len(v.written)} operators" if v.written else ""
         if removals:
-            r = e.removal(v.node)
-            if r.extra is not None:
-                out += f"; without it +{cycles(r.extra)}"
+            extra = e.removal(v.node).extra
+            if extra is not None and round(extra):
+                out += f"; without it +{cycles(extra)}"
         return out
     if v.now:
         out += f" -> {v.now} {v.now_type} {cycles(v.cycles_now)}"

@@ -88,6 +88,7 @@ def test_a_model_is_saved_and_explained(tmp_path: Path) -> None:
     done = run("compile", PIXEL_SHUFFLE, "-t", "ethos-u85-256", "-o", tmp_path / "m.pte", "--save", tmp_path / "run")
     assert done.exit_code == 0, done.output
     explanation = explain(runs.load(tmp_path / "run"))
+    assert explanation.run.name == f"{PIXEL_SHUFFLE}, forward/0"
     assert sum(v.cycles or 0 for v in explanation.ops.values()) == explanation.run.result["explicit_cycles"]
     transposes = [v for v in explanation.ops.values() if v.op.startswith("transpose")]
     assert len(transposes) > 2 and all(v.verdict == "stayed" or v.rules for v in transposes)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from eqsat.egraph.engine import Budget
-from eqsat.explain import ExplainError, Explanation, explain, view
+from eqsat.explain import ExplainError, Explanation, Removal, explain, view
 from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
@@ -66,6 +66,15 @@ def test_corrected_totals_of_all_graphs_are_shown_where_one_differs(
     layout = f"explicit layout {result.explicit_cycles:,}, chosen {result.cycles:,}"
     assert f"Vela's cycles: stock 5,268, {layout}" in text
     assert f"Corrected totals: stock 2,676, {layout}" in text
+
+
+def test_a_removal_that_costs_nothing_is_no_figure(
+    relus: tuple[Result, Explanation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, e = relus
+    for extra, told in ((0.0, False), (-1e-9, False), (None, False), (2.0, True)):
+        monkeypatch.setattr(e, "removal", lambda _, extra=extra: Removal(extra, ()))
+        assert ("; without it +" in e.text()) is told
 
 
 @pytest.mark.parametrize("case", ["relus", "shuffled"])
