@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 #: Python's spelling of control characters, except for newline and tab.
 _SPELLED = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"}
@@ -21,7 +23,14 @@ def visible(text: str) -> str:
 
 
 class TextConsole(Console):
-    """A console that spells out control characters; only its own styles have colours."""
+    """A console that spells out control characters; only its own styles have colours.
+
+    Only on a terminal it breaks lines of text.
+    """
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **how: Any) -> None:
+        whole = not self.is_terminal and all(isinstance(o, str | Text) for o in objects)
+        super().print(*objects, soft_wrap=whole or soft_wrap, **how)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 from rich.text import Text
 from typer.testing import CliRunner
 
@@ -31,6 +32,14 @@ def test_a_console_has_its_own_colours_only() -> None:
     console.print("[red]error:[/red]", Text(f"cannot read {NAME}"), soft_wrap=True, highlight=False)
     assert stream.getvalue().startswith("\x1b[31merror:\x1b[0m cannot read a[red]b\\x1b[31m")
     assert stream.getvalue().count("\x1b") == 2
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_text_is_broken_on_a_terminal_alone(terminal: bool) -> None:
+    stream = io.StringIO()
+    console = TextConsole(file=stream, force_terminal=terminal, width=20, color_system=None)
+    console.print("warning:", Text("no graph was found that fits"), "into this")
+    assert (stream.getvalue() == "warning: no graph was found that fits into this\n") is not terminal
 
 
 def test_an_error_shows_a_name_as_text(tmp_path: Path) -> None:
