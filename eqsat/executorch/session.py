@@ -49,7 +49,7 @@ class Delegate:
         stock = r.stock_corrected
         change = f" ({r.corrected / stock - 1:+.1%})" if stock and stock != r.corrected else ""
         before = "-" if stock is None else f"{stock:,}"
-        more = [self._equality(r), r.kept, f"with more memory: {r.passed_over}" if r.passed_over else ""]
+        more = [self._equality(r), r.kept, f"with more memory: {r.offer}" if r.offer else ""]
         return "; ".join([f"{self.name}: {before} -> {r.corrected:,} cycles{change}", *filter(None, more)])
 
     @staticmethod

@@ -25,6 +25,9 @@ from eqsat.verification.deviation import Deviation
 
 _Value = TypeVar("_Value")
 
+#: Fewest cycles that more memory saves where it is offered, and their fewest share of the answer's; one is enough.
+_LEAST_OFFERED, _LEAST_SHARE = 100, 0.001
+
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
@@ -224,8 +227,8 @@ class Result:
         if self.settings:
             out.append(settings_line([self.settings]))
         out.append(binary_line(self.binary_verified, self.binary_reason, self.binary_proved))
-        if self.passed_over:
-            out.append(f"with more memory: {self.passed_over}")
+        if self.offer:
+            out.append(f"with more memory: {self.offer}")
         return [*out, *filter(None, [self.kept])]
 
     def __str__(self) -> str:
@@ -272,12 +275,23 @@ class Result:
 
         The text says so if that graph was not verified.
         """
-        own = self._own_figures()
-        over = [p for p in self.points if not p.fits and p.figures.cycles < own.cycles]
-        if not over:
+        fastest = self._fastest_over()
+        if fastest is None:
             return ""
-        fastest = min(over, key=lambda p: p.figures)
-        return more(fastest.figures, own) + ("" if fastest.verified else " (not verified)")
+        return more(fastest.figures, self._own_figures()) + ("" if fastest.verified else " (not verified)")
+
+    @property
+    def offer(self) -> str:
+        """The gain of `passed_over` as the terminal shows it, "" if it is next to nothing."""
+        fastest, own = self._fastest_over(), self._own_figures().cycles
+        if fastest is None or own - fastest.figures.cycles < min(_LEAST_OFFERED, _LEAST_SHARE * own):
+            return ""
+        return self.passed_over
+
+    def _fastest_over(self) -> Point | None:
+        own = self._own_figures().cycles
+        over = (p for p in self.points if not p.fits and p.figures.cycles < own)
+        return min(over, key=lambda p: p.figures, default=None)
 
     @property
     def beside(self) -> list[str]:

@@ -103,6 +103,17 @@ def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> Non
     assert result.cycles == result.stock_cycles == compile_tosa(stock, U55, worker).cycles < result.explicit_cycles
 
 
+@pytest.mark.parametrize(("cycles", "least"), [(1_000, 1), (30_000, 30), (1_000_000, 100)])
+def test_a_gain_of_next_to_nothing_is_not_offered(cycles: int, least: int, options: Options) -> None:
+    result = optimize_tosa(dumps(plain_relus()), U55, options=replace(options, preset="none"))
+    figures = {**result.figures, "eqsat": replace(result.figures["eqsat"], corrected=cycles)}
+    for gain, offered in ((least, True), (least - 1, False)):
+        over = Point("eqsat", Figures(cycles - gain, 1 << 30, 0), False, True, b"")
+        found = replace(result, figures=figures, points=[over])
+        assert ("with more memory" in str(found)) is offered is bool(found.offer)
+        assert bool(found.passed_over) is (gain > 0)
+
+
 def test_a_wrong_stock_graph_is_rejected(options: Options, worker: Worker) -> None:
     """It is cheap, and differs."""
     wrong = finish_early()
