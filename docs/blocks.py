@@ -8,7 +8,7 @@ Blocks are run in order in one directory, which shows the repository's `examples
 * `bash` blocks run in a shell that knows `eqsat` and `python`;
 * a `toml` block with entry points is that of an installed package from there on, one that begins with
   `# pyproject.toml` is saved under that name;
-* a `text` block after one of them is what it prints, without lines of wall time.
+* a `text` block after one of them is what it prints, without lines of wall time and of earlier searches.
 
 `<!-- setup ... -->` holds Python that a page needs and does not show. A block whose first line is `# not run: REASON`
 is left out.
@@ -33,7 +33,7 @@ LANGUAGES = ("python", "bash", "toml", "text")
 NOT_RUN = "# not run: "
 _FENCE = re.compile(r"^(?:```(?P<language>\w*|\{[\w-]+\}[^\n]*)|<!-- setup)\n(?P<code>.*?)^(?:```|-->)$", re.M | re.S)
 _FILE = re.compile(r"# (\w+\.py|pyproject\.toml)\n")
-_VOLATILE = ("seconds: ",)
+_VOLATILE = ("seconds: ", "not searched again: ")
 #: Directives that hold no code of their own.
 _SHOWN = ("{toctree}", "{literalinclude}", "{eval-rst}")
 

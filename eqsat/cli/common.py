@@ -376,6 +376,8 @@ def lines(
         console.print(settings_line([r.settings for r in results]), highlight=False, soft_wrap=True)
     for text in dict.fromkeys(binary_line(r.binary_verified, r.binary_reason, r.binary_proved) for r in results):
         console.print(text, highlight=False, soft_wrap=True)
+    for text in dict.fromkeys(filter(None, (r.recalled for r in results))):
+        console.print(text, highlight=False, soft_wrap=True)
     for text in filter(None, (r.offer for r in results)):
         console.print(f"with more memory (--max-sram, --max-flash): {text}", highlight=False, soft_wrap=True)
     console.print(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}", highlight=False)

@@ -215,8 +215,8 @@ class Result:
     def verdicts(self) -> list[str]:
         """Returns the lines below the table.
 
-        They are warnings, the verdicts on graph and binary, the settings of Vela, the gains that
-        more memory would bring, and why nothing was gained.
+        They are warnings, the verdicts on graph and binary, the settings of Vela, the earlier search
+        of the answer, the gains that more memory would bring, and why nothing was gained.
         """
         out = [f"warning: {w}" for w in self.warnings]
         out.append(
@@ -227,6 +227,8 @@ class Result:
         if self.settings:
             out.append(settings_line([self.settings]))
         out.append(binary_line(self.binary_verified, self.binary_reason, self.binary_proved))
+        if self.recalled:
+            out.append(self.recalled)
         if self.offer:
             out.append(f"with more memory: {self.offer}")
         return [*out, *filter(None, [self.kept])]
@@ -318,6 +320,15 @@ class Result:
         It is None if Vela refuses both.
         """
         return self.explicit_cycles if self.stock_cycles is None else self.stock_cycles
+
+    @property
+    def recalled(self) -> str:
+        """The line on an answer that comes from an earlier search, "" for one of a search of its own."""
+        if self.remembered:
+            return "not searched again: the answer is that of the same search before, verified again"
+        if self.respelled:
+            return "not searched again: the choice is that of the same graph with other constants, verified with these"
+        return ""
 
     @property
     def kept(self) -> str:

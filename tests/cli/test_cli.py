@@ -90,6 +90,7 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
     assert "transpose" in result.output and "verified bit for bit: yes" in result.output
     assert f"m.pt2 on ethos-u55-128, Vela {version('ethos-u-vela')}\n" in result.output
     assert "by command stream" in result.output and "\u2502 commands " in result.output
+    assert "not searched again: the answer is that of the same search before" in result.output
     assert (tmp_path / "m.pte").is_file()
 
 

@@ -61,6 +61,7 @@ def forge(store: AnswerStore, name: str, answer: KnownAnswer, packed: bytes = b"
 def test_the_same_search_again_gives_its_answer(store: AnswerStore) -> None:
     first, again = answered(store), answered(store)
     assert first.corrected < first.stock_corrected and not first.remembered
+    assert again.recalled in str(again) and again.recalled.startswith("not searched again") and not first.recalled
     assert again.remembered and again.searched and again.run is None and again.extractions == []
     for name in ("tosa", "chosen", "cycles", "corrected", "footprint", "settings", "verified", "proved", "warnings"):
         assert getattr(again, name) == getattr(first, name), name
@@ -105,6 +106,7 @@ def test_other_weights_take_the_known_choice(store: AnswerStore) -> None:
     )
     assert result.verified and result.proved and result.binary_verified and result.warnings == []
     assert result.corrected == searched.corrected and result.tosa == searched.tosa != known.tosa
+    assert "with other constants" in result.recalled and result.recalled in str(result)
     assert len(entries(store)) == 2 and answered(store, other).remembered
 
 
