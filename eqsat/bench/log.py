@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +58,22 @@ def read(path: Path, identity: Identity) -> dict[Hashable, Record]:
 
     Lines that an interruption cut short are skipped.
     """
+    return {key: record for _, key, record in numbered(path, identity)}
+
+
+def numbered(path: Path, identity: Identity) -> Iterator[tuple[int, Hashable, Record]]:
+    """Yields (number of the line, identity, record) as `read` reads them. Raises InputError."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except FileNotFoundError:
-        return {}
+        return
     except OSError as e:
         raise InputError(f"cannot read {path}: {e.strerror or e}") from e
-    found: dict[Hashable, Record] = {}
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
-            found[identity(record)] = record
+            key = identity(record)
+            hash(key)
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-    return found
+        yield number, key, record

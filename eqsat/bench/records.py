@@ -23,8 +23,9 @@ from typing import Any
 import psutil
 
 from eqsat.bench.cells import LITERT, all_versions
-from eqsat.bench.log import Log, Record, read
-from eqsat.ground.files import InputError, is_file_name, write_atomically
+from eqsat.bench.fields import check_fields
+from eqsat.bench.log import Log, Record, numbered
+from eqsat.ground.files import InputError, write_atomically
 from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.ground.versions import commit
 from eqsat.runs.outline import drawn, outline
@@ -175,14 +176,13 @@ def chosen_path(directory: Path, where: CellKey, delegate: str) -> Path:
 def read_records(directory: Path) -> list[Record]:
     """The records of a run, finished or not, the last of each cell.
 
-    Reports name their pages by models and targets.
-    Raises InputError, also for a model or target whose name no file can have.
+    Raises InputError, also for a record with a field of another form (`check_fields`).
     """
-    records = list(read(directory / _RECORDS, place).values())
-    for record in records:
-        for name in (record["model"], record["target"]):
-            if not is_file_name(name):
-                raise InputError(
-                    f"{directory / _RECORDS} names {name!r}, which is no plain file name: remove its records"
-                )
-    return records
+    path = directory / _RECORDS
+    found = {key: (number, record) for number, key, record in numbered(path, place)}
+    for number, record in found.values():
+        try:
+            check_fields(record)
+        except InputError as e:
+            raise InputError(f"{path}, line {number}: {e}; remove the line, and `eqsat bench` measures it anew") from e
+    return [record for _, record in found.values()]

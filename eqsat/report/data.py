@@ -307,7 +307,7 @@ class RecordedRun:
 
     def _over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
         record, peer = self._whole(model, target, configuration), self.peer(model, target, total)
-        return record[total] / peer[total] if record and peer and total in record else None
+        return record[total] / peer[total] if record and peer and peer[total] and total in record else None
 
     def opinions(self) -> list[Opinions]:
         """The totals of every configuration and target whose records have command stream prices.
@@ -322,11 +322,10 @@ class RecordedRun:
                 for m in self.models:
                     record, stock = self.get(m, target, c), self.get(m, target, STOCK)
                     prices = (record or {}).get("command_stream") or {}
-                    if record and stock and stock["cycles"] and prices.get("stock") and prices.get("eqsat"):
+                    base, ours = prices.get("stock"), prices.get("eqsat")
+                    if record and stock and stock["cycles"] and ours and base and base["cycles"] and base["commands"]:
                         vela[m] = record["cycles"] / stock["cycles"]
-                        stream[m], commands[m] = (
-                            prices["eqsat"][k] / prices["stock"][k] for k in ("cycles", "commands")
-                        )
+                        stream[m], commands[m] = (ours[k] / base[k] for k in ("cycles", "commands"))
                 if vela:
                     out.append(Opinions(target, c, vela, {m: known[m] for m in vela if m in known}, stream, commands))
         return out
@@ -334,7 +333,11 @@ class RecordedRun:
     def excess(self, target: str, configuration: str) -> list[Excess]:
         """The excess of each of Vela's operators, the largest first."""
         found = (self.get(m, target, configuration) for m in self.models)
-        records = [r for r in found if r and r["cycles"] and all("ideal" in o for o in r["by_operator"].values())]
+        records = [
+            r
+            for r in found
+            if r and r["cycles"] and all(o.keys() >= {"ideal", "waiting"} for o in r["by_operator"].values())
+        ]
         total: dict[str, tuple[float, float]] = {}
         for r in records:
             for name, o in r["by_operator"].items():
@@ -408,8 +411,11 @@ def file_bytes(record: Record) -> int | None:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    logs = [math.log(v) for v in values]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+    """The geometric mean: 0 if a value is, and not a number without values."""
+    known = list(values)
+    if not all(known):
+        return 0.0
+    return math.exp(sum(map(math.log, known)) / len(known)) if known else math.nan
 
 
 def total(record: Record, stages: Sequence[str] = STAGES) -> float:

@@ -241,7 +241,7 @@ def _against_stock(run: RecordedRun, total: str) -> list[str]:
         cells = []
         for target in run.targets:
             base, record = run.get(model, target, STOCK), run.get(model, target, c)
-            found = record[total] / base[total] if base and record else None
+            found = record[total] / base[total] if base and record and base[total] else None
             ratios[target] += [] if found is None else [found]
             cells += [*(number(r[total] if r else None) for r in (base, record)), ratio(found)]
         lines.append(f"| {model} | {' | '.join(cells)} |")
@@ -315,7 +315,7 @@ def _verified(cells: list[Record | None]) -> str:
     }
     unequal = [c for c, equal in verdicts.items() if not equal]
     optimized = [r for r in cells if r and r.get("binary_proved")]
-    all_proved = bool(optimized) and all(r["proved"] for r in optimized)
+    all_proved = bool(optimized) and all(r.get("proved") for r in optimized)
     equal = "proved" if all_proved else "yes" if verdicts else "-"
     parts = [f"not {', '.join(unequal)}" if unequal else equal]
     binaries = {r["configuration"]: r["binary_verified"] for r in cells if r and r.get("binary_verified")}

@@ -67,7 +67,9 @@ def test_four_shards_are_one_run(tmp_path: Path) -> None:
 def written(directory: Path, cycles: int | None, **about: object) -> Path:
     directory.mkdir()
     record = {"model": "m", "target": "ethos-u85-256", "configuration": "eqsat"}
-    found = {"error": "lost", "lost": True} if cycles is None else {"cycles": cycles}
+    figures = {"cycles": cycles, "verified": True, "peak_mib": 1.5}
+    figures |= {name: {} for name in ("by_kind", "by_operator", "seconds", "memory")}
+    found = {"error": "lost", "lost": True} if cycles is None else figures
     (directory / "records.jsonl").write_text(json.dumps({**record, "key": "k", **found}) + "\n")
     plan = {"names": ["m"], "targets": ["ethos-u85-256"], "configurations": ["eqsat"]}
     (directory / "run.json").write_text(json.dumps({**plan, **about}))

@@ -194,29 +194,39 @@ def _read_prices(data: bytes, place: Path) -> str:
 
 
 def _write_records(place: Path) -> None:
+    """Records of stock and eqsat, of three models."""
     record = {
-        "model": "m",
         "target": "ethos-u85-256",
-        "configuration": "eqsat",
-        "cycles": 7,
+        "vela": "5.2.0",
+        "verified": True,
         "seconds": {"vela": 1.5},
         "by_kind": {"rescale": 7},
+        "by_operator": {"Rescale": {"operators": 1, "cycles": 7, "ideal": 5.0, "waiting": 1}},
+        "memory": {"Sram": {"peak": 64}},
+        "peak_mib": 1.5,
+        "extractions": [[{"extractor": "portfolio", "round": 0, "predicted": 7.0, "cycles": 7}]],
     }
-    text = "".join(json.dumps({**record, "model": f"m{i}", "cycles": i}) + "\n" for i in range(6))
+    cells = [(f"m{i}", c) for i in range(3) for c in ("stock", "eqsat")]
+    text = "".join(
+        json.dumps({**record, "model": m, "configuration": c, "cycles": 7 + i}) + "\n" for i, (m, c) in enumerate(cells)
+    )
     (place / "records.jsonl").write_text(text)
 
 
 def _read_records(data: bytes, place: Path) -> str:
+    """Records that are accepted are reported, too."""
     from eqsat.bench.records import RunFiles
     from eqsat.ground.files import InputError
+    from eqsat.report import RecordedRun, write
 
     (place / "records.jsonl").write_bytes(data)
     try:
         files = RunFiles(place)
         files.close()
+        write(RecordedRun.read(place), place / "report")
     except InputError as e:
         return error_class(e)
-    return f"accepted, {'all' if len(files.log.records) == 6 else 'some' if files.log.records else 'no'} records left"
+    return f"accepted, {'all' if len(files.log.records) == 6 else 'some'} records left"
 
 
 def _write_programs(place: Path) -> None:

@@ -187,7 +187,7 @@ def test_a_name_in_a_record_is_no_path(tmp_path, which, name):
     run.mkdir()
     (run / "records.jsonl").write_text(json.dumps({**record, which: name}) + "\n")
     result = CliRunner().invoke(app, ["report", str(run), "-o", str(tmp_path / "pages")])
-    assert result.exit_code == 2 and "no plain file name" in result.output
+    assert result.exit_code == 2 and "not a plain file name" in result.output
     assert [p.name for p in tmp_path.iterdir()] == ["run"] and [p.name for p in run.iterdir()] == ["records.jsonl"]
 
 
@@ -221,3 +221,37 @@ def test_model_explorer_graphs_are_closed():
     assert all(e["sourceNodeId"] in ids for n in graph["nodes"] for e in n["incomingEdges"])
     assert sum("style" in n for n in graph["nodes"]) == 1
     json.dumps(made)
+
+
+FIELDS = {
+    **{"model": "m", "target": TARGET, "configuration": "eqsat", "vela": "5.2.0", "delegates": 1, "verified": True},
+    **{"cycles": 7, "corrected": 7, "seconds": {"vela": 1.5}, "peak_mib": 1.5, "gap": 0.5, "max_difference": 0.0},
+    **{"by_kind": {"rescale": 7}, "memory": {"Sram": {"peak": 64}}, "pte_bytes": 9, "weight_bytes": 9, "stop": ["x"]},
+    "by_operator": {"Rescale": {"operators": 1, "cycles": 7, "ideal": 5.0, "waiting": 1}},
+    "bound": {"roofline": 5.0, "operators": 5.0, "mac_cycles": 1.0},
+    "extractions": [[{"round": 0, "predicted": 7.0, "cycles": 7}]],
+    "deviation": [{"largest": [1.0], "mean": [0.5], "error_before": [0.5], "error_after": None}],
+    "command_stream": {"stock": {"cycles": 7, "commands": 1}, "eqsat": {"cycles": 7, "commands": 1}},
+    **{"binary_verified": [True], "binary_proved": [True], "proved": True, "stock_binary_verified": [None]},
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_field_of_another_form_is_named_with_its_file_and_line(tmp_path, name):
+    stock, path = {**FIELDS, "configuration": "stock"}, tmp_path / "records.jsonl"
+    for value in ("a" * 5000, "\ud800", [1], {"a": "b"}, {"a": {"b": -1}}, -1e308, float("nan"), None, 0):
+        path.write_text("".join(json.dumps(r) + "\n" for r in (stock, {**FIELDS, name: value})))
+        try:
+            write(RecordedRun.read(tmp_path), tmp_path / "pages")  # nothing else is raised
+        except InputError as e:
+            assert f"{path}, line 2: {name!r} is " in str(e) and len(str(e)) < 400, e
+    damaged = 7 if name in ("model", "target", "configuration", "vela") else "7"
+    path.write_text("".join(json.dumps(r) + "\n" for r in (stock, {**FIELDS, name: damaged})))
+    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert result.exit_code == 2 and f"line 2: {name!r} is " in " ".join(result.output.split())
+
+
+def test_a_record_without_a_field_names_it(tmp_path):
+    (tmp_path / "records.jsonl").write_text(json.dumps({k: v for k, v in FIELDS.items() if k != "cycles"}) + "\n")
+    with pytest.raises(InputError, match="line 1: has no 'cycles'; remove the line"):
+        RecordedRun.read(tmp_path)
