@@ -7,27 +7,35 @@ import os
 import time
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from operator import itemgetter
+from hashlib import sha256
 from pathlib import Path
 
 from eqsat.bench.log import Log, Record
 from eqsat.ground.files import InputError, write_atomically
+from eqsat.runs.codec import CHOICE_GRAPH
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 
-#: The identity of a record.
-_IDENTITY = itemgetter("instance", "extractor", "seed", "time_limit")
+#: A record's cell, and the digest of its graph's file, None in records that are older than digests.
+Identity = tuple[str, str, int, float, str | None]
+
+
+def _identity(record: Record) -> Identity:
+    cell = record["instance"], record["extractor"], record["seed"], record["time_limit"]
+    return *cell, record.get("digest")
 
 
 @dataclass(frozen=True)
 class Instance:
     """A graph file.
 
-    name: its path below the directory, without suffixes.
+    name: its path below the directory, without suffixes; that of the run's directory for a saved run's.
+    digest: of its bytes.
     """
 
     name: str
     path: Path
+    digest: str = ""
 
     def load(self) -> ChoiceGraph:
         """Returns the graph of a choice-graph file or of an extraction-gym file.
@@ -50,8 +58,14 @@ def instances(directory: Path) -> Iterator[Instance]:
     for path in sorted(files, key=lambda p: (p.stat().st_size, p)):
         data = read_json(path)
         if isinstance(data, dict) and ("root_eclasses" in data or data.get("format") == FORMAT):
-            name = path.relative_to(directory).as_posix()
-            yield Instance(name.removesuffix(".gz").removesuffix(".json"), path)
+            yield Instance(_name(path, directory), path, sha256(path.read_bytes()).hexdigest()[:16])
+
+
+def _name(path: Path, directory: Path) -> str:
+    if path.name == CHOICE_GRAPH:
+        within = path.parent.relative_to(directory).as_posix()
+        return directory.resolve().name if within == "." else within
+    return path.relative_to(directory).as_posix().removesuffix(".gz").removesuffix(".json")
 
 
 def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit: float, seed: int) -> Record:
@@ -62,6 +76,7 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
     """
     record: Record = {
         "instance": instance.name,
+        "digest": instance.digest,
         "extractor": extractor,
         "seed": seed,
         "time_limit": time_limit,
@@ -104,7 +119,7 @@ def _recorded(out: Path) -> dict[Hashable, Record]:
     Raises InputError if the file is empty, cut off or something else.
     """
     try:
-        return {_IDENTITY(r): r for r in json.loads(out.read_text())}
+        return {_identity(r): r for r in json.loads(out.read_text())}
     except (ValueError, TypeError, KeyError) as e:
         raise InputError(f"{out} holds no records of this command ({e}): remove it, or name another file") from e
 
@@ -121,10 +136,11 @@ def run_all(
     for extractor in extractors:
         find(extractor)
     done = _recorded(out) if out.exists() else {}
-    log = Log(out.with_name(f"{out.name}.part.jsonl"), _IDENTITY)
+    log = Log(out.with_name(f"{out.name}.part.jsonl"), _identity)
     done |= log.records
     for instance in instances(directory):
-        todo = [(e, seed) for e in extractors for seed in seeds if (instance.name, e, seed, time_limit) not in done]
+        cells = [(instance.name, e, seed, time_limit) for e in extractors for seed in seeds]
+        todo = [(c[1], c[2]) for c in cells if done.keys().isdisjoint({(*c, instance.digest), (*c, None)})]
         if only not in instance.name or not todo:
             continue
         try:

@@ -27,6 +27,7 @@ def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -
 
     main: the extractor that is compared with the others.
     """
+    records = distinct(records)
     extractors = sorted({r["extractor"] for r in records}, key=lambda e: (e != main, e))
     cells = _by_cell(records)
     names = sorted({r["instance"] for r in records})
@@ -45,6 +46,18 @@ def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -
             row += [_published(open_source(known, name)), _published(published(known, name))]
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join([*lines, "", *_summary(names, extractors, cells, known, main)]) + "\n"
+
+
+def distinct(records: Sequence[Record]) -> list[Record]:
+    """Returns the records, with a digest behind the name of an instance where several files have that name."""
+    digests: dict[str, set[str]] = {}
+    for r in records:
+        digests.setdefault(r["instance"], set()).add(r.get("digest", ""))
+    several = {name for name, found in digests.items() if len(found) > 1}
+    return [
+        {**r, "instance": f"{r['instance']} ({r['digest'][:8]})"} if r["instance"] in several and "digest" in r else r
+        for r in records
+    ]
 
 
 def published(known: Known, instance: str) -> dict[str, Sequence[float]]:
