@@ -52,9 +52,8 @@ def main() -> None:
     report = table.markdown(records, known)
     if args.markdown:
         args.markdown.write_text(report)
-    for extractor, gap in table.gaps(records).items():
-        worst = max(gap["gaps"].values(), default=0.0)
-        print(f"{extractor}: {gap['proved']:.1%} proved optimal, largest gap of the others {worst:.2%}")
+    for extractor, gap in table.gaps(table.distinct(records)).items():
+        print(f"{extractor}: {table.stated(gap)}")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,9 @@ def _summary(
 ) -> list[str]:
     lines = [f"\\* proved optimal (all seeds; the highest cost, the median seconds). {len(names)} instances.", ""]
     lines += [_totals(e, {n: cells[n, e] for n in names if (n, e) in cells}) for e in extractors]
-    left = gaps([r for n in names for r in cells.get((n, main), [])]).get(main, {"gaps": {}})["gaps"]
+    if main not in extractors:
+        return lines
+    left = gaps([r for n in names for r in cells.get((n, main), [])])[main]["gaps"]
     if left:
         lines.append(f"- gaps that `{main}` leaves: " + ", ".join(f"{n} {gap:.3%}" for n, gap in left.items()))
     for e in extractors:
@@ -181,10 +183,11 @@ def _comparison(title: str, pairs: Mapping[str, tuple[float, float]]) -> str:
 
 
 def gaps(records: Sequence[Record]) -> dict[str, Any]:
-    """Returns {extractor: {"proved": share, "gaps": {instance: gap}}}.
+    """Returns {extractor: {"proved": share, "gaps": {instance: gap}, "unknown": number}}.
 
     proved: the share of cells that are proved optimal.
     gaps: relative gaps of the other cells to the best bound that any extractor has of their instance.
+    unknown: the number of other cells with a cost whose instance has no bound.
     """
     result: dict[str, Any] = {}
     bounds: dict[str, float] = {}
@@ -194,10 +197,23 @@ def gaps(records: Sequence[Record]) -> dict[str, Any]:
             bounds[r["instance"]] = max(bound, bounds.get(r["instance"], -math.inf))
     for e in sorted({r["extractor"] for r in records}):
         mine = [r for r in records if r["extractor"] == e]
+        others = [r for r in mine if r["status"] == "feasible"]
         left = {
             r["instance"]: (r["cost"] - bounds[r["instance"]]) / max(abs(r["cost"]), 1e-12)
-            for r in mine
-            if r["status"] == "feasible" and r["instance"] in bounds
+            for r in others
+            if r["instance"] in bounds
         }
-        result[e] = {"proved": sum(r["status"] == "optimal" for r in mine) / len(mine), "gaps": left}
+        proved = sum(r["status"] == "optimal" for r in mine) / len(mine)
+        unknown = sum(r["instance"] not in bounds for r in others)
+        result[e] = {"proved": proved, "gaps": left, "unknown": unknown}
     return result
+
+
+def stated(gap: Mapping[str, Any]) -> str:
+    """Returns an extractor's entry of `gaps` in words."""
+    parts = [f"{gap['proved']:.1%} proved optimal"]
+    if gap["gaps"]:
+        parts.append(f"largest gap of the others {max(gap['gaps'].values()):.2%}")
+    if gap["unknown"]:
+        parts.append(f"gap of {gap['unknown']} not known, as no extractor has a bound")
+    return ", ".join(parts)

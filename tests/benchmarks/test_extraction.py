@@ -1,13 +1,16 @@
 """The benchmark: records, resuming, the table."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.extraction import run, scale, table, zoo
+from benchmarks.extraction.__main__ import main
 from eqsat.bench.log import Record
 from eqsat.ground.files import InputError
+from eqsat.runs.codec import CHOICE_GRAPH
 from eqsat.tosa import dumps
 from extraction import ChoiceGraph, check, extract
 from extraction.io import save, write_gym
@@ -179,5 +182,47 @@ def test_a_gap_is_to_the_best_bound_of_all_extractors():
     greedy = {"instance": "a", "extractor": "greedy", "status": "feasible", "cost": 104.0, "lower_bound": None}
     exact = {"instance": "a", "extractor": "exact", "status": "optimal", "cost": 100.0, "lower_bound": 100.0}
     found = table.gaps([greedy, exact])
-    assert found["greedy"] == {"proved": 0.0, "gaps": {"a": 4 / 104}}
-    assert found["exact"] == {"proved": 1.0, "gaps": {}}
+    assert found["greedy"] == {"proved": 0.0, "gaps": {"a": 4 / 104}, "unknown": 0}
+    assert found["exact"] == {"proved": 1.0, "gaps": {}, "unknown": 0}
+    assert table.stated(found["greedy"]) == "0.0% proved optimal, largest gap of the others 3.85%"
+    assert table.stated(found["exact"]) == "100.0% proved optimal"
+
+
+def test_a_gap_without_a_bound_is_not_known(graphs, monkeypatch, capsys):
+    """Nor is an extractor compared that did not run."""
+    (graphs / "suite" / "loop.json").unlink()
+    out = ["--json", str(graphs / "out.json"), "--markdown", str(graphs / "out.md")]
+    monkeypatch.setattr(sys, "argv", ["extraction", str(graphs), "--extractors", "dag_greedy", *out])
+    main()
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == "dag_greedy: 0.0% proved optimal, gap of 2 not known, as no extractor has a bound"
+    assert "portfolio" not in (graphs / "out.md").read_text()
+
+
+def saved(graph: ChoiceGraph, directory: Path) -> Path:
+    """The choice graph as a saved run has it."""
+    directory.mkdir(parents=True)
+    save(graph, directory / CHOICE_GRAPH)
+    return directory
+
+
+def test_the_graphs_of_two_saved_runs_are_two_instances(tmp_path):
+    other = ChoiceGraph.build([[(7, [])]], [0])
+    runs = [saved(GRAPH, tmp_path / "a" / "yolo.run"), saved(other, tmp_path / "a" / "unet.run")]
+    for directory in runs:
+        records = run.run_all(directory, ["portfolio"], 5.0, [0], tmp_path / "out.json", say=lambda line: None)
+    assert {r["instance"]: r["cost"] for r in records} == {"yolo.run": 3, "unet.run": 7}
+    assert {i.name for i in run.instances(tmp_path)} == {"a/yolo.run", "a/unet.run"}
+    assert "2 instances" in table.markdown(records, {})
+
+
+def test_records_of_another_file_of_that_name_are_not_taken(tmp_path):
+    """Those that are older than digests count by their name."""
+    first = saved(GRAPH, tmp_path / "a" / "net.run")
+    second = saved(ChoiceGraph.build([[(7, [])]], [0]), tmp_path / "b" / "net.run")
+    out = tmp_path / "out.json"
+    for directory in (first, second, first):
+        records = run.run_all(directory, ["portfolio"], 5.0, [0], out, say=lambda line: None)
+    assert [r["cost"] for r in records] == [3, 7] and "2 instances" in table.markdown(records, {})
+    out.write_text(json.dumps([{k: v for k, v in records[0].items() if k != "digest"}]))
+    assert len(run.run_all(second, ["portfolio"], 5.0, [0], out, say=lambda line: None)) == 1
