@@ -15,7 +15,7 @@ from benchmarks.planted_errors.subjects import Subject
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
-from eqsat.proof import PROVED
+from eqsat.proof import DIFFERENT, PROVED, UNDECIDED
 from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
@@ -39,6 +39,7 @@ class Planted:
     pool: side of the plane whose mean is the output, 0 if there is no mean.
     kind, what: what is wrong, and where.
     changes: whether an input was found on which the outputs differ; otherwise the rest does not count.
+    equivalent: whether the prover proves that they never do; without either it is not known.
     former: whether the error passes the six samples of version 0.1.
     outputs: whether it passes the comparison of outputs on the reference model.
     inner: whether it passes that of outputs and inner values.
@@ -58,6 +59,7 @@ class Planted:
     inner: bool = False
     regions: bool = False
     passes: bool = False
+    equivalent: bool = False
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -116,12 +118,14 @@ class Trial:
             k += 1
 
     def planted(self, kind: str, what: str, found: TensorGraph, same: Correspondence) -> Planted | None:
-        """Returns the outcome for one graph, None if it is not known whether it changes anything."""
+        """Returns the outcome for one graph, None if numpy cannot compute it."""
         s = self.subject
         facts = (s.name, len(s.graph.inputs), s.dtype, s.pool, kind, what)
         try:
-            if not self.changes(found):
-                return Planted(*facts, changes=False)
+            proof = self.verifier.proved(found, same)
+            verdict = proof.verdict if proof is not None else UNDECIDED
+            if verdict != DIFFERENT and not self.changes(found):
+                return Planted(*facts, changes=False, equivalent=verdict == PROVED)
         except (ArithmeticError, IndexError, ValueError):
             return None
         try:
@@ -129,8 +133,7 @@ class Trial:
             outputs = reference.compare(found).equal
             inner = reference.compare(found, same.claims()).equal
             regions = not compare_regions(self.graph, found, same, self.verifier.seen).reason
-            proof = self.verifier.proved(found, same)
-            passes = proof is not None and proof.verdict == PROVED or not any(self.verifier.difference(found, same))
+            passes = verdict == PROVED or not any(self.verifier.difference(found, same))
         except WorkerError:  # The graph is UNPREDICTABLE and its source is not, so the reference model notices.
             outputs = inner = regions = passes = False
         return Planted(*facts, True, self._passes_former(found), outputs, inner, regions, passes)

@@ -22,11 +22,16 @@ _GROUPS: dict[str, Callable[[Planted], str]] = {
 
 
 def summary(planted: Sequence[Planted]) -> dict[str, int]:
-    """Returns {what: number of errors}, over all planted errors."""
+    """Returns {what: number of errors}, over all planted errors.
+
+    "not known" are those that neither change an output of an input that was tried nor are proved equivalent.
+    """
     real = [p for p in planted if p.changes]
+    equivalent = sum(p.equivalent and not p.changes for p in planted)
     return {
         "planted": len(planted),
-        "equivalent": len(planted) - len(real),
+        "equivalent": equivalent,
+        "not known": len(planted) - len(real) - equivalent,
         "errors": len(real),
         **{c: sum(getattr(p, c) for p in real) for c in _COLUMNS},
     }
@@ -37,21 +42,21 @@ def markdown(planted: Sequence[Planted], about: dict[str, str]) -> str:
     lines = [
         "# Planted errors",
         "",
-        "Near-miss edits and rules, each changing an output for an input that a directed search found; the others are equivalent, as far as that",
-        "search tells, and left out. How many pass: the six samples of version 0.1; the outputs alone, on today's samples; inner values too; the",
-        "regions alone; and verification as a whole.",
+        "Near-miss edits and rules, each changing an output for an input that a directed search or the prover found. The others are left out:",
+        "equivalent ones, which the prover proves equal, and those of which neither is known. How many pass: the six samples of version 0.1; the",
+        "outputs alone, on today's samples; inner values too; the regions alone; and verification as a whole.",
         "",
         ", ".join(f"{k} {v}" for k, v in about.items()),
     ]
     for title, group in {"all": lambda p: "all", **_GROUPS}.items():
         lines += [
             "",
-            f"| {title} | equivalent | errors | pass 0.1 | pass outputs | pass inner values | pass regions | **pass** |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|",
+            f"| {title} | equivalent | not known | errors | pass 0.1 | pass outputs | pass inner values | pass regions | **pass** |",
+            "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
         ]
         names = {group(p) for p in planted}
         for name in sorted(names, key=lambda n: (len(n) if n[:1].isdigit() else 0, n)):
             s = summary([p for p in planted if group(p) == name])
-            figures = (s["equivalent"], s["errors"], *(s[c] for c in _COLUMNS[:-1]))
+            figures = (s["equivalent"], s["not known"], s["errors"], *(s[c] for c in _COLUMNS[:-1]))
             lines.append(f"| {name} | {' | '.join(map(str, figures))} | **{s['passes']}** |")
     return "\n".join(lines) + "\n"

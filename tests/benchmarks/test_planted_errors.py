@@ -14,6 +14,7 @@ from benchmarks.planted_errors.run import Planted, Trial
 from benchmarks.planted_errors.subjects import head, heads
 from benchmarks.planted_errors.table import markdown, summary
 from eqsat.ground.worker import Pool
+from eqsat.proof import DIFFERENT, Proof
 
 
 @pytest.mark.slow
@@ -43,8 +44,29 @@ def test_what_changes_nothing_is_left_out(pool: Pool) -> None:
     trial = Trial(subject, pool)
     found = [applied(subject.graph, e) for e in edits(subject.graph) if e.kind == "wrong table entry"]
     results = [trial.planted("wrong table entry", "", f.graph, f.same) for f in found if f is not None]
-    assert any(r is not None and not r.changes for r in results)
+    assert any(r is not None and r.equivalent for r in results)
     assert all(r is not None and not r.passes for r in results if r is not None and r.changes)
+
+
+def test_what_is_neither_proved_nor_shown_is_not_known(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = head("chain", "INT8", 8, False)
+    trial = Trial(subject, pool)
+    edited = next(f for e in edits(subject.graph) if (f := applied(subject.graph, e)) is not None)
+    monkeypatch.setattr(trial, "changes", lambda found: False)
+    monkeypatch.setattr(trial.verifier, "proved", lambda found, same: None)
+    result = trial.planted("", "", edited.graph, edited.same)
+    assert result is not None and not result.changes and not result.equivalent
+    assert summary([result])["not known"] == 1
+
+
+def test_a_counterexample_of_the_prover_is_an_error(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = head("chain", "INT8", 8, False)
+    trial = Trial(subject, pool)
+    edited = next(f for e in edits(subject.graph) if (f := applied(subject.graph, e)) is not None)
+    monkeypatch.setattr(trial, "changes", lambda found: False)
+    monkeypatch.setattr(trial.verifier, "proved", lambda found, same: Proof(DIFFERENT))
+    result = trial.planted("", "", edited.graph, edited.same)
+    assert result is not None and result.changes and not result.passes
 
 
 def test_a_wrong_rule_gives_wrong_graphs_that_do_not_pass(pool: Pool) -> None:
@@ -64,8 +86,9 @@ def test_subjects_have_one_to_three_inputs_and_large_means() -> None:
 
 def test_the_table_counts_only_errors() -> None:
     facts = ("a", 1, "INT8", 0, "kind", "what")
-    planted = [Planted(*facts, changes=False), Planted(*facts, True, former=True), Planted(*facts, True, passes=True)]
+    planted = [Planted(*facts, False), Planted(*facts, False), Planted(*facts, False, equivalent=True)]
+    planted += [Planted(*facts, True, former=True), Planted(*facts, True, passes=True)]
     assert summary(planted) == {
-        "planted": 3, "equivalent": 1, "errors": 2, "former": 1, "outputs": 0, "inner": 0, "regions": 0, "passes": 1,
+        "planted": 5, "equivalent": 1, "not known": 2, "errors": 2, "former": 1, "outputs": 0, "inner": 0, "regions": 0, "passes": 1,
     }  # fmt: skip
-    assert "| all | 1 | 2 | 1 | 0 | 0 | 0 | **1** |" in markdown(planted, {"commit": "c"})
+    assert "| all | 1 | 2 | 2 | 1 | 0 | 0 | 0 | **1** |" in markdown(planted, {"commit": "c"})
