@@ -22,7 +22,7 @@ SEES = {
     "vela": "ground tensor target tosa",
     "device": "ground tensor target tosa vela",
     "proof": "tensor tosa vela device",
-    "egraph": "tensor",
+    "egraph": "ground tensor",
     "rules": "tensor vela egraph",
     "cost_models": "ground store tensor target tosa vela device",
     "options": "ground store tensor extraction target vela device egraph rules cost_models",

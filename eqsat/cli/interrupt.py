@@ -25,6 +25,7 @@ from contextlib import contextmanager, suppress
 import psutil
 
 from eqsat.ground import files
+from eqsat.ground.temporary import make_directory
 
 #: Exit code after an interrupt.
 INTERRUPTED = 130
@@ -80,7 +81,7 @@ def stops_command() -> Iterator[None]:
         return
     on_interrupt_say("")
     before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
-    own = tempfile.mkdtemp(prefix="eqsat-")
+    own = make_directory()
     waiting, woken = socket.socketpair()
     woken.setblocking(False)
     interrupts = _Interrupts(own)

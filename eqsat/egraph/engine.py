@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from typing import Any
 from egglog import bindings
 
 from eqsat.egraph.kinds import Kind
+from eqsat.ground.temporary import make_directory
 
 #: Directory of the files from which egglog loads rows; None is the system's temporary directory.
 #: It is in memory if possible, since files are slow to make on a disk.
@@ -195,7 +195,7 @@ class Engine:
         Raises EngineError for declarations or rules that egglog refuses.
         """
         self.intern = Interner()
-        self._directory = tempfile.mkdtemp(prefix="eqsat-", dir=_FACTS)
+        self._directory = make_directory(_FACTS)
         self._egraph = bindings.EGraph(fact_directory=self._directory)
         self._externs = {e.name: e for e in externs}
         self._rules = list(rules)
