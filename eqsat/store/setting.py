@@ -12,7 +12,9 @@ DIRECTORY,read-only:URL         the shared store is never written to
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import re
+import sqlite3
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +32,13 @@ _FILE = "store.sqlite"
 _SUFFIX = ".sqlite"
 #: The first bytes of every SQLite database that is not empty (sqlite.org/fileformat.html).
 _MAGIC = b"SQLite format 3\0"
+
+
+#: The table of a store, and its columns.
+TABLE, COLUMNS = "entries", ("key", "value", "mark", "used")
+#: Bytes of a damaged database in which definitions of tables are looked for.
+_HEAD = 1 << 16
+_OTHER_TABLE = re.compile(rb"create (virtual )?table (?!entries\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +98,30 @@ class Setting:
 def check_file(path: Path) -> None:
     """Refuses a file that is something else: it is neither written to nor replaced.
 
+    A database is something else if it has tables of others.
     Raises InputError.
     """
     with suppress(OSError), path.open("rb") as f:
-        if (head := f.read(len(_MAGIC))) and head != _MAGIC:
+        head = f.read(_HEAD)
+        if head and (not head.startswith(_MAGIC) or _has_others(path, head)):
             raise InputError(f"{path} is no store of eqsat: choose another place for the cache, or remove it")
+
+
+def _has_others(path: Path, head: bytes) -> bool:
+    """Whether a database has something in it that is not a store's.
+
+    head: its first bytes, which tell where it is damaged.
+    """
+    # immutable: no lock is taken, and no file made beside it
+    uri = f"{path.resolve().as_uri()}?immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as db:
+            db.execute("pragma trusted_schema=off")
+            names = {
+                name
+                for (name,) in db.execute("select name from sqlite_master where name not like 'sqlite@_%' escape '@'")
+            }
+            columns = tuple(name for (name,) in db.execute("select name from pragma_table_info(?)", (TABLE,)))
+    except (sqlite3.Error, UnicodeDecodeError):
+        return bool(_OTHER_TABLE.search(head))
+    return not names <= {TABLE} or columns not in ((), COLUMNS)

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import zlib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,26 @@ def test_a_file_that_is_something_else_is_left_alone(
     cache.put({"a": 1})
     assert cache.get(["a"]) == {} and "is no store of eqsat" in cache.store.warnings[0]
     cache.close()
+    assert path.read_bytes() == content and [p.name for p in tmp_path.iterdir()] == ["store.sqlite"]
+
+
+@pytest.mark.parametrize(
+    ("definition", "kept"),
+    [
+        ("create table work (a text)", None),
+        ("create table work (a text)", 4096),  # damaged: the table's own page is gone
+        ("create view work as select 1", None),
+        ("create table entries (a text)", None),
+    ],
+)
+def test_a_database_with_other_tables_is_left_alone(tmp_path: Path, definition: str, kept: int | None) -> None:
+    path = tmp_path / "store.sqlite"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(definition)
+    content = path.read_bytes()[:kept]
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="store.sqlite is no store of eqsat: choose another place for the cache"):
+        PriceCache(path)
     assert path.read_bytes() == content and [p.name for p in tmp_path.iterdir()] == ["store.sqlite"]
 
 
