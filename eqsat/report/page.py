@@ -25,7 +25,7 @@ from eqsat.ground.files import write_atomically
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled, graphs
 from eqsat.report.environment import environment, kib, number, ratio
-from eqsat.report.sides import Sides
+from eqsat.report.sides import BEFORE, Sides
 from eqsat.report.table import ReportTable
 from eqsat.report.why import MOST_E_NODES, why
 from eqsat.search.figures import GraphFigures
@@ -60,17 +60,18 @@ def write_page(
     logger.info("writing the report", extra={"stage": "report"})
     given = what if isinstance(what, Mapping) else {"": what}
     delegates = [Sides.of(one, name) for name, one in given.items()]
+    shown = [_delegate(d, rules, most_e_nodes) for d in delegates]
     text = made.get_template("compile.html").render(
         title=title or " and ".join(d.name for d in delegates),
         target=next((d.run.target.accelerator for d in delegates if d.run), ""),
         vela=next((d.record["vela"] for d in delegates), ""),
         versions=next((d.run.versions for d in delegates if d.run), None) or versions(["eqsat", "ethos-u-vela"]),
         commit=commit(),
-        colours=KIND_COLOURS,
+        colours={k: c for k, c in KIND_COLOURS.items() if any(k in kinds for d in shown for _, _, kinds in d["bars"])},
         parts=compiled.PARTS,
         facts=facts or {},
         warnings=[*warnings, *(w for d in delegates for w in d.record["warnings"])],
-        delegates=[_delegate(d, rules, most_e_nodes) for d in delegates],
+        delegates=shown,
         totals=_totals(delegates),
     )
     write_atomically(Path(path), text.encode())
@@ -158,7 +159,8 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
         out.append(("MAC utilisation", f"{least['mac_cycles'] / new.cycles:.1%}", f"{was}{least['macs']:,} MACs"))
     prices = record["command_stream"]
     if priced := prices["eqsat"]:
-        was = _was((prices.get(before) or {}).get("cycles"), priced["cycles"], number, before)
+        base = prices.get("explicit" if before == BEFORE else before) or {}
+        was = _was(base.get("cycles"), priced["cycles"], number, before)
         out.append(("by command stream", number(priced["cycles"]), was))
     return [*out, _verified(record)]
 

@@ -34,11 +34,15 @@ def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Row]
     return {n: NodeFacts(cycles.get(n), cycles.get(n, 0) / whole, f"n{n}") for n in graph.live()}
 
 
+#: The name of the given graph where there is no other, as in a terminal.
+BEFORE = "before"
+
+
 @dataclass(frozen=True)
 class Side:
     """A graph of a delegate.
 
-    name: "stock", "explicit", or "eqsat" for the chosen one.
+    name: "stock", "explicit", or "eqsat" for the chosen one; BEFORE for the only one beside it.
     rows: Vela's table with the origins and lower bound of each operator; empty if not known.
     """
 
@@ -92,6 +96,8 @@ class Sides:
             for which in ("stock", "explicit")
             if which in graphs and figures[which].cycles is not None
         ]
+        if [side.name for side in before] == ["explicit"]:
+            before = [replace(before[0], name=BEFORE)]
         rows = table(graphs["chosen"], map(Row.read, record["table"]))
         after = Side(record["chosen"], graphs["chosen"], rows, figures["eqsat"])
         return Sides(name or (run.name if run else ""), tuple(before), after, record, run)

@@ -17,6 +17,7 @@ from eqsat.explain import explain
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.report import compiled, write_page
+from eqsat.report.data import KINDS
 from eqsat.report.sides import Sides
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.tensor.graph import TensorGraph
@@ -74,6 +75,26 @@ def test_tables_add_up_to_the_result(result: Result, page: BeautifulSoup) -> Non
     modules = {o["module"] for row in result.table for o in row["origins"]}
     assert modules <= {row["data-module"] for row in by_module.select("tr[data-module]")}
     assert {td.text for td in by_module.select("tbody td:nth-of-type(2)")} == {"Some"}
+
+
+def test_the_legend_has_the_kinds_that_occur(result: Result, page: BeautifulSoup) -> None:
+    assert page.select_one(".bars") is not None and (legend := page.select_one(".bars + .legend")) is not None
+    kinds = {k for side in result.figures.values() for k, cycles in side.by_kind.items() if cycles}
+    assert {span.text for span in legend.select("span")} == kinds != set(KINDS)
+
+
+@pytest.mark.slow
+def test_without_stocks_the_graph_before_is_called_as_in_a_terminal(tmp_path: Path) -> None:
+    own = Options(extractor="dag_greedy", cache=tmp_path / "prices")
+    found = optimize_tosa(dumps(transposed_relus()), "ethos-u55-128", options=own)
+    write_page(tmp_path / "page.html", found)
+    page = BeautifulSoup((tmp_path / "page.html").read_text(), "html.parser")
+    assert [s.text for s in page.select_one(".bars").find_all("span", recursive=False) if not s.get("class")] == [
+        "before",
+        "eqsat",
+    ]
+    assert "explicit" not in page.select_one(".tiles").text and "before;" in page.select_one(".tiles").text
+    assert "before" in str(found)
 
 
 def test_the_first_figures_are_the_results(result: Result, page: BeautifulSoup) -> None:
