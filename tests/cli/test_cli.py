@@ -21,7 +21,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.cost_models import a16w8
-from tests.graphs import finish, products, recomputed, transpose
+from tests.graphs import finish, products, recomputed, relu
 
 ROOT = Path(__file__).parents[2]
 PIXEL_SHUFFLE = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
@@ -152,10 +152,11 @@ def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
 
 def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
     g = TensorGraph()
-    finish(g, transpose(g, g.add_input("x", (1, 3, 5, 7), "INT32"), 0, 3, 1, 2))  # U55 has none of INT32
+    finish(g, relu(g, g.add_input("x", (1, 3, 5, 7), "INT8")))
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(dumps(g))
-    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out)
+    refusing = ("--cost-model", "tests.planted_costs:Refusing")
+    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, *refusing)
     assert result.exit_code == 4 and "has a price" in " ".join(result.output.split())
     assert out.is_file()
 
