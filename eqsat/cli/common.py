@@ -262,7 +262,7 @@ def check_report(page: Path | None) -> None:
     if page is not None:
         from eqsat.report.environment import check_libraries
 
-        check_output(page)
+        check_output(page, "--report")
         check_libraries()
 
 

@@ -90,7 +90,7 @@ def compile_command(
         check_output(output)
         check_report(report)
         if csv:
-            check_output(csv)
+            check_output(csv, "--csv")
         check_target(target, config)
         place = model_place(model)
         check_quantization(quantization, model)

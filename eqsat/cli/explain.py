@@ -40,9 +40,9 @@ def explain(
     """Tell why a result equals its source: every operator that stayed, changed, moved or is gone, its cycles and the
     rules that prove it."""
     try:
-        for output in (svg, dot, as_json):
+        for option, output in (("--svg", svg), ("--dot", dot), ("--json", as_json)):
             if output is not None:
-                check_output(output)
+                check_output(output, option)
         check_report(report)
         print(visible(_explain(run, node, svg, dot, as_json, radius, removals, user_rules or [])))
         if report:

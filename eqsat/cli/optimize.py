@@ -68,7 +68,7 @@ def optimize(
         check_output(output)
         check_report(report)
         if csv:
-            check_output(csv)
+            check_output(csv, "--csv")
         check_target(target, config)
         if source.suffix == ".pt2" or (":" in str(source) and not source.exists()):
             raise InputError(f"{source} is a PyTorch model: did you mean `eqsat compile`?")

@@ -45,7 +45,7 @@ def prove_command(
     try:
         paths = _paths(one, other, check)
         if certificate is not None:
-            check_output(certificate)
+            check_output(certificate, "--certificate")
         data = read_bytes(paths[0]), read_bytes(paths[1])
         proof = _proof(paths, data, seed)
         if certificate is not None:

@@ -114,7 +114,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             with placing(path):
                 os.replace(temporary, path)
     except OSError as e:
-        raise OutputError(f"cannot write {path}: {e.strerror or e}; choose a writable place with -o") from e
+        raise OutputError(f"cannot write {path}: {e.strerror or e}; choose a writable place") from e
 
 
 def _is_special(path: Path) -> bool:
@@ -122,16 +122,17 @@ def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, option: str = "-o") -> None:
     """Refuses an output place before the long work starts, if nothing can be written beside it.
 
+    option: the option that named it, for the message.
     Raises InputError.
     """
     if path.is_dir():
-        raise InputError(f"{path} is a directory: give a file name with -o")
+        raise InputError(f"{path} is a directory: give a file name with {option}")
     if _is_special(path):
         return
-    check_directory(path.parent, "-o")
+    check_directory(path.parent, option)
 
 
 def check_directory(directory: Path, option: str = "") -> None:
@@ -141,6 +142,8 @@ def check_directory(directory: Path, option: str = "") -> None:
     Raises InputError.
     """
     remedy = f"choose another place{option and f' with {option}'}"
+    if (file := next((p for p in (directory, *directory.parents) if p.exists() and not p.is_dir()), None)) is not None:
+        raise InputError(f"{file} is no directory: {remedy}")
     if not directory.is_dir():
         raise InputError(f"the directory {directory} does not exist: make it first or {remedy}")
     try:

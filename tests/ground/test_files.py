@@ -46,3 +46,12 @@ def test_a_device_that_is_full_is_an_error_and_stays() -> None:
 def test_a_name_that_no_file_can_have_is_an_error() -> None:
     with pytest.raises(InputError, match="cannot read .*null"):
         read_bytes(Path("a\0b"))
+
+
+def test_a_refused_place_names_its_option_and_what_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InputError, match="missing does not exist: make it first or choose another place with --csv"):
+        check_output(tmp_path / "missing" / "x.csv", "--csv")
+    for below in ("file/x", "file/y/x"):
+        with pytest.raises(InputError, match="file is no directory: choose another place with -o"):
+            check_output(tmp_path / below)
