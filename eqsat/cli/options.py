@@ -42,13 +42,21 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "extractor": (
         Annotated[
             str | None,
-            typer.Option(help="extractor: a built-in one, file.py:function, module:function, or an entry point"),
+            typer.Option(
+                help="extractor: a built-in one, file.py:function, module:function, or an entry point",
+                show_default="by --effort",
+            ),
         ],
         None,
     ),
     "time_limit": (
         Annotated[
-            float | None, typer.Option(min=0.1, help="seconds per extraction, of which a delegate has up to three")
+            float | None,
+            typer.Option(
+                min=0.1,
+                help="seconds per extraction, of which a delegate has up to three",
+                show_default="by --effort",
+            ),
         ],
         None,
     ),
@@ -116,7 +124,9 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             float | None,
             typer.Option(
-                min=0, help="seconds for running what Vela compiles of stock's graph, and of all others; 0: none is run"
+                min=0,
+                help="seconds for running what Vela compiles of stock's graph, and of all others; 0: none is run",
+                show_default="by --effort",
             ),
         ],
         None,

@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from eqsat.cli.app import app as commands
 from eqsat.cli.options import OPTIONS, OptionsMaker, takes_options
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
@@ -61,3 +62,8 @@ def test_limits_of_memory_are_called_as_they_were_typed() -> None:
     for option in ("--max-sram", "--max-flash"):
         with pytest.raises(InputError, match=f"^{option} is '64Q'"):
             made(option, "64Q")
+
+
+def test_help_says_which_defaults_the_effort_decides() -> None:
+    shown = CliRunner().invoke(commands, ["optimize", "--help"], env={"COLUMNS": "200"}).output
+    assert shown.count("[default: (by --effort)]") == 3
