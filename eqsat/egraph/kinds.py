@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_origin
+from typing import Annotated, Any, NoReturn, TypeVar, get_origin
 
 from eqsat.egraph.attributes import Call, LeafValue, constructor_of
 from eqsat.tensor.dtypes import DType
@@ -66,6 +66,13 @@ class Kind:
         if not isinstance(value, self.type) or (isinstance(value, Call) and self.ops and value.op not in self.ops):
             return False
         return self.test is None or self.test(value)
+
+    def __call__(self, *operands: object) -> NoReturn:
+        """Raises RuleError, as a kind is no operator of a term."""
+        raise RuleError(
+            f"{self.name} is a kind, which takes no operands: make a variable operator of it, as in "
+            '`add = symbols("add", Annotated[Call, op("add")])`, and write add(x, y)'
+        )
 
     def includes(self, other: Kind) -> bool:
         """Tells whether all values of another kind are of this one, as far as definitions tell."""

@@ -228,3 +228,8 @@ def test_rules_bring_those_that_make_what_they_need() -> None:
     assert not needs.helps and makes.helps and knows.helps
     with pytest.raises(ValueError, match="no rule makes .*known"):
         with_helpers([asks], others[2:])
+
+
+def test_a_kind_that_is_written_as_an_operator_names_what_to_write() -> None:
+    with pytest.raises(RuleError, match=r'add is a kind.*`add = symbols\("add", Annotated\[Call, op\("add"\)\]\)`'):
+        op("add")(1, 2)
