@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cost_models.fusion import SUMS, is_part
+from cost_models.legality import legal_transpose
 from cost_models.protocol import CostModel, Price, Unit
 from cost_models.unmeasured import unmeasured
 from eqsat.choice import copying
@@ -158,7 +159,7 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
     prices = checked(model.price(priced), priced, model)
     source = frozen.source
     given = {source.nodes[n].attrs for n in source.live() if source.nodes[n].op == "rescale"}
-    moves = _moves(source)
+    moves = _illegal_moves(source, family)
     copies = copying.prices(priced, model) if model.in_cycles else {}
     out: list[Candidate] = []
     for (e, unit), price in zip(units, prices, strict=True):
@@ -212,13 +213,13 @@ def _in_few_commands(unit: Unit) -> Unit:
     return replace(unit, operands=operands, result=infer(unit.op, unit.steps[0][1], operands))
 
 
-def _moves(source: TensorGraph) -> dict[tuple[Move, str], Unit]:
-    """Returns the source's own TRANSPOSEs, which stay possible if no movement of their dtype is legal."""
+def _illegal_moves(source: TensorGraph, family: Family) -> dict[tuple[Move, str], Unit]:
+    """Returns the source's own TRANSPOSEs that are not legal: they stay possible."""
     out = {}
     for n in source.live():
         node = source.nodes[n]
-        if node.op == "transpose":
-            operand = source.type(node.inputs[0])
+        operand = source.type(node.inputs[0]) if node.op == "transpose" else None
+        if operand is not None and not legal_transpose(operand.shape, node.dtype, family):
             move = Move.transpose(operand.shape, node.attr("perms"))
             out[move, node.dtype] = Unit((("transpose", node.attrs),), (operand,), source.type(n))
     return out

@@ -233,7 +233,7 @@ def test_without_chains_tolerant_is_exact(options: Options) -> None:
 
 
 def test_numerics_are_named() -> None:
-    with pytest.raises(OptionError, match="exact, tolerant"):
+    with pytest.raises(OptionError, match="exact, sampled, tolerant"):
         Options(numerics="loose")
 
 
