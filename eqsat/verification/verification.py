@@ -137,9 +137,10 @@ def tell(answer: Answer, candidates: Sequence[Compiled], checks: Checks, decisio
         warnings.append(f"{called} is used though Vela compiles it wrongly: {answer.binary.reason}")
     elif answer.binary.equal is None and answer.verified and checks.binaries.run_at_all:
         warnings.append(f"the binary of {called} could not be judged: {answer.binary.reason}")
-    unproved = [c for c in candidates if (a := checks.known(c)) and a is not answer and checks.is_unproved(a)]
-    if fastest := min(unproved, key=lambda c: c.figures, default=None):
-        _tell_of_unproved(fastest, answer, checks)
+    known = (checks.known(c) for c in candidates)
+    unproved = [a for a in known if a and a.best is not best and checks.is_unproved(a)]
+    if unproved:
+        warnings.append(_of_unproved(min(unproved, key=lambda a: a.best.figures), best))
     for given in (c for c in candidates if c.choices is None and checks.verified(c) is not False and c is not best):
         if given.figures.cycles < best.figures.cycles and decision.limits.fits(given.figures) and checks.guards(given):
             warnings.append(
@@ -148,14 +149,15 @@ def tell(answer: Answer, candidates: Sequence[Compiled], checks: Checks, decisio
             )
 
 
-def _tell_of_unproved(c: Compiled, answer: Answer, checks: Checks) -> None:
-    """Warns that a graph was not used because it is not proved equal."""
-    found = checks.known(c)
-    assert found is not None
+def _of_unproved(found: Answer, best: Compiled) -> str:
+    """Returns a warning that a graph was not used because it is not proved equal.
+
+    best: the graph that is used.
+    """
     undecided = found.proof.undecided if found.proof is not None else ()
     why = found.doubt or (f"undecided: {', '.join(o.text for o in undecided)}" if undecided else "the prover failed")
-    checks.warnings.append(
-        f"a candidate of {c.figures.cycles:,} cycles was not used for {answer.best.figures.cycles:,}: it equals the input "
-        f"on all samples, but is not proved to for every input ({why})"
-        + ("" if found.doubt else "; numerics 'sampled' takes it")
+    remedy = "" if found.doubt else "; numerics 'sampled' takes it"
+    return (
+        f"a candidate of {found.best.figures.cycles:,} cycles was not used for {best.figures.cycles:,}: it equals the "
+        f"input on all samples, but is not proved to for every input ({why}){remedy}"
     )
