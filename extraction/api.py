@@ -74,7 +74,7 @@ def extract(
     found = find(method)(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)
     if not any(b.excess(found.choice) for b in budgets):
         return found
-    met = steps(graph, budgets, found.choice, time_limit=time_limit, seed=seed)
+    met = steps(graph, budgets, [found.choice], time_limit=time_limit, seed=seed)
     fit = [(check(graph, choice), choice) for choice in met if not any(b.excess(choice) for b in budgets)]
     solved = within(graph, budgets, time_limit=time_limit)
     cost, choice = min(fit, key=itemgetter(0), default=(math.inf, None))

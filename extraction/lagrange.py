@@ -1,7 +1,7 @@
 """Budgets of a choice, and Lagrange steps towards cheap choices within them.
 
     budget = Budget(bytes_of, 4096)
-    met = steps(graph, [budget], start)
+    met = steps(graph, [budget], [start])
 
 A step adds to the cost of an e-node its weights, each at the price of its budget.
 The price rises while the budget is exceeded, and falls while it is not.
@@ -10,8 +10,9 @@ The price rises while the budget is exceeded, and falls while it is not.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,45 +51,64 @@ class Budget:
         over = float(self.weights[list(choice.values())].sum()) - self.most
         return over if over > _ROUNDING else 0.0
 
-    def share(self, choice: Choice) -> float:
-        """Returns the excess as a share of the budget."""
-        return self.excess(choice) / max(1.0, abs(self.most))
-
 
 def steps(
-    graph: ChoiceGraph, budgets: Sequence[Budget], start: Choice, *, time_limit: float = 10.0, seed: int = 0
+    graph: ChoiceGraph, budgets: Sequence[Budget], starts: Sequence[Choice], *, time_limit: float = 10.0, seed: int = 0
 ) -> list[dict[int, int]]:
-    """Returns the choices of Lagrange steps from a choice; none if it is within the budgets.
+    """Returns the choices of Lagrange steps from each start; none from one within the budgets.
 
     Each step improves the choice of the step before locally, at its prices.
     A choice that exceeds a budget and does not change is followed by a greedy one.
-    time_limit: seconds of computing.
+    time_limit: seconds of computing from one start.
     Raises Infeasible, NoChoiceFound.
     """
-    prices = Prices(graph)
-    own, readers, rng = np.array(prices.node), readers_of(graph, prices), random.Random(seed)
-    weights = np.array([b.weights for b in budgets])
-    rates, factors, were_over = np.zeros(len(budgets)), np.full(len(budgets), _FACTOR), None
-    deadline, choice, cost = clock() + time_limit, dict(start), check(graph, start)
-    others: dict[int, int] = {}  # picks for classes that the choice does not reach
-    found: list[dict[int, int]] = []
-    is_stuck = False
-    for _ in range(_STEPS):
-        excess = np.array([b.excess(choice) for b in budgets])
-        over = excess > 0
-        if is_over(deadline) or not (found or over.any()):
-            break
-        others = others or first_pass(graph, prices, readers)
-        factors = factors if were_over is None else np.where((over != were_over) & (rates > 0), factors**0.5, factors)
-        first = _FIRST * cost / np.maximum(excess, 1.0)
-        rates = np.where(over, np.where(rates > 0, rates * factors, first), rates / factors)
-        were_over = over
-        prices.node = (own + rates @ weights).tolist()
-        if is_stuck:
-            others = first_pass(graph, prices, readers)
-        search = LocalSearch(graph, prices, readers, others if is_stuck else {**others, **choice})
-        search.descend(deadline, rng, work=WORK // _STEPS)
-        is_stuck = bool(over.any()) and search.active() == choice
-        choice = search.active()
-        found.append(choice)
-    return found
+    search = _Steps(graph, budgets)
+    return [choice for start in starts for choice in search.of(start, clock() + time_limit, seed)]
+
+
+class _Steps:
+    """Lagrange steps in one graph.
+
+    prices: those of the present step.
+    own: prices of e-nodes without the budgets.
+    """
+
+    def __init__(self, graph: ChoiceGraph, budgets: Sequence[Budget]) -> None:
+        self.graph, self.budgets = graph, budgets
+        self.prices = Prices(graph)
+        self.own, self.readers = self.prices.node, readers_of(graph, self.prices)
+        self.weights = np.array([b.weights for b in budgets])
+
+    @cached_property
+    def picks(self) -> dict[int, int]:
+        """Picks for the classes that a start does not reach."""
+        self.prices.node = self.own
+        return first_pass(self.graph, self.prices, self.readers)
+
+    def of(self, start: Choice, deadline: float, seed: int) -> Iterator[dict[int, int]]:
+        """Yields the choices of the steps from a start, until `deadline` on `stopping.clock`."""
+        excess = self._excess(start)
+        if not excess.any():
+            return
+        rng, cost, picks, choice = random.Random(seed), check(self.graph, start), self.picks, dict(start)
+        rates, factors = np.zeros(len(self.budgets)), np.full(len(self.budgets), _FACTOR)
+        over, is_stuck = excess > 0, False
+        for _ in range(_STEPS):
+            if is_over(deadline):
+                return
+            first = _FIRST * cost / np.maximum(excess, 1.0)
+            rates = np.where(over, np.where(rates > 0, rates * factors, first), rates / factors)
+            self.prices.node = (np.array(self.own) + rates @ self.weights).tolist()
+            if is_stuck:
+                picks = first_pass(self.graph, self.prices, self.readers)
+            search = LocalSearch(self.graph, self.prices, self.readers, picks if is_stuck else {**picks, **choice})
+            search.descend(deadline, rng, work=WORK // _STEPS)
+            is_stuck = bool(over.any()) and search.active() == choice
+            choice = search.active()
+            yield choice
+            excess, were_over = self._excess(choice), over
+            over = excess > 0
+            factors = np.where((over != were_over) & (rates > 0), factors**0.5, factors)
+
+    def _excess(self, choice: Choice) -> NDArray[np.float64]:
+        return np.array([b.excess(choice) for b in self.budgets])

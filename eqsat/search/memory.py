@@ -63,8 +63,7 @@ class MemoryUse:
 
     def learn(self, choices: Choices, written: Written, estimate: Estimate) -> None:
         """Learns from a compiled graph."""
-        graph, origin = written
-        nodes = {name: origin[n] for n, name in written_names(graph).items() if n in origin}
+        nodes = _nodes(written)
         if self.limits.sram is not None:
             self._learn_sram(choices, nodes, estimate, self.limits.sram)
         commands, weights = dict.fromkeys(nodes.values(), 0.0), dict[int, set[int]]()
@@ -152,7 +151,7 @@ class MemoryUse:
         return np.where(seen, self._commands, guess)
 
 
-def node_names(written: Written) -> dict[str, int]:
+def _nodes(written: Written) -> dict[str, int]:
     """Returns {name of a tensor of the graph: its choice node}."""
     graph, origin = written
     return {name: origin[n] for n, name in written_names(graph).items() if n in origin}

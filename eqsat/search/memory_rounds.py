@@ -113,9 +113,10 @@ class _Approach(RoundsWithin):
             if self._is_done() or fruitless == _FRUITLESS:
                 return
             self._learn()
-            self.solves = self.solves and (number == 0 or self._solve(number))
-            if self.solves and number:
-                continue
+            if number and self.solves:
+                self.solves = self._solve(number)
+                if self.solves:
+                    continue
             if not self._price(number):
                 return
             fruitless = fruitless + 1 if best <= fastest_that_fits(self.graphs, self.limits) < math.inf else 0
@@ -141,8 +142,8 @@ class _Approach(RoundsWithin):
         budgets = self.use.budgets(self.choices, self.graphs, near, self.margin)
         limit = self.search.options.time_limit
         with self.search.extracting():
-            for start in {id(c): c.choice for c in (min(self.graphs, key=self._cost), near)}.values():
-                self.met += steps(self.choices.graph, budgets, start, time_limit=limit, seed=number)
+            starts = {id(c): c.choice for c in (min(self.graphs, key=self._cost), near)}
+            self.met += steps(self.choices.graph, budgets, list(starts.values()), time_limit=limit, seed=number)
             if len(self._known()) > _MOST_COMBINED:
                 return False
             found = self._combined(budgets)

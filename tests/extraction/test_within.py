@@ -80,7 +80,7 @@ def test_steps_lead_into_a_budget_at_little_cost() -> None:
     weights = np.array([0.0, *([10.0, 0.0] * 30)])
     budget = Budget(weights, 150.0)
     start = {c: int(graph.class_start[c]) for c in range(graph.n_classes)}
-    met = steps(graph, [budget], start)
+    met = steps(graph, [budget], [start])
     best = min(check(graph, c) for c in met if not budget.excess(c))
     assert best <= 1.15 * within(graph, [budget], gap=0.0).cost
-    assert steps(graph, [Budget(weights, 300.0)], start) == []
+    assert steps(graph, [Budget(weights, 300.0)], [start]) == []
