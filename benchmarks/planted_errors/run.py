@@ -133,7 +133,7 @@ class Trial:
             outputs = reference.compare(found).equal
             inner = reference.compare(found, same.claims()).equal
             regions = not compare_regions(self.graph, found, same, self.verifier.seen).reason
-            passes = verdict == PROVED or not any(self.verifier.difference(found, same))
+            passes = verdict == PROVED or verdict != DIFFERENT and not any(self.verifier.difference(found, same))
         except WorkerError:  # The graph is UNPREDICTABLE and its source is not, so the reference model notices.
             outputs = inner = regions = passes = False
         return Planted(*facts, True, self._passes_former(found), outputs, inner, regions, passes)

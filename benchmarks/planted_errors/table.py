@@ -19,6 +19,17 @@ _GROUPS: dict[str, Callable[[Planted], str]] = {
     "planted as": lambda p: "wrong rule" if p.kind.startswith("rule ") else "edit",
     "error": lambda p: p.kind,
 }
+#: The titles of the columns of figures.
+_HEAD = (
+    "equivalent",
+    "not known",
+    "errors",
+    "pass 0.1",
+    "pass outputs",
+    "pass inner values",
+    "pass regions",
+    "**pass**",
+)
 
 
 def summary(planted: Sequence[Planted]) -> dict[str, int]:
@@ -42,17 +53,18 @@ def markdown(planted: Sequence[Planted], about: dict[str, str]) -> str:
     lines = [
         "# Planted errors",
         "",
-        "Near-miss edits and rules, each changing an output for an input that a directed search or the prover found. The others are left out:",
-        "equivalent ones, which the prover proves equal, and those of which neither is known. How many pass: the six samples of version 0.1; the",
-        "outputs alone, on today's samples; inner values too; the regions alone; and verification as a whole.",
+        "Near-miss edits and rules, each changing an output for an input that a directed search or the prover found.",
+        "The others are left out: equivalent ones, which the prover proves equal, and those of which neither is known.",
+        "How many pass: the six samples of version 0.1; the outputs alone, on today's samples; inner values too; the",
+        "regions alone; and verification as a whole.",
         "",
         ", ".join(f"{k} {v}" for k, v in about.items()),
     ]
     for title, group in {"all": lambda p: "all", **_GROUPS}.items():
         lines += [
             "",
-            f"| {title} | equivalent | not known | errors | pass 0.1 | pass outputs | pass inner values | pass regions | **pass** |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+            f"| {title} | {' | '.join(_HEAD)} |",
+            f"|---|{'--:|' * len(_HEAD)}",
         ]
         names = {group(p) for p in planted}
         for name in sorted(names, key=lambda n: (len(n) if n[:1].isdigit() else 0, n)):
