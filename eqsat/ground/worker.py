@@ -37,6 +37,8 @@ _MOST_SPARE = 4
 #: MiB of resident memory above which an idle worker is ended and not kept.
 #: One that has imported Vela and the reference model takes about 150.
 _SPARE_MIB = 512
+#: Seconds in which a worker must forget.
+_FORGETTING = 10.0
 
 
 class Worker(Process):
@@ -88,6 +90,33 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_SPARE.forget)
 
 
+class Reserved:
+    """A worker for one purpose, which keeps what its functions remember between calls."""
+
+    def __init__(self, worker: Worker, forget: Callable[[], None]) -> None:
+        self._worker, self._forget = worker, forget
+        self._lock, self._closed = threading.Lock(), False
+
+    def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
+        """Calls a function, after the calls of other threads; see `Process.call`."""
+        with self._lock:
+            if self._closed:
+                raise WorkerError("the workers are gone")
+            return self._worker.call(function, *args, limits=limits)
+
+    def close(self) -> None:
+        """Ends a call under way with the worker, or keeps the idle worker for later pools."""
+        self._closed = True
+        if not self._lock.acquire(blocking=False):
+            self._worker.end()
+            self._lock.acquire()
+        if self._worker.runs:
+            with contextlib.suppress(WorkerError):
+                self._worker.call(self._forget, limits=Limits(_FORGETTING))
+        _SPARE.give(self._worker)
+        self._lock.release()
+
+
 class Pool:
     """A fixed number of workers behind threads; use it as a context manager.
 
@@ -99,6 +128,7 @@ class Pool:
         self.size = size or max(1, min(os.cpu_count() or 1, 4))
         self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         self._all = [_SPARE.take() for _ in range(self.size)]
+        self._reserved: list[Reserved] = []
         for w in self._all:
             self._idle.put(w)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="eqsat-worker")
@@ -128,6 +158,14 @@ class Pool:
         if self._closed:
             raise WorkerError("the workers are gone")
         return worker.call(function, *args, limits=limits)
+
+    def reserved(self, forget: Callable[[], None]) -> Reserved:
+        """Returns one more worker, for one purpose, which ends with the pool.
+
+        forget: called in it then, to free what its functions remember.
+        """
+        self._reserved.append(Reserved(_SPARE.take(), forget))
+        return self._reserved[-1]
 
     def map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """Returns `fn` of all `items`, at most `size` at a time; exceptions propagate."""
@@ -173,6 +211,8 @@ class Pool:
                 w.end()
         for w in idle:  # threads that wait for one find that the pool is closed
             self._idle.put(w)
+        for reserved in self._reserved:
+            reserved.close()
         for threads in (self._beside, self._threads):
             threads.shutdown()
         for w in self._all:

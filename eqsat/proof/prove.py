@@ -21,6 +21,7 @@ Without one the answer is "undecided".
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 import time
@@ -140,6 +141,12 @@ class Prover:
         self._seed = secrets.randbits(63) if seed is None else seed
         self._seconds, self._until = seconds, math.inf
         self._sources: dict[tuple[int, bool], Side | Undecidable] = {}
+
+    def begin(self) -> None:
+        """Evaluates the graph, which the first proof does otherwise."""
+        self._until = time.thread_time() + self._seconds
+        with contextlib.suppress(Undecidable):
+            self._source(self._seed)
 
     def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
         """Returns the proof that another graph equals this one, or why there is none.

@@ -90,7 +90,7 @@ class Given:
 
 
 def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock | None, checks: Checks) -> Coming:
-    """Starts to compile both graphs, and to run and to prove the binary of stock's graph.
+    """Starts to compile both graphs, to prove that stock's graph is equal, and to run its binary.
 
     reference: the explicit graph as it was read.
     """
@@ -109,7 +109,7 @@ def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock 
         buffer = stock if isinstance(stock, bytes) else stock()
         found = compiled("stock", buffer, loads(buffer, "stock's TOSA"))
         if isinstance(found.compiled, Compiled):
-            checks.binaries.begin_proof(found.compiled)  # every result reports it
+            checks.begin(found.compiled)
         return found
 
     coming = {"explicit": search.pool.start(compiled, "explicit", explicit, reference)}

@@ -55,10 +55,11 @@ class Outcome:
         search, answer, best, frozen = self.search, self.answer, self.answer.best, self.frozen
         explicit, stock = self.given.compiled.get("explicit"), self.given.compiled.get("stock")
         with search.clock.stage("verify"):
-            proofs = {c: self.checks.binaries.begin_proof(c) for c in (best, stock) if c}
+            proof_of_binary = self.checks.binaries.begin_proof(best)
             figures = self._figures()
             stock_verified, stock_proved, stock_binary = self.checks.stock(self.candidates)
-            of_binary, of_stock = (proofs[c].result() if c else BinaryProof(None) for c in (best, stock))
+            of_binary = proof_of_binary.result()
+        of_stock = of_binary if best is stock else BinaryProof(None)
         proof = answer.proof
         counts = self.reference.op_counts()
         names = dict.fromkeys(o.attr("tosa").lower() for o in self.reference.nodes if o.op == "opaque")

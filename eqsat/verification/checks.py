@@ -67,6 +67,11 @@ class Checks:
         self._compared: dict[Compiled, Answer | None] = {}
         self._guards: dict[Compiled, list[str]] = {}
 
+    def begin(self, c: Compiled) -> None:
+        """Starts to compare a graph, and to run its binary, since every result reports that."""
+        self.binaries.begin(c)
+        self.verifier.begin(c)
+
     def guards(self, c: Compiled) -> list[str]:
         """Returns descriptions of the guards that a candidate breaks."""
         if c not in self._guards:
@@ -157,7 +162,7 @@ class Checks:
             return None, None, None
         known, found = stock in self._compared, self._compared.get(stock)
         equality = self._equal.get((stock.name, stock.tosa))
-        proof = self.verifier.proved(stock.graph) if not known else equality.proof if equality else None
+        proof = self.verifier.proof_of(stock) if not known else equality.proof if equality else None
         proved = None if proof is None else proof.verdict == PROVED
         equal = (proved or None) if not known else found is not None and (found.verified or None)
         if not any(c is stock for c, _ in self.miscompiled):

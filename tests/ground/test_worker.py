@@ -258,3 +258,36 @@ def test_what_was_begun_beside_the_caller_is_not_checked() -> None:
         assert len(set(both)) == 1
         with pytest.raises(Stop):  # in the same threads
             pool.map(lambda b: compile_tosa(b, U85, pool), [buffer])
+
+
+def remember(x: int) -> list[int]:
+    """Adds a number to those of earlier calls in this process."""
+    remember.known = [*getattr(remember, "known", []), x]  # type: ignore[attr-defined]
+    return remember.known  # type: ignore[attr-defined,no-any-return]
+
+
+def forget() -> None:
+    remember.known = []  # type: ignore[attr-defined]
+
+
+def test_a_reserved_worker_remembers_until_its_pool_is_closed() -> None:
+    with Pool(1) as pool:
+        reserved = pool.reserved(forget)
+        assert reserved.call(remember, 1, limits=Limits()) == [1]
+        assert pool.call(remember, 5, limits=Limits()) == [5], "another process"
+        assert reserved.call(remember, 2, limits=Limits()) == [1, 2]
+        kept = reserved._worker
+    assert kept in worker._SPARE._workers and kept.call(remember, 3) == [3]
+    with pytest.raises(WorkerError, match="gone"):
+        reserved.call(remember, 4, limits=Limits())
+
+
+def test_a_reserved_worker_at_work_is_ended_with_its_pool() -> None:
+    with Pool(1) as pool:
+        reserved = pool.reserved(forget)
+        asleep = pool.start(partial(reserved.call, time.sleep, 60, limits=Limits()))
+        while not reserved._worker.runs:
+            time.sleep(0.01)
+    with pytest.raises(WorkerError):
+        asleep.result()
+    assert not reserved._worker.runs and reserved._worker not in worker._SPARE._workers

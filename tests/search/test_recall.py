@@ -65,7 +65,7 @@ def test_the_same_search_again_gives_its_answer(store: AnswerStore) -> None:
     assert again.remembered and again.searched and again.run is None and again.extractions == []
     for name in ("tosa", "chosen", "cycles", "corrected", "footprint", "settings", "verified", "proved", "warnings"):
         assert getattr(again, name) == getattr(first, name), name
-    assert again.binary_verified and again.stock_binary_proved and again.record()["stop"] == "remembered"
+    assert again.binary_verified and again.binary_proved and again.record()["stop"] == "remembered"
     assert not answered(None).remembered and len(entries(store)) == 1
 
 
