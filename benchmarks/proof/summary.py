@@ -50,8 +50,8 @@ def cell(record: Record) -> Cell:
     states = (
         _of_answer(bool(record["proved"]), undecided),
         MISSING if record["stock_proved"] is None else PROVED if record["stock_proved"] else UNDECIDED,
-        _of_binaries(record["binary_proved"], record["binary_verified"]),
-        _of_binaries(record["stock_binary_proved"], record["stock_binary_verified"]),
+        _of_binaries(record, ""),
+        _of_binaries(record, "stock_"),
     )
     seconds = record.get("seconds", {}).get("verify")
     return Cell(record["model"], record["target"], states, (*undecided, *binaries), seconds)
@@ -64,15 +64,18 @@ def _of_answer(proved: bool, undecided: Sequence[str]) -> str:
     return REGIONS if undecided and all(u.endswith(_REGION) for u in undecided) else UNDECIDED
 
 
-def _of_binaries(proved: Sequence[bool | None], equal: Sequence[bool | None]) -> str:
-    """Returns the worst state of the binaries of several delegates."""
-    if not proved:
-        return MISSING
+def _of_binaries(record: Record, whose: str) -> str:
+    """Returns the worst state of the binaries of several delegates.
+
+    whose: the prefix of the keys. A proof that was not tried is missing, and has no reason.
+    """
+    proved, equal = record[f"{whose}binary_proved"], record[f"{whose}binary_verified"]
+    undecided = record.get(f"{whose}binary_undecided") or [[]] * len(proved)
     known = [
-        PROVED if p else WRONG if e is False else MISSING if e is None else UNDECIDED
-        for p, e in zip(proved, equal, strict=True)
+        PROVED if p else WRONG if e is False else UNDECIDED if reasons else MISSING
+        for p, e, reasons in zip(proved, equal, undecided, strict=True)
     ]
-    return next(state for state in (WRONG, UNDECIDED, MISSING, PROVED) if state in known)
+    return next((state for state in (WRONG, UNDECIDED, MISSING, PROVED) if state in known), MISSING)
 
 
 def cells(runs: Iterable[Path]) -> list[Cell]:

@@ -30,6 +30,7 @@ from eqsat.proof.prove import (
     UNDECIDED,
     Open,
     Proof,
+    Prover,
     Side,
     error_bound,
     evaluated,
@@ -57,24 +58,27 @@ class EndedError(Exception):
         self.open = Open(operator, offset, None, reason)
 
 
-def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None) -> Proof:
+def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None, prover: Prover | None = None) -> Proof:
     """Returns the proof that a binary computes what a graph does, for every input.
 
     The verdict is "proved" or "undecided", never "different".
     Each of `undecided` describes a command; its `node` is its offset in the stream, in bytes.
     The offset is -1 for the binary as a whole.
     seed: of the random point; None: a new one.
+    prover: of another graph, which is evaluated already; then the binary is compared with that one.
+    What it leaves undecided is not looked for.
     """
     began = time.perf_counter()
-    seeds, bound = [secrets.randbits(63) if seed is None else seed], 0.0
+    first = prover.seed if prover else secrets.randbits(63) if seed is None else seed
+    seeds, bound = [first], 0.0
     found = None
     while found is None:
         try:
-            source = source_of(graph, seeds[-1])
+            source = prover.source(seeds[-1]) if prover else source_of(graph, seeds[-1])
             run = BinaryRun(graph, binary, *_inputs(graph, source))
             side = run.side()
             if wrong := unequal(source, side):
-                found = Proof(UNDECIDED, _where(graph, binary, source, wrong), outputs=wrong)
+                found = Proof(UNDECIDED, () if prover else _where(graph, binary, source, wrong), outputs=wrong)
             elif beyond := run.overflowing(source.terms):
                 found = Proof(UNDECIDED, beyond)
             elif (bound := bound + error_bound(source, side)) < LARGEST_ERROR:

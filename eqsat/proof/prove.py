@@ -138,7 +138,7 @@ class Prover:
 
     def __init__(self, graph: TensorGraph, seed: int | None = None, seconds: float = math.inf) -> None:
         self.graph = graph
-        self._seed = secrets.randbits(63) if seed is None else seed
+        self.seed = secrets.randbits(63) if seed is None else seed
         self._seconds, self._until = seconds, math.inf
         self._sources: dict[tuple[int, bool], Side | Undecidable] = {}
 
@@ -146,7 +146,7 @@ class Prover:
         """Evaluates the graph, which the first proof does otherwise."""
         self._until = time.thread_time() + self._seconds
         with contextlib.suppress(Undecidable):
-            self._source(self._seed)
+            self.source(self.seed)
 
     def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
         """Returns the proof that another graph equals this one, or why there is none.
@@ -164,7 +164,7 @@ class Prover:
             if found.outputs:
                 found = self._by_tables(other, found)
         except Undecidable as e:
-            found = Proof(UNDECIDED, (Open(str(e), -1, None, e.reason),), seeds=(self._seed,))
+            found = Proof(UNDECIDED, (Open(str(e), -1, None, e.reason),), seeds=(self.seed,))
         if found.verdict != PROVED and claims:
             found = self._by_regions(other, claims, found)
         if found.verdict != PROVED:
@@ -189,9 +189,9 @@ class Prover:
     # ---- as a whole --------------------------------------------------------------------------------
 
     def _whole(self, other: TensorGraph, *, by_tables: bool = False) -> Proof:
-        seeds, bound = [self._seed], 0.0
+        seeds, bound = [self.seed], 0.0
         while True:
-            source = self._source(seeds[-1], by_tables)
+            source = self.source(seeds[-1], by_tables)
             side = evaluated(other, seeds[-1], source.terms, self._in_time, by_tables=by_tables)
             if wrong := unequal(source, side):
                 return Proof(UNDECIDED, outputs=wrong, seeds=tuple(seeds))
@@ -210,7 +210,8 @@ class Prover:
             return found
         return again if again.verdict == PROVED else found
 
-    def _source(self, seed: int, by_tables: bool = False) -> Side:
+    def source(self, seed: int, by_tables: bool = False) -> Side:
+        """Returns the graph evaluated at the point of a seed, once. Raises Undecidable."""
         key = seed, by_tables
         if key not in self._sources:
             try:
@@ -233,12 +234,12 @@ class Prover:
 
         Raises Undecidable.
         """
-        source = self._source(self._seed)
+        source = self.source(self.seed)
         if not source.fingerprints:
             source.fingerprints = evaluated(
-                self.graph, self._seed, source.terms, self._in_time, traced=True
+                self.graph, self.seed, source.terms, self._in_time, traced=True
             ).fingerprints
-        side = evaluated(other, self._seed, source.terms, self._in_time, traced=True)
+        side = evaluated(other, self.seed, source.terms, self._in_time, traced=True)
         here, there = source.fingerprints, side.fingerprints
         return _absent(here, there), _absent(there, here)
 
@@ -248,7 +249,7 @@ class Prover:
         new: the nodes of each graph whose values the other one does not have, if known.
         """
         try:
-            yield from () if new is None else likely_inputs(self.graph, other, *new, self._seed)
+            yield from () if new is None else likely_inputs(self.graph, other, *new, self.seed)
         except Undecidable:
             return
 
@@ -277,8 +278,8 @@ class Prover:
             return self._in_time(t, n, v)
 
         try:
-            source = source_of(self.graph, self._seed, keep)
-            side = evaluated(other, self._seed, source.terms, compare)
+            source = source_of(self.graph, self.seed, keep)
+            side = evaluated(other, self.seed, source.terms, compare)
         except Undecidable:
             return whole
         wrong = unequal(source, side)
@@ -290,7 +291,7 @@ class Prover:
         places += _overflowing(other, source.terms, side.terms)
         bound = error_bound(source, side)
         if not places:
-            proved = Proof(PROVED, error_bound=2.0**bound, seeds=(self._seed,))
+            proved = Proof(PROVED, error_bound=2.0**bound, seeds=(self.seed,))
             return proved if bound < LARGEST_ERROR else whole
         return replace(whole, undecided=places, outputs=wrong, rest_proved=not wrong)
 

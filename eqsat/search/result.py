@@ -116,7 +116,8 @@ class Result:
     binary_proved: whether the commands compute what the result does for every input.
     It is None if that was not proved.
     binary_undecided: the commands at which that proof ended, or why there is none.
-    stock_binary_proved, stock_binary_undecided: these of stock's graph.
+    stock_binary_proved, stock_binary_undecided: the same where the result is stock's graph.
+    Of another result's stock graph the binary runs, but is not proved.
     referee: the total by which candidates were ranked; the cycles of `points` are this total.
     bound: the fewest cycles that the input needs.
     coverage: the share of the input's operators that are not opaque.

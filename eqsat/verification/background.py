@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from concurrent.futures import Future
 
+from eqsat.device.compile import binary_of
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED, UNDECIDED, Proof, Prover
+from eqsat.proof.binary import prove_binary
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
+from eqsat.vela.regor import RawOutput
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,15 @@ def prove(tosa: bytes) -> tuple[float, list[int], float] | None:
     """
     proof = _provers[0].prove(loads(tosa, "the other graph"), search=False)
     return (proof.error_bound, list(proof.seeds), proof.seconds) if proof.verdict == PROVED else None
+
+
+def prove_binary_of(raw: RawOutput, tosa: bytes) -> bool:
+    """Returns whether Vela's raw output of a graph is proved to compute the reference.
+
+    Called in the worker.
+    """
+    graph = loads(tosa, "the graph")
+    return prove_binary(graph, binary_of(raw), prover=_provers[0]).verdict == PROVED
 
 
 def forget() -> None:
@@ -65,6 +77,15 @@ class BackgroundProver:
             return Proof(UNDECIDED)
         bound, seeds, seconds = found
         return Proof(PROVED, error_bound=bound, seeds=tuple(seeds), seconds=seconds)
+
+    def proves_binary(self, raw: RawOutput, tosa: bytes, limits: Limits) -> bool:
+        """Returns whether Vela's raw output of a graph is proved to compute the reference."""
+        try:
+            self._ready.result()
+            return bool(self._worker.call(prove_binary_of, raw, tosa, limits=limits))
+        except WorkerError:
+            logger.debug("a proof in the background failed", exc_info=True)
+            return False
 
     def start(self, tosa: bytes) -> Future[Proof | None]:
         """Starts a proof, and returns the pending result of `prove`."""

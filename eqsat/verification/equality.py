@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsat.choice.compiled import Compiled
-from eqsat.ground.process import WorkerError
+from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.proof import PROVED, Proof, Prover, SignatureError
@@ -18,6 +18,7 @@ from eqsat.tensor.graph import TensorGraph, unread
 from eqsat.tensor.types import Array
 from eqsat.tosa.reference import Reference, Unjudged
 from eqsat.vela.guards import broken
+from eqsat.vela.regor import RawOutput
 from eqsat.verification.background import BackgroundProver
 from eqsat.verification.deviation import Deviation, deviation
 from eqsat.verification.regions import Correspondence, compare_regions, correspondence
@@ -100,6 +101,10 @@ class Verifier:
         """Returns the proof that a graph as a whole equals the reference; None if the prover fails."""
         self.begin(c)
         return self._begun[c].result()
+
+    def proves_binary(self, c: Compiled, raw: RawOutput, limits: Limits) -> bool:
+        """Returns whether a candidate's binary is proved to compute the reference."""
+        return not c.tolerant and self._background.proves_binary(raw, c.tosa, limits)
 
     def proved(self, graph: TensorGraph, same: Correspondence | None = None) -> Proof | None:
         """Returns the proof that a graph equals the reference; None if the prover fails.

@@ -91,8 +91,11 @@ class BinaryChecks:
         verdict = self.verdict(c)
         if not self.run_at_all or verdict.equal is False:
             return BinaryProof(None, (verdict.reason,))
+        raw = raw_of(c.estimate)
+        if self._verifier.proves_binary(c, raw, self._limits):
+            return BinaryProof(True)
         try:
-            proved, undecided = self._pool.call(prove_raw, raw_of(c.estimate), c.tosa, limits=self._limits)
+            proved, undecided = self._pool.call(prove_raw, raw, c.tosa, limits=self._limits)
             return BinaryProof(proved or None, tuple(undecided))
         except Exception as e:  # noqa: BLE001 - a failed proof is only less knowledge, never a wrong result
             logger.debug("the proof of a binary failed", exc_info=True)

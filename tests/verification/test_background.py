@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from eqsat.choice.compiled import Compiled
+from eqsat.device.compile import raw_of
 from eqsat.ground.process import Limits
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
@@ -50,6 +51,14 @@ def test_equal_graphs_are_proved_and_others_are_not(pool: Pool) -> None:
         assert found is None or found.verdict == UNDECIDED
 
 
+def test_a_binary_is_proved_to_compute_the_reference(pool: Pool) -> None:
+    prover = BackgroundProver(REFERENCE, pool, 60.0)
+    for graph, is_right in ((EQUAL, True), (rotated((0, 3, 1, 2), low=1), False)):
+        tosa = dumps(graph)
+        raw = raw_of(compile_tosa(tosa, U55, pool))
+        assert prover.proves_binary(raw, tosa, Limits()) is is_right
+
+
 def test_a_graph_is_proved_where_the_worker_has_died(pool: Pool) -> None:
     verifier = Verifier(REFERENCE, U55, pool, Options())
     assert verifier._background._ready.result() is None
@@ -57,5 +66,6 @@ def test_a_graph_is_proved_where_the_worker_has_died(pool: Pool) -> None:
     tosa = dumps(EQUAL)
     candidate = Compiled("eqsat", EQUAL, tosa, compile_tosa(tosa, U55, pool))
     assert verifier.proof_of(candidate) is None
+    assert not verifier.proves_binary(candidate, raw_of(candidate.estimate), Limits())
     equality = verifier.equality(candidate)
     assert not equality.reason and equality.proof is not None and equality.proof.verdict == PROVED
