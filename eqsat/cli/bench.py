@@ -19,12 +19,17 @@ _TARGETS = "ethos-u55-128,ethos-u65-256,ethos-u85-256"
 @app.command()
 def bench(
     models: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help="names from the zoo, `zoo` for all of it, `deployed` for the networks beside it, .tosa, .pt2, file.py:callable, module:callable; by commas"
+            help="names from the zoo, `zoo` for all of it, `deployed` for the networks beside it, .tosa, .pt2, file.py:callable, module:callable; "
+            "by commas, or given several times",
+            show_default="zoo",
         ),
-    ] = "zoo",
-    targets: Annotated[str, typer.Option(help="accelerator configurations, by commas")] = _TARGETS,
+    ] = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Option(help="accelerator configurations, by commas, or given several times", show_default=_TARGETS),
+    ] = None,
     configuration: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,7 +76,6 @@ def bench(
 
     try:
         from eqsat import bench as library
-        from eqsat.bench import cells
         from eqsat.bench import litert as litert_path
         from eqsat.bench.shards import Shard
 
@@ -79,11 +83,7 @@ def bench(
             with status.status(f"installing {', '.join(litert_path.REQUIREMENTS)} in {setup_litert}"):
                 litert_path.setup(setup_litert)
             return
-        names = cells.model_sets().get(models, ()) if models in cells.MODEL_SETS else models.split(",")
-        if not names:
-            raise InputError(
-                "the zoo is found in a clone of the repository only: run there, or name models with --models"
-            )
+        names = _models(_listed(models or ["zoo"]))
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -108,8 +108,8 @@ def bench(
 
             on_interrupt_say(f"what is done is in {out}, the same command goes on")
             records = library.run(
-                [m for m in names if m],
-                [t.strip().lower() for t in targets.split(",")],
+                names,
+                [t.lower() for t in _listed(targets or [_TARGETS])],
                 configuration or ["stock", "eqsat"],
                 out,
                 jobs=jobs,
@@ -134,3 +134,18 @@ def bench(
     from eqsat.report.data import RecordedRun
 
     show_standings(RecordedRun.read(out))
+
+
+def _listed(given: list[str]) -> list[str]:
+    """The names of an option that takes several by commas and may be given several times."""
+    return [name for text in given for part in text.split(",") if (name := part.strip())]
+
+
+def _models(given: list[str]) -> list[str]:
+    """The models that are named, each once, those of a set in its place. Raises InputError."""
+    from eqsat.bench.cells import MODEL_SETS, model_sets
+
+    sets = model_sets() if set(given) & set(MODEL_SETS) else {}
+    if not given or any(name in MODEL_SETS and name not in sets for name in given):
+        raise InputError("the zoo is found in a clone of the repository only: run there, or name models with --models")
+    return list(dict.fromkeys(model for name in given for model in sets.get(name, (name,))))

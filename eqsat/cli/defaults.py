@@ -39,7 +39,11 @@ def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> di
         near = difflib.get_close_matches(key, sorted(map(str, every)), 1)
         meant = f"; did you mean {near[0].replace('_', '-')}?" if near else ""
         raise InputError(f"{place}: [tool.eqsat] has {key.replace('_', '-')!r}, which is no option of a command{meant}")
-    own = {name: {k: v for k, v in given.items() if k in options} for name, options in known.items()}
+    several = {name: {p.name for p in c.params if getattr(p, "multiple", False)} for name, c in commands.items()}
+    own = {
+        name: {k: [v] if k in several[name] and isinstance(v, str) else v for k, v in given.items() if k in options}
+        for name, options in known.items()
+    }
     for name in [n for n in own if " " in n]:
         group, _, command = name.partition(" ")
         own[group][command] = own.pop(name)

@@ -47,8 +47,9 @@ def test_four_shards_are_one_run(tmp_path: Path) -> None:
     whole = run(models, TARGETS, CONFIGURATIONS, tmp_path / "whole")
     parts = [tmp_path / f"part{i}" for i in range(1, 5)]
     for i, part in enumerate(parts, 1):
-        args = ["--models", ",".join(models), "--targets", ",".join(TARGETS), "--shard", f"{i}/4", "--out", str(part)]
-        done = CliRunner().invoke(app, ["bench", *args, *(x for c in CONFIGURATIONS for x in ("-c", c))])
+        several = (("--models", models), ("--targets", TARGETS), ("-c", CONFIGURATIONS))
+        each = [x for option, values in several for value in values for x in (option, value)]
+        done = CliRunner().invoke(app, ["bench", *each, "--shard", f"{i}/4", "--out", str(part)])
         assert done.exit_code == 0, done.output
     assert [len(read_records(p)) for p in parts] == [2, 2, 2, 2]
     done = CliRunner().invoke(app, ["report", *map(str, reversed(parts)), "--into", str(tmp_path / "joined")])

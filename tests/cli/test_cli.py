@@ -261,6 +261,7 @@ def test_rules_are_listed():
         (("optimize", "{tmp}/bad", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad", "no TOSA flatbuffer")),
         (("optimize", "{tmp}/bad.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad.pt2", "`eqsat compile`")),
         (("optimize", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("py:model", "`eqsat compile`")),
+        (("bench", "--models", "first", "--models", PIXEL_SHUFFLE, "--out", "{tmp}/run"), ("no model", "'first'")),
         (("compile", "x.tosa", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("x.tosa", "`eqsat optimize`")),
     ],
 )

@@ -28,6 +28,11 @@ def test_each_command_gets_the_options_that_it_has(tmp_path: Path) -> None:
     assert found["bench"] == {"jobs": 2} and found["rules"] == {}
 
 
+def test_an_option_that_takes_several_may_have_one(tmp_path: Path) -> None:
+    found = defaults(COMMANDS, written(tmp_path, '[tool.eqsat]\ntargets = "a,b"\nuser-rules = ["c", "d"]\n'))
+    assert found["bench"] == {"targets": ["a,b"]} and found["compile"] == {"user_rules": ["c", "d"]}
+
+
 def test_commands_of_a_group_get_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EQSAT_CACHE", raising=False)
     monkeypatch.chdir(written(tmp_path, '[tool.eqsat]\ncache = "here"\n'))
@@ -39,7 +44,7 @@ def test_the_package_of_models_is_no_option() -> None:
     """This project names its own, and `eqsat bench` measures the zoo by default."""
     assert defaults(COMMANDS, Path(__file__).parents[2])["bench"] == {}
     result = CliRunner().invoke(app, ["bench", "--help"], env={"COLUMNS": "200"})
-    assert "[default: zoo]" in result.output
+    assert "[default: (zoo)]" in result.output
 
 
 def test_the_nearest_file_counts(tmp_path: Path) -> None:
