@@ -22,8 +22,12 @@ def report(
         typer.Option(help="an older run to compare with; exit code 1 if anything became worse beyond noise"),
     ] = None,
     noise: Annotated[
-        float, typer.Option(help="share of cycles by which a cell of eqsat may differ without being a change")
-    ] = 0.005,
+        float,
+        typer.Option(
+            min=0,
+            help="share of cycles by which a cell of eqsat may differ whose choice is not proved in both runs; all others may not differ",
+        ),
+    ] = 0.04,
     out: Annotated[Path | None, typer.Option("--output", "-o", help="where to write (default: RUN/report)")] = None,
 ) -> None:
     """Write a run's tables and pictures: RUN/report/index.html, which needs no network, and report.md."""
