@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, NOT_EXERCISED, UNSOUND, JsonOption, app, console, fail, print_json
+from eqsat.cli.common import BAD_INPUT, REFUTED, UNDECIDED, JsonOption, app, console, fail, print_json
 from eqsat.cli.live import working
 from eqsat.ground.files import InputError, read_bytes
 
@@ -86,6 +86,6 @@ def check_rules(
                 soft_wrap=True,
             )
     if report.unsound:
-        raise typer.Exit(UNSOUND)
+        raise typer.Exit(REFUTED)
     if report.unused:
-        raise typer.Exit(NOT_EXERCISED)
+        raise typer.Exit(UNDECIDED)

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from eqsat.search.result import Result
     from eqsat.vela.roofline import Bound
 
-BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED = 2, 3, 4, 5, 6
+#: Exit codes, each with one meaning in all commands (docs/commands.md).
+REFUTED, BAD_INPUT, FAILED, NOT_AS_ASKED, UNDECIDED = 1, 2, 3, 4, 5
 
 #: Number of the schema of printed JSON, in the key "schema".
 #: Keys may be added under one number, but none is renamed or removed.

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from eqsat.cli.common import (
-    STEPPED_BACK,
+    NOT_AS_ASKED,
     ConfigOption,
     CsvOption,
     JsonOption,
@@ -135,7 +135,7 @@ def compile_command(
         wrote = f"wrote {output} ({len(pte)} bytes, {summary.delegates} delegate(s))"
         console.print(Text(wrote + (f"\nwrote {report}" if report else "")), soft_wrap=True)
     if summary.stepped_back:
-        raise typer.Exit(STEPPED_BACK)
+        raise typer.Exit(NOT_AS_ASKED)
 
 
 def _show(summary: CompileSummary, title: str, chosen: Options) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from eqsat.cli.common import (
     FAILED,
-    STEPPED_BACK,
+    NOT_AS_ASKED,
     ConfigOption,
     CsvOption,
     JsonOption,
@@ -100,7 +100,7 @@ def optimize(
         wrote = f"wrote {output} ({len(result.tosa)} bytes)" + (f"\nwrote {report}" if report else "")
         console.print(Text(wrote), soft_wrap=True)
     if not (result.searched or result.interrupted):
-        raise typer.Exit(STEPPED_BACK)
+        raise typer.Exit(NOT_AS_ASKED)
 
 
 def _optimized(source: Path, buffer: bytes, target: Target, options: Options) -> Result:

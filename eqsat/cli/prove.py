@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from eqsat.cli.common import BAD_INPUT, JsonOption, app, console, fail, print_json, quiet
+from eqsat.cli.common import BAD_INPUT, REFUTED, UNDECIDED, JsonOption, app, console, fail, print_json, quiet
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.ground.versions import versions
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eqsat.proof import Counterexample, Proof
 
 #: Exit codes by verdict.
-DIFFERENT, UNDECIDED = 1, 5
+_CODES = {"proved": 0, "different": REFUTED, "undecided": UNDECIDED}
 #: Packages on which a verdict depends besides the files.
 _PACKAGES = ("eqsat", "tosa-tools", "numpy")
 
@@ -59,7 +59,7 @@ def prove_command(
         print_json(_as_json(proof))
     else:
         _show(proof, paths)
-    raise typer.Exit({"proved": 0, "different": DIFFERENT, "undecided": UNDECIDED}[proof.verdict])
+    raise typer.Exit(_CODES[proof.verdict])
 
 
 def _paths(one: Path | None, other: Path | None, check: Path | None) -> tuple[Path, Path]:

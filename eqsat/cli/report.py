@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, app, console, fail, quiet, show_standings
+from eqsat.cli.common import BAD_INPUT, REFUTED, app, console, fail, quiet, show_standings
 from eqsat.ground.files import InputError
-
-REGRESSED = 1
 
 
 @app.command()
@@ -47,7 +45,7 @@ def report(
     if comparison:
         console.print(markdown(comparison), markup=False, highlight=False, soft_wrap=True)
         if comparison.regressions:
-            raise typer.Exit(REGRESSED)
+            raise typer.Exit(REFUTED)
 
 
 def _joined(runs: list[Path], into: Path | None) -> Path:
