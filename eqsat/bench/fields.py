@@ -1,4 +1,4 @@
-"""The fields of a cell's record, and the form of their values.
+"""The fields of a cell's record and of run.json, and the form of their values.
 
 Reports compute with what a file says, so a value of another form is refused where records are read.
 """
@@ -127,6 +127,15 @@ _OPTIONAL = {
     "command_stream": _object({"stock": _PRICES.or_none(), "eqsat": _PRICES.or_none()}),
 }
 
+#: Fields of run.json on the machine, which a report tells together with the versions.
+_MACHINE = {"processors": _COUNT.or_none(), "memory_mib": _COUNT, "jobs": _COUNT, "cold": _TRUTH}
+#: Further ones.
+_ABOUT = {
+    "versions": _table(_TEXT),
+    **dict.fromkeys(("commit", "date", "quantization"), _TEXT),
+    **dict.fromkeys(("names", "models", "targets", "configurations"), _TEXTS),
+}
+
 
 def check_fields(record: Mapping[str, Any]) -> None:
     """Raises InputError with the name of a field that is missing or has a value of another form.
@@ -134,15 +143,25 @@ def check_fields(record: Mapping[str, Any]) -> None:
     Fields that are not known may have any value.
     """
     required = {**_PLACE, **({"error": _TEXT} if "error" in record else _FIGURES)}
-    forms = required if "error" in record else {**required, **_OPTIONAL}
-    for name, form in forms.items():
+    _check(record, required, {} if "error" in record else _OPTIONAL)
+    if len((record["model"] + record["target"]).encode(errors="replace")) > _NAMES:
+        longer = max(("model", "target"), key=lambda name: len(record[name]))
+        raise InputError(f"{longer!r} is {_quoted(record[longer])}, too long for the name of a file")
+
+
+def check_about(about: object) -> None:
+    """Raises InputError for the content of a run.json as `check_fields` does for a record."""
+    if not isinstance(about, dict):
+        raise InputError(f"is {_quoted(about)}, which is not an object")
+    _check(about, _MACHINE if "versions" in about else {}, {**_MACHINE, **_ABOUT})
+
+
+def _check(record: Mapping[str, Any], required: Mapping[str, Form], optional: Mapping[str, Form]) -> None:
+    for name, form in {**optional, **required}.items():
         if name not in record and name in required:
             raise InputError(f"has no {name!r}")
         if name in record and not form.accepts(record[name]):
             raise InputError(f"{name!r} is {_quoted(record[name])}, which is not {form.name}")
-    if len((record["model"] + record["target"]).encode(errors="replace")) > _NAMES:
-        longer = max(("model", "target"), key=lambda name: len(record[name]))
-        raise InputError(f"{longer!r} is {_quoted(record[longer])}, too long for the name of a file")
 
 
 def _quoted(value: Any) -> str:

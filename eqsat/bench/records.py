@@ -23,9 +23,9 @@ from typing import Any
 import psutil
 
 from eqsat.bench.cells import LITERT, all_versions
-from eqsat.bench.fields import check_fields
+from eqsat.bench.fields import check_about, check_fields
 from eqsat.bench.log import Log, Record, numbered
-from eqsat.ground.files import InputError, write_atomically
+from eqsat.ground.files import InputError, read_bytes, write_atomically
 from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.ground.versions import commit
 from eqsat.runs.outline import drawn, outline
@@ -34,7 +34,7 @@ from eqsat.tosa.flatbuffer import loads, tensor_names
 from eqsat.vela.table import Row
 
 CellKey = tuple[str, str, str]
-_RECORDS, _OUTLINES = "records.jsonl", "outlines.json.xz"
+_RECORDS, _OUTLINES, _ABOUT = "records.jsonl", "outlines.json.xz", "run.json"
 
 
 def place(record: Record) -> CellKey:
@@ -119,7 +119,7 @@ class RunFiles:
             "date": time.strftime("%Y-%m-%d"),
             **more,
         }
-        write_atomically(self.directory / "run.json", (json.dumps(about, indent=1) + "\n").encode())
+        write_atomically(self.directory / _ABOUT, (json.dumps(about, indent=1) + "\n").encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +186,22 @@ def read_records(directory: Path) -> list[Record]:
         except InputError as e:
             raise InputError(f"{path}, line {number}: {e}; remove the line, and `eqsat bench` measures it anew") from e
     return [record for _, record in found.values()]
+
+
+def read_about(directory: Path) -> dict[str, Any]:
+    """The content of a run's run.json, empty if there is none.
+
+    Raises InputError if it cannot be read or has a value of another form.
+    """
+    path = directory / _ABOUT
+    if not path.exists():
+        return {}
+    remedy = "remove the file: reports do without it, and the same `eqsat bench` writes it anew"
+    try:
+        about = json.loads(read_bytes(path))
+        check_about(about)
+    except InputError as e:
+        raise InputError(f"{path}: {e}; {remedy}") from e
+    except (ValueError, RecursionError) as e:
+        raise InputError(f"{path} is not JSON; {remedy}") from e
+    return dict(about)

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eqsat.bench.records import RunFiles, place, read_outlines, read_records
+from eqsat.bench.records import RunFiles, place, read_about, read_outlines, read_records
 from eqsat.ground.files import InputError, write_atomically
 
 #: Keys of run.json that must agree among runs that are merged.
@@ -90,10 +90,7 @@ def merged(runs: Sequence[Path], out: Path) -> None:
 
 def _about(run: Path) -> dict[str, Any]:
     """The content of a run's run.json. Raises InputError."""
-    try:
-        about = json.loads((run / "run.json").read_text())
-        if all(isinstance(about[k], list) for k in _PLAN):
-            return dict(about)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    raise InputError(f"{run} has no run.json of a run: give directories that `eqsat bench` made")
+    about = read_about(run)
+    if not all(k in about for k in _PLAN):
+        raise InputError(f"{run} has no run.json of a run: give directories that `eqsat bench` made")
+    return about

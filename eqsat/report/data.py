@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any
 
 from eqsat.bench.cells import EQSAT, EXPLICIT, LITERT, STOCK, TUNED
 from eqsat.bench.log import Record
-from eqsat.bench.records import ChosenGraphs, place, read_chosen, read_outlines, read_records
+from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
 from eqsat.ground.files import InputError
 from eqsat.vela.facts import PACKAGE as VELA
 
@@ -169,17 +168,13 @@ class RecordedRun:
 
     @staticmethod
     def read(directory: Path) -> RecordedRun:
-        """Reads the records of a directory. Raises InputError if there are none."""
+        """Reads the records of a directory. Raises InputError if there are none, or for what cannot be read."""
         records = {place(r): r for r in read_records(directory)}
         if not records:
             raise InputError(
                 f"{directory} has no records.jsonl with records: make a run with `eqsat bench --out {directory}`"
             )
-        try:
-            about = json.loads((directory / "run.json").read_text())
-        except (OSError, ValueError):
-            about = {}
-        return RecordedRun(directory, records, about)
+        return RecordedRun(directory, records, read_about(directory))
 
     def _parts(self, i: int) -> list[str]:
         return list(dict.fromkeys(p[i] for p in self.records))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.fields import check_fields
+from eqsat.bench.fields import check_about, check_fields
 from eqsat.bench.records import place
 from eqsat.report.data import RecordedRun, geometric_mean
 from eqsat.report.environment import ratio
@@ -54,6 +54,7 @@ def _version(directory: Path, commit: str, date: str) -> RunVersion | None:
         told = json.loads(about or "{}")
         for record in found.values():
             check_fields(record)
+        check_about(told)
     except (ValueError, LookupError, TypeError):
         return None  # what cannot be read is no version
     return RunVersion(told.get("commit", commit)[:12], date, RecordedRun(directory, found, told)) if found else None

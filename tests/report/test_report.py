@@ -252,6 +252,37 @@ def test_a_field_of_another_form_is_named_with_its_file_and_line(tmp_path, name)
     assert result.exit_code == 2 and f"line 2: {name!r} is " in " ".join(result.output.split())
 
 
+ABOUT = {
+    **{"commit": "3f9e39dc96da", "versions": {"torch": "2.13"}, "date": "2026-11-24", "quantization": "int8"},
+    **{"processors": 2, "memory_mib": 24105, "jobs": 2, "cold": False},
+    **{name: ["x"] for name in ("names", "models", "targets", "configurations")},
+}
+
+
+@pytest.mark.parametrize("name", ABOUT)
+def test_a_field_of_run_json_of_another_form_is_named_with_its_file(tmp_path, name):
+    (tmp_path / "records.jsonl").write_text(json.dumps(FIELDS) + "\n")
+    for value in ("a", ["a"], [1], {"a": 1}, -1, None, True):
+        (tmp_path / "run.json").write_text(json.dumps({**ABOUT, name: value}))
+        try:
+            write(RecordedRun.read(tmp_path), tmp_path / "pages")  # nothing else is raised
+        except InputError as e:
+            assert f"{tmp_path / 'run.json'}: {name!r} is " in str(e) and "; remove the file" in str(e)
+    with pytest.raises(InputError, match=f"run.json: '{name}' is -1, which is not "):
+        (tmp_path / "run.json").write_text(json.dumps({**ABOUT, name: -1}))
+        RecordedRun.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("[1]", ": is "), ("{", " is not JSON"), ('{"versions": {}}', ": has no ")]
+)
+def test_a_run_json_of_something_else_is_one_line(tmp_path, text, reason):
+    (tmp_path / "records.jsonl").write_text(json.dumps(FIELDS) + "\n")
+    (tmp_path / "run.json").write_text(text)
+    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert result.exit_code == 2 and f"run.json{reason}" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
 def test_a_record_without_a_field_names_it(tmp_path):
     (tmp_path / "records.jsonl").write_text(json.dumps({k: v for k, v in FIELDS.items() if k != "cycles"}) + "\n")
     with pytest.raises(InputError, match="line 1: has no 'cycles'; remove the line"):
