@@ -29,7 +29,8 @@ def verdict(old: GraphFigures, new: GraphFigures) -> str:
     """
     if not (old.corrected and new.corrected):
         return f"nothing to compare: the cycles {'with' if old.corrected else 'without'} eqsat are not known"
-    said = [_cycles_change(old.corrected, new.corrected)]
+    total = " by the corrected total" if _totals_differ(old, new) else ""
+    said = [_cycles_change(old.corrected, new.corrected) + total]
     file = (".pte", old.pte_bytes, new.pte_bytes)
     pairs = [("SRAM", old.sram, new.sram), ("flash", old.flash, new.flash) if new.pte_bytes is None else file]
     said += [f"{what} {_change(before, after)}" for what, before, after in pairs if before and after is not None]
@@ -40,6 +41,11 @@ def _cycles_change(before: int, after: int) -> str:
     if before == after:
         return "no fewer cycles"
     return f"{before / after:.2f}x fewer cycles" if after < before else f"{after / before:.2f}x more cycles"
+
+
+def _totals_differ(*sides: GraphFigures) -> bool:
+    """Whether the corrected total of a side is another than Vela's."""
+    return any(side.corrected != side.cycles for side in sides)
 
 
 def _change(before: int, after: int) -> str:
@@ -83,8 +89,8 @@ def sections(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> list[
 
 
 def _cycles(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
-    yield _row("total", old.cycles, new.cycles)
-    if any(c.corrected != c.cycles for c in (old, new)):
+    yield _row("Vela's total", old.cycles, new.cycles)
+    if _totals_differ(old, new):
         yield _row("corrected total", old.corrected, new.corrected)
     a, b = old.milliseconds, new.milliseconds
     yield Row("milliseconds", _number(a), _number(b), "")

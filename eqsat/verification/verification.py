@@ -129,7 +129,11 @@ def tell(answer: Answer, candidates: Sequence[Compiled], checks: Checks, decisio
     """Adds warnings about the answer."""
     best, warnings, called = answer.best, checks.warnings, CALLED[answer.best.name]
     if not decision.limits.widest.fits(best.figures):
-        warnings.append(f"no graph was found that fits into {decision.limits.widest}; {called} comes closest")
+        least = min(c.figures.sram for c in (best, *candidates) if c is best or checks.verified(c) is not False)
+        warnings.append(
+            f"no graph was found that fits into {decision.limits.widest}; {called} comes closest, with "
+            f"{best.figures.sram:,} of SRAM and {best.figures.flash:,} of flash (the least SRAM of any is {least:,})"
+        )
     guards = checks.guards(best)
     if guards and answer.binary.equal is not True:
         warnings.append(f"{called} is used though it breaks a guard: {guards[0]}")
