@@ -271,18 +271,15 @@ def show(
     old: GraphFigures,
     new: GraphFigures,
     bound: Bound | None,
-    title: str,
     before: str = "stock",
     left_out: Sequence[str] = (),
 ) -> None:
-    """Prints how the graphs compare: a verdict, cycles, time and bytes; with -v all figures.
+    """Prints how the graphs compare: cycles, time and bytes; with -v all figures.
 
     left_out: names of delegates whose figures are in neither sum.
     """
-    from eqsat.search.comparison import sections, summary, verdict
+    from eqsat.search.comparison import sections, summary
 
-    console.print(Text(title, style="bold"), soft_wrap=True)
-    console.print(verdict(old, new), style="bold", soft_wrap=True, highlight=False)
     if left_out:
         without = f"compared without {', '.join(left_out)}, where the cycles of stock or of eqsat are not known"
         console.print(Text(without), soft_wrap=True)
@@ -345,43 +342,62 @@ def _seconds(stages: Mapping[str, float]) -> str:
     return f"seconds: {time.perf_counter() - _command.started:.1f} in all; by stage, some at once: {shown}"
 
 
-def lines(
-    results: Sequence[Result],
-    verified: bool,
-    proved: bool,
-    seconds: dict[str, float],
-    messages: Sequence[str],
-    kept: str,
-) -> None:
-    """Prints the lines below the table.
+def show_details(results: Sequence[Result], seconds: Mapping[str, float], messages: Sequence[str]) -> None:
+    """Prints what is between the table and the verdict; warnings come last.
 
-    results: of the delegates.
-    verified, proved: whether all of them are.
+    results: of the delegates. messages: the warnings.
     """
-    from eqsat.search.comparison import binary_line, proof_line, settings_line
+    from eqsat.search.comparison import settings_line
 
+    for text in dict.fromkeys(filter(None, (r.recalled for r in results))):
+        console.print(text, highlight=False, soft_wrap=True)
+    if any(r.settings for r in results):
+        console.print(settings_line([r.settings for r in results]), highlight=False, soft_wrap=True)
+    console.print(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}", highlight=False)
+    console.print(_seconds(seconds), highlight=False, soft_wrap=True)
+    for text in filter(None, (r.offer for r in results)):
+        console.print(f"with more memory (--max-sram, --max-flash): {text}", highlight=False, soft_wrap=True)
+    if undecided := [u for r in results if r.verified for u in r.undecided]:
+        console.print(f"not proved, as undecided at {'; '.join(undecided)}", highlight=False, soft_wrap=True)
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
     if any(r.stock_verified is False for r in results):
         console.print(
             "[yellow]stock ExecuTorch's own result differs from the model for this graph; its cycles are no fair comparison[/yellow]"
         )
-    deviations = [r.deviation for r in results if r.deviation]
-    for d in deviations:
-        console.print(d.text, highlight=False, soft_wrap=True)
-    if not deviations:
-        console.print(f"verified bit for bit: {'yes' if verified else 'no'}", highlight=False)
+
+
+def show_verdict(
+    title: str,
+    figures: tuple[GraphFigures, GraphFigures],
+    results: Sequence[Result],
+    verified: bool,
+    proved: bool,
+    kept: str,
+) -> None:
+    """Prints the verdict, to which at most two rows on what was written are added: the last eight rows of a screen.
+
+    figures: before and after.
+    verified, proved: whether all delegates are.
+    """
+    from eqsat.search.comparison import binary_line, proof_line, verdict
+
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(verdict(*figures), style="bold", soft_wrap=True, highlight=False)
+    deviations = [r.deviation.text for r in results if r.deviation]
+    for text in deviations or [f"verified bit for bit: {'yes' if verified else 'no'}"]:
+        console.print(text, highlight=False, soft_wrap=True)
     if verified:
-        console.print(proof_line(proved, [u for r in results for u in r.undecided]), highlight=False, soft_wrap=True)
-    if any(r.settings for r in results):
-        console.print(settings_line([r.settings for r in results]), highlight=False, soft_wrap=True)
-    for text in dict.fromkeys(binary_line(r.binary_verified, r.binary_reason, r.binary_proved) for r in results):
-        console.print(text, highlight=False, soft_wrap=True)
-    for text in dict.fromkeys(filter(None, (r.recalled for r in results))):
-        console.print(text, highlight=False, soft_wrap=True)
-    for text in filter(None, (r.offer for r in results)):
-        console.print(f"with more memory (--max-sram, --max-flash): {text}", highlight=False, soft_wrap=True)
-    console.print(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}", highlight=False)
-    console.print(_seconds(seconds), highlight=False, soft_wrap=True)
+        console.print(proof_line(proved, []), highlight=False, soft_wrap=True)
+    if results:
+        least = min(results, key=lambda r: (r.binary_verified or 0, r.binary_proved or 0))
+        binary = binary_line(least.binary_verified, least.binary_reason, least.binary_proved)
+        console.print(binary, highlight=False, soft_wrap=True)
     if kept:
         console.print(kept, style="bold", highlight=False, soft_wrap=True)
+
+
+def show_written(*places: str) -> None:
+    """Prints what was written, below the verdict."""
+    for place in filter(None, places):
+        console.print(Text(f"wrote {place}"), soft_wrap=True)

@@ -27,11 +27,13 @@ from eqsat.cli.common import (
     check_target,
     console,
     failures,
-    lines,
     print_json,
     quiet,
     show,
+    show_details,
     show_others,
+    show_verdict,
+    show_written,
     write_csv,
 )
 from eqsat.cli.interrupt import ends_search_first
@@ -132,21 +134,21 @@ def compile_command(
     if as_json:
         print_json(summary.as_dict())
     else:
-        wrote = f"wrote {output} ({len(pte)} bytes, {summary.delegates} delegate(s))"
-        console.print(Text(wrote + (f"\nwrote {report}" if report else "")), soft_wrap=True)
+        show_written(f"{output} ({len(pte)} bytes, {summary.delegates} delegate(s))", str(report or ""))
     if summary.stepped_back:
         raise typer.Exit(NOT_AS_ASKED)
 
 
 def _show(summary: CompileSummary, title: str, chosen: Options) -> None:
     stock, ours, left_out = summary.compared()
-    show(stock, ours, None if left_out else summary.bound, title, left_out=left_out)
+    show(stock, ours, None if left_out else summary.bound, left_out=left_out)
     results = list(summary.results.values())
-    kept = results[0].kept if summary.delegates == len(results) == 1 else ""
-    lines(results, summary.verified, summary.proved, summary.seconds, summary.warnings, kept)
     for delegate in summary.by_delegate if summary.delegates > 1 else ():
         console.print(Text(delegate["text"]), soft_wrap=True)
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
     console.print(Text(f"on the CPU: {outside or 'nothing'}"), soft_wrap=True)
-    show_others(results, chosen)
     console.print(f"calibrated on: {summary.calibration}", highlight=False)
+    show_others(results, chosen)
+    show_details(results, summary.seconds, summary.warnings)
+    kept = results[0].kept if summary.delegates == len(results) == 1 else ""
+    show_verdict(title, (stock, ours), results, summary.verified, summary.proved, kept)

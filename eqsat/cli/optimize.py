@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from eqsat.cli.common import (
     FAILED,
@@ -22,14 +21,15 @@ from eqsat.cli.common import (
     app,
     check_report,
     check_target,
-    console,
     fail,
     failures,
-    lines,
     print_json,
     quiet,
     show,
+    show_details,
     show_others,
+    show_verdict,
+    show_written,
     write_csv,
 )
 from eqsat.cli.interrupt import ends_search_first
@@ -97,8 +97,7 @@ def optimize(
     if as_json:
         print_json({"model": str(source), "target": target, **_record(result)})
     else:
-        wrote = f"wrote {output} ({len(result.tosa)} bytes)" + (f"\nwrote {report}" if report else "")
-        console.print(Text(wrote), soft_wrap=True)
+        show_written(f"{output} ({len(result.tosa)} bytes)", str(report or ""))
     if not (result.searched or result.interrupted):
         raise typer.Exit(NOT_AS_ASKED)
 
@@ -143,6 +142,7 @@ def _record(result: Result) -> dict[str, Any]:
 
 
 def _show(result: Result, title: str, chosen: Options) -> None:
-    show(*result.columns(), result.bound, title, before="before")
-    lines([result], result.verified, result.proved, result.seconds, result.warnings, result.kept)
+    show(*result.columns(), result.bound, before="before")
     show_others([result], chosen)
+    show_details([result], result.seconds, result.warnings)
+    show_verdict(title, result.columns(), [result], result.verified, result.proved, result.kept)
