@@ -13,7 +13,7 @@ import sysconfig
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,7 +118,8 @@ def _every_command(
         ),
     ] = False,
 ) -> None:
-    context.with_resource(stops_command())
+    with failures("temporary files cannot be made"):
+        context.with_resource(stops_command())
     with failures("the project's defaults"):
         context.default_map = defaults(context.command.commands, Path.cwd())  # type: ignore[attr-defined]
 
@@ -174,12 +175,12 @@ def print_json(data: dict[str, Any]) -> None:
     print(json.dumps({"schema": SCHEMA, **data}))
 
 
-def fail(message: str, code: int) -> typer.Exit:
+def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typer.Exit:
     """Reports a failure on stderr and returns the exception to raise.
 
     With --debug the traceback of the current exception is printed.
     For a plugin its own part of the traceback is printed.
-    With --json the error is also printed on stdout.
+    With --json the error is also printed on stdout, with all that is known.
     An output that could not be written always has the code FAILED.
     """
     error = sys.exc_info()[1]
@@ -191,7 +192,7 @@ def fail(message: str, code: int) -> typer.Exit:
             status.print("".join(traceback.format_list(own)), end="", markup=False, highlight=False, soft_wrap=True)
         status.print("[red]error:[/red]", Text(message), soft_wrap=True, highlight=False)
         if _command.as_json:
-            print_json({"error": {"message": message, "exit_code": code}})
+            print_json({"error": {"message": message, "exit_code": code}, **(known or {})})
     except MemoryError:  # nothing that is loaded can be trusted to end by itself then
         os.write(2, f"error: {message}\n".encode(errors="replace"))
         os._exit(code)
@@ -199,20 +200,21 @@ def fail(message: str, code: int) -> typer.Exit:
 
 
 @contextmanager
-def failures(what: str) -> Iterator[None]:
+def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Ends the command on every exception within.
 
     Bad input of the user is BAD_INPUT, anything else is FAILED.
     what: the action that failed, for the message.
+    known: the figures that are known by then, for --json.
     """
     try:
         yield
     except typer.Exit:
         raise
     except (InputError, TargetError) as e:
-        raise fail(str(e), BAD_INPUT) from e
+        raise fail(str(e), BAD_INPUT, known) from e
     except Exception as e:  # noqa: BLE001 - said in words, whatever it is, also where there is no memory to import what is needed
-        raise fail(f"{what}: {causes(e)}", FAILED) from e
+        raise fail(f"{what}: {causes(e)}", FAILED, known) from e
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
@@ -340,6 +342,13 @@ def _seconds(stages: Mapping[str, float]) -> str:
     """The seconds of the command until now, and of its stages, some of which run in parallel."""
     shown = ", ".join(f"{_STAGES.get(k, k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
     return f"seconds: {time.perf_counter() - _command.started:.1f} in all; by stage, some at once: {shown}"
+
+
+def fit(results: Iterable[Result]) -> bool:
+    """Whether the answers are within the limits of memory."""
+    from eqsat.options.decision import Figures
+
+    return all(r.limits.widest.fits(Figures.of(r.corrected, r.footprint, r.cycles)) for r in results)
 
 
 def show_details(results: Sequence[Result], seconds: Mapping[str, float], messages: Sequence[str]) -> None:

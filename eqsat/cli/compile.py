@@ -27,6 +27,7 @@ from eqsat.cli.common import (
     check_target,
     console,
     failures,
+    fit,
     print_json,
     quiet,
     show,
@@ -121,7 +122,8 @@ def compile_command(
     summary.seconds = {"import PyTorch and ExecuTorch": round(imported, 3), **summary.seconds}
     if not as_json:  # before anything is written: who has no room for it has the figures
         _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen)
-    with failures(failing):
+    figures = {**summary.as_dict(), "fits": fit(summary.results.values())}
+    with failures(failing, figures):
         write_atomically(output, pte)
         if csv:
             facts = {"model": model, "target": target, "vela": summary.vela, "verified": summary.verified}
@@ -132,10 +134,10 @@ def compile_command(
             with working(f"the report of {model}"):
                 _write_page(report, summary, chosen.rules)
     if as_json:
-        print_json(summary.as_dict())
+        print_json(figures)
     else:
         show_written(f"{output} ({len(pte)} bytes, {summary.delegates} delegate(s))", str(report or ""))
-    if summary.stepped_back:
+    if summary.stepped_back or not figures["fits"]:
         raise typer.Exit(NOT_AS_ASKED)
 
 

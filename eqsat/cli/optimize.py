@@ -23,6 +23,7 @@ from eqsat.cli.common import (
     check_target,
     fail,
     failures,
+    fit,
     print_json,
     quiet,
     show,
@@ -82,7 +83,8 @@ def optimize(
         result = _optimized(source, buffer, compiled_for, chosen)
     if not as_json:  # before anything is written: who has no room for it has the figures
         _show(result, f"{source} on {target}, Vela {result.vela}", chosen)
-    with failures(failing):
+    figures = {"model": str(source), "target": target, **_record(result), "fits": fit([result])}
+    with failures(failing, figures):
         write_atomically(output, result.tosa)
         if csv:
             facts = {"model": str(source), "target": target, "vela": result.vela, "verified": result.verified}
@@ -95,10 +97,10 @@ def optimize(
             with working(f"the report of {source}"):
                 write_page(report, result, title=source.name, rules=chosen.rules)
     if as_json:
-        print_json({"model": str(source), "target": target, **_record(result)})
+        print_json(figures)
     else:
         show_written(f"{output} ({len(result.tosa)} bytes)", str(report or ""))
-    if not (result.searched or result.interrupted):
+    if not (result.searched or result.interrupted) or not figures["fits"]:
         raise typer.Exit(NOT_AS_ASKED)
 
 

@@ -87,8 +87,10 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
     assert "\u2502 transpose" not in brief.output and "by command stream" not in brief.output
     result = run(*arguments, "-v")
     assert result.exit_code == 0, result.output
-    assert "transpose" in result.output and "verified bit for bit: yes" in result.output
-    assert f"m.pt2 on ethos-u55-128, Vela {version('ethos-u-vela')}\n" in result.output
+    assert "transpose" in result.output
+    title, gain, *_, written = result.stdout.splitlines()[-6:]
+    assert title == f"{tmp_path / 'm.pt2'} on ethos-u55-128, Vela {version('ethos-u-vela')}"
+    assert "x fewer cycles" in gain and "verified bit for bit: yes" in result.stdout and written.startswith("wrote ")
     assert "by command stream" in result.output and "\u2502 commands " in result.output
     assert "not searched again: the answer is that of the same search before" in result.output
     assert (tmp_path / "m.pte").is_file()
@@ -106,6 +108,18 @@ def test_optimize_a_tosa_file(tmp_path):
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"]
     assert "transpose" not in loads(out.read_bytes()).op_counts()
     assert record["command_stream"]["eqsat"]["commands"] < record["command_stream"]["stock"]["commands"]
+    assert record["fits"] is True
+
+
+def test_a_limit_that_nothing_meets_has_an_exit_code(tmp_path):
+    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    source.write_bytes(pair_of_transposes())
+    result = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--max-sram", 1024, "--json")
+    record = json.loads(result.stdout)
+    assert result.exit_code == 4 and record["fits"] is False and out.is_file()
+    (told,) = record["warnings"]
+    assert told.startswith("no graph was found that fits into 1,024 bytes of SRAM")
+    assert f"with {record['footprint']['sram']:,} of SRAM" in told and "(the least SRAM of any is " in told
 
 
 @pytest.mark.slow
@@ -118,7 +132,8 @@ def test_both_totals_are_told(tmp_path):
     assert record["corrected"]["stock"] == record["stock_corrected"] < 0.5 * record["cycles"]["stock"]
     assert all(record[k]["eqsat"] <= record[k]["stock"] for k in ("cycles", "corrected"))
     shown = run(*arguments).output
-    assert "corrected total" in shown and f"{record['corrected']['stock']:,}" in shown
+    assert "corrected total" in shown and f"{record['corrected']['stock']:,}" in shown and "Vela's total" in shown
+    assert "fewer cycles by the corrected total, SRAM" in shown
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
@@ -225,7 +240,9 @@ def test_the_last_line_says_why_nothing_was_gained(tmp_path, as_json):
     more = ["--json"] if as_json else []
     result = run("optimize", tmp_path / "in.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", *more)
     assert result.exit_code == 0, result.output
-    said = json.loads(result.stdout)["kept"] if as_json else result.stdout.splitlines()[-2]
+    lines = result.stdout.splitlines()
+    said = json.loads(result.stdout)["kept"] if as_json else lines[-2]
+    assert as_json or lines[-7].startswith(f"{tmp_path / 'in.tosa'} on ethos-u85-256, Vela ")
     assert said == "nothing faster was found: the given graph is kept"
 
 
@@ -303,7 +320,9 @@ def test_a_disk_that_fails_costs_the_files_and_not_the_figures(tmp_path, more):
     assert done.returncode == 3 and "error: cannot write out.tosa" in done.stderr
     assert (tmp_path / "out.tosa").read_bytes() == b"precious"
     if "--json" in more:
-        assert json.loads(done.stdout)["error"]["exit_code"] == 3
+        record = json.loads(done.stdout)
+        assert record["error"]["exit_code"] == 3 and "cannot write out.tosa" in record["error"]["message"]
+        assert record["verified"] and 0 < record["cycles"]["eqsat"] < record["cycles"]["stock"]
     else:
         assert "verified bit for bit: yes" in done.stdout and "wrote" not in done.stdout
 
