@@ -29,6 +29,7 @@ from eqsat.cli.live import VERBOSITY
 from eqsat.cli.terminal import TextConsole
 from eqsat.ground.files import InputError, OutputError, PluginError, check_output, write_atomically
 from eqsat.ground.versions import versions
+from eqsat.search.clock import called
 from eqsat.target import Target, TargetError
 from eqsat.vela.facts import PACKAGE as VELA
 
@@ -162,12 +163,6 @@ class _Command:
 
 
 _command = _Command()
-#: Names of stages whose own names are not the user's words.
-_STAGES = {
-    "given graphs": "compile what is compared with",
-    "eqsat: given graphs": "eqsat: compile what is compared with",
-    "eqsat: explicit tail": "eqsat: ExecuTorch's passes on its graph",
-}
 
 
 def print_json(data: dict[str, Any]) -> None:
@@ -340,7 +335,7 @@ def show_others(results: Sequence[Result], chosen: Options) -> None:
 
 def _seconds(stages: Mapping[str, float]) -> str:
     """The seconds of the command until now, and of its stages, some of which run in parallel."""
-    shown = ", ".join(f"{_STAGES.get(k, k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
+    shown = ", ".join(f"{called(k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
     return f"seconds: {time.perf_counter() - _command.started:.1f} in all; by stage, some at once: {shown}"
 
 

@@ -29,6 +29,7 @@ from rich.text import Text
 
 from eqsat.cli import interrupt
 from eqsat.cli.terminal import TextConsole
+from eqsat.search.clock import called
 
 logger = logging.getLogger("eqsat")
 
@@ -63,7 +64,7 @@ class Progress:
     def update(self, record: logging.LogRecord) -> str:
         """Takes in a record and returns a line if it is news, else ""."""
         more = vars(record)
-        self.stage = more.get("stage", self.stage)
+        self.stage = called(more["stage"]) if "stage" in more else self.stage
         if "delegate" in more:
             self.delegate, self.best = f"{more['delegate']} ({more['number']} of {more['total']})", None
             return f"{self.title}: {self.delegate}"
@@ -95,7 +96,7 @@ class Progress:
             self.live.refresh()
 
     def __str__(self) -> str:
-        best = "" if self.best is None else f"best so far {self.best:,} cycles"
+        best = "" if self.best is None else f"best so far {self.best:,} corrected cycles"
         return ", ".join(filter(None, [self.title, self.delegate, self.stage, best]))
 
 

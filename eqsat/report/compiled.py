@@ -13,6 +13,7 @@ from eqsat.explain.text import few
 from eqsat.report.environment import kib, number, ratio, share
 from eqsat.report.sides import Side, Sides, module_kinds, modules_of
 from eqsat.report.table import ReportTable
+from eqsat.search.clock import called
 from eqsat.search.run import Run
 from eqsat.vela.table import Row
 
@@ -278,7 +279,7 @@ def pruning(d: Sides) -> ReportTable | None:
 
 def seconds(given: Mapping[str, float]) -> ReportTable:
     total = sum(given.values())
-    rows = [(k, f"{v:.2f}", share(v / total)) for k, v in given.items() if v >= 0.005] if total else []
+    rows = [(called(k), f"{v:.2f}", share(v / total)) for k, v in given.items() if v >= 0.005] if total else []
     return ReportTable("Seconds", "", ("stage", "seconds", "of all"), tuple(rows))
 
 

@@ -12,6 +12,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentF
 from eqsat.bench.log import Record
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun
 from eqsat.report.figures import COLOURS, figure
+from eqsat.search.clock import called
 
 #: Colours of kinds: greys and blues for arithmetic, warm ones for data movement.
 KIND_COLOURS = dict(
@@ -62,7 +63,7 @@ def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
         record = run.get(model, target, configuration)
         return [(model, record["seconds"])] if record else []
 
-    names = {k: f"{k} (eqsat)" if k in OWN_STAGES else f"{k} (ExecuTorch)" for k in STAGE_COLOURS}
+    names = {k: f"{called(k)} ({'eqsat' if k in OWN_STAGES else 'ExecuTorch'})" for k in STAGE_COLOURS}
     return _stacked(run, one, STAGE_COLOURS, f"wall seconds, {configuration}", None, names)
 
 

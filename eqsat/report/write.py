@@ -32,6 +32,7 @@ from eqsat.report.data import (
 from eqsat.report.environment import environment, error, number, ratio
 from eqsat.report.sides import node_costs
 from eqsat.report.tables import tables
+from eqsat.search.clock import called
 from eqsat.vela.facts import facts_of
 
 TOLERANT = (
@@ -70,6 +71,7 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
         "run": run,
         "kinds": KINDS,
         "stages": STAGES,
+        "called": called,
         "own": OWN_STAGES,
         "total": total,
         "litert": LITERT,

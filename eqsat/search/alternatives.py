@@ -111,7 +111,9 @@ class _CycleRounds(Rounds):
         super().__init__(search, explored)
         self.extractor = extractor
 
-    def _run(self) -> None:
+    called = "rounds by cycles"
+
+    def _run(self) -> str:
         starts = []
         if self.choices.last:
             starts = [
@@ -122,6 +124,7 @@ class _CycleRounds(Rounds):
         if self.extractor != _GREEDY:
             best = min(starts, key=lambda found: check(self.choices.graph, found.choice))
             self._rounds(self.extractor, lambda found, limit: self._again(self.extractor, found or best, limit))
+        return ""
 
     def _relaxed(self, choices: Choices, copied: bool, limit: float) -> Extraction:
         return choices.settled(extract(choices.relaxed(copied), _GREEDY, time_limit=limit).choice)
@@ -142,7 +145,8 @@ class _CycleRounds(Rounds):
         `_NEAR` after an unproved one.
         """
         found = None
-        options = self.search.options
+        options, known = self.search.options, len(self.graphs)
+        reason = f"all {options.rounds} rounds were made"
         for number in range(options.rounds):
             share = 1.0 if number == options.rounds - 1 else _BEFORE
             with self.search.extracting():
@@ -151,7 +155,12 @@ class _CycleRounds(Rounds):
             new, differs = self._add(found, extractor, number)
             most = 1 + (_NEAR if found.gap > _PROVED else _FAR)
             in_vain = new is not None and new.figures.cycles > most * best
-            if not differs or (in_vain and extractor != _GREEDY):
+            if not differs:
+                reason = "no price was corrected that may change the choice" if new else "Vela refuses the graph"
+                break
+            if in_vain and extractor != _GREEDY:
+                reason = f"the graph takes over {most - 1:.1%} more cycles than the best"
                 break
         assert found is not None, "there is at least one round"
+        self._tell(f"{self.called}, {extractor},", reason, known)
         return found

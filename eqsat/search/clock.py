@@ -9,6 +9,24 @@ from contextlib import contextmanager
 
 logger = logging.getLogger(__name__)
 
+#: Words of the glossary for stages whose names are not among them.
+_WORDS = {
+    "given graphs": "stock and explicit graphs",
+    "explicit passes": "passes for the explicit graph",
+    "explicit tail": "passes for the explicit graph",
+    "vela": "Vela",
+}
+
+
+def called(stage: str) -> str:
+    """Returns a stage in the words of the glossary.
+
+    >>> called("eqsat: given graphs")
+    'eqsat: stock and explicit graphs'
+    """
+    whose, colon, name = stage.rpartition(": ")
+    return f"{whose}{colon}{_WORDS.get(name, name)}"
+
 
 class Clock:
     """
@@ -25,7 +43,7 @@ class Clock:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Adds the seconds spent within to those of the stage, and logs that it begins."""
-        logger.info("%s", name, extra={"stage": name})
+        logger.info("%s", called(name), extra={"stage": name})
         started = time.perf_counter()
         try:
             yield

@@ -28,13 +28,16 @@ _MOST = 12
 class CopyRounds(RoundsWithin):
     """Rounds from the fastest graph, and from the fastest that fits."""
 
-    def _run(self) -> None:
+    called = "rounds with copies by convolutions"
+
+    def _run(self) -> str:
         self.explored = replace(self.explored, choices=self.choices.with_copies())
         known = self.graphs
         fitting = [c for c in known if self.limits.fits(c.figures)]
         starts = [min(graphs, key=lambda c: c.figures.cycles) for graphs in (known, fitting) if graphs]
         for start in {id(c): c for c in starts}.values():
             self._improve(start)
+        return "the copies of the fastest graphs were tried"
 
     def _improve(self, start: Compiled) -> None:
         """Tries all copies at once; if that is no better, one CONCAT after the other.

@@ -64,17 +64,34 @@ class Rounds(ABC):
 
     def run(self) -> Explored:
         """Returns the state after the rounds, or after an interruption of the search."""
+        known, reason = len(self.graphs), "the search was interrupted"
         with suppress(SearchInterrupted):
             self.search.interruption.check()
-            self._run()
+            reason = self._run()
+        if reason:
+            self._tell(self.called, reason, known)
         return self.explored
 
+    @property
     @abstractmethod
-    def _run(self) -> None:
-        """Adds the graphs that it finds.
+    def called(self) -> str:
+        """The name of these rounds in logs."""
+
+    @abstractmethod
+    def _run(self) -> str:
+        """Adds the graphs that it finds, and returns why it ended, "" if its parts logged that.
 
         Raises SearchInterrupted.
         """
+
+    def _tell(self, called: str, reason: str, known: int) -> None:
+        """Logs why rounds ended and what they found.
+
+        known: the number of graphs before.
+        """
+        fewest = min((c.estimate.corrected for c in self.graphs), default=None)
+        so_far = "" if fewest is None else f", fewest corrected cycles so far: {fewest:,}"
+        logger.info("%s ended: %s; new graphs: %d%s", called, reason, len(self.graphs) - known, so_far)
 
     @property
     def choices(self) -> Choices:
@@ -107,7 +124,9 @@ class Rounds(ABC):
             return compiled, False
         gap = found.gap if math.isfinite(found.gap) else None
         cycles = compiled.estimate.corrected
-        logger.info("%s cycles by %s, round %d", f"{cycles:,}", extractor, number, extra={"cycles": cycles})
+        what = ("a new graph" if is_new else "a graph that is known") + ("" if gap is None else f", gap {gap:.1%}")
+        told = f"{cycles:,}", extractor, number, what
+        logger.info("%s corrected cycles by %s, round %d: %s", *told, extra={"cycles": cycles})
         self.search.extractions.append(Extracted(extractor, number, float(found.cost), cycles, gap))
         if not is_new:
             return compiled, False

@@ -78,7 +78,7 @@ class Given:
                     continue
                 compiled[which] = read.compiled
                 cycles = read.compiled.estimate.corrected
-                logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
+                logger.info("%s corrected cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
         return Given(buffers, compiled, refusals)
 
     def decision(self, search: Search, container: Container) -> Decision:

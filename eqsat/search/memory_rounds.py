@@ -57,11 +57,14 @@ _MOST = 8
 class MemoryRounds(RoundsWithin):
     """Rounds that add to the graphs found by cycles."""
 
-    def _run(self) -> None:
+    called = "rounds for memory"
+
+    def _run(self) -> str:
         most = EFFORTS[self.search.options.effort].memory_rounds
         self._approach(_Approach, self.decision, most)
         if self.decision.objective != CYCLES:
             self._shrink(min(most, _MOST))
+        return ""
 
     def _shrink(self, most: int) -> None:
         """Searches for graphs with less SRAM than the best so far, a step at a time."""
@@ -89,6 +92,7 @@ class _Approach(RoundsWithin):
     most: rounds.
     """
 
+    aim = "a graph that fits is about as fast as the fastest"
     first, factor, most_misses = _FIRST, _FACTOR, _MISSES
 
     def __init__(self, search: Search, explored: Explored, decision: Decision, most: int) -> None:
@@ -106,20 +110,27 @@ class _Approach(RoundsWithin):
         self.met: list[Mapping[int, int]] = []
         self.solved: list[Mapping[int, int]] = []
 
-    def _run(self) -> None:
+    @property
+    def called(self) -> str:
+        return f"rounds for memory, within {self.limits},"
+
+    def _run(self) -> str:
         fruitless = 0
         for number in range(self.most):
             best = fastest_that_fits(self.graphs, self.limits)
-            if self._is_done() or fruitless == _FRUITLESS:
-                return
+            if self._is_done():
+                return self.aim
+            if fruitless == _FRUITLESS:
+                return f"{_FRUITLESS} in a row found nothing faster that fits"
             self._learn()
             if number and self.solves:
                 self.solves = self._solve(number)
                 if self.solves:
                     continue
             if not self._price(number):
-                return
+                return "the prices of memory change too little"
             fruitless = fruitless + 1 if best <= fastest_that_fits(self.graphs, self.limits) < math.inf else 0
+        return f"all {self.most} rounds were made"
 
     def _is_done(self) -> bool:
         return fits_nearly(self.graphs, self.limits)
@@ -236,6 +247,7 @@ class _Descent(_Approach):
     Prices on memory dominate those of cycles early.
     """
 
+    aim = "a graph is within the limits"
     first, factor, most_misses = _FIRST_DESCENT, _FACTOR_DESCENT, 1
 
     def _is_done(self) -> bool:

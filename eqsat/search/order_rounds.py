@@ -113,7 +113,7 @@ class OrderRounds:
             return None
         estimate, judged = found
         cycles = estimate.corrected
-        logger.info("%s cycles by %s", f"{cycles:,}", _NAME, extra={"cycles": cycles})
+        logger.info("%s corrected cycles by %s", f"{cycles:,}", _NAME, extra={"cycles": cycles})
         self.search.extractions.append(Extracted(_NAME, 0, float(start.figures.cycles), cycles, None))
         others = moved(start.graph, graph)
         classes = {n: c for n, c in start.classes.items() if n not in others}

@@ -137,7 +137,7 @@ class _Settings:
         if compiled is None:
             return False
         estimate, judged = compiled
-        logger.info("%s cycles by %s", f"{estimate.corrected:,}", _NAME, extra={"cycles": estimate.corrected})
+        logger.info("%s corrected cycles by %s", f"{estimate.corrected:,}", _NAME, extra={"cycles": estimate.corrected})
         start = self._start
         self._search.extractions.append(Extracted(_NAME, 0, float(start.figures.cycles), estimate.corrected, None))
         found = replace(

@@ -177,6 +177,6 @@ class StripeRounds:
         if found is None:
             return None
         estimate, judged = found
-        logger.info("%s cycles by %s", f"{estimate.corrected:,}", _NAME, extra={"cycles": estimate.corrected})
+        logger.info("%s corrected cycles by %s", f"{estimate.corrected:,}", _NAME, extra={"cycles": estimate.corrected})
         search.extractions.append(Extracted(_NAME, 0, float(expected.cycles), estimate.corrected, None))
         return replace(divided, estimate=estimate, judged=judged)
