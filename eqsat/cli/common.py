@@ -87,7 +87,7 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
 
     @functools.wraps(command)
     def wrapped(*, verbose: int, debug: bool, **given: Any) -> None:
-        VERBOSITY.level, VERBOSITY.debug = verbose, debug
+        VERBOSITY.level, VERBOSITY.debug, VERBOSITY.quiet = verbose, debug, given.get("brief") is True
         _command.as_json, _command.started = given.get("as_json") is True, time.perf_counter()
         command(**given)
 
@@ -133,6 +133,7 @@ SystemOption = Annotated[str | None, typer.Option(help="Vela system config (defa
 MemoryOption = Annotated[str | None, typer.Option(help="Vela memory mode (default: ExecuTorch's for the target)")]
 ConfigOption = Annotated[str | None, typer.Option(help="Vela .ini file")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object instead of tables")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="print warnings and errors only, no figures")]
 SaveOption = Annotated[
     Path | None,
     typer.Option("--save", help="also save the run to this directory, for `eqsat explain` and `eqsat.runs`"),
@@ -346,10 +347,10 @@ def fit(results: Iterable[Result]) -> bool:
     return all(r.limits.widest.fits(Figures.of(r.corrected, r.footprint, r.cycles)) for r in results)
 
 
-def show_details(results: Sequence[Result], seconds: Mapping[str, float], messages: Sequence[str]) -> None:
-    """Prints what is between the table and the verdict; warnings come last.
+def show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> None:
+    """Prints what is between the table and the warnings.
 
-    results: of the delegates. messages: the warnings.
+    results: of the delegates.
     """
     from eqsat.search.comparison import settings_line
 
@@ -363,6 +364,13 @@ def show_details(results: Sequence[Result], seconds: Mapping[str, float], messag
         console.print(f"with more memory (--max-sram, --max-flash): {text}", highlight=False, soft_wrap=True)
     if undecided := [u for r in results if r.verified for u in r.undecided]:
         console.print(f"not proved, as undecided at {'; '.join(undecided)}", highlight=False, soft_wrap=True)
+
+
+def show_warnings(results: Sequence[Result], messages: Sequence[str]) -> None:
+    """Prints the warnings, above the verdict.
+
+    results: of the delegates.
+    """
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
     if any(r.stock_verified is False for r in results):

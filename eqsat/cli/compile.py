@@ -18,6 +18,7 @@ from eqsat.cli.common import (
     JsonOption,
     MemoryOption,
     QuantizationOption,
+    QuietOption,
     ReportOption,
     SaveOption,
     SystemOption,
@@ -34,6 +35,7 @@ from eqsat.cli.common import (
     show_details,
     show_others,
     show_verdict,
+    show_warnings,
     show_written,
     write_csv,
 )
@@ -81,6 +83,7 @@ def compile_command(
     memory_mode: MemoryOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
+    brief: QuietOption = False,
     save: SaveOption = None,
     report: ReportOption = None,
     csv: CsvOption = None,
@@ -120,7 +123,9 @@ def compile_command(
             spec = EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
             pte, summary = compile_model(model, spec, chosen, interruption, quantization)
     summary.seconds = {"import PyTorch and ExecuTorch": round(imported, 3), **summary.seconds}
-    if not as_json:  # before anything is written: who has no room for it has the figures
+    if not as_json and brief:
+        show_warnings(list(summary.results.values()), summary.warnings)
+    elif not as_json:  # before anything is written: who has no room for it has the figures
         _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen)
     figures = {**summary.as_dict(), "fits": fit(summary.results.values())}
     with failures(failing, figures):
@@ -135,7 +140,7 @@ def compile_command(
                 _write_page(report, summary, chosen.rules)
     if as_json:
         print_json(figures)
-    else:
+    elif not brief:
         show_written(f"{output} ({len(pte)} bytes, {summary.delegates} delegate(s))", str(report or ""))
     if summary.stepped_back or not figures["fits"]:
         raise typer.Exit(NOT_AS_ASKED)
@@ -151,6 +156,7 @@ def _show(summary: CompileSummary, title: str, chosen: Options) -> None:
     console.print(Text(f"on the CPU: {outside or 'nothing'}"), soft_wrap=True)
     console.print(f"calibrated on: {summary.calibration}", highlight=False)
     show_others(results, chosen)
-    show_details(results, summary.seconds, summary.warnings)
+    show_details(results, summary.seconds)
+    show_warnings(results, summary.warnings)
     kept = results[0].kept if summary.delegates == len(results) == 1 else ""
     show_verdict(title, (stock, ours), results, summary.verified, summary.proved, kept)

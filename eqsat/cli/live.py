@@ -6,6 +6,7 @@ and `cycles`.
 These become one live line on a terminal.
 Elsewhere they become a line per delegate and per improvement.
 `-v` shows the records themselves with time and place, `-vv` those of the level DEBUG too.
+`-q` shows neither lines nor tables.
 
 The output of all others (ExecuTorch, PyTorch, Vela) is kept from the terminal.
 That includes output of native code; `--debug` shows it.
@@ -36,10 +37,11 @@ logger = logging.getLogger("eqsat")
 
 @dataclass(slots=True)
 class Verbosity:
-    """The options `-v` and `--debug`."""
+    """The options `-v`, `--debug` and, of commands that have it, `-q`."""
 
     level: int = 0
     debug: bool = False
+    quiet: bool = False
 
     @property
     def log_level(self) -> int:
@@ -113,7 +115,7 @@ class _Display(logging.Handler):
             self._say(self.state.line(record))
             if record.exc_info and VERBOSITY.debug:
                 self._say(logging.Formatter().formatException(record.exc_info))
-        elif news and not self.console.is_terminal:
+        elif news and not self.console.is_terminal and not VERBOSITY.quiet:
             self._say(news)
         self.state.show(self.state.stage)
 
@@ -128,7 +130,9 @@ def working(title: str) -> Iterator[Progress]:
     with contextlib.ExitStack() as stack:
         stream = sys.stderr if VERBOSITY.debug else stack.enter_context(_apart())
         display = _Display(TextConsole(file=stream), state)
-        if display.console.is_terminal:  # rich would send what others write to stdout and stderr to the terminal
+        if (
+            display.console.is_terminal and not VERBOSITY.quiet
+        ):  # rich would send what others write to stdout and stderr to the terminal
             state.spinner.update(text=Text(str(state)))
             state.live = stack.enter_context(
                 Live(

@@ -14,6 +14,7 @@ from eqsat.cli.common import (
     CsvOption,
     JsonOption,
     MemoryOption,
+    QuietOption,
     ReportOption,
     SaveOption,
     SystemOption,
@@ -30,6 +31,7 @@ from eqsat.cli.common import (
     show_details,
     show_others,
     show_verdict,
+    show_warnings,
     show_written,
     write_csv,
 )
@@ -56,6 +58,7 @@ def optimize(
     memory_mode: MemoryOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
+    brief: QuietOption = False,
     save: SaveOption = None,
     report: ReportOption = None,
     csv: CsvOption = None,
@@ -81,7 +84,9 @@ def optimize(
         chosen = options()
         compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
         result = _optimized(source, buffer, compiled_for, chosen)
-    if not as_json:  # before anything is written: who has no room for it has the figures
+    if not as_json and brief:
+        show_warnings([result], result.warnings)
+    elif not as_json:  # before anything is written: who has no room for it has the figures
         _show(result, f"{source} on {target}, Vela {result.vela}", chosen)
     figures = {"model": str(source), "target": target, **_record(result), "fits": fit([result])}
     with failures(failing, figures):
@@ -98,7 +103,7 @@ def optimize(
                 write_page(report, result, title=source.name, rules=chosen.rules)
     if as_json:
         print_json(figures)
-    else:
+    elif not brief:
         show_written(f"{output} ({len(result.tosa)} bytes)", str(report or ""))
     if not (result.searched or result.interrupted) or not figures["fits"]:
         raise typer.Exit(NOT_AS_ASKED)
@@ -146,5 +151,6 @@ def _record(result: Result) -> dict[str, Any]:
 def _show(result: Result, title: str, chosen: Options) -> None:
     show(*result.columns(), result.bound, before="before")
     show_others([result], chosen)
-    show_details([result], result.seconds, result.warnings)
+    show_details([result], result.seconds)
+    show_warnings([result], result.warnings)
     show_verdict(title, result.columns(), [result], result.verified, result.proved, result.kept)

@@ -111,6 +111,16 @@ def test_optimize_a_tosa_file(tmp_path):
     assert record["fits"] is True
 
 
+def test_a_quiet_command_prints_warnings_alone(tmp_path):
+    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    source.write_bytes(pair_of_transposes())
+    call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "-q")
+    done = run(*call)
+    assert (done.exit_code, done.output) == (0, "") and out.is_file()
+    (warning,) = run(*call, "--max-sram", 1024).output.splitlines()
+    assert warning.startswith("warning: no graph was found that fits into 1,024 bytes of SRAM")
+
+
 def test_a_limit_that_nothing_meets_has_an_exit_code(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(pair_of_transposes())
@@ -264,7 +274,10 @@ def test_rules_are_listed():
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u99-1", "-o", "{tmp}/x.pte"), ("ethos-u99-1", "ethos-u85-256")),
         (("compile", "nothing.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nothing.pt2", "does not exist")),
         (("compile", "nowhere.py:f", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nowhere.py", "does not exist")),
-        (("compile", f"{PIXEL_SHUFFLE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("has no 'model_'",)),
+        (
+            ("compile", f"{PIXEL_SHUFFLE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"),
+            ("has no 'model_'",),
+        ),
         (("compile", "model", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("neither",)),
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}/no/x.pte"), ("does not exist", "-o")),
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}"), ("is a directory",)),
