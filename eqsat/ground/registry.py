@@ -16,6 +16,7 @@ A file finds its neighbours, like with `python file.py`.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -111,7 +112,8 @@ def load(place: str) -> Any:
     if not attribute:
         return module
     if not hasattr(module, attribute):
-        raise UnknownName(f"{module_place} has no {attribute!r}")
+        near = difflib.get_close_matches(attribute, [name for name in vars(module) if not name.startswith("_")], 1)
+        raise UnknownName(f"{module_place} has no {attribute!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     return getattr(module, attribute)
 
 

@@ -276,7 +276,7 @@ def test_rules_are_listed():
         (("compile", "nowhere.py:f", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nowhere.py", "does not exist")),
         (
             ("compile", f"{PIXEL_SHUFFLE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"),
-            ("has no 'model_'",),
+            ("has no 'model_'; did you mean 'model'?",),
         ),
         (("compile", "model", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("neither",)),
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}/no/x.pte"), ("does not exist", "-o")),
