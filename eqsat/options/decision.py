@@ -78,9 +78,14 @@ class Figures(NamedTuple):
     def of(cycles: int, footprint: Footprint, vela_total: int) -> Figures:
         return Figures(cycles, footprint.sram, footprint.payload, vela_total)
 
+    @property
+    def costs(self) -> tuple[int, int, int]:
+        """The figures of which less is better: cycles, SRAM and flash, without Vela's own total."""
+        return self.cycles, self.sram, self.flash
+
     def beats(self, other: Figures) -> bool:
-        """Whether this is better in one figure and worse in none, without Vela's own total."""
-        return self[:3] != other[:3] and all(a <= b for a, b in zip(self[:3], other[:3]))
+        """Whether this is better in one of its costs and worse in none."""
+        return self.costs != other.costs and all(a <= b for a, b in zip(self.costs, other.costs))
 
 
 #: Share of the cycles that each percent of flash beyond the limit has to save.

@@ -105,7 +105,7 @@ class Memory:
         if answer is None:
             return False
         best = candidates[0] if candidates else given.compiled.get(answer.chosen)
-        if best is None or best.figures[:3] != (answer.cycles, answer.sram, answer.flash):
+        if best is None or best.figures.costs != (answer.cycles, answer.sram, answer.flash):
             return False
         found = checks.compared(best)
         return found is not None and found.binary.equal is not False
