@@ -40,9 +40,12 @@ def misplaced(operator: Operator) -> bool:
     )
 
 
-def violations(graph: TensorGraph, family: Family) -> list[str]:
-    """Returns the violations of guards in a graph for a family, in words, one for each place."""
-    defects = [g.words for g in remedies(Guard, family) for _ in g.places(graph)]
+def violations(graph: TensorGraph, family: Family, vela: str | None = None) -> list[str]:
+    """Returns the violations of guards in a graph for a family, in words, one for each place.
+
+    vela: the version; None is the installed one.
+    """
+    defects = [g.words for g in remedies(Guard, family, vela) for _ in g.places(graph)]
     return defects + ["an INT48 result read by anything but its one RESCALE" for _ in _misread(graph)]
 
 

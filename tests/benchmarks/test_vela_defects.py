@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -19,6 +20,7 @@ from benchmarks.vela_defects import (
 from cost_models.op_count import OpCount
 from docs.generate import PARTS
 from eqsat.choice.choice import build
+from eqsat.choice.needed_copies import with_needed_copies
 from eqsat.device.compile import compile_binary
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.process import WorkerError
@@ -31,12 +33,14 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import defects
 from eqsat.vela.compile import LostOutputs, compile_graph
-from eqsat.vela.defects import DEFECTS, Defect, Guard
-from eqsat.vela.facts import version
-from eqsat.vela.guards import violations
+from eqsat.vela.defects import DEFECTS, Copy, Defect, Guard, remedies
+from eqsat.vela.facts import KNOWN
+from eqsat.vela.guards import forbidden_operand, guarded, violations
 from eqsat.vela.patterns import Operator, Place
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+#: Those at whose start a record or a fact changes, and one before all of them.
+VERSIONS = sorted({(5, 0), *KNOWN, *(v for d in DEFECTS for v in (d.since, d.until) if v)})
 CELLS = [(d, Target.of(t)) for d in DEFECTS for t in TARGETS]
 REFUSED = [(d, t) for d, t in CELLS if d.name in REFUSED_ELSEWHERE and t.family.commands not in d.families]
 
@@ -63,11 +67,32 @@ def test_what_vela_does_not_take_for_others(defect: Defect, target: Target, work
         verdict(defect, target, worker)
 
 
-@of([c for c in CELLS if isinstance(c[0].remedy, Guard)])
-def test_a_guard_names_its_defect(defect: Defect, target: Target) -> None:
-    assert isinstance(defect.remedy, Guard)
-    there = defect.is_in(target.family, version())
-    assert (defect.remedy.words in violations(GRAPHS[defect.name](), target.family)) == there
+@pytest.mark.parametrize("defect", [d for d in DEFECTS if d.remedy], ids=lambda d: d.name)
+def test_a_remedy_answers_for_the_versions_and_families_of_its_record(defect: Defect) -> None:
+    """No version but the installed one is needed: remedies are chosen by its number."""
+    graph, remedy = GRAPHS[defect.name](), defect.remedy
+    places = list(remedy.places(graph)) if remedy else []
+    last = [Operator.of(graph, p[-1]) for p in places]
+    assert places
+    for target, vela in product(map(Target.of, TARGETS), VERSIONS):
+        family, text = target.family, ".".join(map(str, vela))
+        there = (
+            family.commands in defect.families
+            and (defect.since is None or defect.since <= vela)
+            and (defect.until is None or vela < defect.until)
+        )
+        where = f"{target}, Vela {text}"
+        if isinstance(remedy, Copy):
+            written, _ = with_needed_copies(graph, {}, remedies(Copy, family, text))
+            assert list(remedy.places(written)) == ([] if there else places), where
+            continue
+        assert isinstance(remedy, Guard)
+        guards = remedies(Guard, family, text)
+        assert violations(graph, family, text).count(remedy.words) == (len(places) if there else 0), where
+        if remedy.reads:
+            assert [forbidden_operand(o, guards) for o in last] == [{remedy.reads} if there else set()], where
+        elif remedy.operator:
+            assert [guarded(1.0, o, guards) for o in last] == [remedy.factor if there else 1.0], where
 
 
 def test_a_guard_names_equal_weights_with_other_biases() -> None:
