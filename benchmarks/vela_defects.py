@@ -100,6 +100,21 @@ def activation_of_several_images() -> TensorGraph:
 
 
 @_smallest
+def activation_of_reduced_images() -> TensorGraph:
+    """A REDUCE_MAX, REDUCE_MIN or REDUCE_SUM within each of several images has a CLAMP or TABLE behind it, or behind
+    its RESCALE.
+
+    One operation reads the images as rows of another shape than it writes.
+    Of a sum for U55 and U65 it may also read weights beyond the end of those that Vela encodes, so that the bytes of a
+    binary differ from run to run.
+    The softmax of an attention with several heads meets it, in stock ExecuTorch's delegate too.
+    """
+    g = TensorGraph()
+    most = g.add_with("reduce_max", [g.add_input("x", (2, 1, 2, 2), "INT8")], makers.extremum(3))
+    return _finished(g, g.add_with("clamp", [most], makers.clamp("INT8", 0, 90)))
+
+
+@_smallest
 def lost_output() -> TensorGraph:
     """An output of the graph is a TRANSPOSE, or of some shapes a RESHAPE, that only another TRANSPOSE reads.
 

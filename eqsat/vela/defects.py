@@ -123,6 +123,18 @@ DEFECTS: tuple[Defect, ...] = (
         ),
     ),
     Defect(
+        "activation_of_reduced_images",
+        _ALL,
+        "reduce_max|reduce_min > clamp|table, reduce_sum > rescale > clamp|table",
+        until=(5, 2),
+        remedy=Guard(
+            "a reduction of several images with an activation behind it (Vela mixes them up)",
+            patterns.activated_reductions,
+            patterns.is_reduction_of_images,
+            factor=4.0,
+        ),
+    ),
+    Defect(
         "lost_output",
         _ALL,
         "transpose|reshape > transpose, reshape > transpose > transpose, reshape > transpose > table > transpose",

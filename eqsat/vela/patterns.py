@@ -5,6 +5,7 @@ A place is nodes of which each reads the one before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
@@ -43,8 +44,22 @@ def is_pointwise_of_images(o: Operator) -> bool:
 
 def activated_images(graph: TensorGraph) -> Iterator[Place]:
     """Yields such convolutions with a CLAMP or a TABLE behind them, or behind their RESCALE."""
+    return _activated(graph, is_pointwise_of_images)
+
+
+def is_reduction_of_images(o: Operator) -> bool:
+    """Whether it is a sum or an extremum within each of several images."""
+    return o.op in ("reduce_max", "reduce_min", "reduce_sum") and math.prod(o.result.shape[:-3]) > 1
+
+
+def activated_reductions(graph: TensorGraph) -> Iterator[Place]:
+    """Yields such reductions with a CLAMP or a TABLE behind them, or behind their RESCALE."""
+    return _activated(graph, is_reduction_of_images)
+
+
+def _activated(graph: TensorGraph, wanted: Callable[[Operator], bool]) -> Iterator[Place]:
     readers = graph.readers()
-    for n in (n for n in readers if is_pointwise_of_images(Operator.of(graph, n))):
+    for n in (n for n in readers if wanted(Operator.of(graph, n))):
         behind = [r for q in readers[n] for r in (q, *(readers[q] if graph.nodes[q].op == "rescale" else ()))]
         if any(graph.nodes[r].op in ("clamp", "table") for r in behind):
             yield (n,)
