@@ -102,13 +102,20 @@ class Binary:
                 sizes[t.region] = max(sizes.get(t.region, 0), t.address + t.bytes)
         return sizes
 
-    def computes_as(self, other: Binary) -> bool:
-        """Whether commands, constants, and the places of inputs and outputs are equal.
+    def differences(self, other: Binary) -> list[str]:
+        """Returns which parts that decide what is computed are not equal.
 
         Vela writes one zero byte if there are no constants (rawdata_writer.py).
         """
-        ours, theirs = ((b.stream, b.read_only or b"\0", b.inputs, b.outputs) for b in (self, other))
-        return ours == theirs
+        ours, theirs = (
+            {
+                "commands": b.stream,
+                "constants": b.read_only or b"\0",
+                "places of inputs and outputs": (b.inputs, b.outputs),
+            }
+            for b in (self, other)
+        )
+        return [name for name, part in ours.items() if part != theirs[name]]
 
     def instructions(self) -> list[Instruction]:
         """The instructions of the stream. Raises DeviceError."""

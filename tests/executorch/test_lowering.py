@@ -19,9 +19,11 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import eqsat
 from benchmarks.models import load
+from eqsat.device.binary import read_binary
 from eqsat.executorch import arm, backend
 from eqsat.executorch.forked import Forked, ForkError
 from eqsat.executorch.quantize import quantize
+from eqsat.executorch.session import Session
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE
 from eqsat.options.options import Options
@@ -33,6 +35,7 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_tosa
+from tests.graphs import conv_graph
 from tests.planted import RETYPED
 from tests.search.test_interruption import AsksAt
 
@@ -125,6 +128,20 @@ def test_a_delegate_that_is_not_what_was_run_is_stocks(monkeypatch: pytest.Monke
         edge, session = eqsat.lower_with_session(program, EthosUCompileSpec(TARGETS[1]))
     assert session.stepped_back == 1
     assert edge.to_executorch().buffer == stock.to_executorch().buffer
+
+
+def test_a_binary_that_is_known_to_be_wrong_need_not_be_the_one_that_was_run() -> None:
+    """Vela 5.1 lets such a one read weights that it did not write."""
+    spec, session = EthosUCompileSpec(TARGETS[0]), Session(Options())
+    found = optimize_tosa(
+        dumps(conv_graph()), Target.from_compile_spec(spec), options=Options(effort=0, remember=False)
+    )
+    assert found.raw and found.binary_verified
+    other = replace(found, raw={**found.raw, "read_only": found.raw["read_only"][::-1]})
+    with pytest.raises(backend.ShippedError, match="the constants of the delegate are not those"):
+        backend._compiled(other, spec, session)
+    shipped = backend._compiled(replace(other, binary_verified=False), spec, session)
+    assert read_binary(shipped.processed_bytes).read_only == found.raw["read_only"]
 
 
 class Mixed(torch.nn.Module):
