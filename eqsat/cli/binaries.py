@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +15,9 @@ from eqsat.cli.terminal import visible
 from eqsat.device.core.errors import DeviceError
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 
-FileArgument = Annotated[
-    Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, or a .pte with one Ethos-U delegate")
+FileArgument = Annotated[Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, or a .pte")]
+DelegateOption = Annotated[
+    str, typer.Option(metavar="NAME", help="the delegate of a .pte that has several, such as forward/1")
 ]
 
 
@@ -24,6 +27,7 @@ def disassemble_command(
     registers: Annotated[
         bool, typer.Option("--registers", help="also print every instruction with its fields")
     ] = False,
+    delegate: DelegateOption = "",
 ) -> None:
     """Print the commands of a compiled model, operation by operation."""
     quiet()
@@ -33,7 +37,7 @@ def disassemble_command(
     try:
         data = read_bytes(file)
         with Worker() as worker:
-            lines, outside = disassembled(data, worker, registers)
+            lines, outside = disassembled(data, worker, registers, delegate)
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
     except DeviceError as e:
@@ -46,22 +50,25 @@ def disassemble_command(
 @app.command("run")
 def run_command(
     file: FileArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="the .npz to write the outputs to: y0, y1, ...")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="the .npz to write the outputs to, by name")],
     inputs: Annotated[
-        Path | None, typer.Option(help="an .npz with the inputs, as the binary has them, in its order")
+        Path | None,
+        typer.Option(help="an .npz with the inputs by name, or in the order of the binary; floats are quantized"),
     ] = None,
     random: Annotated[
         int | None,
-        typer.Option(min=0, metavar="SEED", help="instead of inputs: random ones, written too, as x0, x1, ..."),
+        typer.Option(min=0, metavar="SEED", help="instead of inputs: random ones, written too"),
     ] = None,
+    delegate: DelegateOption = "",
+    dequantize: Annotated[
+        bool, typer.Option("--dequantize", help="write floats where the program dequantizes an output")
+    ] = False,
     time_limit: Annotated[float, typer.Option(min=0.1, help="seconds")] = 600.0,
     memory_limit: Annotated[float, typer.Option(min=1, help="MiB")] = 4096.0,
 ) -> None:
     """Run a compiled model on a functional model of the NPU."""
     quiet()
-    import numpy as np
-
-    from eqsat.executorch.binaries import ran, ran_on_random
+    from eqsat.executorch.binaries import ran
     from eqsat.ground.packed import UnpackError, unpack_arrays
     from eqsat.ground.process import Limits
     from eqsat.ground.worker import Worker
@@ -71,26 +78,40 @@ def run_command(
         data, limits = read_bytes(file), Limits(time_limit, memory_limit)
         if (inputs is None) == (random is None):
             raise InputError("give either --inputs FILE.npz or --random SEED")
-        drawn: list[np.ndarray[Any, Any]] = []
-        with Worker() as worker:
-            if inputs is None:
-                drawn, outputs, outside = ran_on_random(data, random or 0, worker, limits)
-            else:
-                try:
-                    arrays = list(unpack_arrays(read_bytes(inputs)).values())
-                except UnpackError as e:
-                    raise InputError(f"{inputs}: {e}") from e
-                outputs, outside = ran(data, arrays, worker, limits)
-        _show_outside(outside)
-        packed = io.BytesIO()
-        written = {f"{name}{k}": a for name, some in (("x", drawn), ("y", outputs)) for k, a in enumerate(some)}
-        np.savez(packed, **written)
-        write_atomically(output, packed.getvalue())
+        given: Any = random
+        if inputs is not None:
+            try:
+                given = unpack_arrays(read_bytes(inputs))
+            except UnpackError as e:
+                raise InputError(f"{inputs}: {e}") from e
+        try:
+            with Worker() as worker:
+                found = ran(data, given, worker, limits, delegate)
+        except InputError as e:
+            raise InputError(f"{file}: {e}") from e
+        _show_outside(found.outside)
+        written = {n: v.data for n, v in found.inputs.items()} if inputs is None else {}
+        written |= {n: v.real if dequantize else v.data for n, v in found.outputs.items()}
+        write_atomically(output, _as_npz(written))
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
     except DeviceError as e:
         raise fail(f"{file}: {e}", BAD_INPUT) from e
-    print(visible(f"wrote {output}: ") + ", ".join(f"{name} {a.dtype}{list(a.shape)}" for name, a in written.items()))
+    for what, values in (("inputs", found.inputs), ("outputs", found.outputs)):
+        print(visible(f"{what}: {', '.join(f'{n} {v}' for n, v in values.items()) or 'none'}"))
+    print(visible(f"wrote {output}: ") + ", ".join(f"{n} {a.dtype}{list(a.shape)}" for n, a in written.items()))
+
+
+def _as_npz(arrays: Mapping[str, Any]) -> bytes:
+    """Returns arrays by name as an .npz; `numpy.savez` does not take any name."""
+    from numpy.lib.format import write_array
+
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in arrays.items():
+            with archive.open(f"{name}.npy", "w") as entry:
+                write_array(entry, data, allow_pickle=False)  # type: ignore[no-untyped-call]
+    return out.getvalue()
 
 
 def _show_outside(operators: list[str]) -> None:

@@ -107,7 +107,7 @@ def _row(place: Path, line: dict[str, str], via: Worker) -> _Row:
         estimate = compile_tosa(data, target, via)
         stream, vela = estimate.stream, estimate.cycles
     else:
-        stream = read(data)[0].stream
+        stream = read(data).binary.stream
     found = price(stream, target)
     return _Row(
         Measurement(line["file"], target.family.name, found.commands, found.cycles, cycles), target.accelerator, vela

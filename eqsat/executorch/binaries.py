@@ -8,8 +8,8 @@ The functions whose names begin with `in_worker` run in that process.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from eqsat.device.binary import Binary, read_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import run
 from eqsat.device.text import disassemble
+from eqsat.executorch.ports import EmbeddedDelegate, Quantization
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
@@ -28,39 +29,76 @@ from eqsat.tosa.model import packed, unpacked
 LIMITS = Limits(600.0, 4096.0)
 
 
-def disassembled(data: bytes, via: Worker | Pool, registers: bool = False) -> tuple[list[str], list[str]]:
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor of a run.
+
+    data: integers, as the binary has them.
+    quantization: how the program makes or reads it, if that is known.
+    """
+
+    data: NDArray[Any]
+    quantization: Quantization | None = None
+
+    def __str__(self) -> str:
+        how = f" ({self.quantization})" if self.quantization else ""
+        return f"{self.data.dtype}{list(self.data.shape)}{how}"
+
+    @property
+    def real(self) -> NDArray[Any]:
+        """What the program reads: floats if it dequantizes the tensor."""
+        return self.data if self.quantization is None else self.quantization.dequantized(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run of one sample: inputs and outputs by name, and the operators outside the delegate."""
+
+    inputs: dict[str, Value]
+    outputs: dict[str, Value]
+    outside: list[str]
+
+
+def disassembled(
+    data: bytes, via: Worker | Pool, registers: bool = False, delegate: str = ""
+) -> tuple[list[str], list[str]]:
     """Returns (lines, operators outside the delegate) of a compiled model.
 
-    data: the model in any form that `read` takes.
+    data, delegate: as `read` takes them.
 
-    Raises DeviceError.
+    Raises InputError, DeviceError.
     """
-    answer = _answer(in_worker_disassemble, data, registers, via=via, limits=LIMITS)
+    answer = _answer(in_worker_disassemble, data, registers, delegate, via=via, limits=LIMITS)
     return answer["lines"], answer["outside"]
 
 
 def ran(
-    data: bytes, inputs: Sequence[NDArray[Any]], via: Worker | Pool, limits: Limits = LIMITS
-) -> tuple[list[NDArray[Any]], list[str]]:
-    """Returns (outputs, operators outside the delegate) of one sample.
+    data: bytes,
+    inputs: Mapping[str, NDArray[Any]] | Sequence[NDArray[Any]] | int,
+    via: Worker | Pool,
+    limits: Limits = LIMITS,
+    delegate: str = "",
+) -> Ran:
+    """Runs one sample.
 
-    Raises DeviceError.
+    data, delegate: as `read` takes them.
+    inputs: by name or in the binary's order, or the seed of random ones.
+    Floats are quantized as the program does.
+    Random elements have any value of their integer type.
+
+    Raises InputError, DeviceError.
     """
-    answer = _answer(in_worker_run, data, packed(inputs), via=via, limits=limits)
-    return unpacked(answer["outputs"]), answer["outside"]
-
-
-def ran_on_random(
-    data: bytes, seed: int, via: Worker | Pool, limits: Limits = LIMITS
-) -> tuple[list[NDArray[Any]], list[NDArray[Any]], list[str]]:
-    """Returns (inputs, outputs, operators outside the delegate) for random inputs.
-
-    Their elements have any value of their integer type.
-
-    Raises DeviceError.
-    """
-    answer = _answer(in_worker_run_on_random, data, seed, via=via, limits=limits)
-    return unpacked(answer["inputs"]), unpacked(answer["outputs"]), answer["outside"]
+    if isinstance(inputs, int):
+        given: tuple[Any, ...] = None, inputs
+    else:
+        by_name = inputs if isinstance(inputs, Mapping) else {str(k): x for k, x in enumerate(inputs)}
+        given = list(by_name), packed(by_name.values())
+    answer = _answer(in_worker_run, data, *given, delegate, via=via, limits=limits)
+    taken, made = (
+        {n: Value(x, q and Quantization(*q)) for n, x, q in zip(names, unpacked(xs), qs)}
+        for names, xs, qs in answer["sides"]
+    )
+    return Ran(taken, made, answer["outside"])
 
 
 def _answer(function: Callable[..., Any], *args: Any, via: Worker | Pool, limits: Limits) -> dict[str, Any]:
@@ -68,60 +106,144 @@ def _answer(function: Callable[..., Any], *args: Any, via: Worker | Pool, limits
         answer: dict[str, Any] = via.call(function, *args, limits=limits)
     except WorkerError as e:
         raise DeviceError(f"{e}: the file is damaged, or takes more than it may") from e
+    if "input" in answer:
+        raise InputError(answer["input"])
     if "error" in answer:
         raise DeviceError(answer["error"])
     return answer
 
 
-def in_worker_disassemble(data: bytes, registers: bool) -> dict[str, Any]:
+def in_worker_disassemble(data: bytes, registers: bool, delegate: str) -> dict[str, Any]:
     try:
-        binary, outside = read(data)
-        return {"lines": list(disassemble(binary, registers)), "outside": outside}
+        found = read(data, delegate)
+        return {"lines": list(disassemble(found.binary, registers)), "outside": found.outside}
     except (InputError, DeviceError) as e:
-        return {"error": str(e)}
+        return _told(e)
 
 
-def in_worker_run(data: bytes, inputs: bytes) -> dict[str, Any]:
+def in_worker_run(data: bytes, names: list[str] | None, given: Any, delegate: str) -> dict[str, Any]:
     try:
-        binary, outside = read(data)
-        return {"outputs": packed(run(binary, unpacked(inputs))), "outside": outside}
+        found = read(data, delegate)
+        if names is None:
+            rng = np.random.default_rng(given)
+            drawn = [(rng.integers(0, 256, (*t.shape, t.element), np.uint8), t) for t in found.binary.inputs]
+            inputs = [x.view(f"<i{t.element}").reshape(t.shape) for x, t in drawn]
+        else:
+            inputs = _integers(found, dict(zip(names, unpacked(given), strict=True)))
+        outputs = run(found.binary, inputs)
+        sides = [
+            (side.names, packed(xs), [q and astuple(q) for q in side.quantizations])
+            for side, xs in zip(found.sides, (inputs, outputs))
+        ]
+        return {"sides": sides, "outside": found.outside}
     except (InputError, DeviceError) as e:
-        return {"error": str(e)}
+        return _told(e)
 
 
-def in_worker_run_on_random(data: bytes, seed: int) -> dict[str, Any]:
-    try:
-        binary, outside = read(data)
-        rng = np.random.default_rng(seed)
-        inputs = [rng.integers(0, 256, (*t.shape, t.element), np.uint8).view(f"<i{t.element}") for t in binary.inputs]
-        inputs = [x.reshape(t.shape) for x, t in zip(inputs, binary.inputs, strict=True)]
-        return {"inputs": packed(inputs), "outputs": packed(run(binary, inputs)), "outside": outside}
-    except (InputError, DeviceError) as e:
-        return {"error": str(e)}
+def _told(e: Exception) -> dict[str, Any]:
+    return {"input" if isinstance(e, InputError) else "error": str(e)}
 
 
-def read(data: bytes) -> tuple[Binary, list[str]]:
-    """Returns (a compiled model, operators outside its delegate).
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The inputs or the outputs of a compiled model, in its order."""
 
-    data: Vela's raw output, a delegate's payload, or a .pte with one delegate.
+    names: list[str]
+    quantizations: list[Quantization | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledModel:
+    """A compiled model.
+
+    sides: what the program around it knows of its inputs and of its outputs.
+    outside: operators of that program outside the delegate.
+    """
+
+    binary: Binary
+    sides: tuple[Side, Side]
+    outside: list[str]
+
+
+def read(data: bytes, delegate: str = "") -> CompiledModel:
+    """Returns a compiled model.
+
+    data: Vela's raw output, a delegate's payload, or a .pte.
+    delegate: the name of a delegate in a .pte, such as "forward/1"; "" if there is only one.
     Inputs and outputs of a delegate in a .pte have their shapes in the program.
     Raises InputError, DeviceError.
     """
     if data[4:6] != b"ET":
-        return read_binary(data), []
-    from eqsat.executorch.pte import delegates
+        if delegate:
+            raise InputError(f"there is no delegate {delegate!r}: only a .pte has delegates by name")
+        return _named(read_binary(data))
+    from eqsat.executorch.pte import delegates  # ExecuTorch takes seconds, and only a .pte needs it
 
-    found = delegates(data)
-    if len(found) != 1:
-        raise InputError(f"a program with {len(found)} Ethos-U delegates; one is needed")
-    return _in_shapes(read_binary(found[0].payload), found[0].shapes), list(dict.fromkeys(found[0].outside))
+    embedded = _chosen(delegates(data), delegate)
+    return _named(read_binary(embedded.payload), embedded)
 
 
-def _in_shapes(binary: Binary, shapes: Sequence[tuple[int, ...]]) -> Binary:
-    """Returns the binary with these shapes of inputs and outputs, if they have equal sizes."""
-    tensors = (*binary.inputs, *binary.outputs)
-    if len(shapes) != len(tensors):
-        return binary
-    shaped = [replace(t, shape=s) if math.prod(s) == math.prod(t.shape) else t for t, s in zip(tensors, shapes)]
-    inputs = len(binary.inputs)
-    return replace(binary, inputs=tuple(shaped[:inputs]), outputs=tuple(shaped[inputs:]))
+def _chosen(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:
+    """Returns the delegate of that name, or the only one. Raises InputError."""
+    if not found:
+        raise InputError("a program without an Ethos-U delegate")
+    if not name and len(found) == 1:
+        return found[0]
+    names = ", ".join(d.name for d in found)
+    if not name:
+        raise InputError(
+            f"a program with {len(found)} Ethos-U delegates ({names}): choose one with --delegate; "
+            "they are not run together, as eqsat does not run the operators between them"
+        )
+    chosen = next((d for d in found if d.name == name), None)
+    if chosen is None:
+        raise InputError(f"there is no delegate {name!r} in the program; it has {names}")
+    return chosen
+
+
+def _named(binary: Binary, embedded: EmbeddedDelegate | None = None) -> CompiledModel:
+    """Returns a model with the names, shapes and quantizations that its program has.
+
+    A tensor without a name there is x0 or y0, and so on.
+    """
+    inputs, tensors = len(binary.inputs), (*binary.inputs, *binary.outputs)
+    plain = [f"x{k}" for k in range(inputs)] + [f"y{k}" for k in range(len(binary.outputs))]
+    if embedded is None or len(embedded.ports) != len(tensors):
+        sides = Side(plain[:inputs], [None] * inputs), Side(plain[inputs:], [None] * len(binary.outputs))
+        return CompiledModel(binary, sides, list(dict.fromkeys(embedded.outside)) if embedded else [])
+    ports = embedded.ports
+    names = [p.name or name for p, name in zip(ports, plain)]
+    if len(set(names)) < len(names):
+        names = plain
+    how = [p.quantization for p in ports]
+    shaped = [
+        replace(t, shape=p.shape) if math.prod(p.shape) == math.prod(t.shape) else t for t, p in zip(tensors, ports)
+    ]
+    return CompiledModel(
+        replace(binary, inputs=tuple(shaped[:inputs]), outputs=tuple(shaped[inputs:])),
+        (Side(names[:inputs], how[:inputs]), Side(names[inputs:], how[inputs:])),
+        list(dict.fromkeys(embedded.outside)),
+    )
+
+
+def _integers(model: CompiledModel, given: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+    """Returns the inputs in the binary's order, floats quantized.
+
+    They are taken by name if one of them has an input's name, and by position otherwise.
+    Raises InputError.
+    """
+    (side, _), tensors = model.sides, model.binary.inputs
+    named = bool(set(side.names) & set(given))
+    if len(given) != len(side.names) or (named and set(side.names) != set(given)):
+        wanted = (
+            f"{n} int{8 * t.element}{list(t.shape)}" + (f" ({q})" if q else "")
+            for n, t, q in zip(side.names, tensors, side.quantizations)
+        )
+        raise InputError(f"the inputs are {', '.join(wanted)}; given are {', '.join(given) or 'none'}")
+    arrays = [given[n] for n in side.names] if named else list(given.values())
+    out = []
+    for x, n, t, q in zip(arrays, side.names, tensors, side.quantizations):
+        if x.dtype.kind == "f" and q is None:
+            raise InputError(f"{n} is given as {x.dtype}, and no scale of it is known: give it as int{8 * t.element}")
+        out.append(q.quantized(x, t.element) if x.dtype.kind == "f" and q else x)
+    return out

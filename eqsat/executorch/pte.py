@@ -1,33 +1,21 @@
-"""The Ethos-U delegates of a .pte file."""
+"""The Ethos-U delegates of a .pte file, with what the program around them knows of their tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.schema import DelegateCall, ExecutionPlan, KernelCall, Tensor
 
+from eqsat.executorch.ports import EmbeddedDelegate, Port, Quantization
 from eqsat.ground.files import InputError
 
 #: The backend's name in a .pte.
 _BACKEND = "EthosUBackend"
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedDelegate:
-    """An Ethos-U delegate of a program.
-
-    payload: the bytes that the backend receives at run time.
-    shapes: shapes of its inputs and outputs in the program.
-    A value that is no tensor, or whose last axis is not innermost, has ().
-    outside: operators of the program outside all delegates.
-    """
-
-    payload: bytes
-    shapes: tuple[tuple[int, ...], ...]
-    outside: tuple[str, ...]
+_QUANTIZE, _DEQUANTIZE = (f"quantized_decomposed::{w}quantize_per_tensor" for w in ("", "de"))
 
 
 def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
@@ -51,11 +39,65 @@ def _of_method(plan: ExecutionPlan, inline: Sequence[Any]) -> list[EmbeddedDeleg
     calls: list[Any] = [i.instr_args for chain in plan.chains for i in chain.instructions]
     outside = tuple(plan.operators[c.op_index].name for c in calls if isinstance(c, KernelCall))
     called = [(plan.delegates[c.delegate_index], c) for c in calls if isinstance(c, DelegateCall)]
+    ours = [(d, c) for d, c in called if d.id == _BACKEND]
+    known = _Known(plan, [c for c in calls if isinstance(c, KernelCall)])
     return [
-        EmbeddedDelegate(bytes(inline[d.processed.index].data), tuple(_shape(plan, i) for i in c.args), outside)
-        for d, c in called
-        if d.id == _BACKEND
+        EmbeddedDelegate(
+            f"{plan.name}/{k}", bytes(inline[d.processed.index].data), tuple(map(known.port, c.args)), outside
+        )
+        for k, (d, c) in enumerate(ours)
     ]
+
+
+class _Known:
+    """Names and quantizations of a method's tensors, by the numbers of their values."""
+
+    def __init__(self, plan: ExecutionPlan, calls: Sequence[KernelCall]) -> None:
+        self._plan = plan
+        types = plan.container_meta_type
+        self._names = {
+            **_names(plan.inputs, types.encoded_inp_str),
+            **_names(plan.outputs, types.encoded_out_str),
+        }
+        self._outside: dict[int, tuple[int, Quantization]] = {}
+        for c in calls:
+            name = plan.operators[c.op_index].name
+            if name == _QUANTIZE:
+                self._outside[c.args[-1]] = c.args[0], self._quantization(c)
+            elif name == _DEQUANTIZE:
+                known = self._outside.get(c.args[0])
+                if known is None or known[0] not in plan.outputs:
+                    self._outside[c.args[0]] = c.args[-1], self._quantization(c)
+
+    def _quantization(self, call: KernelCall) -> Quantization:
+        scale, *integers = (self._plan.values[i].val for i in call.args[1:5])
+        return Quantization(float(scale.double_val), *(int(v.int_val) for v in integers))
+
+    def port(self, value: int) -> Port:
+        outer, quantization = self._outside.get(value, (value, None))
+        return Port(self._names.get(outer, ""), _shape(self._plan, value), quantization)
+
+
+def _names(values: Sequence[int], spec: str) -> dict[int, str]:
+    """Returns {value: its keys in PyTorch's description of a tree, with dots between}.
+
+    Values without keys, or with those of another one, are left out.
+    """
+    try:
+        found = list(_leaves(json.loads(spec)[1]))
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return {}
+    counts = Counter(found)
+    return {v: name for v, name in zip(values, found) if name and counts[name] == 1}
+
+
+def _leaves(tree: Any, path: str = "") -> Iterator[str]:
+    if tree["type"] is None:
+        yield path
+        return
+    keys = json.loads(tree["context"]) if str(tree["type"]).endswith("dict") else []
+    for k, part in enumerate(tree["children_spec"]):
+        yield from _leaves(part, ".".join(filter(None, (path, *map(str, keys[k : k + 1])))))
 
 
 def _shape(plan: ExecutionPlan, value: int) -> tuple[int, ...]:

@@ -154,9 +154,9 @@ def test_a_run_has_limits(npz: Path) -> None:
     inputs = [np.zeros(t.shape, np.int8) for t in read_binary(data).inputs]
     with Worker() as worker:
         # The first look at the memory must meet a process that has begun, and not one that is starting.
-        assert len(ran(data, inputs, worker)[0]) == len(read_binary(data).outputs)
+        assert len(ran(data, inputs, worker).outputs) == len(read_binary(data).outputs)
         with pytest.raises(DeviceError, match="stopped at the memory limit"):
             ran(data, inputs, worker, Limits(60, 1))
         with pytest.raises(DeviceError, match="stopped at the time limit"):
             ran(data, inputs, worker, Limits(0.001))
-        assert len(ran(data, inputs, worker)[0]) == len(read_binary(data).outputs)
+        assert len(ran(data, inputs, worker).outputs) == len(read_binary(data).outputs)

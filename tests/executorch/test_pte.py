@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from executorch.backends.arm.ethosu import EthosUCompileSpec
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.exir import to_edge_transform_and_lower as stock_lowering
+from typer.testing import CliRunner
 
 from benchmarks.models import load
+from eqsat.cli.app import app
 from eqsat.device.binary import read_binary
 from eqsat.device.run import run
-from eqsat.executorch.binaries import read
+from eqsat.executorch.binaries import ran, read
 from eqsat.executorch.lowering import lower_with_session
+from eqsat.executorch.ports import Quantization
 from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
@@ -34,7 +41,8 @@ def test_a_delegate_computes_what_its_graph_says(worker: Worker) -> None:
     (y,) = run(binary, [x])
     (want,) = run_reference(result.tosa, [x.reshape(_shape(result.tosa))], worker)
     assert np.array_equal(y.reshape(want.shape), want)
-    assert [t.shape for t in (*read(buffer)[0].inputs, *read(buffer)[0].outputs)] == [(1, 3, 32, 32), (1, 3, 64, 64)]
+    shaped = read(buffer).binary
+    assert [t.shape for t in (*shaped.inputs, *shaped.outputs)] == [(1, 3, 32, 32), (1, 3, 64, 64)]
 
 
 def _shape(tosa: bytes) -> tuple[int, ...]:
@@ -42,6 +50,61 @@ def _shape(tosa: bytes) -> tuple[int, ...]:
 
     graph = loads(tosa)
     return graph.type(graph.inputs[0]).shape
+
+
+class Two(torch.nn.Module):
+    """Two delegates around a sort; one input and the outputs have names in the program."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = torch.nn.Conv2d(4, 8, 1), torch.nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: torch.Tensor, more: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        y = torch.relu(self.a(x)) + more["mask"]
+        return {"file": self.b(torch.sort(y, dim=-1)[0]), "y": y}
+
+
+@pytest.fixture(scope="module")
+def two() -> bytes:
+    spec = EthosUCompileSpec("ethos-u55-128")
+    inputs = torch.randn(1, 4, 8, 8), {"mask": torch.randn(1, 8, 8, 8)}
+    edge = stock_lowering(quantize(Two().eval(), inputs, spec, [inputs]), partitioner=[EthosUPartitioner(spec)])
+    return edge.to_executorch().buffer
+
+
+@pytest.mark.slow
+def test_a_delegate_runs_as_its_program_names_and_quantizes(two: bytes, worker: Worker, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="2 Ethos-U delegates .forward/0, forward/1.: choose one with --delegate"):
+        ran(two, 0, worker)
+    with pytest.raises(InputError, match="no delegate 'forward/2' in the program; it has forward/0, forward/1"):
+        ran(two, 0, worker, delegate="forward/2")
+    first = ran(two, 0, worker, delegate="forward/0")
+    assert list(first.inputs) == ["x0", "mask"] and list(first.outputs) == ["y"]
+    floats = {n: v.real for n, v in reversed(first.inputs.items())}
+    assert all(x.dtype == np.float32 for x in floats.values())
+    again = ran(two, floats, worker, delegate="forward/0")
+    assert np.array_equal(again.outputs["y"].data, first.outputs["y"].data)
+    with pytest.raises(InputError, match=r"x0 int8\[1, 4, 8, 8\] .scale .*, mask int8.*; given are mask$"):
+        ran(two, {"mask": floats["mask"]}, worker, delegate="forward/0")
+
+    program, x, y = tmp_path / "two.pte", tmp_path / "x.npz", tmp_path / "y.npz"
+    program.write_bytes(two)
+    np.savez(x, again.outputs["y"].real)
+    told = CliRunner().invoke(
+        app, ["run", str(program), "--delegate", "forward/1", "--inputs", str(x), "--dequantize", "-o", str(y)]
+    )
+    assert told.exit_code == 0 and "outputs: file int8[1, 8, 8, 8] (scale" in told.stdout, told.output
+    assert np.load(y)["file"].dtype == np.float32
+
+
+def test_quantization_is_that_of_the_program() -> None:
+    how = Quantization(0.0264, -2, -128, 127)
+    x = np.random.default_rng(0).uniform(-5, 5, 4096).astype(np.float32)
+    ops, limits = torch.ops.quantized_decomposed, (-2, -128, 127, torch.int8)
+    wanted = ops.quantize_per_tensor(torch.tensor(x), 0.0264, *limits)
+    assert np.array_equal(how.quantized(x, 1), wanted.numpy())
+    real = ops.dequantize_per_tensor(wanted, 0.0264, *limits).numpy()
+    assert np.array_equal(how.dequantized(wanted.numpy()), real)
 
 
 @pytest.mark.parametrize("data", [b"", b"1234ET12" + bytes(100), bytes(64)])
