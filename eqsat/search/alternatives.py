@@ -27,6 +27,7 @@ from eqsat.egraph.encoding import Frozen
 from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Decision
 from eqsat.options.plugins import checked_extraction, made_cost_model
+from eqsat.search.comparison import PROVED
 from eqsat.search.copy_rounds import CopyRounds
 from eqsat.search.explored import Explored, Rounds
 from eqsat.search.memory_rounds import MemoryRounds
@@ -36,8 +37,6 @@ from extraction import Extraction, Infeasible, check, extract
 
 #: Name of the greedy extractor.
 _GREEDY = "dag_greedy"
-#: Relative gap of an extraction below which its choice counts as proved.
-_PROVED = 0.001
 #: Share of the best cycles by which an unproved choice may be slower for another round to follow.
 _NEAR = 0.015
 #: This share for a proved choice; beyond it, one more table cannot correct the prices enough.
@@ -153,7 +152,7 @@ class _CycleRounds(Rounds):
                 found = extracted(found, share * options.time_limit)
             best = min((c.figures.cycles for c in self.graphs), default=math.inf)
             new, differs = self._add(found, extractor, number)
-            most = 1 + (_NEAR if found.gap > _PROVED else _FAR)
+            most = 1 + (_NEAR if found.gap > PROVED else _FAR)
             in_vain = new is not None and new.figures.cycles > most * best
             if not differs:
                 reason = "no price was corrected that may change the choice" if new else "Vela refuses the graph"

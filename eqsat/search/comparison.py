@@ -12,6 +12,9 @@ from typing import NamedTuple
 from eqsat.search.figures import GraphFigures
 from eqsat.vela.roofline import Bound
 
+#: Relative gap of an extraction below which its choice counts as proved.
+PROVED = 0.001
+
 
 class Row(NamedTuple):
     """One row of a table as text: the quantity, before, after, and after divided by before."""
@@ -155,13 +158,31 @@ def proof_line(proved: bool, undecided: Sequence[str]) -> str:
     return f"proved for every input: no, compared on samples{where}"
 
 
-def binary_line(equal: bool | None, reason: str, proved: bool | None) -> str:
+def binary_line(equal: bool | None, reason: str, proved: bool | None, samples: int = 0) -> str:
     """Returns the line on whether a binary computes what its graph does:
     on samples, or for every input.
+
+    samples: how many were compared; 0 if that is not known.
     """
-    right = "yes, proved for every input" if proved else "yes, on samples"
+    right = "yes, proved for every input" if proved else f"yes, on {f'{samples} ' if samples else ''}samples"
     answer = {True: right, False: f"no: {reason}", None: f"not run: {reason}"}
     return f"verified in the binary: {right if proved else answer[equal]}"
+
+
+def is_least(gap: float | None) -> bool:
+    """Whether an extraction with this gap is proved to be the best by its prices."""
+    return gap is not None and gap <= PROVED
+
+
+def gap_line(gap: float | None) -> str:
+    """Returns the line on whether a choice is proved to cost least by the prices.
+
+    gap: the share of its cost by which a better one may cost less; None: no bound is known.
+    """
+    if is_least(gap):
+        return "least by the prices: yes, proved"
+    known = "no bound is known" if gap is None or gap >= 1 else f"another may cost {gap:.1%} less"
+    return f"least by the prices: not proved, {known}"
 
 
 def settings_line(settings: Sequence[Sequence[str]]) -> str:
@@ -180,11 +201,12 @@ def as_text(head: Row, parts: list[list[Row]]) -> str:
     return "\n\n".join("\n".join(map(line, part)) for part in [[head, *parts[0]], *parts[1:]] if part)
 
 
-def as_html(head: Row, parts: list[list[Row]]) -> str:
-    """Returns a table as HTML, for notebooks."""
+def as_html(head: Row, parts: list[list[Row]], lines: Sequence[str] = ()) -> str:
+    """Returns a table and the lines below it as HTML, for notebooks."""
 
     def cells(row: Row, tag: str) -> str:
         return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"
 
     bodies = "".join(f"<tbody>{''.join(cells(r, 'td') for r in part)}</tbody>" for part in parts)
-    return f"<table><thead>{cells(head, 'th')}</thead>{bodies}</table>"
+    table = f"<table><thead>{cells(head, 'th')}</thead>{bodies}</table>"
+    return table + "".join(f"<p>{escape(line)}</p>" for line in lines)

@@ -85,6 +85,7 @@ class Outcome:
             settings=best.settings,
             binary_verified=answer.binary.equal,
             binary_reason=answer.binary.reason,
+            binary_samples=answer.binary.samples,
             binary_proved=of_binary.proved,
             binary_undecided=list(of_binary.undecided),
             stock_binary_verified=stock_binary.equal if stock_binary else None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from html import escape
 from typing import Any, Generic, TypeVar, cast
 
 from eqsat.ground.files import InputError
@@ -13,7 +12,17 @@ from eqsat.options.decision import Figures, MemoryLimits, more, under_limit
 from eqsat.options.options import COMMAND_STREAM
 from eqsat.options.referee import StreamPrice
 from eqsat.search import figures as figures_of
-from eqsat.search.comparison import Row, as_html, as_text, binary_line, proof_line, sections, settings_line
+from eqsat.search.comparison import (
+    Row,
+    as_html,
+    as_text,
+    binary_line,
+    gap_line,
+    is_least,
+    proof_line,
+    sections,
+    settings_line,
+)
 from eqsat.search.figures import GraphFigures
 from eqsat.search.run import Run
 from eqsat.tosa.locations import Origins, read
@@ -112,6 +121,7 @@ class Result:
     binary_verified: whether Vela's commands compute what the reference does.
     They run on the functional model; None if they could not run, or if time ran out.
     binary_reason: why they did not run, or where they differ.
+    binary_samples: on how many samples they were compared; large graphs get fewer, 2 at least.
     stock_binary_verified: this verdict on stock's graph.
     binary_proved: whether the commands compute what the result does for every input.
     It is None if that was not proved.
@@ -168,6 +178,7 @@ class Result:
     searched: bool
     binary_undecided: list[str] = field(default_factory=list)
     stock_binary_undecided: list[str] = field(default_factory=list)
+    binary_samples: int = 0
     settings: tuple[str, ...] = ()
     remembered: bool = False
     respelled: bool = False
@@ -227,7 +238,9 @@ class Result:
             out.append(proof_line(self.proved, self.undecided))
         if self.settings:
             out.append(settings_line([self.settings]))
-        out.append(binary_line(self.binary_verified, self.binary_reason, self.binary_proved))
+        out.append(binary_line(self.binary_verified, self.binary_reason, self.binary_proved, self.binary_samples))
+        if self.extractions:
+            out.append(gap_line(self.extractions[-1].gap))
         if self.recalled:
             out.append(self.recalled)
         if self.offer:
@@ -240,7 +253,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The table and the lines as HTML, for notebooks."""
-        return as_html(*self._table()) + "".join(f"<p>{escape(line)}</p>" for line in self.verdicts())
+        return as_html(*self._table(), self.verdicts())
 
     def record(self) -> dict[str, Any]:
         """Returns the figures as a JSON object."""
@@ -344,7 +357,8 @@ class Result:
             return f"nothing faster fits into the memory that it may need: {graph}"
         if min((before, *(e.cycles for e in self.extractions))) < self.corrected:
             return f"what takes fewer cycles was not used, as warnings say: {graph}"
-        return f"nothing faster was found: {graph}"
+        unsure = self.extractions and not is_least(self.extractions[-1].gap)
+        return f"nothing faster was found{', and nothing proves that there is none' if unsure else ''}: {graph}"
 
     def run_or_error(self) -> Run:
         """Returns the run.

@@ -95,6 +95,12 @@ def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> Non
     assert replace(result, points=[over]).kept.startswith("nothing faster fits into the memory")
     refused = Extracted("dag_greedy", 0, fewer, fewer, None)
     assert replace(result, extractions=[refused]).kept.startswith("what takes fewer cycles was not used")
+    unsure = replace(result, extractions=[replace(refused, cycles=result.cycles, gap=1.0)])
+    assert unsure.kept == "nothing faster was found, and nothing proves that there is none: stock's graph is kept"
+    assert "least by the prices: not proved, no bound is known" in unsure.verdicts()
+    assert "least by the prices: yes, proved" in result.verdicts()
+    unproved = replace(result, binary_verified=True, binary_proved=None, binary_samples=2)
+    assert "verified in the binary: yes, on 2 samples" in unproved.verdicts()
     assert replace(result, searched=False).kept == "no alternatives were found: stock's graph is kept"
     faster = replace(result.figures["eqsat"], cycles=fewer, corrected=fewer)
     assert (
