@@ -35,7 +35,7 @@ from eqsat.executorch import debug
 from eqsat.executorch.arm import ForkError, lower
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
-from eqsat.ground.files import PluginError
+from eqsat.ground.files import OutputError, PluginError
 from eqsat.options.decision import Container
 from eqsat.search.answer_store import AnswerStore
 from eqsat.search.given import StockError
@@ -133,9 +133,10 @@ def _optimized(
     """Returns the payload of one delegate, compiled from the chosen TOSA.
 
     If eqsat fails, it is stock's payload, with an EqsatWarning.
-    Raises PluginError.
+    Raises PluginError, and OutputError if debug information cannot be written.
     """
     spec = EthosUCompileSpec._from_list(compile_specs)
+    debug.directory_of(spec)  # before the search, which takes long
     delegate = Delegate(name)
     session.delegates.append(delegate)
     try:
@@ -144,7 +145,7 @@ def _optimized(
             warnings.warn(f"{name}: {w}", EqsatWarning, stacklevel=2)
         compiled = _compiled(result, spec, session)
         delegate.result = result
-    except PluginError:
+    except (PluginError, OutputError):
         raise
     except Exception as e:  # noqa: BLE001 - never worse: after any failure the result is stock's
         delegate.error = f"{type(e).__name__}: {e}"

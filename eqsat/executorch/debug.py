@@ -19,7 +19,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from tosa.TosaGraph import TosaGraph
 
 from eqsat.executorch.session import Session
-from eqsat.ground.files import write_atomically
+from eqsat.ground.files import OutputError, write_atomically
 from eqsat.tosa.locations import Origin, read
 
 
@@ -53,18 +53,32 @@ def events(
     return out
 
 
+def directory_of(spec: EthosUCompileSpec) -> Path | None:
+    """Returns the directory that the spec names, which exists then; None if it names none.
+
+    Raises OutputError.
+    """
+    place = spec._get_intermediate_path()
+    if not place:
+        return None
+    try:
+        Path(place).mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        remedy = "choose a writable place with dump_intermediate_artifacts_to"
+        raise OutputError(f"cannot make {place}: {e.strerror or e}; {remedy}") from e
+    return Path(place)
+
+
 def write(
     session: Session, delegate: str, tosa: bytes, details: Mapping[Origin, Mapping[str, Any]], spec: EthosUCompileSpec
 ) -> None:
     """Writes the files that the spec asks for, if it names a place.
 
-    Raises InputError.
+    Raises OutputError.
     """
-    place = spec._get_intermediate_path()
-    if not place:
+    directory = directory_of(spec)
+    if directory is None:
         return
-    directory = Path(place)
-    directory.mkdir(parents=True, exist_ok=True)
     write_atomically(directory / f"output_{delegate.replace('/', '_')}_{spec.tosa_spec}.tosa", tosa)
     if spec.tosa_debug_mode is EthosUCompileSpec.DebugMode.JSON:
         session.events += events(delegate, tosa, details, len(session.events))
