@@ -24,7 +24,7 @@ from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from torch.export import ExportedProgram
 
 from eqsat.executorch.bookkeeping import less_bookkeeping
-from eqsat.executorch.partitioner import EthosUPartitioner, enabled
+from eqsat.executorch.partitioner import EthosUPartitioner, enabled, operator_name
 from eqsat.executorch.session import Session
 from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption
@@ -107,7 +107,7 @@ def lower_with_session(
 def cpu_operators(edge: EdgeProgramManager) -> dict[str, int]:
     """Returns the operators outside all delegates by name, with their numbers over all methods."""
     nodes = [n for m in sorted(edge.methods) for n in edge.exported_program(m).graph.nodes if n.op == "call_function"]
-    names = [getattr(n.target, "__name__", str(n.target)).removesuffix(".default") for n in nodes]
+    names = map(operator_name, nodes)
     return dict(Counter(n for n in names if n not in ("getitem", "executorch_call_delegate")))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +14,7 @@ from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
 from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
 from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
 from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
+from executorch.exir.backend.utils import WhyNoPartitionReporter
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._pytree import tree_leaves
@@ -20,7 +22,7 @@ from torch.utils._pytree import tree_leaves
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.reductions import reshape_sums
-from eqsat.executorch.session import EqsatWarning, Session, compile_spec_of
+from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
 from eqsat.options.options import Options, given_options
 
 #: The lock for changes of the classes and of `ENABLED`.
@@ -57,17 +59,45 @@ def nothing_taken(program: ExportedProgram) -> str:
 
 
 def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
-    """Partitions like Arm's partitioner, with an EqsatWarning if nothing goes to the Ethos-U."""
-    result = TOSAPartitioner.partition(self, exported_program)
+    """Partitions like Arm's partitioner, with an EqsatWarning if nothing goes to the Ethos-U.
+
+    The session is told what is left, with the reasons that Arm's code reports.
+    """
+    reporters: list[WhyNoPartitionReporter] = []
+
+    def tagged(module: Any, program: ExportedProgram, reporter: WhyNoPartitionReporter, *more: Any) -> Any:
+        reporters.append(reporter)
+        return TOSAPartitioner._tag_module(self, module, program, reporter, *more)
+
+    self._tag_module = tagged
+    try:
+        result = TOSAPartitioner.partition(self, exported_program)
+    finally:
+        del self._tag_module
     session = session_of(self.delegation_spec.compile_specs)
     if session is not None:
         session.programs += 1
+        session.left += _left(
+            result.tagged_exported_program, {n: w for r in reporters for n, w in r._rejected_nodes.items()}
+        )
         if not result.partition_tags:
             reason = nothing_taken(exported_program)
             warnings.warn(
                 f"no part of the program goes to {self.compile_spec.target}: {reason}", EqsatWarning, stacklevel=2
             )
     return result
+
+
+def _left(program: ExportedProgram, why: Mapping[torch.fx.Node, str]) -> list[LeftOperator]:
+    """Returns the operators without a delegate, by name and reason, in the order of the first of each."""
+    nodes = (n for n in program.graph.nodes if n.op == "call_function" and "delegation_tag" not in n.meta)
+    found = Counter((operator_name(n), " ".join(why.get(n, "").split())) for n in nodes)
+    return [LeftOperator(name, number, reason) for (name, reason), number in found.items() if name != "getitem"]
+
+
+def operator_name(node: torch.fx.Node) -> str:
+    """Returns the name of a node's operator, such as "aten.sort"."""
+    return str(getattr(node.target, "__name__", node.target)).removesuffix(".default")
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:

@@ -9,6 +9,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat.executorch.logs import speak
 from eqsat.options.options import Options
+from eqsat.search.comparison import Row, as_html, sections, verdict
 from eqsat.search.figures import GraphFigures
 from eqsat.search.interruption import Interruption
 from eqsat.search.optimizer import Result
@@ -62,11 +63,28 @@ class Delegate:
         return "bit-exact, proved" if result.proved else "bit-exact on samples"
 
 
-@dataclass(slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
+class LeftOperator:
+    """Operators of one name that the partitioner left outside the delegates.
+
+    They run on the CPU, unless another partitioner takes them.
+    reason: the partitioner's, "" if it gave none.
+    """
+
+    name: str
+    number: int
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.number}" + (f" ({self.reason})" if self.reason else "")
+
+
+@dataclass(slots=True, weakref_slot=True, repr=False)
 class Session:
     """Options and results, per delegate in the order of lowering.
 
     programs: how many programs were partitioned.
+    left: the operators of these programs outside the delegates, by name and reason.
     seconds: wall-clock seconds by stage.
     events: the entries of debug.json if the compile spec asks for it.
     interruption: the request to end its searches early.
@@ -75,6 +93,7 @@ class Session:
     options: Options
     delegates: list[Delegate] = field(default_factory=list)
     programs: int = 0
+    left: list[LeftOperator] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list, repr=False)
     interruption: Interruption = field(default_factory=Interruption, repr=False)
@@ -125,9 +144,27 @@ class Session:
         """Corrected cycles of all delegates of stock ExecuTorch, None if one of them is unknown."""
         return self.figures("stock").corrected
 
+    def __repr__(self) -> str:
+        before, after = (f"{c:,}" if c else "unknown" for c in (self.stock_corrected, self.corrected))
+        left = sum(o.number for o in self.left)
+        return f"<Session: {len(self.delegates)} delegate(s), {before} -> {after} cycles, {left} operator(s) left>"
+
     def __str__(self) -> str:
-        """A line per delegate."""
-        return "\n".join(map(str, self.delegates)) or "no delegates"
+        """A line per delegate, one on all of them, and one on the operators outside."""
+        return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        """The table of stock's and eqsat's figures and the lines as HTML, for notebooks."""
+        head = Row("cycles by operator kind", "stock", "eqsat", "ratio")
+        return as_html(head, sections(self.figures("stock"), self.figures("eqsat"), None), self._lines())
+
+    def _lines(self) -> list[str]:
+        out = [str(d) for d in self.delegates] or ["no delegates"]
+        if len(out) > 1:
+            out.append(f"together: {verdict(self.figures('stock'), self.figures('eqsat'))}")
+        if self.left:
+            out.append(f"left to the CPU: {', '.join(map(str, self.left))}")
+        return out
 
 
 def compile_spec_of(target: str | EthosUCompileSpec) -> EthosUCompileSpec:

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,8 +23,10 @@ from benchmarks.models import load
 from eqsat.device.binary import read_binary
 from eqsat.executorch import arm, backend
 from eqsat.executorch.forked import Forked, ForkError
+from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.quantize import quantize
 from eqsat.executorch.session import Session
+from eqsat.ground.files import OutputError
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE
 from eqsat.options.options import Options
@@ -217,7 +220,26 @@ def test_the_permute_that_stock_loses_is_kept(target):
 def test_several_delegates_and_the_cpu_between():
     _, _, edge, session = lower(TwoDelegates(), (torch.randn(1, 4, 8, 8),), "ethos-u85-256")
     assert len(session.results) == 2 and all(r.verified for r in session.results)
+    (sort,) = (o for o in session.left if o.name == "aten.sort")
+    assert sort.number == 1 and sort.reason
+    left = {name: sum(o.number for o in session.left if o.name == name) for name in (o.name for o in session.left)}
+    assert left == cpu_operators(edge)
+    *delegates, together, outside = str(session).splitlines()
+    assert delegates == [str(d) for d in session.delegates] and together.startswith("together: ")
+    assert outside.startswith("left to the CPU: ") and str(sort) in outside
+    assert f"2 delegate(s), {session.stock_corrected:,} -> {session.corrected:,} cycles" in repr(session)
+    page = session._repr_html_()
+    assert page.startswith("<table>") and f"<td>{session.cycles:,}</td>" in page and "<p>forward/1: " in page
     assert edge.to_executorch().buffer.count(b"EthosUBackend") >= 1
+
+
+def test_debug_information_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """It is the user's mistake, so no delegate steps back for it."""
+    (tmp_path / "file").touch()
+    spec = EthosUCompileSpec(TARGETS[1]).dump_intermediate_artifacts_to(str(tmp_path / "file" / "inside"))
+    program = quantize(torch.nn.Conv2d(2, 3, 1), (torch.randn(1, 2, 4, 4),), spec)
+    with pytest.raises(OutputError, match="cannot make .*inside.*writable place with dump_intermediate_artifacts_to"):
+        eqsat.lower_with_session(program, spec)
 
 
 def test_delegates_of_one_method_use_one_arena():
