@@ -330,7 +330,7 @@ def show_others(results: Sequence[Result], chosen: Options) -> None:
             table.add_column(name)
         for i, p in enumerate(result.points):
             answers = ({True: "yes", False: "no", None: "not tried"}[answer] for answer in (p.fits, p.verified))
-            table.add_row(f"point-{i}: {p.name}", *(f"{n:,}" for n in p.figures[:3]), *answers)
+            table.add_row(f"point-{i}: {p.name}", *(f"{n:,}" for n in p.figures.costs), *answers)
         console.print(table)
 
 
@@ -403,7 +403,7 @@ def show_verdict(
         console.print(proof_line(proved, []), highlight=False, soft_wrap=True)
     if results:
         least = min(results, key=lambda r: (r.binary_verified or 0, r.binary_proved or 0))
-        binary = binary_line(least.binary_verified, least.binary_reason, least.binary_proved)
+        binary = binary_line(least.binary_verified, least.binary_reason, least.binary_proved, least.binary_samples)
         console.print(binary, highlight=False, soft_wrap=True)
     if kept:
         console.print(kept, style="bold", highlight=False, soft_wrap=True)

@@ -51,7 +51,7 @@ class Delegate:
         change = f" ({r.corrected / stock - 1:+.1%})" if stock and stock != r.corrected else ""
         before = "-" if stock is None else f"{stock:,}"
         more = [self._equality(r), r.kept, f"with more memory: {r.offer}" if r.offer else ""]
-        return "; ".join([f"{self.name}: {before} -> {r.corrected:,} cycles{change}", *filter(None, more)])
+        return "; ".join([f"{self.name}: {before} -> {r.corrected:,} corrected cycles{change}", *filter(None, more)])
 
     @staticmethod
     def _equality(result: Result) -> str:
@@ -147,7 +147,7 @@ class Session:
     def __repr__(self) -> str:
         before, after = (f"{c:,}" if c else "unknown" for c in (self.stock_corrected, self.corrected))
         left = sum(o.number for o in self.left)
-        return f"<Session: {len(self.delegates)} delegate(s), {before} -> {after} cycles, {left} operator(s) left>"
+        return f"<Session: {len(self.delegates)} delegate(s), {before} -> {after} corrected cycles, {left} operator(s) left>"
 
     def __str__(self) -> str:
         """A line per delegate, one on all of them, and one on the operators outside."""

@@ -16,5 +16,5 @@ def test_a_delegate_at_work_has_not_stepped_back() -> None:
 def test_what_is_left_is_told_with_the_reason() -> None:
     session = Session(Options(), left=[LeftOperator("aten.sort", 2, "not in a list"), LeftOperator("aten.mul", 1)])
     assert str(session).splitlines() == ["no delegates", "left to the CPU: aten.sort 2 (not in a list), aten.mul 1"]
-    assert repr(session) == "<Session: 0 delegate(s), unknown -> unknown cycles, 3 operator(s) left>"
+    assert repr(session) == "<Session: 0 delegate(s), unknown -> unknown corrected cycles, 3 operator(s) left>"
     assert "<p>left to the CPU: aten.sort 2" in session._repr_html_()
