@@ -92,6 +92,7 @@ def bench(
             TextColumn("left:"),
             TimeRemainingColumn(),
             console=status,
+            disable=not status.is_terminal,
         )
         with bar:
             task = bar.add_task("starting", total=None)

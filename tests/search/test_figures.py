@@ -26,9 +26,11 @@ def test_what_one_delegate_has_not_is_not_known_of_all() -> None:
 
 
 def test_a_verdict_says_whether_cycles_fall_rise_or_stay() -> None:
-    said = [verdict(SMALL, replace(SMALL, corrected=cycles)) for cycles in (4, 8, 10)]
+    alike = replace(SMALL, cycles=8, corrected=8)
+    said = [verdict(alike, replace(alike, cycles=cycles, corrected=cycles)) for cycles in (4, 8, 10)]
     rest = ", SRAM as before, flash as before"
     assert said == ["2.00x fewer cycles" + rest, "no fewer cycles" + rest, "1.25x more cycles" + rest]
+    assert verdict(alike, SMALL) == "no fewer cycles by the corrected total" + rest
 
 
 def test_delegates_whose_stock_graph_is_refused_are_left_out_of_a_comparison() -> None:
