@@ -16,6 +16,7 @@ from eqsat import __version__
 ABSENT = "absent"
 #: The directory of the checkout, if the sources are in one.
 _ROOT = Path(__file__).resolve().parents[2]
+_RECORDS = "benchmarks/results"
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
@@ -29,11 +30,14 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 def commit() -> str:
     """Returns the commit of the checkout of these sources, with "-dirty" if they differ from it.
 
+    Recorded results are no sources: a run that goes on, or writes into the checkout, is one of its commit.
     Returns ABSENT if they are no checkout of their own.
     """
     if _git("rev-parse", "--show-toplevel") != str(_ROOT):
         return ABSENT
-    return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    found = _git("describe", "--always", "--abbrev=12", "--exclude=*")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{_RECORDS}")
+    return f"{found}-dirty" if changed and found != ABSENT else found
 
 
 def _git(*command: str) -> str:
