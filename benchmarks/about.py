@@ -16,10 +16,10 @@ def about(packages: Sequence[str]) -> dict[str, Any]:
     return {"commit": commit(), "versions": versions(packages)}
 
 
-def write_about(directory: Path, packages: Sequence[str], **more: Any) -> dict[str, Any]:
-    """Writes the commit, the versions of packages, and more to `directory`/run.json, and returns them."""
+def write_about(directory: Path, packages: Sequence[str], file: str = "run.json", **more: Any) -> dict[str, Any]:
+    """Writes the commit, the versions of packages, and more to a file of `directory`, and returns them."""
     written = {**about(packages), **more}
-    write_atomically(directory / "run.json", (json.dumps(written, indent=1) + "\n").encode())
+    write_atomically(directory / file, (json.dumps(written, indent=1) + "\n").encode())
     return written
 
 

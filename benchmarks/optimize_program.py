@@ -18,6 +18,7 @@ from dataclasses import asdict
 from operator import itemgetter
 from pathlib import Path
 
+from benchmarks.about import write_about
 from benchmarks.models import ZOO, load
 from eqsat.bench.log import Log
 from eqsat.report.data import geometric_mean
@@ -116,6 +117,7 @@ def main(argv: list[str] | None = None) -> None:
         print(json.dumps(measure(*args.cell)))
         return
     args.out.mkdir(parents=True, exist_ok=True)
+    write_about(args.out, ("eqsat", "executorch", "ethos-u-vela", "egglog"))
     log = Log(args.out / "records.jsonl", itemgetter("name", "target"), lambda r: "error" not in r)
     for model in args.models.split(","):
         for target in args.targets.split(","):

@@ -19,6 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 
 import cost_models
+from benchmarks.about import write_about
 from benchmarks.cost_models import table
 from benchmarks.cost_models.lowered import graphs, saved
 from benchmarks.cost_models.run import Cell, label, run_cell
@@ -97,6 +98,7 @@ def main(argv: list[str] | None = None) -> None:
                 say(f"{where}: " + ", ".join(f"{r['cost_model']} {r['mape']:.2%}" for r in cell.records()))
     args.json.write_text(json.dumps([r for c in cells.values() for r in c.records()], indent=1))
     table.write(list(cells.values()), args.json)
+    write_about(args.json.parent, ("eqsat", "ethos-u-vela", "egglog"), f"{args.json.stem}.run.json")
     print(table.markdown(list(cells.values())))
 
 

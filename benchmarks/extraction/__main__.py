@@ -10,10 +10,13 @@ import argparse
 import json
 from pathlib import Path
 
+from benchmarks.about import write_about
 from eqsat.bench.log import Record
 from eqsat.ground.files import InputError
 
 from . import run, table
+
+_PACKAGES = ("eqsat", "highspy", "clingo", "ortools", "networkx", "numpy")
 
 
 def main() -> None:
@@ -49,6 +52,7 @@ def main() -> None:
             parser.error(str(e))
     known_path = args.known or directories[0] / "known_values.json"
     known = json.loads(known_path.read_text()) if known_path.exists() else {}
+    write_about(args.json.parent, _PACKAGES, f"{args.json.stem}.run.json")
     report = table.markdown(records, known)
     if args.markdown:
         args.markdown.write_text(report)

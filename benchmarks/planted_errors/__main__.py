@@ -14,13 +14,15 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+from benchmarks.about import write_about
 from benchmarks.planted_errors import subjects
 from benchmarks.planted_errors.run import Planted, in_subject
 from benchmarks.planted_errors.table import markdown, summary
-from eqsat.ground.versions import commit, versions
 from eqsat.ground.worker import Pool
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +36,8 @@ def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: P
     count: most edits per graph.
     rules_every: all wrong rules are planted in each graph of so many, 0 for none.
     """
-    about = {"commit": commit(), **versions(_PACKAGES)}
+    out_dir.mkdir(parents=True, exist_ok=True)
+    about = write_about(out_dir, _PACKAGES)
     out: list[Planted] = []
     with Pool() as pool:
         for k, subject in enumerate(graphs):
@@ -47,9 +50,8 @@ def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: P
     return out
 
 
-def _write(planted: list[Planted], about: dict[str, str], place: Path) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    found = {"about": about, "summary": summary(planted), "planted": [p.as_dict() for p in planted]}
+def _write(planted: list[Planted], about: Mapping[str, Any], place: Path) -> None:
+    found = {"summary": summary(planted), "planted": [p.as_dict() for p in planted]}
     (place / "planted_errors.json").write_text(json.dumps(found, indent=1) + "\n")
     (place / "table.md").write_text(markdown(planted, about))
 

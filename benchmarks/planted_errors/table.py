@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from benchmarks.about import as_text
 from benchmarks.planted_errors.run import Planted
 
 #: The parts of verification that an error may pass, as fields of `Planted`.
@@ -48,7 +50,7 @@ def summary(planted: Sequence[Planted]) -> dict[str, int]:
     }
 
 
-def markdown(planted: Sequence[Planted], about: dict[str, str]) -> str:
+def markdown(planted: Sequence[Planted], about: Mapping[str, Any]) -> str:
     """Returns the tables as Markdown, one for each way to group the errors."""
     lines = [
         "# Planted errors",
@@ -58,7 +60,7 @@ def markdown(planted: Sequence[Planted], about: dict[str, str]) -> str:
         "How many pass: the six samples of version 0.1; the outputs alone, on today's samples; inner values too; the",
         "regions alone; and verification as a whole.",
         "",
-        ", ".join(f"{k} {v}" for k, v in about.items()),
+        f"{as_text(about)}.",
     ]
     for title, group in {"all": lambda p: "all", **_GROUPS}.items():
         lines += [

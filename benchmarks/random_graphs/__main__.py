@@ -20,6 +20,7 @@ from functools import cache
 from operator import itemgetter
 from pathlib import Path
 
+from benchmarks.about import write_about
 from benchmarks.random_graphs import networks
 from benchmarks.random_graphs.table import markdown, summary
 from eqsat.bench.cells import measuring_fingerprint
@@ -120,6 +121,7 @@ def main(argv: list[str] | None = None) -> int:
     found = summary(list(log.records.values()), list(checked.records.values()), RULES)
     (args.out / "summary.json").write_text(json.dumps(found, indent=1) + "\n")
     (args.out / "table.md").write_text(markdown(found, RULES))
+    write_about(args.out, ("eqsat", "ethos-u-vela", "tosa-tools", "egglog"))
     print(
         f"{found['graphs']} graphs, {len(found['failures'])} failures; rules that never matched: {', '.join(found['never']) or 'none'}"
     )

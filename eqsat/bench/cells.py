@@ -171,7 +171,7 @@ def code_of(reference: str) -> str:
     place, attribute = split(reference)
     if place.endswith(".py"):
         read_bytes(Path(place))
-        return digest(code(Path(place)), attribute)
+        return digest(code(Path(place).read_bytes()), attribute)
     _see_working_directory()
     try:
         spec = importlib.util.find_spec(place)
@@ -180,7 +180,7 @@ def code_of(reference: str) -> str:
     if spec is None or not spec.origin:
         raise InputError(f"there is no module {place}")
     if "." not in place:
-        return digest(code(Path(spec.origin)), attribute)
+        return digest(code(Path(spec.origin).read_bytes()), attribute)
     package = place.partition(".")[0]
     base = next(d for d in Path(spec.origin).parents if d.name == package).parent
     return digest(fingerprint([place], base=base, packages=[package]), attribute)

@@ -41,12 +41,14 @@ def fingerprint(
 ) -> str:
     """The fingerprint of all code in the closure of `roots` and of `installed` versions."""
     files = closure(roots, base=base, packages=packages)
-    return digest(repr(versions(installed)), *(part for m in sorted(files) for part in (m, code(files[m]))))
+    return digest(
+        repr(versions(installed)), *(part for m in sorted(files) for part in (m, code(files[m].read_bytes())))
+    )
 
 
-def code(file: Path) -> str:
-    """The syntax tree of a file as text, without docstrings, comments and layout."""
-    tree = ast.parse(file.read_bytes())
+def code(source: bytes) -> str:
+    """Returns the syntax tree of a source as text, without docstrings, comments and layout."""
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
             node, clean=False

@@ -96,10 +96,7 @@ def test_imports_are_followed(tmp_path: Path) -> None:
         closure(["p.nothing"], base=tmp_path, packages=["p"])
 
 
-def test_strings_that_are_no_docstrings_are_code(tmp_path: Path) -> None:
-    one, two = tmp_path / "one.py", tmp_path / "two.py"
-    one.write_text('"""Words."""\ndef f():\n    """Words."""\n    return "words"\n')
-    two.write_text('def f():\n    """Other words."""\n    return "words"  # and a comment\n')
-    assert code(one) == code(two)
-    two.write_text('def f():\n    return "other words"\n')
-    assert code(one) != code(two)
+def test_strings_that_are_no_docstrings_are_code() -> None:
+    one = code(b'"""Words."""\ndef f():\n    """Words."""\n    return "words"\n')
+    assert one == code(b'def f():\n    """Other words."""\n    return "words"  # and a comment\n')
+    assert one != code(b'def f():\n    return "other words"\n')

@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from eqsat.ground.versions import commit
 from tests.drills import DRILLS, ROOT, NotPossible, disk, files, interrupts, large, workers  # noqa: F401 - they register their drills
 from tests.drills.table import markdown
 
@@ -35,6 +36,7 @@ def main() -> None:
         records.append(
             {
                 "drill": d.name,
+                "commit": commit(),
                 "done": d.done,
                 "expected": d.expected,
                 "observed": observed,

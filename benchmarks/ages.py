@@ -1,0 +1,197 @@
+"""How old the recorded results are: commits since a record that changed the code it measures.
+
+    python -m benchmarks.ages
+
+A record is a directory of `benchmarks/results` with JSON files, or the files of one name in it; the commits that it
+was measured at stand in these files. What it measures is in `MEASURES`. A commit counts if it touched a file whose code
+differs from that of the record today: comments, docstrings and what was taken back do not count.
+
+A release has records of its own code: all ages are 0. A version in development has records of any commit before it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+
+from eqsat.bench.fingerprint import code
+
+ROOT = Path(__file__).parents[1]
+RESULTS = "benchmarks/results"
+
+_FILES = ("eqsat/ground", "eqsat/tensor", "eqsat/target", "eqsat/tosa")
+_DEVICE = (*_FILES, "eqsat/vela", "eqsat/device")
+_EGRAPH = ("eqsat/egraph", "eqsat/rules")
+_SEARCH = (
+    *_DEVICE,
+    *_EGRAPH,
+    "extraction",
+    "cost_models",
+    "eqsat/proof",
+    "eqsat/options",
+    "eqsat/choice",
+    "eqsat/verification",
+    "eqsat/search",
+)
+_LOWERED = (*_SEARCH, "eqsat/executorch")
+_ZOO = (*_LOWERED, "eqsat/bench", "benchmarks/models")
+_PRICES = (*_DEVICE, *_EGRAPH, "eqsat/choice", "cost_models")
+_READERS = (*_FILES, "extraction", "eqsat/store", "eqsat/device", "eqsat/runs", "eqsat/executorch", "eqsat/bench")
+
+#: The directories whose code each record measures.
+MEASURES: Mapping[str, Collection[str]] = {
+    "ablation": _SEARCH,
+    "ablation-u85": _SEARCH,
+    "accelerators": _SEARCH,
+    "arm_tests": _LOWERED,
+    "changed_binaries": (*_DEVICE, "eqsat/proof"),
+    "cost_models/unseen": _PRICES,
+    "cost_models/zoo": _PRICES,
+    "cpu_operators": ("eqsat/before_lowering", "eqsat/executorch"),
+    "deployed": _ZOO,
+    "device": (*_DEVICE, "eqsat/checking"),
+    "drills": ("eqsat", "extraction", "cost_models"),
+    "effort": _ZOO,
+    "effort-3": _ZOO,
+    "extraction/gym": ("extraction",),
+    "extraction/joined": ("extraction",),
+    "extraction/scale": ("extraction",),
+    "extraction/zoo": (*_PRICES, "extraction"),
+    "fuzz": _READERS,
+    "fuzz-all-formats": _READERS,
+    "int16": _ZOO,
+    "never_worse": (*_SEARCH, "eqsat/checking"),
+    "optimize_program": (*_ZOO, "eqsat/before_lowering"),
+    "planted_errors": (*_FILES, *_EGRAPH, "eqsat/proof", "eqsat/verification", "eqsat/checking"),
+    "proof": (*_FILES, "eqsat/proof", "eqsat/checking"),
+    "provenance": (*_SEARCH, "eqsat/explain"),
+    "random_graphs": (*_SEARCH, "eqsat/checking"),
+    "scale": (*_SEARCH, "eqsat/store"),
+    "sram": _ZOO,
+    "store": ("eqsat/ground", "eqsat/store"),
+    "transpose_counts": _LOWERED,
+    "traps": (*_DEVICE, "cost_models"),
+    "versions": _LOWERED,
+    "whole_job": (*_ZOO, "eqsat/store"),
+    "zoo": _ZOO,
+    "zoo-vela-5.1": _ZOO,
+}
+#: Records that name no commit of this history: they are older than the habit, or their commit was rebased before it
+#: was published. The next run of each names one.
+UNNAMED = (
+    "changed_binaries",
+    "cost_models/unseen",
+    "cost_models/zoo",
+    "drills",
+    "extraction/gym",
+    "extraction/scale",
+    "extraction/zoo",
+    "fuzz",
+    "fuzz-all-formats",
+    "optimize_program",
+    "random_graphs",
+    "store",
+)
+
+#: A commit of records that a page quotes: "3f9e39d, `benchmarks/results/zoo`", with any number of records.
+_QUOTE = re.compile(rf"\b([0-9a-f]{{7,40}})((?:,\s+`{RESULTS}/[\w.-]+`)+)")
+_NAMED = re.compile(rf"`{RESULTS}/([\w.-]+)`")
+#: What can only be an abbreviated commit: it has digits and letters.
+_COMMIT = re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12}\b")
+
+
+def files(name: str, root: Path = ROOT) -> list[Path]:
+    """Returns the JSON files of a record."""
+    place = root / RESULTS / name
+    return sorted(place.glob("*.json*") if place.is_dir() else place.parent.glob(f"{place.name}.*json*"))
+
+
+def commits(name: str, root: Path = ROOT) -> set[str]:
+    """Returns the commits that the files of a record name, of a list those that all its entries name."""
+    read = [_entries(f) for f in files(name, root) if f.suffix != ".xz"]
+    return {e["commit"] for entries in read if all("commit" in e for e in entries) for e in entries}
+
+
+def _entries(file: Path) -> list[dict[str, str]]:
+    text = file.read_text()
+    read = [json.loads(line) for line in text.splitlines()] if file.suffix == ".jsonl" else json.loads(text)
+    return read if isinstance(read, list) else [read]
+
+
+def in_history(commit: str, root: Path = ROOT) -> bool:
+    """Says whether a commit is HEAD or comes before it."""
+    asked = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]
+    return subprocess.run(asked, cwd=root, capture_output=True).returncode == 0
+
+
+def age(commit: str, places: Collection[str], root: Path = ROOT) -> int:
+    """Returns how many commits since `commit` touched code below `places` that differs from it today."""
+    head = _git(root, "rev-parse", "HEAD")
+    listed = _git(root, "diff", "--name-only", "--no-renames", commit, head, "--", *places).splitlines()
+    changed = [f for f in listed if _code(root, commit, f) != _code(root, head, f)]
+    return int(_git(root, "rev-list", "--count", f"{commit}..{head}", "--", *changed)) if changed else 0
+
+
+@cache
+def _code(root: Path, commit: str, file: str) -> str | None:
+    shown = subprocess.run(["git", "show", f"{commit}:{file}"], cwd=root, capture_output=True)
+    if shown.returncode:
+        return None
+    return code(shown.stdout) if file.endswith(".py") else repr(shown.stdout)
+
+
+def ages(root: Path = ROOT, measures: Mapping[str, Collection[str]] = MEASURES) -> dict[str, int | None]:
+    """Returns the age of each record by its oldest commit, None where it names none of this history."""
+    return {name: _oldest(commits(name, root), places, root) for name, places in measures.items()}
+
+
+def _oldest(named: set[str], places: Collection[str], root: Path) -> int | None:
+    if not named or not all(in_history(c, root) for c in named):
+        return None
+    return max(age(c, places, root) for c in named)
+
+
+def unfit(
+    version: str,
+    root: Path = ROOT,
+    measures: Mapping[str, Collection[str]] = MEASURES,
+    unnamed: Collection[str] = UNNAMED,
+) -> list[str]:
+    """Returns the records that a version cannot be published with.
+
+    For a release these are all whose code has changed.
+    For a version in development they are those that name no commit of this history, or do and are in `unnamed`.
+    """
+    if ".dev" not in version:
+        return [name for name, found in ages(root, measures).items() if found != 0]
+    named = {n for n in measures if commits(n, root) and all(in_history(c, root) for c in commits(n, root))}
+    return [name for name in measures if (name in named) == (name in unnamed)]
+
+
+def misquoted(text: str, root: Path = ROOT) -> list[str]:
+    """Returns what a page says of commits that is not so.
+
+    A quoted commit is that of its record, and every other one is in this history.
+    """
+    quotes = [(m[1], name) for m in _QUOTE.finditer(text) for name in _NAMED.findall(m[2])]
+    wrong = [f"{c}, {name}" for c, name in quotes if not any(k.startswith(c) for k in commits(name, root))]
+    return wrong + [c for c in sorted(set(_COMMIT.findall(text))) if not in_history(c, root)]
+
+
+def _git(root: Path, *command: str) -> str:
+    return subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main() -> None:
+    print("| record | commits | changes since |\n|---|---|--:|")
+    for name, found in ages().items():
+        named = " ".join(sorted(c[:7] for c in commits(name))) or "-"
+        print(f"| {name} | {named} | {'not in this history' if found is None else found} |")
+
+
+if __name__ == "__main__":
+    main()
