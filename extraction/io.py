@@ -37,8 +37,6 @@ FORMAT = "choice-graph"
 #: The "version" of our JSON.
 VERSION = 1
 
-from_rows = ChoiceGraph.build
-
 
 @contextmanager
 def _as_invalid_graph(what: str) -> Iterator[None]:

@@ -31,7 +31,6 @@ class Match:
     Then `right` is any e-node of it.
     """
 
-    left_class: int
     left: TableRow | None
     right: TableRow
     seen: Mapping[int, TableRow] = field(default_factory=dict)
@@ -90,7 +89,7 @@ class Matcher:
         top = next((r for r in seen if r[2] == cls), None)
         result = made.get(right) or h.origin_at(right, step - 1)
         below = {r[2]: r for r in reversed(seen) if r is not top}
-        return Match(cls, top, result, below, {k: r for k, r in made.items() if r is not result}, right not in made)
+        return Match(top, result, below, {k: r for k, r in made.items() if r is not result}, right not in made)
 
     # -- the left side ----------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ class Reference:
         self, graph: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0
     ) -> None:
         self.graph, self._via, self._timeout = graph, via, timeout
-        self._given, self._results = graph.signature()
+        _, self._results = graph.signature()
         live = graph.live()
         elements = sum(graph.type(n).elements for n in live)
         try:
