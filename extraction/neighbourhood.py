@@ -21,8 +21,8 @@ from .graph import ChoiceGraph
 
 
 @dataclass(frozen=True)
-class Part:
-    """A neighbourhood.
+class Subproblem:
+    """A neighbourhood as a problem of its own.
 
     graph: the neighbourhood as a ChoiceGraph
     nodes: its e-nodes in the whole graph, -1 for placeholders of the part that is kept
@@ -95,7 +95,7 @@ class Neighbours:
                     break
         return ball
 
-    def part(self, choice: Choice, free: set[int]) -> Part:
+    def part(self, choice: Choice, free: set[int]) -> Subproblem:
         """Returns the neighbourhood of `choice` in which the classes `free` are chosen anew.
 
         choice: lists readers before the classes that they read.
@@ -115,7 +115,7 @@ class Neighbours:
         pairs, forbidden = self._pairs({n: i for i, n in enumerate(nodes)})
         roots = [number[c] for c in sorted(cut.required)]
         graph = ChoiceGraph.build(rows, roots, pairs, forbidden_pairs=forbidden)
-        return Part(graph, (*nodes, *(-1 for _ in border)))
+        return Subproblem(graph, (*nodes, *(-1 for _ in border)))
 
     def _numbered(self, n: int, number: dict[int, int]) -> list[int]:
         """Returns the numbers of the classes that e-node n reads, of those that have one."""

@@ -40,7 +40,7 @@ _SHORTAGES = 3
 _SCALE = 10
 
 
-class Rates(NamedTuple):
+class MemoryPrices(NamedTuple):
     """Prices of memory, in cycles per byte."""
 
     sram: float
@@ -76,7 +76,7 @@ class MemoryUse:
             if any(parts):  # parts of one convolution that read the same weights share them
                 self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
 
-    def charged(self, choices: Choices, rates: Rates) -> Choices:
+    def charged(self, choices: Choices, rates: MemoryPrices) -> Choices:
         """Returns the choices with memory in their prices."""
         extra = rates.sram * self._sram
         if rates.flash:

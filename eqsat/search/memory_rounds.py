@@ -18,7 +18,7 @@ from eqsat.options.effort import EFFORTS
 from eqsat.options.options import CYCLES, SRAM
 from eqsat.search.explored import Explored, RoundsWithin
 from eqsat.search.less_memory import fastest_that_fits, fits_nearly
-from eqsat.search.memory import MemoryUse, Rates
+from eqsat.search.memory import MemoryPrices, MemoryUse
 from eqsat.search.search import Search
 from extraction import Extraction, check, dag_greedy
 from extraction.lagrange import Budget, steps
@@ -254,10 +254,12 @@ class _Descent(_Approach):
         return any(self.decision.rank(c.figures)[0] == 0 for c in self.graphs)
 
 
-def _rates(over: Figures, limits: MemoryLimits, share: float) -> Rates:
+def _rates(over: Figures, limits: MemoryLimits, share: float) -> MemoryPrices:
     """Returns prices at which all of the allowed memory costs `share` times the graph's cycles.
 
     Only SRAM or flash that the graph exceeds has a price.
     """
     used = (over.sram, limits.sram), (over.flash, limits.flash)
-    return Rates(*(share * over.cycles / max(1, most) if most is not None and n > most else 0.0 for n, most in used))
+    return MemoryPrices(
+        *(share * over.cycles / max(1, most) if most is not None and n > most else 0.0 for n, most in used)
+    )

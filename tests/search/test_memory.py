@@ -15,7 +15,7 @@ from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import MemoryLimits
-from eqsat.search.memory import MemoryUse, Rates, stored
+from eqsat.search.memory import MemoryPrices, MemoryUse, stored
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -61,7 +61,7 @@ def test_what_is_live_where_sram_runs_short_is_charged(known) -> None:
     choices, choice, estimate, classes = known
     prices = MemoryUse(choices, U55, MemoryLimits(sram=estimate.footprint.sram - 100))
     prices.learn(choices, choices.tensor_graph(choice), estimate)
-    more = extra(choices, prices.charged(choices, Rates(2.0, 0.0)), choice)
+    more = extra(choices, prices.charged(choices, MemoryPrices(2.0, 0.0)), choice)
     assert {name: more[c] for name, c in classes.items()} == {"kept": 200, "wide": 200, "wider": 200, "narrow": 0}
 
 
@@ -69,7 +69,7 @@ def test_what_fits_is_not_charged(known) -> None:
     choices, choice, estimate, _ = known
     prices = MemoryUse(choices, U55, MemoryLimits(sram=estimate.footprint.sram))
     prices.learn(choices, choices.tensor_graph(choice), estimate)
-    assert (prices.charged(choices, Rates(2.0, 0.0)).graph.cost == choices.graph.cost).all()
+    assert (prices.charged(choices, MemoryPrices(2.0, 0.0)).graph.cost == choices.graph.cost).all()
 
 
 def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
@@ -77,7 +77,7 @@ def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
     choices, choice, estimate, _ = known
     prices = MemoryUse(choices, U55, MemoryLimits())
     prices.learn(choices, choices.tensor_graph(choice), estimate)
-    more = extra(choices, prices.charged(choices, Rates(0.0, 1.0)), choice)
+    more = extra(choices, prices.charged(choices, MemoryPrices(0.0, 1.0)), choice)
     assert more.sum() == pytest.approx(estimate.footprint.payload, rel=0.1)
 
 
@@ -107,7 +107,7 @@ def test_weights_that_are_in_sram_are_charged_to_their_convolution(pool: Pool, t
     assert buffers and all(estimate.read_by(t).weight_bytes > 0 for t in buffers)
     prices = MemoryUse(choices, U55, MemoryLimits(sram=1))
     prices.learn(choices, written, estimate)
-    charged = prices.charged(choices, Rates(1.0, 0.0)).graph.cost - choices.graph.cost
+    charged = prices.charged(choices, MemoryPrices(1.0, 0.0)).graph.cost - choices.graph.cost
     largest: dict[str, int] = {}
     for t in buffers:
         source = estimate.read_by(t).source
