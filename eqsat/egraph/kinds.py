@@ -164,10 +164,12 @@ def op(*names: str, name: str = "", per_channel: bool = False) -> Kind:
         near = difflib.get_close_matches(unknown, OPS)
         remedy = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(OPS))}"
         raise RuleError(f"the op table has no operator {unknown!r}; {remedy}")
-    made = {constructor_of(n, OPS[n].operands, per_channel and n == "rescale") for n in names}
-    if len(made) != 1 or not made <= OPERANDS.keys():
-        raise RuleError(f"no one kind of e-node holds {', '.join(names)}: {', '.join(sorted(made))}")
-    (holder,) = made
+    made = {n: constructor_of(n, OPS[n].operands, per_channel and n == "rescale") for n in names}
+    holders = set(made.values())
+    if len(holders) != 1 or not holders <= OPERANDS.keys():
+        stored = ", ".join(f"{n} {c}" for n, c in made.items())
+        raise RuleError(f"no constructor that rules match holds all of these operators: {stored}")
+    (holder,) = holders
     held = {n for n in OPS if constructor_of(n, OPS[n].operands, False) == holder}
     ops = frozenset() if held <= set(names) else frozenset(names)
     return Kind(name or "|".join(names), Call, None, holder, ops)

@@ -215,7 +215,7 @@ def axis_of(attrs: Attributes, rank: int) -> int:
     """
     axis = attrs["axis"]
     if not 0 <= axis < rank:
-        raise GraphError(f"axis {axis} is none of the {rank} axes")
+        raise GraphError(f"axis {axis} is out of range for a tensor of {rank} axes")
     return int(axis)
 
 
