@@ -323,7 +323,7 @@ class VelaGroups:
     # ---- graphs -----------------------------------------------------------------------------------
 
     def total(self, graph: TensorGraph) -> float:
-        """The sum of the graph's fused groups, each measured with its neighbours."""
+        """Returns the sum of the graph's fused groups, each measured with its neighbours."""
         windows = Windows(graph, self.target.family)
         context = hashlib.blake2b(self._context(), digest_size=8).hexdigest()
         by_key = {f"{w.key}-{context}": w for w in windows.all}

@@ -110,5 +110,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What completion offers: what users may rely on, and modules that are imported already."""
+    """Returns what completion offers: what users may rely on, and modules that are imported already."""
     return sorted({*__all__, *globals()} - {"TYPE_CHECKING", "Any", "annotations"})

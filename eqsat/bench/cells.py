@@ -83,7 +83,7 @@ class Configuration:
         return made
 
     def optimizer_options(self, **more: Any) -> Options:
-        """The options of the optimizer.
+        """Returns the options of the optimizer.
 
         Raises InputError, also for rules that fail their check, and PluginError.
         """
@@ -153,7 +153,7 @@ class Model:
         )
 
     def fingerprint(self) -> str:
-        """The fingerprint of a .tosa or .pt2 file's bytes, or of the model's code (`code_of`).
+        """Returns the fingerprint of a .tosa or .pt2 file's bytes, or of the model's code (`code_of`).
 
         Raises InputError.
         """
@@ -163,7 +163,7 @@ class Model:
 
 
 def code_of(reference: str) -> str:
-    """The fingerprint of the code behind `file.py:name` or `module:name`.
+    """Returns the fingerprint of the code behind `file.py:name` or `module:name`.
 
     For a module it includes the modules that it imports from its own package.
     Raises InputError.
@@ -205,7 +205,7 @@ def model_sets() -> dict[str, tuple[str, ...]]:
 
 
 def _zoo_package() -> str:
-    """The package with the project's models, "" if there is none.
+    """Returns the package with the project's models, "" if there is none.
 
     `models` in the table [tool.eqsat] of the working directory's pyproject.toml names it.
     It lists its modules in ZOO, and further ones in DEPLOYED.
@@ -224,7 +224,7 @@ def _see_working_directory() -> None:
 
 
 def _file_name(text: str) -> str:
-    """The text with all but letters, digits, "_" and "-" replaced by "-".
+    """Returns the text with all but letters, digits, "_" and "-" replaced by "-".
 
     A dot separates the parts of a saved graph's name, so a model's name has none.
     """

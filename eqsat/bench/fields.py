@@ -63,7 +63,7 @@ def _table(of: Form) -> Form:
 
 
 def _object(required: Mapping[str, Form], optional: Mapping[str, Form] | None = None) -> Form:
-    """An object with the required fields; those of neither may have any value."""
+    """Returns an object with the required fields; those of neither may have any value."""
     forms = {**required, **(optional or {})}
 
     def accepts(x: Any) -> bool:
@@ -165,6 +165,6 @@ def _check(record: Mapping[str, Any], required: Mapping[str, Form], optional: Ma
 
 
 def _quoted(value: Any) -> str:
-    """The value as JSON, cut where it is long."""
+    """Returns the value as JSON, cut where it is long."""
     text = json.dumps(value)
     return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 3]}..."

@@ -39,7 +39,7 @@ def digest(*parts: bytes | str) -> str:
 def fingerprint(
     roots: Iterable[str], installed: Iterable[str] = (), *, base: Path = ROOT, packages: Collection[str] = PACKAGES
 ) -> str:
-    """The fingerprint of all code in the closure of `roots` and of `installed` versions."""
+    """Returns the fingerprint of all code in the closure of `roots` and of `installed` versions."""
     files = closure(roots, base=base, packages=packages)
     return digest(
         repr(versions(installed)), *(part for m in sorted(files) for part in (m, code(files[m].read_bytes())))
@@ -58,12 +58,12 @@ def code(source: bytes) -> str:
 
 
 def submodules(package: str, base: Path = ROOT) -> list[str]:
-    """All modules of a package, as roots if they are imported by name."""
+    """Returns all modules of a package, as roots if they are imported by name."""
     return sorted(_name(f, base) for f in (base / package).rglob("*.py"))
 
 
 def closure(roots: Iterable[str], *, base: Path = ROOT, packages: Collection[str] = PACKAGES) -> dict[str, Path]:
-    """{module: file} of what importing `roots` may run, within the packages below `base`.
+    """Returns {module: file} of what importing `roots` may run, within the packages below `base`.
 
     Raises KeyError for a root outside these packages.
     """

@@ -97,7 +97,7 @@ def measure(
 
 @lru_cache(maxsize=1)
 def converted(reference: str, environment: str) -> tuple[bytes, dict[str, float]]:
-    """The .tflite of a model, and seconds by stage. Raises RuntimeError.
+    """Returns the .tflite of a model, and seconds by stage. Raises RuntimeError.
 
     It is kept, since a process is asked for all targets of a model in turn.
     """
@@ -116,7 +116,7 @@ def _python(environment: Path) -> Path:
 
 
 def _last_words(text: str) -> str:
-    """The line of the exception; progress lines of the libraries may follow it."""
+    """Returns the line of the exception; progress lines of the libraries may follow it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "Exception" in line]
     return (errors or lines or ["no message"])[-1][:400]

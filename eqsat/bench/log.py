@@ -54,7 +54,7 @@ class Log:
 
 
 def read(path: Path, identity: Identity) -> dict[Hashable, Record]:
-    """The last record of each identity. Raises InputError.
+    """Returns the last record of each identity. Raises InputError.
 
     Lines that an interruption cut short are skipped.
     """

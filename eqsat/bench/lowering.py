@@ -38,7 +38,7 @@ def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict
     Returns ({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record).
 
     The side record has Vela's flags and seconds by stage.
-    These seconds are of passes that run as within eqsat's own lowering (`bookkeeping.py`).
+    These seconds are of passes that run as within eqsat's own lowering (`eqsat/executorch/bookkeeping.py`).
     It also has why a delegate's stock graph is missing, and how the model was calibrated.
     `pte_frame_bytes` are bytes of a .pte besides command stream and weights.
     Each of these two is rounded up to 16 bytes.
@@ -94,7 +94,7 @@ def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict
 
 
 def as_given(path: Path, target: str) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The graph and side record of a `.tosa` file, which needs no lowering. Raises InputError."""
+    """Returns the graph and side record of a `.tosa` file, which needs no lowering. Raises InputError."""
     return {"0.explicit": read_bytes(path)}, {
         "flags": list(Target.of(target).flags),
         "seconds": {},

@@ -70,7 +70,7 @@ def measure(
 
 
 def _over_delegates(delegates: list[Fields], frame: int | None) -> Fields:
-    """The figures of all delegates: sums, the worst, or a list.
+    """Returns the figures of all delegates: sums, the worst, or a list.
 
     frame: bytes of the .pte besides those of the delegates.
     """
@@ -186,7 +186,7 @@ def _graph(tosa: bytes, rows: list[Row], ours: GraphFigures, stock: GraphFigures
 
 
 def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -> dict[str, float]:
-    """The seconds of the lowering that this configuration needs.
+    """Returns the seconds of the lowering that this configuration needs.
 
     After the hook point it needs one of the two tails, eqsat both.
     """
@@ -195,7 +195,7 @@ def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -
 
 
 def _sum(values: list[Any]) -> Any:
-    """The sum of numbers, or of tables entry by entry."""
+    """Returns the sum of numbers, or of tables entry by entry."""
     if values and isinstance(values[0], dict):
         return {k: _sum([v[k] for v in values if k in v]) for k in dict.fromkeys(k for v in values for k in v)}
     return sum(values)

@@ -69,7 +69,7 @@ class RunFiles:
         self._lock.close()
 
     def graphs(self, model: str, target: str) -> tuple[dict[str, bytes], Record] | None:
-        """The graphs and side record that `save_graphs` wrote, None if there are none."""
+        """Returns the graphs and side record that `save_graphs` wrote, None if there are none."""
         try:
             side = json.loads(self._side(model, target).read_text())
             return {name: self._graph(model, target, name).read_bytes() for name in side["files"]}, side
@@ -137,7 +137,7 @@ class ChosenGraphs:
 
 
 def read_chosen(directory: Path, at: CellKey) -> ChosenGraphs | None:
-    """The graphs of a cell in `chosen/`, None if they are not complete."""
+    """Returns the graphs of a cell in `chosen/`, None if they are not complete."""
     try:
         rows = json.loads(chosen_path(directory, at, "rows").with_suffix(".json").read_text())
         buffers = [chosen_path(directory, at, str(i)).read_bytes() for i in range(len(rows) if at[2] != LITERT else 0)]
@@ -152,7 +152,7 @@ def _tables(records: Sequence[Sequence[Record]]) -> list[list[Row]]:
 
 
 def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
-    """The outlines by cell, empty if the file is missing. Raises InputError if it is damaged."""
+    """Returns the outlines by cell, empty if the file is missing. Raises InputError if it is damaged."""
     path = directory / _OUTLINES
     try:
         data = unpack_json(path.read_bytes())
@@ -174,7 +174,7 @@ def chosen_path(directory: Path, where: CellKey, delegate: str) -> Path:
 
 
 def read_records(directory: Path) -> list[Record]:
-    """The records of a run, finished or not, the last of each cell.
+    """Returns the records of a run, finished or not, the last of each cell.
 
     Raises InputError, also for a record with a field of another form (`check_fields`).
     """

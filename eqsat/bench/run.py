@@ -172,7 +172,7 @@ class _Plan:
         self.fingerprints = {m.name: m.fingerprint() for m in models}
 
     def of(self, model: Model) -> list[Configuration]:
-        """The configurations that apply to a model.
+        """Returns the configurations that apply to a model.
 
         A .tosa file has no stock graph, and like a .pt2 file no PyTorch module.
         """

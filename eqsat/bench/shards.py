@@ -40,7 +40,7 @@ class Shard:
         return Shard(int(found[1]), int(found[2]))
 
     def pairs(self, models: Sequence[T], targets: Sequence[str]) -> list[tuple[T, str]]:
-        """Its share of all pairs of a model and a target, a lowering each.
+        """Returns the share of all pairs of a model and a target, a lowering each.
 
         Raises InputError if the share is empty.
         """
@@ -89,7 +89,7 @@ def merged(runs: Sequence[Path], out: Path) -> None:
 
 
 def _about(run: Path) -> dict[str, Any]:
-    """The content of a run's run.json. Raises InputError."""
+    """Returns the content of a run's run.json. Raises InputError."""
     about = read_about(run)
     if not all(k in about for k in _PLAN):
         raise InputError(f"{run} has no run.json of a run: give directories that `eqsat bench` made")

@@ -1,7 +1,7 @@
 """A compiled model: its command stream, its constants and its map of memory.
 
 It is read from Vela's raw output or from an ExecuTorch delegate's payload.
-The former is the `np.savez` of Vela's `rawdata_writer.py`.
+The former is the `np.savez` of Vela's `ethosu/vela/rawdata_writer.py`.
 The latter has the blocks of ExecuTorch's `backends/arm/arm_vela.py`.
 """
 
@@ -118,11 +118,11 @@ class Binary:
         return [name for name, part in ours.items() if part != theirs[name]]
 
     def instructions(self) -> list[Instruction]:
-        """The instructions of the stream. Raises DeviceError."""
+        """Returns the instructions of the stream. Raises DeviceError."""
         return decoded(self.stream)
 
     def commands(self) -> list[Any]:
-        """The commands of the stream, in the family's types. Raises DeviceError."""
+        """Returns the commands of the stream, in the family's types. Raises DeviceError."""
         return list(commands(self.stream))
 
 

@@ -17,5 +17,5 @@ _SETS = {
 
 
 def command_set(family: Family) -> CommandSet:
-    """The set of commands of a family, by `Family.commands`."""
+    """Returns the set of commands of a family, by `Family.commands`."""
     return _SETS[family.commands]

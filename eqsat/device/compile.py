@@ -22,13 +22,13 @@ def compile_binary(buffer: bytes, target: Target, via: Pool | Worker, timeout: f
 
 
 def raw_of(estimate: Estimate) -> RawOutput:
-    """The raw output of a compiled TOSA graph."""
+    """Returns the raw output of a compiled TOSA graph."""
     assert estimate.raw is not None, "what Vela compiled is not TOSA"
     return estimate.raw
 
 
 def binary_of(raw: RawOutput) -> Binary:
-    """The binary of Vela's raw output."""
+    """Returns the binary of Vela's raw output."""
     return Binary(
         stream=raw["stream"],
         read_only=raw["read_only"],

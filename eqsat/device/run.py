@@ -92,7 +92,7 @@ def run(binary: Binary, inputs: Sequence[Array]) -> list[Array]:
 
 
 def _told(e: Exception, where: str) -> DeviceError:
-    """The error with its place in the binary."""
+    """Returns the error with its place in the binary."""
     if isinstance(e, DeviceError):
         return type(e)(f"{where}: {e}")
     return DeviceError(f"{where}: the model does not understand it ({type(e).__name__}: {e})")

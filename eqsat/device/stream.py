@@ -45,7 +45,7 @@ class Config:
 
 
 def read_header(data: bytes) -> tuple[Config, list[int]]:
-    """(configuration, words of the command stream) of a driver payload. Raises DeviceError."""
+    """Returns (configuration, words of the command stream) of a driver payload. Raises DeviceError."""
     if data[:4] != _FOURCC:
         raise DeviceError(f"no Ethos-U command stream: it begins with {data[:4]!r}, not {_FOURCC!r}")
     if len(data) % 4:
@@ -81,13 +81,13 @@ def with_commands(data: bytes, words: Sequence[int]) -> bytes:
 
 
 def decoded(data: bytes) -> list[Instruction]:
-    """The instructions of a driver payload. Raises DeviceError."""
+    """Returns the instructions of a driver payload. Raises DeviceError."""
     config, words = read_header(data)
     return list(instructions(words, config.commands.layouts))
 
 
 def commands(data: bytes) -> Iterator[Any]:
-    """The commands of a driver payload, in its family's types.
+    """Returns the commands of a driver payload, in its family's types.
 
     The types are those of `ethos_u55/commands.py` or `ethos_u85/commands.py`.
     Raises DeviceError.

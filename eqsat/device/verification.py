@@ -73,7 +73,7 @@ def outputs_of(binary: Binary, inputs: bytes) -> list[dict[str, Any]]:
 
 
 def _outputs(device: Device, inputs: Sequence[Array]) -> dict[str, Any]:
-    """The record of one sample."""
+    """Returns the record of one sample."""
     try:
         return _each(device.run(inputs), 1)[0]
     except DeviceError as e:
@@ -120,7 +120,7 @@ def judged(
     inputs: Sequence[Sequence[Array]],
     expected: Sequence[Sequence[Array]],
 ) -> Verdict:
-    """The verdict on a binary's record for each sample (`outputs_of`).
+    """Returns the verdict on a binary's record for each sample (`outputs_of`).
 
     A sample counts if its outputs are as expected or if TOSA determines what they are.
     """
@@ -146,7 +146,7 @@ def judged(
 
 
 def _difference(got: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]) -> str:
-    """Where the outputs of samples differ, or ""."""
+    """Returns where the outputs of samples differ, or ""."""
     for slot, (ys, ws) in enumerate(zip(zip(*got, strict=True), zip(*expected, strict=True), strict=False)):
         y, w = np.stack(ys), np.stack(ws)
         if y[0].nbytes != w[0].nbytes:

@@ -229,17 +229,17 @@ class Verdicts:
                 out[n] = waiting[k].popleft()
 
     def _in_place(self, row: TableRow, cls: int) -> Any:
-        """The key of an operator of one kind for one value."""
+        """Returns the key of an operator of one kind for one value."""
         value = self.replay.history.values[row[1][0]]
         return "move" if isinstance(value, Move) else getattr(value, "op", None), cls
 
     def _exactly(self, row: TableRow, cls: int) -> Any:
-        """The key of one operator with its attributes, dtype and number of elements."""
+        """Returns the key of one operator with its attributes, dtype and number of elements."""
         t = self.replay.history.type_of(cls)
         return row[0], row[1][0], t.dtype, t.elements
 
     def _roughly(self, row: TableRow, cls: int) -> Any:
-        """The key of one operator with dtype and sorted dims; None for a movement.
+        """Returns the key of one operator with dtype and sorted dims; None for a movement.
 
         A movement is meaningless at another place.
         """

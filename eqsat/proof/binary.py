@@ -212,7 +212,7 @@ class BinaryRun:
         return self.named(found, reason)
 
     def named(self, numbers: Iterable[int], reason: str) -> tuple[Open, ...]:
-        """The first of these commands, and why they are undecided."""
+        """Returns the first of these commands, and why they are undecided."""
         line = self._binary.config.commands.line
         first = [self.commands[k] for k in sorted(numbers)[:_NAMED]]
         return tuple(Open(line(c), c.offset, None, reason) for c in first)

@@ -39,7 +39,7 @@ _SETS = 32
 
 
 def _part(size: int, k: int) -> int:
-    """The kind of byte k of an integer of `size` bytes (1, 2, 4 or 8)."""
+    """Returns the kind of byte k of an integer of `size` bytes (1, 2, 4 or 8)."""
     return 1 + size + k
 
 
@@ -101,7 +101,7 @@ class ShadowMemory:
         r.constants[: len(data)] = np.frombuffer(data, np.uint8)
 
     def constant(self, place: ByteRange) -> bytes:
-        """The bytes of a range, which must not depend on the inputs.
+        """Returns the bytes of a range, which must not depend on the inputs.
 
         Raises DeviceFault for bytes outside the region.
         Raises Undecidable if the bytes may depend on the inputs.
@@ -116,14 +116,14 @@ class ShadowMemory:
     # ---- elements --------------------------------------------------------------------------------
 
     def read(self, m: FeatureMap) -> Value:
-        """A feature map, [1, height, width, depth], with the values of its type.
+        """Returns a feature map, [1, height, width, depth], with the values of its type.
 
         Raises DeviceFault.
         """
         return self.read_at(m.region, _addresses(m), m.element)
 
     def read_at(self, region: int, places: Ints, element: Element) -> Value:
-        """The elements at these addresses. Raises DeviceFault."""
+        """Returns the elements at these addresses. Raises DeviceFault."""
         r, size, at = self._region(region), element.bytes, places.reshape(-1)
         _check(r, region, at, size)
         shape = (1, *places.shape) if places.ndim == 3 else places.shape
@@ -203,7 +203,7 @@ class ShadowMemory:
         return self._regions[number]
 
     def _fresh(self, count: int, size: int) -> Value:
-        """New values that occur nowhere else."""
+        """Returns new values that occur nowhere else."""
         if size == _WIDEST:
             raise Undecidable("8 bytes that nothing wrote as one element")
         self.unwritten = True
@@ -214,7 +214,7 @@ class ShadowMemory:
     # ---- sets ------------------------------------------------------------------------------------
 
     def _remembered(self, v: Value) -> Value:
-        """The value that memory holds; a result with several members is remembered."""
+        """Returns the value that memory holds; a result with several members is remembered."""
         if v.members == 1:
             return v
         one = self.terms.plain(v)
@@ -224,7 +224,7 @@ class ShadowMemory:
         return one
 
     def _expanded(self, v: Value) -> Value:
-        """The value with its members if it was written as such a result."""
+        """Returns the value with its members if it was written as such a result."""
         lanes: Lanes | None = None
         for known in reversed(self._sets):
             lanes = self.terms.lanes(v) if lanes is None else lanes
@@ -236,7 +236,7 @@ class ShadowMemory:
 
 
 def _addresses(m: FeatureMap) -> Ints:
-    """The address of each element of a feature map, [height, width, depth]."""
+    """Returns the address of each element of a feature map, [height, width, depth]."""
     channels = np.arange(m.depth)
     if m.format == ActivationFormat.NHWC:
         along = channels * m.element.bytes
@@ -264,7 +264,7 @@ def _check_apart(r: _Region, at: Ints, size: int) -> None:
 
 
 def _wrapped(t: Terms, v: Value, bits: int, *, unsigned: bool) -> Value:
-    """The values that the same bits have with the other sign.
+    """Returns the values that the same bits have with the other sign.
 
     Raises Undecidable if there are too many.
     """

@@ -43,7 +43,7 @@ class Scaling:
 
     @staticmethod
     def of(multiplier: Ints | int, shift: Ints | int, rounding: Rounding, double: int = 0) -> Scaling:
-        """The scaling of `device.core.arithmetic.scaled`.
+        """Returns the scaling of `device.core.arithmetic.scaled`.
 
         double: by how many bits the first of two roundings lies lower.
         """
@@ -62,7 +62,7 @@ class Scaling:
 
 
 def halves(shift: Ints) -> Ints:
-    """Half of the unit of the last place after the shift; 0 without a shift."""
+    """Returns half of the unit of the last place after the shift; 0 without a shift."""
     return np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
 
 
@@ -111,7 +111,7 @@ def by_factor(t: Terms, v: Value, scale: FixedPointScale, rounding: Rounding) ->
 
 
 def channels(v: Value) -> Ints:
-    """The channel of each element of [1, height, width, depth]."""
+    """Returns the channel of each element of [1, height, width, depth]."""
     return np.broadcast_to(np.arange(v.shape[-1]), v.shape).reshape(-1)
 
 
@@ -160,7 +160,7 @@ def check_absolute(t: Terms, v: Value) -> None:
 
 
 def largest(t: Terms, v: Value) -> int:
-    """The largest absolute value, at least 1."""
+    """Returns the largest absolute value, at least 1."""
     low, high = t.limits(v)
     return max(-int(low.min()), int(high.max()), 1)
 

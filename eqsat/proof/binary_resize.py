@@ -14,7 +14,7 @@ from eqsat.proof.values import UNLIMITED, Terms, Value
 
 
 def resized(t: Terms, c: Resize, x: Value) -> Value:
-    """The accumulators of a resize, [1, height, width, depth], shifted up by `ABOVE` bits.
+    """Returns the accumulators of a resize, [1, height, width, depth], shifted up by `ABOVE` bits.
 
     Raises Undecidable.
     """

@@ -135,7 +135,7 @@ class Execution:
         return self._store(c.output, v)
 
     def _operand(self, c: Elementwise, m: FeatureMap) -> Value:
-        """An operand without its zero point, of a dtype that can hold what is computed with it."""
+        """Returns an operand without its zero point, of a dtype that can hold what is computed with it."""
         dtype = "INT48" if c.mode in _WIDE else "INT32"
         return self._t.stepped(self._memory.read(m), [("affine", 1, -m.zero_point)], dtype)
 
@@ -157,7 +157,7 @@ class Execution:
         return pointwise.binary(t, op, attrs, (a, b), out)
 
     def _operands(self, c: Elementwise, a: Value, b: Value) -> tuple[Value, Value]:
-        """Both operands of a sum, scaled as in `device.ethos_u55.operations`."""
+        """Returns both operands of a sum, scaled as in `device.ethos_u55.operations`."""
         t = self._t
         assert c.opa is not None and c.opb is not None
         if c.input_scale == IfmScaleMode.OPA_OPB_16:

@@ -111,7 +111,7 @@ class Execution:
         return self._window(c).convolved(weights, np.zeros(len(weights), np.int64), c.depthwise, UNLIMITED)
 
     def _product(self, c: Convolution) -> Value:
-        """The product of two matrices.
+        """Returns the product of two matrices.
 
         Each row of the second operand has the weights of one output channel.
         """
@@ -150,7 +150,7 @@ class Execution:
         return self._finish(c.accumulators, v, c.ifm2, c.output, c.scales, sums=True)
 
     def _averaged(self, c: Pooling) -> Value:
-        """The mean of each window, rounded as in `device.ethos_u85.operations`."""
+        """Returns the mean of each window, rounded as in `device.ethos_u85.operations`."""
         if c.output.scale != SAME:
             raise DeviceError("the model does not know an average that is scaled")
         window = self._window(c)
@@ -175,7 +175,7 @@ class Execution:
     # ---- element by element ----------------------------------------------------------------------
 
     def _operand(self, o: Operand, shape: tuple[int, int, int], dtype: str) -> Value:
-        """An operand without its zero point."""
+        """Returns an operand without its zero point."""
         t = self._t
         if isinstance(o, Scalar):
             return t.constant(np.full((1, 1, 1, 1), o.value - o.zero_point), dtype)
@@ -287,7 +287,7 @@ class Execution:
         self._memory.copy(c.source.region, sources, c.destination.region, places, c.length)
 
     def _chosen(self, c: Dma, steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The pieces that indices choose; the indices must be constants."""
+        """Returns the pieces that indices choose; the indices must be constants."""
         i = c.indices
         if i is None:
             return steps

@@ -79,13 +79,13 @@ class Window:
         return linear.windowed(self.t, self._attributes, self.x, kernel, channel, bias, self.zero_point, out)
 
     def summed(self, bias: Ints | None, dtype: str) -> Value:
-        """The sum of each window for each channel. Raises Undecidable."""
+        """Returns the sum of each window for each channel. Raises Undecidable."""
         depth = self.x.shape[3]
         ones = np.ones((depth, self.kernel.height, self.kernel.width, 1), np.int64)
         return self.convolved(ones, np.zeros(depth, np.int64) if bias is None else bias, True, dtype)
 
     def extremum(self, kind: str) -> Value:
-        """The maximum ("max") or minimum ("min") of each window, without the zero point.
+        """Returns the maximum ("max") or minimum ("min") of each window, without the zero point.
 
         Raises Undecidable if the window is dilated.
         """
@@ -96,7 +96,7 @@ class Window:
         return extrema.pooled(self.t, attributes, x, Type((1, *self.out, x.shape[3]), UNLIMITED), kind)
 
     def places(self) -> Ints:
-        """The positions in the flat input that each window of no padding reads, [taps, results]."""
+        """Returns the positions in the flat input that each window of no padding reads, [taps, results]."""
         k, shape = self.kernel, self.x.shape
         every = np.arange(self.x.elements).reshape(shape)
         rows, columns = (
@@ -106,7 +106,7 @@ class Window:
         return np.stack([every[:, r][:, :, x].reshape(-1) for r in rows for x in columns])
 
     def counts(self) -> Ints:
-        """The number of elements that each window sees, [height, width].
+        """Returns the number of elements that each window sees, [height, width].
 
         Raises Undecidable if a window sees none.
         """

@@ -48,7 +48,7 @@ class Interruption:
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """The span in which a search is under way, so that `ask` ends it."""
+        """Within it a search is under way, which `ask` ends."""
         self._heeded = True
         try:
             yield

@@ -71,7 +71,10 @@ class Memory:
         container: Container,
         door: object,
     ) -> Memory:
-        """door: further decisions of the caller, as an object whose `repr` tells them."""
+        """Returns what is remembered of a graph.
+
+        door: further decisions of the caller, as an object whose `repr` tells them.
+        """
         compiled_for = [*(f.encode() for f in target.flags), *_configurations(target)]
         graph, alike = digest([explicit, *compiled_for]), digest([structure(reference).encode(), *compiled_for])
         own = options.rules or plugins.places(options)

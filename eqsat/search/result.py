@@ -248,11 +248,11 @@ class Result:
         return [*out, *filter(None, [self.kept])]
 
     def __str__(self) -> str:
-        """The table that `eqsat optimize` prints, and the lines below it."""
+        """Returns the table that `eqsat optimize` prints, and the lines below it."""
         return "\n\n".join([as_text(*self._table()), "\n".join(self.verdicts())])
 
     def _repr_html_(self) -> str:
-        """The table and the lines as HTML, for notebooks."""
+        """Returns the table and the lines as HTML, for notebooks."""
         return as_html(*self._table(), self.verdicts())
 
     def record(self) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Search:
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
-        """The stage in which candidates are priced.
+        """Within it candidates are priced, as a stage of the search.
 
         Raises SearchInterrupted if the search was interrupted before, or when the next
         price is asked of the workers.
@@ -78,7 +78,7 @@ class Search:
 
     @contextmanager
     def extracting(self) -> Iterator[None]:
-        """The stage of one extraction.
+        """Within it one extraction runs, as a stage of the search.
 
         An interruption ends it with the best choice so far.
         Raises SearchInterrupted if the search was interrupted before.

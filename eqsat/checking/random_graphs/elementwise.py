@@ -43,7 +43,7 @@ def unary(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def chain(b: Builder, x: int) -> list[int]:
-    """Several pointwise operators of one value, or its product with itself after them.
+    """Adds several pointwise operators of one value, or its product with itself after them.
 
     A hard-swish is such a product: x * clamp(x + 3).
     """
@@ -70,7 +70,7 @@ def arithmetic(b: Builder, x: int) -> list[int]:
 
 @block(0.6)
 def scaled(b: Builder, x: int) -> list[int]:
-    """A product with a constant, and perhaps a sum, which one table could replace."""
+    """Adds a product with a constant, and perhaps a sum, which one table could replace."""
     b.want_activation(x)
     rank = len(b.shape(x))
     shape = b.of((1,) * rank, (*(1,) * (rank - 1), b.shape(x)[-1]))
@@ -88,7 +88,7 @@ def scaled(b: Builder, x: int) -> list[int]:
 
 @block(0.6)
 def integers(b: Builder, x: int) -> list[int]:
-    """INT32 operators that are rare in quantized networks."""
+    """Adds operators of INT32 that are rare in quantized networks."""
     b.want_activation(x)
     wide, ones = b.widen(x), (1,) * len(b.shape(x))
     op = b.of("abs", "clz", "arithmetic_right_shift", "logical_right_shift", "logical_left_shift", "intdiv")
@@ -112,7 +112,7 @@ def bits(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def choose(b: Builder, x: int) -> list[int]:
-    """A comparison and a SELECT by it. The mask may be combined, inverted, reduced, or kept."""
+    """Adds a comparison and a SELECT by it. The mask may be combined, inverted, reduced, or kept."""
     b.want_activation(x)
     y = _partner(b, x)
     mask = b.add(b.of("equal", "greater", "greater_equal"), b.widen(x), b.widen(y))
@@ -132,7 +132,7 @@ def choose(b: Builder, x: int) -> list[int]:
 
 @block(0.5)
 def casts(b: Builder, x: int) -> list[int]:
-    """A CAST or RESCALE between dtypes; INT16 is sometimes the dtype of what follows."""
+    """Adds a CAST or RESCALE between dtypes; INT16 is sometimes the dtype of what follows."""
     dtype = b.dtype(x)
     if dtype == "BOOL":
         return [b.add("cast", x, dtype="INT8")]
@@ -150,7 +150,7 @@ def casts(b: Builder, x: int) -> list[int]:
 
 @block(0.8)
 def per_channel(b: Builder, x: int) -> list[int]:
-    """A RESCALE with a scale per channel, sometimes with equal ones."""
+    """Adds a RESCALE with a scale per channel, sometimes with equal ones."""
     b.want_activation(x)
     n = b.shape(x)[-1]
     b.want(n > 1)

@@ -13,7 +13,7 @@ from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 
 @block(0.2)
 def picked(b: Builder, x: int) -> list[int]:
-    """GATHER of some rows, and often SCATTER of other values into the same rows."""
+    """Adds a GATHER of some rows, and often a SCATTER of other values into the same rows."""
     b.want_activation(x)
     shape = b.shape(x)
     b.want(len(shape) > 2)
@@ -28,7 +28,7 @@ def picked(b: Builder, x: int) -> list[int]:
 
 @block(0.2)
 def larger(b: Builder, x: int) -> list[int]:
-    """RESIZE by 2, nearest or bilinear."""
+    """Adds a RESIZE by 2, nearest or bilinear."""
     b.want(len(b.shape(x)) == 4 and 4 * b.size(x) <= b.largest and b.dtype(x) == "INT8")
     nearest = b.chance(0.5)
     scale, offset, border = ((2, 1, 2, 1), (0, 0), (1, 1)) if nearest else ((4, 2, 4, 2), (-1, -1), (1, 1))

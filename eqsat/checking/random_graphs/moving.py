@@ -19,7 +19,7 @@ def _factor(b: Builder, n: int) -> int:
 
 @block(3)
 def layout(b: Builder, x: int) -> list[int]:
-    """NCHW to NHWC or back."""
+    """Adds a transpose from NCHW to NHWC or back."""
     b.want(len(b.shape(x)) == 4)
     return [b.transpose(x, *b.of((0, 2, 3, 1), (0, 3, 1, 2)))]
 
@@ -31,7 +31,7 @@ def permute(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def there_and_back(b: Builder, x: int) -> list[int]:
-    """A transpose, a pointwise operator and the inverse transpose, read in one or both layouts."""
+    """Adds a transpose, a pointwise operator and the inverse transpose, read in one or both layouts."""
     perm = [int(p) for p in b.rng.permutation(len(b.shape(x)))]
     y = b.unary(b.transpose(x, *perm))
     back = b.transpose(y, *(perm.index(i) for i in range(len(perm))))
@@ -40,7 +40,7 @@ def there_and_back(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def merge(b: Builder, x: int) -> list[int]:
-    """A view that joins two neighbouring dims."""
+    """Adds a view that joins two neighbouring dims."""
     shape = b.shape(x)
     b.want(len(shape) > 2)
     i = b.between(0, len(shape) - 2)
@@ -49,7 +49,7 @@ def merge(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def split(b: Builder, x: int) -> list[int]:
-    """A view that splits a dim."""
+    """Adds a view that splits a dim."""
     shape = b.shape(x)
     b.want(len(shape) < _HIGHEST_RANK)
     i = b.between(0, len(shape) - 1)
@@ -59,7 +59,7 @@ def split(b: Builder, x: int) -> list[int]:
 
 @block(0.7)
 def units(b: Builder, x: int) -> list[int]:
-    """A view that adds or drops a dim of 1."""
+    """Adds a view that adds or drops a dim of 1."""
     shape = list(b.shape(x))
     if 1 in shape and len(shape) > 1 and b.chance(0.5):
         shape.remove(1)
@@ -76,7 +76,7 @@ def flatten(b: Builder, x: int) -> list[int]:
 
 @block(2)
 def shuffle(b: Builder, x: int) -> list[int]:
-    """A channel shuffle along the last axis or, in NCHW, the second."""
+    """Adds a channel shuffle along the last axis or, in NCHW, the second."""
     shape = b.shape(x)
     axis = b.of(len(shape) - 1, min(1, len(shape) - 1))
     k = _factor(b, shape[axis])
@@ -87,7 +87,7 @@ def shuffle(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def pixels(b: Builder, x: int) -> list[int]:
-    """PixelShuffle or its inverse by 2, in NCHW."""
+    """Adds a PixelShuffle or its inverse by 2, in NCHW."""
     b.want(len(b.shape(x)) == 4)
     n, c, h, w = b.shape(x)
     if c % 4 == 0 and b.chance(0.6):
@@ -100,7 +100,7 @@ def pixels(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def windows(b: Builder, x: int) -> list[int]:
-    """Window partition of NHWC by 2, alone or merged again after a pointwise operator."""
+    """Adds a window partition of NHWC by 2, alone or merged again after a pointwise operator."""
     b.want(len(b.shape(x)) == 4)
     n, h, w, c = b.shape(x)
     b.want(h % 2 == 0 and w % 2 == 0 and h * w > 4)
@@ -114,7 +114,7 @@ def windows(b: Builder, x: int) -> list[int]:
 
 @block(0.7)
 def heads(b: Builder, x: int) -> list[int]:
-    """[.., T, heads * D] to [heads, T, D], as attention wants it."""
+    """Adds the views from [.., T, heads * D] to [heads, T, D], as attention wants it."""
     y = b.three(x)
     n, t, c = b.shape(y)
     b.want(n == 1)

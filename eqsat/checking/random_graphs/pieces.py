@@ -26,7 +26,7 @@ def part(b: Builder, x: int) -> list[int]:
 
 @block(0.6)
 def inner(b: Builder, x: int) -> list[int]:
-    """A slice along every axis."""
+    """Adds a slice along every axis."""
     sizes = [b.between(max(1, n - 2), n) for n in b.shape(x)]
     return [
         b.add(
@@ -40,7 +40,7 @@ def inner(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def halves(b: Builder, x: int) -> list[int]:
-    """A CONCAT of slices that cover an axis, in any order, each perhaps after an operator.
+    """Adds a CONCAT of slices that cover an axis, in any order, each perhaps after an operator.
 
     The value itself may be among the operands.
     """
@@ -62,7 +62,7 @@ def halves(b: Builder, x: int) -> list[int]:
 
 @block(2)
 def join(b: Builder, x: int) -> list[int]:
-    """A CONCAT with values of the same shape, which may be constants, forks of x or CONCATs."""
+    """Adds a CONCAT with values of the same shape, which may be constants, forks of x or CONCATs."""
     axis = b.between(0, len(b.shape(x)) - 1)
     others = [b.of(*b.like(x), x) for _ in range(b.between(1, 3))]
     for i, o in enumerate(others):
@@ -83,7 +83,7 @@ def join(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def spans(b: Builder, x: int) -> list[int]:
-    """A SLICE of a CONCAT, which may lie within one operand or span several."""
+    """Adds a SLICE of a CONCAT, which may lie within one operand or span several."""
     axis = _axis(b, x, 1)
     joined = b.concat(axis, x, b.of(*b.like(x), x), b.unary(x))
     n = b.shape(joined)[axis]
@@ -95,7 +95,7 @@ def spans(b: Builder, x: int) -> list[int]:
 
 @block(0.5)
 def stream(b: Builder, x: int) -> list[int]:
-    """A streaming state: cached steps (a graph input) and new ones, of which the last remain."""
+    """Adds a streaming state: cached steps (a graph input) and new ones, of which the last remain."""
     axis = _axis(b, x)
     n = b.shape(x)[axis]
     shape = list(b.shape(x))
@@ -107,7 +107,7 @@ def stream(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def border(b: Builder, x: int) -> list[int]:
-    """A PAD of H and W or of any axes, by a zero point or the lowest value."""
+    """Adds a PAD of H and W or of any axes, by a zero point or the lowest value."""
     rank, (low, _) = len(b.shape(x)), DType.of(b.dtype(x)).limits
     b.want_activation(x)
     pads = [b.of(0, 0, 1, 2) for _ in range(2 * rank)]

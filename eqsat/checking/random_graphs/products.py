@@ -57,7 +57,7 @@ def _zero_points(b: Builder, dtype: str) -> dict[str, Any]:
 
 @block(5)
 def convolution(b: Builder, x: int) -> list[int]:
-    """CONV2D or DEPTHWISE_CONV2D, in NHWC or between transposes from and to NCHW."""
+    """Adds a CONV2D or DEPTHWISE_CONV2D, in NHWC or between transposes from and to NCHW."""
     b.want_activation(x)
     dtype, (into, back) = b.dtype(x), b.of(*_LAYOUTS)
     y, zps = b.four(x), _zero_points(b, dtype)
@@ -93,7 +93,7 @@ def convolution(b: Builder, x: int) -> list[int]:
 
 @block(0.7)
 def siblings(b: Builder, x: int) -> list[int]:
-    """Two convolutions over one input, concatenated along the channels."""
+    """Adds two convolutions over one input, concatenated along the channels."""
     b.want(b.dtype(x) == "INT8")
     y = b.four(x)
     _n, _h, _w, c = b.shape(y)
@@ -116,7 +116,7 @@ def siblings(b: Builder, x: int) -> list[int]:
 
 @block(0.3)
 def twins(b: Builder, x: int) -> list[int]:
-    """One convolution computed twice, for readers that scale it differently."""
+    """Adds one convolution computed twice, for readers that scale it differently."""
     b.want_activation(x)
     y = b.four(x)
     m, c = b.between(1, 4), b.shape(y)[3]
@@ -127,7 +127,7 @@ def twins(b: Builder, x: int) -> list[int]:
 
 @block(0.7)
 def upsampling(b: Builder, x: int) -> list[int]:
-    """TRANSPOSE_CONV2D."""
+    """Adds a TRANSPOSE_CONV2D."""
     b.want_activation(x)
     y = b.four(x)
     n, h, w, c = b.shape(y)
@@ -150,7 +150,7 @@ def upsampling(b: Builder, x: int) -> list[int]:
 
 @block(0.7)
 def linear(b: Builder, x: int) -> list[int]:
-    """A linear layer after a flatten, as ExecuTorch writes it: a 1x1 CONV2D."""
+    """Adds a linear layer after a flatten, as ExecuTorch writes it: a 1x1 CONV2D."""
     b.want(b.dtype(x) == "INT8")
     rows = b.of(1, b.shape(x)[0])
     k, m = b.size(x) // rows, b.between(1, 5)
@@ -167,7 +167,7 @@ def linear(b: Builder, x: int) -> list[int]:
 
 @block(2)
 def product(b: Builder, x: int) -> list[int]:
-    """MATMUL with a constant, a value that fits, or x itself transposed."""
+    """Adds a MATMUL with a constant, a value that fits, or x itself transposed."""
     b.want_activation(x)
     y = b.three(x)
     n, h, c = b.shape(y)

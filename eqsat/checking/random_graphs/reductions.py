@@ -9,7 +9,7 @@ from eqsat.tensor import makers
 
 @block(1.5)
 def total(b: Builder, x: int) -> list[int]:
-    """REDUCE_SUM over one or two axes and a RESCALE, which may make it a mean."""
+    """Adds a REDUCE_SUM over one or two axes and a RESCALE, which may make it a mean."""
     b.want_activation(x)
     rank = len(b.shape(x))
     y, count = b.widen(x, b.of(0, 4)), 1
@@ -35,7 +35,7 @@ def most(b: Builder, x: int) -> list[int]:
 
 @block(0.8)
 def softmax(b: Builder, x: int) -> list[int]:
-    """A quantized softmax: x - max(x), a table, a sum, and a product with a table of the sum."""
+    """Adds a quantized softmax: x - max(x), a table, a sum, and a product with a table of the sum."""
     b.want(b.dtype(x) == "INT8")
     axis = len(b.shape(x)) - 1
     top = b.make("reduce_max", x, attrs=makers.extremum(axis))

@@ -113,7 +113,7 @@ def _wide(values: Array, multiplier: Array, shift: Array, added: Array, largest:
 
 
 def leading_zeros(values: Array) -> Array:
-    """The number of leading zeros of numbers of 32 bits."""
+    """Returns the number of leading zeros of numbers of 32 bits."""
     # frexp counts the bits of a number; below zero there is no leading zero
     return np.where(values < 0, 0, 32 - np.frexp(np.maximum(values, 0).astype(np.float64))[1])
 

@@ -53,7 +53,7 @@ class Reading:
         return -(-self.map.depth // self.channels) if self.channels else 1
 
     def read_for(self, box: Box, job: int) -> Box | None:
-        """The box that a job reads for a block of results, None if it is empty."""
+        """Returns the box that a job reads for a block of results, None if it is empty."""
         m = self.map
         if self.whole:
             return (0, m.height), (0, m.width), (0, m.depth)
@@ -98,7 +98,7 @@ class Blocks:
     readings: tuple[Reading, ...]
 
     def boxes(self, last: bool = False) -> Iterator[Box]:
-        """The boxes of results in order; with `last` from the last one back."""
+        """Yields the boxes of results in order; with `last` from the last one back."""
         counts = [-(-n // b) for n, b in zip(self.shape, self.block, strict=True)]
         total = math.prod(counts)
         for k in range(total - 1, -1, -1) if last else range(total):
@@ -108,7 +108,7 @@ class Blocks:
             yield h, w, c
 
     def jobs(self) -> Iterator[list[tuple[FeatureMap, Box]]]:
-        """The boxes that each job reads, with their feature maps."""
+        """Yields the boxes that each job reads, with their feature maps."""
         each = max((r.jobs for r in self.readings), default=1)
         for box, job in itertools.product(self.boxes(), range(each)):
             found = ((r.map, r.read_for(box, job)) for r in self.readings)
@@ -116,7 +116,7 @@ class Blocks:
 
 
 def most_dependency(before: Blocks, after: Blocks, most: int) -> int:
-    """The largest BLOCKDEP, up to `most`, with which `after` reads nothing unwritten of `before`.
+    """Returns the largest BLOCKDEP, up to `most`, with which `after` reads nothing unwritten of `before`.
 
     Results that are transposed or reversed when written are not judged: it is `most`.
     """
@@ -142,7 +142,7 @@ class _Runs:
 
     @staticmethod
     def of(m: FeatureMap, box: Box) -> _Runs:
-        """One run for each row, column and brick of the box."""
+        """Returns one run for each row, column and brick of the box."""
         size = m.element.bytes
         brick = BRICK if m.format == ActivationFormat.NHCWB16 else m.depth
         bricks = np.arange(box[2][0] // brick, -(-box[2][1] // brick))

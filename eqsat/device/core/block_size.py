@@ -6,7 +6,7 @@ from eqsat.target.family import HWC, Family
 
 
 def no_block(block: HWC, micro: HWC, family: Family) -> str:
-    """Why a block size is impossible, empty if it is possible."""
+    """Returns why a block size is impossible, empty if it is possible."""
     if any(b % m for b, m in zip(block, micro, strict=True)):
         return f"blocks of {block}, which are no whole micro blocks of {micro}"
     if any(b > most for b, most in zip(block, family.largest_block, strict=True)):

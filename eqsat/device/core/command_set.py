@@ -48,17 +48,17 @@ class CommandSet:
     tables: int = 0
 
     def decoded(self, stream: Sequence[int]) -> Iterator[Any]:
-        """The commands of a stream's words, including waits and the end.
+        """Returns the commands of a stream's words, including waits and the end.
 
         Raises DeviceError, also for words behind the end.
         """
         return commands_of(list(instructions(stream, self.layouts)), self.makers)
 
     def kind_of(self, c: Any) -> str:
-        """The kind of any command, also of a wait and the end."""
+        """Returns the kind of any command, also of a wait and the end."""
         return type(c).__name__.lower() if isinstance(c, Wait | Stop) else self.kind(c)
 
     def line(self, c: Any) -> str:
-        """The line of text of any command, also of a wait and the end."""
+        """Returns the line of text of any command, also of a wait and the end."""
         said = words.wait(c) if isinstance(c, Wait) else "" if isinstance(c, Stop) else self.describe(c)
         return f"{self.kind_of(c)} {said}".rstrip()

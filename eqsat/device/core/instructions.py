@@ -36,7 +36,7 @@ class Instruction:
         return self.layout.name
 
     def shown(self) -> dict[str, str]:
-        """The fields by name, as text: enumerations by name, addresses hexadecimal."""
+        """Returns the fields by name, as text: enumerations by name, addresses hexadecimal."""
         address = self.layout.fields is ADDRESS
         return {
             k: v.name if isinstance(v, IntEnum) else f"{v:#x}" if address else str(int(v))
@@ -48,7 +48,7 @@ class Instruction:
 
 
 def instructions(words: Sequence[int], layouts: Layouts) -> Iterator[Instruction]:
-    """The instructions of a stream's words.
+    """Yields the instructions of a stream's words.
 
     Raises DeviceError for an unknown instruction and for a value without a meaning.
     """

@@ -26,7 +26,7 @@ class Constants(Protocol):
     """A memory of which some bytes do not depend on the inputs."""
 
     def constant(self, place: ByteRange) -> bytes:
-        """The bytes of a range that are constant. Raises DeviceError."""
+        """Returns the bytes of a range that are constant. Raises DeviceError."""
 
 
 class MemoryMap:
@@ -44,13 +44,13 @@ class MemoryMap:
         }
 
     def region(self, number: int | None) -> Array:
-        """The bytes of a region, [samples, bytes]. Raises DeviceFault."""
+        """Returns the bytes of a region, [samples, bytes]. Raises DeviceFault."""
         if number not in self._regions:
             raise DeviceFault(f"there is no region {number}")
         return self._regions[number]
 
     def at(self, number: int | None, address: int, length: int) -> Array:
-        """A view of bytes of a region, [samples, length]. Raises DeviceFault."""
+        """Returns a view of bytes of a region, [samples, length]. Raises DeviceFault."""
         region = self.region(number)
         if not 0 <= address <= address + length <= region.shape[1]:
             raise DeviceFault(
@@ -59,11 +59,11 @@ class MemoryMap:
         return region[:, address : address + length]
 
     def constant(self, place: ByteRange) -> bytes:
-        """The bytes of a range that all samples have in common, read from the first."""
+        """Returns the bytes of a range that all samples have in common, read from the first."""
         return self.at(place.region, place.address, place.length)[0].tobytes()
 
     def read(self, m: FeatureMap) -> Array:
-        """A feature map, [samples, height, width, depth] of its dtype. Raises DeviceFault."""
+        """Returns a feature map, [samples, height, width, depth] of its dtype. Raises DeviceFault."""
         parts = list(self._views(m))
         if len(parts) == 1:
             return parts[0][1]
@@ -78,7 +78,7 @@ class MemoryMap:
             view[...] = values[index]
 
     def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, Array]]:
-        """The feature map in pieces that one view can show.
+        """Yields the feature map in pieces that one view can show.
 
         Each is its index in the feature map and the view, [samples, height, width, depth].
         """
@@ -106,7 +106,7 @@ class MemoryMap:
 
 
 def tiles(m: FeatureMap) -> Iterator[tuple[slice, slice, int]]:
-    """(rows, columns, base) of each of the up to four tiles.
+    """Yields (rows, columns, base) of each of the up to four tiles.
 
     They are split at width0; each side is split at its own height.
     """

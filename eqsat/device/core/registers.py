@@ -78,7 +78,7 @@ class CommandLayout:
 
 
 def activation(precision_at: int) -> tuple[Field, ...]:
-    """The fields for type, precision and format of a feature map."""
+    """Returns the fields for type, precision and format of a feature map."""
     return (
         Field("activation_type", 0, 1, ActivationType),
         Field("activation_precision", precision_at, 2, ActivationPrecision),
@@ -166,7 +166,7 @@ _LONG: Table = (
 
 
 def layouts(short: Table, addresses: Mapping[int, str], long: Table) -> Layouts:
-    """The layouts of a family: the common ones and its own.
+    """Returns the layouts of a family: the common ones and its own.
 
     addresses: code and name, without "SET_", of long registers that hold only an address.
     """

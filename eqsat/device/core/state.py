@@ -39,7 +39,7 @@ class Registers:
             self.last = None
 
     def same(self, i: Instruction) -> Any:
-        """The command before, if operation `i` is the same but for the places of feature maps, else None.
+        """Returns the command before, if operation `i` is the same but for the places of feature maps, else None.
 
         A TRANSPOSE is thousands of such commands; they share all objects but the feature maps.
         """
@@ -54,7 +54,7 @@ class Registers:
         return found
 
     def get(self, name: str, field: str = "") -> int:
-        """The value of a field; by default of the only one."""
+        """Returns the value of a field; by default of the only one."""
         fields = self.instruction(name).fields
         return fields[field] if field else next(iter(fields.values()))
 
@@ -91,7 +91,7 @@ class Registers:
         )
 
     def placed(self, m: FeatureMap, prefix: str) -> FeatureMap:
-        """The feature map at the place that the registers say now."""
+        """Returns the feature map at the place that the registers say now."""
         return replace(m, bases=self._bases(prefix))
 
     def _bases(self, prefix: str) -> tuple[int, int, int, int]:
@@ -106,7 +106,7 @@ class Registers:
         return FixedPointScale(self.get(name, "scale"), self.get(name, "shift"))
 
     def size(self, prefix: str) -> tuple[int, int, int]:
-        """(height, width, depth) of the OFM, or with prefix OFM_BLK of its blocks."""
+        """Returns (height, width, depth) of the OFM, or with prefix OFM_BLK of its blocks."""
         height, width, depth = (self.get(f"{prefix}_{d}_M1") + 1 for d in ("HEIGHT", "WIDTH", "DEPTH"))
         return height, width, depth
 
@@ -128,7 +128,7 @@ class Registers:
         return IfmUpscaleMode(self.get("IFM_UPSCALE"))
 
     def window(self, kernel: Kernel, out: tuple[int, int]) -> FeatureMap:
-        """The IFM of a convolution or pooling.
+        """Returns the IFM of a convolution or pooling.
 
         Its height and width are what the output reads, halved by upscaling.
         out: (height, width) of the output.
@@ -159,7 +159,7 @@ class Registers:
 
 
 def number(bits: int, signed: bool) -> int:
-    """The value of 16 bits, signed or not."""
+    """Returns the value of 16 bits, signed or not."""
     return bits - (1 << 16) if signed and bits >> 15 else bits
 
 
@@ -178,7 +178,7 @@ _COMMON: Makers = {
 
 
 def commands_of(stream: Iterable[Instruction], makers: Makers) -> Iterator[Any]:
-    """The commands of a stream.
+    """Yields the commands of a stream.
 
     makers: the functions for operations that not all families have.
     Raises DeviceError.

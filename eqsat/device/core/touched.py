@@ -26,7 +26,7 @@ class Accesses:
 
 
 def of_kernel(read: Iterable[object], written: object) -> Accesses:
-    """The accesses of a kernel.
+    """Returns the accesses of a kernel.
 
     read, written: feature maps and ranges of constants; other objects lie in no memory.
     """
@@ -47,7 +47,7 @@ def overlap(some: Iterable[ByteRange], others: Iterable[ByteRange]) -> bool:
 
 
 def of_map(m: FeatureMap) -> Iterator[ByteRange]:
-    """The range of each tile, from its first to its last byte."""
+    """Yields the range of each tile, from its first to its last byte."""
     for rows, columns, base in tiles(m):
         brick = BRICK if m.format == ActivationFormat.NHCWB16 else m.depth
         steps = (
@@ -61,6 +61,6 @@ def of_map(m: FeatureMap) -> Iterator[ByteRange]:
 
 
 def around(region: int | None, addresses: Iterable[int], length: int) -> ByteRange:
-    """The range from the lowest address to the end of the piece at the highest one."""
+    """Returns the range from the lowest address to the end of the piece at the highest one."""
     addresses = list(addresses)
     return ByteRange(region, min(addresses), max(addresses) - min(addresses) + length)

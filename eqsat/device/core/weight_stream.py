@@ -65,7 +65,7 @@ class _Bits:
         self._listed: list[int] = self._windows.tolist()
 
     def take(self, count: int) -> int:
-        """The next `count` bits, at most 25. Raises DeviceFault."""
+        """Returns the next `count` bits, at most 25. Raises DeviceFault."""
         at = self.at
         self.skip(count)
         return self._listed[at >> 3] >> (at & 7) & (1 << count) - 1
@@ -77,7 +77,7 @@ class _Bits:
             raise DeviceFault(f"a stream of weights goes on behind its {self.end // 8} bytes")
 
     def many(self, starts: Array, count: int) -> Array:
-        """`count` bits at each position, which `skip` has passed."""
+        """Returns `count` bits at each position, which `skip` has passed."""
         return self._windows[starts >> 3] >> (starts & 7) & (1 << count) - 1
 
 
@@ -100,7 +100,7 @@ class _Palette:
         return (len(self.entries) - 1).bit_length() if len(self.entries) else self.bits
 
     def weights(self, places: Array) -> Array:
-        """The weights of indices. Raises DeviceFault."""
+        """Returns the weights of indices. Raises DeviceFault."""
         if len(places) and int(places.max()) >= _INDICES:
             raise DeviceFault("a stream of weights has one of more than 9 bits")
         size = len(self.entries)
@@ -142,7 +142,7 @@ class _Numbers:
         self.seen += next_ready
 
     def values(self, steps: Array, ends: Array, bits: _Bits) -> Array:
-        """The numbers, int64 [wanted].
+        """Returns the numbers, int64 [wanted].
 
         steps: what each position of the unary code adds to a quotient.
         ends: whether a quotient ends at that position.
@@ -156,7 +156,7 @@ class _Numbers:
 
 
 def scales(stream: bytes, depth: int, bias: int, end: int) -> Scales:
-    """The bias, multiplier and shift of each channel, from records of 10 bytes.
+    """Returns the bias, multiplier and shift of each channel, from records of 10 bytes.
 
     bias: number of bytes of the signed bias, which comes first.
     end: byte at which the multiplier ends and the shift of 6 bits begins.
@@ -183,7 +183,7 @@ def fill(out: Array, places: Array, values: Array) -> None:
 
 @lru_cache(512)
 def decoded(stream: bytes) -> Array:
-    """All weights of a stream in its order, int16. Raises DeviceFault if the stream is damaged."""
+    """Returns all weights of a stream in its order, int16. Raises DeviceFault if the stream is damaged."""
     bits, parts = _Bits(stream), [np.zeros(0, np.int64)]
     palette: _Palette | None = None
     runs_before = False
@@ -218,7 +218,7 @@ def _palette(bits: _Bits) -> _Palette:
 
 
 def _slice(bits: _Bits, weights: _Numbers, zeros: _Numbers, plain: bool, ends_at_two: bool) -> tuple[Array, Array]:
-    """(indices into the palette, lengths of runs of zeros).
+    """Returns (indices into the palette, lengths of runs of zeros).
 
     Weights and runs alternate so that neither is far ahead.
     Raises DeviceFault.
@@ -249,7 +249,7 @@ def _slice(bits: _Bits, weights: _Numbers, zeros: _Numbers, plain: bool, ends_at
 
 
 def _codes(firsts: Array, seconds: Array, room: int) -> Array:
-    """What each position of the chunks adds to a quotient.
+    """Returns what each position of the chunks adds to a quotient.
 
     It is 0 for a bit of the first word that is not set, else 1 plus its bit of the second word.
     """

@@ -27,7 +27,7 @@ class Window:
     zero_point: int
 
     def padded(self, x: Array, fill: float) -> Array:
-        """All that is read, padded with `fill`: float64 [samples, height, width, depth]."""
+        """Returns all that is read, padded with `fill`: float64 [samples, height, width, depth]."""
         values = x.astype(np.float64) - self.zero_point
         if self.upscale == IfmUpscaleMode.NEAREST:
             values = values.repeat(2, 1).repeat(2, 2)
@@ -56,7 +56,7 @@ class Window:
         return result
 
     def taps(self, x: Array, axis: int) -> list[Array]:
-        """The input at all output positions, for each kernel element along an axis (1 or 2)."""
+        """Returns the input at all output positions, for each kernel element along an axis (1 or 2)."""
         n, stride, dilation = self.out[axis - 1], self.kernel.stride[axis - 1], self.kernel.dilation[axis - 1]
         size = (self.kernel.height, self.kernel.width)[axis - 1]
         index = [slice(None)] * 4
@@ -67,7 +67,7 @@ class Window:
         return seen
 
     def combined(self, x: Array, combine: np.ufunc, fill: float) -> Array:
-        """`combine` over the elements of each window, as float64."""
+        """Returns `combine` over the elements of each window, as float64."""
         values = self.padded(x, fill)
         for axis in (1, 2):
             seen = self.taps(values, axis)

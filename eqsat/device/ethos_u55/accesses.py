@@ -15,7 +15,7 @@ from eqsat.device.ethos_u55.weights import DEEP, SHALLOW
 
 
 def accesses(c: Command, shared: int) -> Accesses:
-    """The bytes that a command reads and writes.
+    """Returns the bytes that a command reads and writes.
 
     shared: bytes of the shared memory.
     Raises DeviceError.
@@ -39,7 +39,7 @@ def accesses(c: Command, shared: int) -> Accesses:
 
 
 def blocks(c: Command) -> Blocks | None:
-    """The blocks of a kernel, None for other commands."""
+    """Returns the blocks of a kernel, None for other commands."""
     match c:
         case Convolution():
             readings = [Reading(c.ifm, c.kernel, c.upscale.factor, None if c.depthwise else input_channels(c))]
@@ -54,6 +54,6 @@ def blocks(c: Command) -> Blocks | None:
 
 
 def input_channels(c: Convolution | Pooling) -> int:
-    """Number of input channels that are read at a time if each result reads all of them."""
+    """Returns the number of input channels that are read at a time if each result reads all of them."""
     part_kernel = isinstance(c, Convolution) and c.order == WeightOrder.PART_KERNEL_FIRST
     return SHALLOW if part_kernel or c.ifm.element.bits == 16 else DEEP

@@ -45,7 +45,7 @@ def activated(values: Array, activation: Activation, element: Element, table: by
 
 
 def table_place(o: Output, shared: int) -> ByteRange | None:
-    """The bytes of the table that is looked up, None if none is.
+    """Returns the bytes of the table that is looked up, None if none is.
 
     shared: bytes of the shared memory.
     """

@@ -197,7 +197,7 @@ def _block(r: Registers, two_inputs: bool = False) -> Block:
 
 
 def _streams(r: Registers, kind: str) -> tuple[ByteRange, ...]:
-    """The streams of WEIGHT or SCALE, for each core that has one."""
+    """Returns the streams of WEIGHT or SCALE, for each core that has one."""
     cores = 2 if r.has("PARALLEL_MODE") and r.get("PARALLEL_MODE") == ParallelMode.DUAL_CORE_DEPTH else 1
     return tuple(r.range(name, kind) for name in (kind, f"{kind}1")[:cores] if name == kind or r.get(f"{name}_LENGTH"))
 

@@ -51,7 +51,7 @@ class Execution:
 
 
 def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
-    """The weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
+    """Returns the weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8 or c.block.accumulators == AccFormat.F16:
         raise DeviceError(f"the model does not know {c.decomposition.name} or {c.block.accumulators.name}")
     order = Order(
@@ -116,7 +116,7 @@ def _store(o: Output, values: Array, own: Scales | None, memory: MemoryMap) -> N
 
 
 def table_of(o: Output, shared: int, memory: Constants) -> bytes | None:
-    """The table that is looked up, None if none is.
+    """Returns the table that is looked up, None if none is.
 
     shared: bytes of the shared memory.
     Raises DeviceError.

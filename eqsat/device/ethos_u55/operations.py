@@ -30,7 +30,7 @@ def convolved(c: Convolution, x: Array, weights: Array) -> Array:
 
 
 def pooled(c: Pooling, x: Array) -> Array:
-    """The maximum or the sum of each window, int64 [samples, height, width, depth].
+    """Returns the maximum or the sum of each window, int64 [samples, height, width, depth].
 
     REDUCE_SUM also sums over the depth.
     """
@@ -65,7 +65,7 @@ def reciprocals(counts: Array) -> tuple[Array, Array]:
 
 
 def combined(c: Elementwise, x: Array, y: Array | int | None) -> Array:
-    """The result of an elementwise operation before the output's scaling, int64.
+    """Returns the result of an elementwise operation before the output's scaling, int64.
 
     x: IFM.
     y: IFM2 or the scalar, None for a unary operation.
@@ -97,7 +97,7 @@ def _unary(c: Elementwise, values: Array) -> Array:
 
 
 def _operands(c: Elementwise, a: Array, b: Array) -> tuple[Array, Array]:
-    """Both operands of a sum, scaled.
+    """Returns both operands of a sum, scaled.
 
     OPA_OPB_16 multiplies each by 16 bits without a shift.
     The other modes scale one operand by OPA_SCALE and shift the other to the left.
@@ -120,7 +120,7 @@ def _operands(c: Elementwise, a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _shifted_right(a: Array, b: Array, rounding: RoundMode) -> Array:
-    """A rounded right shift; only NATURAL is documented (`ethosu/vela/api.py`)."""
+    """Returns a rounded right shift; only NATURAL is documented (`ethosu/vela/api.py`)."""
     if rounding != RoundMode.NATURAL:
         raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
     if (b < 0).any() or (b > 31).any():

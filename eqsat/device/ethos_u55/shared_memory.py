@@ -25,7 +25,7 @@ _WINDOW = 8
 
 
 def no_room(c: Command, family: Family, core: Core) -> str:
-    """Why the blocks of a kernel are impossible, empty if they are possible or it is no kernel."""
+    """Returns why the blocks of a kernel are impossible, empty if they are possible or it is no kernel."""
     if not isinstance(c, Convolution | Pooling | Elementwise):
         return ""
     return no_block(c.block.shape, core.micro[0], family) or _banks(c, core)
@@ -60,7 +60,7 @@ def _banks(c: Convolution | Pooling | Elementwise, core: Core) -> str:
 
 
 def _input_block(c: Convolution | Pooling | Elementwise, core: Core) -> HWC:
-    """(height, width, depth) of the inputs that a block of the output reads in one pass."""
+    """Returns (height, width, depth) of the inputs that a block of the output reads in one pass."""
     block = c.block.shape
     if isinstance(c, Elementwise):
         return block

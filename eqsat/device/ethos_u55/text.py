@@ -18,7 +18,7 @@ def kind(c: Command) -> str:
 
 
 def describe(c: Command) -> str:
-    """The text that follows the kind."""
+    """Returns the text that follows the kind."""
     match c:
         case Convolution():
             read = f"{words.feature_map(c.ifm)}{words.upscaled(c.upscale)} * {words.window(c.kernel)}"

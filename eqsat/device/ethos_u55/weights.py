@@ -53,7 +53,7 @@ class Order:
 
 
 def weights(streams: tuple[bytes, ...], order: Order) -> Array:
-    """The weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
+    """Returns the weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     out = np.zeros(order.shape, np.int16)
     for core, stream in enumerate(streams):
         fill(out, _places(order, core), decoded(stream))
@@ -62,7 +62,7 @@ def weights(streams: tuple[bytes, ...], order: Order) -> Array:
 
 @lru_cache(64)
 def _places(order: Order, core: int) -> Array:
-    """The position in the flat weights of every weight of a core's stream; -1 for padding."""
+    """Returns the position in the flat weights of every weight of a core's stream; -1 for padding."""
     depth = -(-(order.shape[0] - core) // order.cores)
     block = (order.block + order.cores - 1 - core) // order.cores
     inputs = 1 if order.depthwise else order.shape[3]
@@ -87,7 +87,7 @@ def _places(order: Order, core: int) -> Array:
 
 
 def _within(order: Order, spans: tuple[int, int], size: tuple[int, int]) -> tuple[Array, ...]:
-    """(output channel, y, x, input channel) of one block, as arrays that broadcast in stream order.
+    """Returns (output channel, y, x, input channel) of one block, as arrays that broadcast in stream order.
 
     The axes are input micro blocks (part kernel only), output micro blocks, kernel elements,
     input micro blocks (else), output channels and input channels.

@@ -27,7 +27,7 @@ _ACCUMULATOR = 4
 
 
 def accesses(c: Command) -> Accesses:
-    """The bytes that a command reads and writes. Raises DeviceError."""
+    """Returns the bytes that a command reads and writes. Raises DeviceError."""
     match c:
         case Convolution():
             read: tuple[object, ...] = (c.ifm, c.ifm2, *c.weights, c.scales)
@@ -54,14 +54,14 @@ def _copy(c: Dma) -> Accesses:
 
 
 def _side(c: Dma, side: DmaSide) -> ByteRange:
-    """The bytes of one side of a copy; with indices, all that they can choose."""
+    """Returns the bytes of one side of a copy; with indices, all that they can choose."""
     most = c.indices.most if side.indexed and c.indices is not None else c.sizes[1] - 1
     corners = itertools.product((0, c.sizes[0] - 1), (0, most))
     return around(side.region, (side.address + a * side.strides[0] + b * side.strides[1] for a, b in corners), c.length)
 
 
 def blocks(c: Command, core: Core) -> Blocks | None:
-    """The blocks of a kernel, None for other commands. Raises DeviceError."""
+    """Returns the blocks of a kernel, None for other commands. Raises DeviceError."""
     match c:
         case Convolution():
             readings = [Reading(c.ifm, c.kernel, c.upscale.factor, _channels(c, core))]
@@ -90,7 +90,7 @@ def _channels(c: Convolution, core: Core) -> int | None:
 
 
 def no_room(c: Command, family: Family, core: Core) -> str:
-    """Why the blocks of a convolution or pooling are impossible.
+    """Returns why the blocks of a convolution or pooling are impossible.
 
     Empty if they are possible, and for other commands.
     Accumulators have a memory of their own for two blocks (`ethosu85/ethos_u85.cpp`, Apache-2.0).

@@ -34,7 +34,7 @@ def scaled_input(values: Array, how: InputScale) -> Array:
 
 
 def table_place(activation: Activation) -> ByteRange | None:
-    """The bytes of the table that is looked up, None if none is. Raises DeviceError."""
+    """Returns the bytes of the table that is looked up, None if none is. Raises DeviceError."""
     if activation.function == ActivationFunction.LUT_NONE:
         return None
     if activation.function not in TABLES:

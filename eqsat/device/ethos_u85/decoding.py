@@ -164,7 +164,7 @@ def _convolution(r: Registers, i: Instruction) -> Convolution:
 
 
 def _weights(r: Registers) -> tuple[ByteRange, ...]:
-    """The streams of all decoders that have one."""
+    """Returns the streams of all decoders that have one."""
     return tuple(
         r.range(name, "WEIGHT")
         for name in ("WEIGHT", "WEIGHT1", "WEIGHT2", "WEIGHT3")

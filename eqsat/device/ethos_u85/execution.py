@@ -83,7 +83,7 @@ class Execution:
                 self._finish(c.accumulators, resized(c, self._memory.read(c.ifm)), None, c.output, None)
 
     def _operand(self, o: Operand, shape: tuple[int, int, int]) -> Array:
-        """The values of an operand without its zero point, int64."""
+        """Returns the values of an operand without its zero point, int64."""
         match o:
             case Scalar():
                 return np.full((1, 1, 1, 1), o.value - o.zero_point, np.int64)
@@ -110,7 +110,7 @@ class Execution:
         return self._finish(c.accumulators, values, c.ifm2, c.output, c.scales)
 
     def _product(self, c: Convolution, x: Array) -> Array:
-        """The product of two matrices.
+        """Returns the product of two matrices.
 
         Each row of the second operand has the weights of one output channel.
         """
@@ -196,14 +196,14 @@ class Execution:
 
 
 def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
-    """The weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
+    """Returns the weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8:
         raise DeviceError(f"the model does not know {c.decomposition.name}")
     return weights(tuple(map(memory.constant, c.weights)), order_of(c, core), c.format == WeightFormat.FWD)
 
 
 def order_of(c: Convolution, core: Core) -> Order:
-    """The order of a convolution's weights. Raises DeviceError."""
+    """Returns the order of a convolution's weights. Raises DeviceError."""
     return Order(
         shape=(c.output.shape[2], c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
         depthwise=c.depthwise,

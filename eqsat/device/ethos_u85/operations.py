@@ -26,7 +26,7 @@ def window(c: Convolution | Pooling) -> Window:
 
 
 def pooled(c: Pooling, x: Array) -> Array:
-    """The accumulators of a pooling. Raises DeviceError."""
+    """Returns the accumulators of a pooling. Raises DeviceError."""
     w = window(c)
     match c.mode:
         case PoolingMode.MAX | PoolingMode.MIN:
@@ -50,7 +50,7 @@ def pooled(c: Pooling, x: Array) -> Array:
 
 
 def _averaged(w: Window, x: Array) -> Array:
-    """The mean of the elements that a window sees, a half rounded away from zero.
+    """Returns the mean of the elements that a window sees, a half rounded away from zero.
 
     The hardware does this division itself.
     It must agree with TOSA's reciprocals, which round like this.
@@ -63,7 +63,7 @@ def _averaged(w: Window, x: Array) -> Array:
 
 
 def _first_largest(c: Pooling, x: Array) -> Array:
-    """The index of the first maximum of each window, in the upper bits of an accumulator.
+    """Returns the index of the first maximum of each window, in the upper bits of an accumulator.
 
     Vela shifts the value below it away.
     """
@@ -77,7 +77,7 @@ def _first_largest(c: Pooling, x: Array) -> Array:
 
 
 def combined(c: Elementwise, operands: list[Array]) -> Array:
-    """The accumulators of an elementwise operation.
+    """Returns the accumulators of an elementwise operation.
 
     operands: int64, without their zero points.
     Raises DeviceError.
@@ -137,7 +137,7 @@ def _counts(b: Array) -> Array:
 
 
 def _shifted_right(a: Array, b: Array, rounding: Rounding) -> Array:
-    """An arithmetic right shift with the rounding of TOSA's ARITHMETIC_RIGHT_SHIFT.
+    """Returns an arithmetic right shift with the rounding of TOSA's ARITHMETIC_RIGHT_SHIFT.
 
     Vela sets one of two roundings (`graphir_optimiser.cpp`, ConvertAttributes).
     """
@@ -149,7 +149,7 @@ def _shifted_right(a: Array, b: Array, rounding: Rounding) -> Array:
 
 
 def resized(c: Resize, x: Array) -> Array:
-    """Resized values without their zero point, in the upper bits of an accumulator.
+    """Returns resized values without their zero point, in the upper bits of an accumulator.
 
     A bilinear one has the units of TOSA's RESIZE: the product of both scales.
     Raises DeviceError.

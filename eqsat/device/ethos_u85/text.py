@@ -44,7 +44,7 @@ def kind(c: Command) -> str:
 
 
 def describe(c: Command) -> str:
-    """The text that follows the kind."""
+    """Returns the text that follows the kind."""
     match c:
         case Convolution():
             return (

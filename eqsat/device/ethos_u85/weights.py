@@ -101,7 +101,7 @@ class Order:
 
 
 def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> Array:
-    """The weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
+    """Returns the weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     out = np.zeros(order.shape, np.int16)
     if fast:
         if len(streams) != 1:
@@ -117,7 +117,7 @@ def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> Array:
 
 @lru_cache(512)
 def _fast(stream: bytes) -> Array:
-    """The weights of a stream for the fast decoder.
+    """Returns the weights of a stream for the fast decoder.
 
     The first bits of the header say whether weights are plain, or how many bits an index has.
     A correction was added to plain weights so that they fit into 8 bits.
@@ -138,7 +138,7 @@ def _fast(stream: bytes) -> Array:
 
 @lru_cache(64)
 def _in_turns(order: Order) -> Array:
-    """The places of all cores' weights, in the order of one stream for the fast decoder."""
+    """Returns the places of all cores' weights, in the order of one stream for the fast decoder."""
     if order.cores == 1:
         return _places(order, 0)
     each = [_places(order, core) for core in range(order.cores)]
@@ -150,7 +150,7 @@ def _in_turns(order: Order) -> Array:
 
 @lru_cache(64)
 def _places(order: Order, core: int) -> Array:
-    """The position in the flat weights of every weight of a core's stream, int32; -1 for padding.
+    """Returns the position in the flat weights of every weight of a core's stream, int32; -1 for padding.
 
     Blocks of output channels are outermost.
     Blocks of input channels within go forward and backward alternately.
@@ -173,7 +173,7 @@ def _places(order: Order, core: int) -> Array:
 
 
 def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """(y, x) of the elements of a piece of a kernel.
+    """Yields (y, x) of the elements of a piece of a kernel.
 
     They are grouped by their position within a stride, unless depth comes first.
     Every other row runs from right to left.
@@ -188,7 +188,7 @@ def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]
 def _micro_block(
     order: Order, core: int, corner: tuple[int, int], elements: list[tuple[int, int]], first: int, channel: int
 ) -> Array:
-    """The places of the weights of one micro block.
+    """Returns the places of the weights of one micro block.
 
     channel: first output channel.
     first: first input channel.
