@@ -1,4 +1,4 @@
-"""A solver at work, in a process of its own (`process.py`).
+"""A solver at work, in a process of its own (`eqsat/ground/process.py`).
 
 While it runs it sends messages:
 

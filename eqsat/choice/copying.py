@@ -6,7 +6,7 @@ Its estimate has the copy as a pooling: 0.5 to 1 cycle per element.
 A depthwise convolution 1x1 with weights of one has equal results, and is written in place.
 For large tensors it takes a half to a fifth of these cycles.
 Vela's copies are known only after compilation, so each CONCAT has candidates of both kinds.
-Candidates with copies are tried last (`copy_rounds.py`).
+Candidates with copies are tried last (`eqsat/search/copy_rounds.py`).
 """
 
 from __future__ import annotations

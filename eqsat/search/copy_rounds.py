@@ -1,4 +1,4 @@
-"""Convolutions in place of Vela's copies into CONCATs (`copying.py`).
+"""Convolutions in place of Vela's copies into CONCATs (`eqsat/choice/copying.py`).
 
 Vela's table of a graph without such convolutions tells which operands are copied.
 All other choices are made before.

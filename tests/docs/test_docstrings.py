@@ -1,7 +1,8 @@
-"""The examples in docstrings run and print what they say."""
+"""The examples in docstrings run and print what they say, and what they name is there."""
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import re
@@ -28,3 +29,38 @@ EXAMPLES = [
 def test_the_examples_of_a_module_run(module: str) -> None:
     done = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
     assert done.attempted and not done.failed
+
+
+def missing(file: Path, text: str) -> list[str]:
+    """Returns what a docstring names that is not there: `beside.py`, `eqsat/room/file.py`, eqsat.room.module.name."""
+    ours = tuple(f"{p}/" for p in (*PACKAGES, "benchmarks", "tests", "docs"))
+    paths = [n for n in re.findall(r"`([\w/]+\.py)`", text) if n != "file.py" and ("/" not in n or n.startswith(ours))]
+    dotted = re.findall(rf"(?<![\w.])(?:{'|'.join(PACKAGES)})(?:\.\w+){{2,}}", text)
+    return [n for n in paths if not ((ROOT if "/" in n else file.parent) / n).exists()] + [
+        n for n in dotted if not defined(n.split("."))
+    ]
+
+
+def defined(parts: list[str]) -> bool:
+    """Tells whether the innermost module of a dotted name has the name after it."""
+    for k in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:k])
+        for module in (place.with_suffix(".py"), place / "__init__.py"):
+            if module.exists():
+                return k == len(parts) or bool(re.search(rf"\b{parts[k]}\b", module.read_text()))
+    return False
+
+
+def test_docstrings_name_what_is_there() -> None:
+    files = [f for package in PACKAGES for f in (ROOT / package).rglob("*.py")]
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = [(f, n) for f in files for n in ast.walk(ast.parse(f.read_text())) if isinstance(n, documented)]
+    found = [(f.relative_to(ROOT).as_posix(), missing(f, ast.get_docstring(n) or "")) for f, n in nodes]
+    assert [(name, gone) for name, gone in found if gone] == []
+
+
+def test_a_stale_name_is_noticed() -> None:
+    file = ROOT / "eqsat" / "rules" / "moves.py"
+    assert missing(file, "`across.py`, `eqsat/rules/across.py`, eqsat.rules.moves.then, eqsat.rules.moves") == []
+    stale = ["gone.py", "eqsat/rules/gone.py", "eqsat.rules.gone.then", "eqsat.rules.moves.gone"]
+    assert missing(file, "`gone.py`, `eqsat/rules/gone.py`, eqsat.rules.gone.then, eqsat.rules.moves.gone") == stale
