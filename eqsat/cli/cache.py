@@ -93,7 +93,7 @@ def import_(
 
 
 def _opened(place: str | None) -> Store:
-    """The store at a place."""
+    """Returns the store at a place."""
     from eqsat.store.store import Store
 
     try:

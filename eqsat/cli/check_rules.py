@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _proved(report: Report) -> str:
-    """The line about the e-nodes of all graphs.
+    """Returns the line about the e-nodes of all graphs.
 
     It gives no count of them, which depends on the machine's speed.
     """

@@ -214,7 +214,7 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of the deepest cause in the user's own code.
+    """Returns the frames of the deepest cause in the user's own code.
 
     Frames of installed packages and of this project are left out.
     """
@@ -227,7 +227,7 @@ def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def causes(error: BaseException) -> str:
-    """The deepest cause of an exception in full, and what it led to, one line each."""
+    """Returns the deepest cause of an exception in full, and what it led to, one line each."""
     chain = [error]
     while (cause := _cause(chain[-1])) is not None and cause not in chain:
         chain.append(cause)
@@ -335,7 +335,7 @@ def show_others(results: Sequence[Result], chosen: Options) -> None:
 
 
 def _seconds(stages: Mapping[str, float]) -> str:
-    """The seconds of the command until now, and of its stages, some of which run in parallel."""
+    """Returns the seconds of the command until now, and of its stages, some of which run in parallel."""
     shown = ", ".join(f"{called(k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
     return f"seconds: {time.perf_counter() - _command.started:.1f} in all; by stage, some at once: {shown}"
 

@@ -25,7 +25,7 @@ _DECLARED = {"models"}
 
 
 def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> dict[str, dict[str, Any]]:
-    """The options of each command that the nearest `pyproject.toml` gives.
+    """Returns the options of each command that the nearest `pyproject.toml` gives.
 
     start: the directory at or above which it lies.
     Raises InputError if the file is no TOML, or has an option that no command has.
@@ -59,7 +59,7 @@ def _flat(commands: Mapping[str, typer.core.TyperCommand]) -> Iterator[tuple[str
 
 
 def _table(place: Path) -> dict[str, Any]:
-    """The options that a file gives, by the names of parameters."""
+    """Returns the options that a file gives, by the names of parameters."""
     try:
         tools = tomllib.loads(place.read_text(encoding="utf-8")).get("tool", {})
     except (OSError, ValueError, RecursionError) as e:

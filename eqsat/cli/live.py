@@ -82,7 +82,7 @@ class Progress:
         return time.perf_counter() - self.started
 
     def line(self, record: logging.LogRecord) -> str:
-        """A record with its time, its delegate and its stage."""
+        """Returns a record with its time, its delegate and its stage."""
         message = record.getMessage()
         place = " ".join(filter(None, [self.delegate.partition(" ")[0], self.stage if self.stage != message else ""]))
         return f"[{self.seconds:.1f} s] {place}: {message}" if place else f"[{self.seconds:.1f} s] {message}"
@@ -173,7 +173,7 @@ def _apart() -> Iterator[TextIO]:
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """The file descriptor of a stream, None if it is no file, such as a test's."""
+    """Returns the file descriptor of a stream, None if it is no file, such as a test's."""
     try:
         return stream.fileno()
     except (OSError, io.UnsupportedOperation, AttributeError):

@@ -129,7 +129,7 @@ def _optimized(source: Path, buffer: bytes, target: Target, options: Options) ->
 
 
 def _record(result: Result) -> dict[str, Any]:
-    """The record of a result, in which the file's own graph is called stock's.
+    """Returns the record of a result, in which the file's own graph is called stock's.
 
     That is what there would be without eqsat.
     """

@@ -63,7 +63,7 @@ def prove_command(
 
 
 def _paths(one: Path | None, other: Path | None, check: Path | None) -> tuple[Path, Path]:
-    """The files to compare. Raises InputError."""
+    """Returns the files to compare. Raises InputError."""
     if check is None:
         if one is None or other is None:
             raise InputError("give two .tosa files, or a certificate with --check")

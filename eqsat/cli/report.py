@@ -49,7 +49,7 @@ def report(
 
 
 def _joined(runs: list[Path], into: Path | None) -> Path:
-    """The directory of the only run, or of several joined into one. Raises InputError."""
+    """Returns the directory of the only run, or of several joined into one. Raises InputError."""
     if into is None:
         if len(runs) > 1:
             raise InputError(f"{len(runs)} runs: say with --into where they are to be one")

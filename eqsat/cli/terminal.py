@@ -14,7 +14,7 @@ _SPELLED = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160)) if chr(n) n
 
 
 def visible(text: str) -> str:
-    """The text with control characters spelled out.
+    """Returns the text with control characters spelled out.
 
     >>> print(visible("a" + chr(27) + "[31mred").replace(chr(92), "/"))
     a/x1b[31mred

@@ -39,7 +39,7 @@ class Delegate:
         return (self.result and self.result.figures["stock"].sram) or 0
 
     def __str__(self) -> str:
-        """The line on this delegate.
+        """Returns the line on this delegate.
 
         It has its name, corrected cycles before and after, and how it is known to be equal.
         It also says why nothing was gained, and the gain with more memory.

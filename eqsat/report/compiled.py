@@ -25,7 +25,7 @@ _Sums = tuple[float, float, float, float, int, float]
 
 
 def by_operator(sides: Sides) -> ReportTable:
-    """The table by Vela's operators, the most cycles first."""
+    """Returns the table by Vela's operators, the most cycles first."""
     return _compared(
         sides,
         "By operator",
@@ -38,7 +38,7 @@ def by_operator(sides: Sides) -> ReportTable:
 
 
 def by_module(sides: Sides) -> ReportTable:
-    """The table by PyTorch's modules, the most cycles first."""
+    """Returns the table by PyTorch's modules, the most cycles first."""
     kinds = module_kinds((*sides.before, sides.after))
     return _compared(
         sides,
@@ -58,7 +58,7 @@ def _compared(
     keys: Callable[[Row], list[str]],
     named: Callable[[str], tuple[str, ...]],
 ) -> ReportTable:
-    """A table with a row for each key, with figures before and after."""
+    """Returns a table with a row for each key, with figures before and after."""
     old = _sums(sides.first, keys) if sides.first else {}
     new = _sums(sides.after, keys)
     rows = []
@@ -112,7 +112,7 @@ PARTS = {
 
 
 def above_the_bound(sides: Sides) -> list[tuple[str, str, float, tuple[float, float, float]]]:
-    """(operator, side, cycles, its cycles by PARTS), the most cycles first.
+    """Returns (operator, side, cycles, its cycles by PARTS), the most cycles first.
 
     Only the `_SHOWN` operators with the most cycles are listed.
     """
@@ -160,7 +160,7 @@ def every_operator(side: Side) -> ReportTable:
 
 
 def memory(sides: Sides) -> ReportTable:
-    """The table of bytes in use and moved, by memory."""
+    """Returns the table of bytes in use and moved, by memory."""
     shown = [(s.name, f) for s in (*sides.before, sides.after) if (f := s.figures.footprint)]
     figures: list[dict[str, float]] = []
     for _, f in shown:
@@ -181,7 +181,7 @@ def memory(sides: Sides) -> ReportTable:
 
 
 def saturation(run: Run) -> ReportTable:
-    """The table of the passes of the saturation."""
+    """Returns the table of the passes of the saturation."""
     done = run.choices.frozen.saturation
     return ReportTable(
         "Saturation",
@@ -201,7 +201,7 @@ def saturation(run: Run) -> ReportTable:
 
 
 def extractions(record: Mapping[str, Any]) -> ReportTable:
-    """The table of all choices that Vela compiled."""
+    """Returns the table of all choices that Vela compiled."""
     return ReportTable(
         "Extraction",
         "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices before. The gap is how far the "
@@ -221,14 +221,14 @@ def extractions(record: Mapping[str, Any]) -> ReportTable:
 
 
 def _asking_for(point: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
-    """The options by which the user asks for a graph of the Pareto set."""
+    """Returns the options by which the user asks for a graph of the Pareto set."""
     most = limits.get("flash")
     flash = most is not None and point["flash"] > most
     return f"--max-sram {point['sram']}" + (f" --max-flash {point['flash']}" if flash else "")
 
 
 def points(record: Mapping[str, Any]) -> ReportTable:
-    """The table of the Pareto set."""
+    """Returns the table of the Pareto set."""
     answers = {True: "yes", False: "no", None: "not tried"}
     return ReportTable(
         "Pareto set",
@@ -252,7 +252,7 @@ def points(record: Mapping[str, Any]) -> ReportTable:
 
 
 def pruning(d: Sides) -> ReportTable | None:
-    """The table of convolutions that would be faster with weights pruned to 2:4, None if empty."""
+    """Returns the table of convolutions that would be faster with weights pruned to 2:4, None if empty."""
     found = advice(d.run) if d.run else None
     if found is None:
         return None
@@ -284,6 +284,6 @@ def seconds(given: Mapping[str, float]) -> ReportTable:
 
 
 def named(pairs: Iterable[tuple[str, Any]], title: str, header: Sequence[str]) -> ReportTable:
-    """A table of text alone."""
+    """Returns a table of text alone."""
     rows = tuple((k, str(v)) for k, v in pairs)
     return ReportTable(title, "", tuple(header), rows, words=2)

@@ -206,7 +206,7 @@ class RecordedRun:
         return tuple(sorted({v for r in self.records.values() if "error" not in r and (v := r.get("vela", last))}))
 
     def get(self, model: str, target: str, configuration: str) -> Record | None:
-        """The record if it has figures."""
+        """Returns the record if it has figures."""
         record = self.records.get((model, target, configuration))
         return record if record and "error" not in record else None
 
@@ -233,7 +233,7 @@ class RecordedRun:
         return out
 
     def peer(self, model: str, target: str, total: str = "cycles") -> Record | None:
-        """The best of stock, stock in the best settings, and LiteRT by a total.
+        """Returns the best of stock, stock in the best settings, and LiteRT by a total.
 
         Only records that leave nothing to the CPU count.
         None if this run has no LiteRT.
@@ -244,12 +244,12 @@ class RecordedRun:
         return min((p for p in peers if p and total in p), key=lambda p: p[total], default=None)
 
     def _whole(self, model: str, target: str, configuration: str) -> Record | None:
-        """The record if it has figures and leaves nothing to the CPU."""
+        """Returns the record if it has figures and leaves nothing to the CPU."""
         record = self.get(model, target, configuration)
         return record if record and not record.get("cpu_operators") else None
 
     def bound(self, model: str, target: str) -> dict[str, float] | None:
-        """The model's lower bound (`eqsat.vela.roofline.Bound`), which all configurations share."""
+        """Returns the model's lower bound (`eqsat.vela.roofline.Bound`), which all configurations share."""
         found = (r for p, r in self.records.items() if p[:2] == (model, target))
         return next((r["bound"] for r in found if "bound" in r), None)
 
@@ -262,25 +262,25 @@ class RecordedRun:
         return record["cycles"] / least[bound] if record and least and least[bound] else None
 
     def utilisation(self, model: str, target: str, configuration: str) -> float | None:
-        """The share of a cell's cycles that its model's MACs need at the full rate."""
+        """Returns the share of a cell's cycles that its model's MACs need at the full rate."""
         over = self.over(model, target, configuration, "mac_cycles")
         return 1 / over if over else None
 
     def to_baseline(
         self, model: str, target: str, configuration: str, of: Callable[[Record], int | None]
     ) -> float | None:
-        """A figure of a cell over that of its baseline."""
+        """Returns a figure of a cell over that of its baseline."""
         record, base = self.get(model, target, configuration), self.baseline(model, target)
         a, b = of(record) if record else None, of(base) if base else None
         return a / b if a is not None and b else None
 
     def mean_to_baseline(self, target: str, configuration: str, of: Callable[[Record], int | None]) -> float | None:
-        """The geometric mean of the ratios `to_baseline` over the models, None without any."""
+        """Returns the geometric mean of the ratios `to_baseline` over the models, None without any."""
         found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
         return geometric_mean(found) if found else None
 
     def standings(self) -> list[Standing]:
-        """The standing of every configuration on every target with figures."""
+        """Returns the standing of every configuration on every target with figures."""
         out = []
         for target in self.targets:
             for c in self.configurations:
@@ -305,7 +305,7 @@ class RecordedRun:
         return record[total] / peer[total] if record and peer and peer[total] and total in record else None
 
     def opinions(self) -> list[Opinions]:
-        """The totals of every configuration and target whose records have command stream prices.
+        """Returns the totals of every configuration and target whose records have command stream prices.
 
         Stock's prices must be among them.
         """
@@ -326,7 +326,7 @@ class RecordedRun:
         return out
 
     def excess(self, target: str, configuration: str) -> list[Excess]:
-        """The excess of each of Vela's operators, the largest first."""
+        """Returns the excess of each of Vela's operators, the largest first."""
         found = (self.get(m, target, configuration) for m in self.models)
         records = [
             r
@@ -344,7 +344,7 @@ class RecordedRun:
         return sorted(every, key=lambda e: -(e.computing + e.waiting))
 
     def tolerant(self) -> list[Tolerant]:
-        """The cells whose results differ within their options' tolerance."""
+        """Returns the cells whose results differ within their options' tolerance."""
         return [
             Tolerant(
                 *at,
@@ -365,7 +365,7 @@ class RecordedRun:
         return [r for r in self.records.values() if "error" in r]
 
     def chosen(self, record: Record) -> ChosenGraphs | None:
-        """The graphs that Vela compiled for a cell with figures, if the directory still has them.
+        """Returns the graphs that Vela compiled for a cell with figures, if the directory still has them.
 
         Raises InputError.
         """
@@ -377,7 +377,7 @@ class RecordedRun:
 
 
 def deviations(record: Record) -> list[dict[str, Any]]:
-    """The deviations of a cell's delegates that differ within tolerant numerics."""
+    """Returns the deviations of a cell's delegates that differ within tolerant numerics."""
     return [d for d in record.get("deviation", ()) if d]
 
 
@@ -386,13 +386,13 @@ def _worst(found: list[dict[str, Any]], name: str) -> float:
 
 
 def sram(record: Record) -> int | None:
-    """The most bytes of SRAM in use at once."""
+    """Returns the most bytes of SRAM in use at once."""
     found = record.get("memory", {}).get("Sram")
     return found["peak"] if found else None
 
 
 def corrected(record: Record) -> int | None:
-    """Corrected cycles, None for a record that is too old to have them."""
+    """Returns corrected cycles, None for a record that is too old to have them."""
     return record.get("corrected")
 
 
@@ -406,7 +406,7 @@ def file_bytes(record: Record) -> int | None:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """The geometric mean: 0 if a value is, and not a number without values."""
+    """Returns the geometric mean: 0 if a value is, and not a number without values."""
     known = list(values)
     if not all(known):
         return 0.0

@@ -25,7 +25,7 @@ def check_libraries() -> None:
 
 
 def environment() -> jinja2.Environment:
-    """The environment of the templates of pages. Raises InputError as `check_libraries` does."""
+    """Returns the environment of the templates of pages. Raises InputError as `check_libraries` does."""
     check_libraries()
     import jinja2
 

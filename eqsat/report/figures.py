@@ -34,7 +34,7 @@ _STYLE: Any = {  # matplotlib names each key that there is
 
 
 def figure(draw: Callable[[Any, list[Any]], None], width: float, height: float, panels: int = 1) -> str:
-    """An `<svg>` element of `width` x `height` inches, with panels side by side.
+    """Returns an `<svg>` element of `width` x `height` inches, with panels side by side.
 
     draw: called with the figure and its axes.
     """

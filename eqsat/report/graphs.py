@@ -31,7 +31,7 @@ _ROOM = 20
 
 
 def marks(before: TensorGraph, after: TensorGraph) -> tuple[set[int], set[int]]:
-    """(nodes of `before` that are gone, nodes of `after` that are new).
+    """Returns (nodes of `before` that are gone, nodes of `after` that are new).
 
     Of equal nodes the last ones are marked.
     """
@@ -43,12 +43,12 @@ def marks(before: TensorGraph, after: TensorGraph) -> tuple[set[int], set[int]]:
 
 
 def shown(graph: TensorGraph) -> list[int]:
-    """The nodes in a picture: those that outputs need, without constants."""
+    """Returns the nodes in a picture: those that outputs need, without constants."""
     return [n for n in graph.live() if graph.nodes[n].op != "const"]
 
 
 def counts(graph: TensorGraph, marked: set[int]) -> dict[str, tuple[int, int]]:
-    """The count of each operator, and how many of them are marked."""
+    """Returns the count of each operator, and how many of them are marked."""
     every = Counter(graph.nodes[n].op for n in shown(graph) if graph.nodes[n].op != "input")
     some = Counter(graph.nodes[n].op for n in marked)
     return {op: (k, some[op]) for op, k in every.items()}
@@ -71,7 +71,7 @@ class NodeFacts:
 
 
 def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
-    """The table of operators before and after, those that move data first."""
+    """Returns the table of operators before and after, those that move data first."""
     gone, new = marks(before, after)
     old, fresh = counts(before, gone), counts(after, new)
     rows = []
@@ -88,7 +88,7 @@ def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
 
 
 def svg(graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, NodeFacts] | None = None) -> str:
-    """The picture as an `<svg>` element.
+    """Returns the picture as an `<svg>` element.
 
     word: class of marked nodes, "gone" or "new".
     known: facts by node.
@@ -100,7 +100,7 @@ def svg(graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, Nod
 
 
 def box(graph: TensorGraph, n: int, word: str, aside: str = "") -> Box:
-    """A node: its operator, shape and dtype, coloured by its operator and `word`."""
+    """Returns a node: its operator, shape and dtype, coloured by its operator and `word`."""
     node = graph.nodes[n]
     kind = "input" if node.op == "input" else node.op if node.op in MOVING else "other"
     lines = (Text(_label(graph, n)), Text(_shape(node), "shape"))
@@ -120,7 +120,7 @@ def _with_facts(plain: Box, facts: NodeFacts | None) -> Box:
 
 
 def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], str]]) -> dict[str, Any]:
-    """A graph collection for Model Explorer, the content of its "JSON" files.
+    """Returns a graph collection for Model Explorer, the content of its "JSON" files.
 
     pairs: (graph, marked nodes, their word) by the name of the graph.
     The fields are those of `Graph` and `GraphNode` in its Python package's graph_builder.

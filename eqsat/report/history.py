@@ -33,7 +33,7 @@ class RunVersion:
 
 
 def versions_of(run: RecordedRun) -> list[RunVersion]:
-    """The versions of a run, the oldest first and the run itself last.
+    """Returns the versions of a run, the oldest first and the run itself last.
 
     Only the run itself if no commit recorded it.
     """
@@ -61,7 +61,7 @@ def _version(directory: Path, commit: str, date: str) -> RunVersion | None:
 
 
 def _git(directory: Path, *command: str) -> str:
-    """The output of Git, "" if there is no Git or no checkout."""
+    """Returns the output of Git, "" if there is no Git or no checkout."""
     try:
         done = subprocess.run(["git", "-C", str(directory), *command], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -70,7 +70,7 @@ def _git(directory: Path, *command: str) -> str:
 
 
 def ratios(versions: Sequence[RunVersion], target: str, configuration: str) -> list[dict[str, float]]:
-    """The ratios of cycles to the baseline's by model, for each version.
+    """Returns the ratios of cycles to the baseline's by model, for each version.
 
     Models without a ratio are left out.
     """
@@ -78,7 +78,7 @@ def ratios(versions: Sequence[RunVersion], target: str, configuration: str) -> l
 
 
 def means(found: Sequence[dict[str, float]]) -> list[float | None]:
-    """The geometric mean for each version, over the models that all versions with ratios share.
+    """Returns the geometric mean for each version, over the models that all versions with ratios share.
 
     None for a version without any.
     """
@@ -88,7 +88,7 @@ def means(found: Sequence[dict[str, float]]) -> list[float | None]:
 
 
 def history(versions: Sequence[RunVersion], target: str, configuration: str) -> ReportTable:
-    """The table of cycles to the baseline's by model and version, the newest on the right."""
+    """Returns the table of cycles to the baseline's by model and version, the newest on the right."""
     found = ratios(versions, target, configuration)
     kept = [(v, f, m) for v, f, m in zip(versions, found, means(found), strict=True) if f]
     rows = [
@@ -105,13 +105,13 @@ def history(versions: Sequence[RunVersion], target: str, configuration: str) -> 
 
 
 def tables(versions: Sequence[RunVersion], run: RecordedRun) -> list[ReportTable]:
-    """The tables of eqsat's first configuration, for targets with more than one version."""
+    """Returns the tables of eqsat's first configuration, for targets with more than one version."""
     every = [history(versions, t, c) for c in run.optimized[:1] for t in run.targets]
     return [t for t in every if t.rows]
 
 
 def chart(versions: Sequence[RunVersion], run: RecordedRun) -> str:
-    """The chart of geometric means by version, a line per target; "" for a single version."""
+    """Returns the chart of geometric means by version, a line per target; "" for a single version."""
     from eqsat.report.figures import COLOURS, figure
 
     if not tables(versions, run):

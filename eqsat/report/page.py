@@ -78,7 +78,7 @@ def write_page(
 
 
 def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict[str, Any]:
-    """The values that the templates show of a delegate."""
+    """Returns the values that the templates show of a delegate."""
     from eqsat.report.search_pictures import pareto, rounds
 
     record, excess = d.record, compiled.above_the_bound(d)
@@ -115,7 +115,7 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
 
 
 def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable | None, list[str]]]:
-    """The graphs before as (name, picture), and what is shown of the result.
+    """Returns the graphs before as (name, picture), and what is shown of the result.
 
     The latter is its picture, the table of its changes, and data for Model Explorer in base64.
     These are all graphs and their cycles.
@@ -141,7 +141,7 @@ def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable |
 
 
 def _tiles(d: Sides) -> list[tuple[str, str, str]]:
-    """(name, figure, remark) of the most important figures."""
+    """Returns (name, figure, remark) of the most important figures."""
     first, record = d.first, d.record
     old, new, least = first.figures if first else GraphFigures(), d.after.figures, record["bound"]
     before = first.name if first else ""
@@ -182,7 +182,7 @@ def _verified(record: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _totals(delegates: Sequence[Sides]) -> ReportTable | None:
-    """The table of delegates, None if there is only one."""
+    """Returns the table of delegates, None if there is only one."""
     if len(delegates) < 2:
         return None
     rows = []

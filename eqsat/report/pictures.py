@@ -33,7 +33,7 @@ Bars = Sequence[tuple[str, Mapping[str, float]]]
 
 
 def cycles_by_kind(run: RecordedRun, configuration: str) -> str:
-    """The chart of each model's baseline and, below it, `configuration`, for each target.
+    """Returns the chart of each model's baseline and, below it, `configuration`, for each target.
 
     Lengths are shares of the baseline's cycles.
     """
@@ -54,7 +54,7 @@ def cycles_by_kind(run: RecordedRun, configuration: str) -> str:
 
 
 def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
-    """The chart of wall-clock seconds of `configuration` by stage, for each target.
+    """Returns the chart of wall-clock seconds of `configuration` by stage, for each target.
 
     ExecuTorch's are grey.
     """
@@ -68,7 +68,7 @@ def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
 
 
 def predicted_against_vela(run: RecordedRun, configuration: str) -> str:
-    """The chart of predicted cost against Vela's total, for every choice that was compiled.
+    """Returns the chart of predicted cost against Vela's total, for every choice that was compiled.
 
     The cost is in the cost model's unit, the total in cycles; both axes are logarithmic.
     """
@@ -132,7 +132,7 @@ def _stacked(
     formatter: Any,
     names: Mapping[str, str] | None = None,
 ) -> str:
-    """A panel of bars for each target, stacked by the keys of `colours`; "" without bars.
+    """Returns a panel of bars for each target, stacked by the keys of `colours`; "" without bars.
 
     bars: called with a model and a target; returns (name, {key: length}).
     label: of the axis of lengths.
@@ -168,7 +168,7 @@ def _stacked(
 
 
 def _draw_bars(axes: Any, stack: Bars, colours: Mapping[str, str]) -> None:
-    """The bars of one panel, from the top down."""
+    """Returns the bars of one panel, from the top down."""
     left = [0.0] * len(stack)
     rows: list[float] = []
     for name, _ in stack:  # a bar without a name belongs to the one above

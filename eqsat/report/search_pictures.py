@@ -14,7 +14,7 @@ _SIZE = 5.6, 3.4
 
 
 def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
-    """The chart of corrected cycles and predicted cost of every compiled choice, by round."""
+    """Returns the chart of corrected cycles and predicted cost of every compiled choice, by round."""
     if not extractions:
         return ""
 
@@ -39,7 +39,7 @@ def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
 
 
 def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
-    """The chart of cycles against SRAM and against flash; "" for a single point.
+    """Returns the chart of cycles against SRAM and against flash; "" for a single point.
 
     It shows the Pareto set, each point with its number, and the graphs before.
     """

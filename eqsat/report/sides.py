@@ -21,7 +21,7 @@ UNKNOWN, WHOLE = "(not known)", "(the model itself)"
 
 
 def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Row]) -> dict[int, NodeFacts]:
-    """Name and cycles of the graph's operators, by node.
+    """Returns name and cycles of the graph's operators, by node.
 
     rows: Vela's table.
     names: nodes by the name of the tensor in a row's source.
@@ -56,7 +56,7 @@ class Side:
         return loads(self.tosa)
 
     def facts(self) -> dict[int, NodeFacts]:
-        """The facts of the graph's operators, by node."""
+        """Returns the facts of the graph's operators, by node."""
         origins = of_buffer(self.tosa)
         costs = node_costs(self.graph, tensor_names(self.tosa), self.rows)
         return {
@@ -86,7 +86,7 @@ class Sides:
 
     @staticmethod
     def of(what: Run | Result, name: str = "") -> Sides:
-        """The graphs of a result or of a saved run."""
+        """Returns the graphs of a result or of a saved run."""
         run = what.run if isinstance(what, Result) else what
         record = what.record() if isinstance(what, Result) else what.result
         graphs = dict(run.graphs) if run else {"explicit": what.explicit, "chosen": what.tosa}  # type: ignore[union-attr]
@@ -109,11 +109,11 @@ class Sides:
 
 
 def modules_of(row: Row) -> list[str]:
-    """The PyTorch modules that a row of Vela's table stands for, each once."""
+    """Returns the PyTorch modules that a row of Vela's table stands for, each once."""
     return list(dict.fromkeys(o.module or WHOLE for o in row.origins or ())) or [UNKNOWN]
 
 
 def module_kinds(sides: Iterable[Side]) -> dict[str, str]:
-    """The class of each module, without its package."""
+    """Returns the class of each module, without its package."""
     found = (o for s in sides for row in s.rows for o in row.origins or ())
     return {o.module: o.kind.rpartition(".")[2] for o in found if o.module and o.kind}

@@ -19,12 +19,12 @@ class ReportTable:
     words: int = 1
 
     def markdown(self) -> list[str]:
-        """The table's lines, without its title and note."""
+        """Returns the table's lines, without its title and note."""
         rule = "|" + "---|" * self.words + "--:|" * (len(self.header) - self.words)
         return [f"| {' | '.join(self.header)} |", rule, *(f"| {' | '.join(row)} |" for row in self.rows)]
 
     def plain(self) -> list[str]:
-        """The table's lines for a terminal, as wide as they need to be."""
+        """Returns the table's lines for a terminal, as wide as they need to be."""
         widths = [max(map(len, column)) for column in zip(self.header, *self.rows)]
         return [
             "  ".join(
@@ -34,7 +34,7 @@ class ReportTable:
         ]
 
     def judge(self, column: int, cell: str) -> str:
-        """The class of a cell in a page's style sheet.
+        """Returns the class of a cell in a page's style sheet.
 
         It is "gain" for a ratio below 1, "loss" for one above, else empty.
         """

@@ -14,13 +14,13 @@ _LEAST = 0.0005
 
 
 def tables(run: RecordedRun) -> list[ReportTable]:
-    """All tables for which the records have data."""
+    """Returns all tables for which the records have data."""
     every = [standings(run), opinions(run), *(make(run, t) for make in (bounds, excess) for t in run.targets)]
     return [t for t in every if t.rows]
 
 
 def standings(run: RecordedRun) -> ReportTable:
-    """The table of geometric means over the models, a row per target and configuration."""
+    """Returns the table of geometric means over the models, a row per target and configuration."""
     found = run.standings()
     means = {(s.target, s.configuration): s for s in run.summaries()}
     rows = []
@@ -71,7 +71,7 @@ def standings(run: RecordedRun) -> ReportTable:
 
 
 def opinions(run: RecordedRun) -> ReportTable:
-    """The table of Vela's totals and the corrected ones beside the prices of command streams.
+    """Returns the table of Vela's totals and the corrected ones beside the prices of command streams.
 
     Geometric means over the models that have both.
     """
@@ -98,7 +98,7 @@ def _worst(s: Standing, to_stock: dict[str, float]) -> str:
 
 
 def bounds(run: RecordedRun, target: str) -> ReportTable:
-    """The table of cycles over the roofline, MACs, SRAM in use and bytes of the file.
+    """Returns the table of cycles over the roofline, MACs, SRAM in use and bytes of the file.
 
     It has a row per model and columns per configuration.
     """
@@ -127,7 +127,7 @@ def bounds(run: RecordedRun, target: str) -> ReportTable:
 
 
 def excess(run: RecordedRun, target: str) -> ReportTable:
-    """The table of cycles above what MACs and weights need, by Vela's operators.
+    """Returns the table of cycles above what MACs and weights need, by Vela's operators.
 
     They are shares of the model's cycles, mean over the models.
     """

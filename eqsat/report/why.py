@@ -70,7 +70,7 @@ def _cycles(v: Verdict) -> float:
 
 
 def _by_rule(changed: Iterable[Verdict]) -> ReportTable:
-    """The table of operators and their cycles before and now, by the rules of their proofs."""
+    """Returns the table of operators and their cycles before and now, by the rules of their proofs."""
     found: dict[str, list[Verdict]] = {}
     for v in changed:
         for rule in v.rules:

@@ -108,7 +108,7 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
 
 
 def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
-    """The values of the page of a model on a target.
+    """Returns the values of the page of a model on a target.
 
     They include its records, and stock's graph beside the graph of each of eqsat's configurations.
     """
@@ -160,7 +160,7 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
 
 
 def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
-    """The report as Markdown: summary, a table per target, failures."""
+    """Returns the report as Markdown: summary, a table per target, failures."""
     lines = [
         "# Benchmark report",
         "",
@@ -228,7 +228,7 @@ def headline(run: RecordedRun) -> list[str]:
 
 
 def _against_stock(run: RecordedRun, total: str) -> list[str]:
-    """The table of one total: "cycles" (Vela's own) or "corrected"."""
+    """Returns the table of one total: "cycles" (Vela's own) or "corrected"."""
     c = run.optimized[0]
     columns = [f"{t.removeprefix('ethos-').upper()} stock | eqsat | ratio" for t in run.targets]
     lines = [
@@ -260,7 +260,7 @@ _FLATTERED = (
 
 
 def notes(run: RecordedRun) -> list[str]:
-    """How to read the figures, and the versions and machine that made them."""
+    """Returns how to read the figures, and the versions and machine that made them."""
     out = [
         f"Cycles are the estimate of Vela {' and '.join(run.vela)} for the whole network; corrected ones leave out what it is known to charge for nothing. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is over the models "
         "that have both.",

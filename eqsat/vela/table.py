@@ -43,7 +43,7 @@ class Row:
     origins: Origins | None = None
 
     def record(self) -> dict[str, Any]:
-        """The row as JSON holds it, without what is None."""
+        """Returns the row as JSON holds it, without what is None."""
         out: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)
@@ -55,7 +55,7 @@ class Row:
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Row:
-        """The row of a record; older records have no corrected cycles, and Vela's own stand for them.
+        """Returns the row of a record; older records have no corrected cycles, and Vela's own stand for them.
 
         Raises KeyError, TypeError, ValueError.
         """
