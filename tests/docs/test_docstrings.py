@@ -64,3 +64,19 @@ def test_a_stale_name_is_noticed() -> None:
     assert missing(file, "`across.py`, `eqsat/rules/across.py`, eqsat.rules.moves.then, eqsat.rules.moves") == []
     stale = ["gone.py", "eqsat/rules/gone.py", "eqsat.rules.gone.then", "eqsat.rules.moves.gone"]
     assert missing(file, "`gone.py`, `eqsat/rules/gone.py`, eqsat.rules.gone.then, eqsat.rules.moves.gone") == stale
+
+
+def test_pages_on_development_name_what_is_there() -> None:
+    """Files of rooms, tests and studies, and names in backticks; what a page saves itself is in other folders."""
+    folders = (*PACKAGES, "benchmarks", "tests", "docs")
+    known = {w for d in folders for f in (ROOT / d).rglob("*.py") for w in re.findall(r"\w+", f.read_text())}
+    quoted = [
+        (page.name, text)
+        for page in (ROOT / "docs" / "development").glob("*.md")
+        for text in re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+    ]
+    files = [(page, q) for page, q in quoted if re.fullmatch(r"(eqsat|tests|benchmarks|docs)/[\w/]+\.py", q)]
+    names = [(page, q) for page, q in quoted if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", q)]
+    assert len(files) > 30 and len(names) > 100
+    assert [(page, q) for page, q in files if not (ROOT / q).exists()] == []
+    assert [(page, q) for page, q in names if not known.issuperset(q.split("."))] == []
