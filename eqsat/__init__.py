@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from eqsat.ground._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from eqsat import runs
     from eqsat.before_lowering.optimize import AtenPass, ProgramReport, optimize
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from eqsat.search.interruption import Interruption
     from eqsat.search.optimizer import Result, optimize_tosa
     from eqsat.target import Target, TargetError
-
-__version__ = "0.2.0.dev0"
 
 _HOME = {
     "to_edge_transform_and_lower": "eqsat.executorch.lowering",

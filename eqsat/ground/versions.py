@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from eqsat import __version__
+from eqsat.ground._version import __version__
 
 #: The version of a package that is not installed.
 ABSENT = "absent"

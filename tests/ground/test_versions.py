@@ -36,7 +36,7 @@ def test_the_commit_is_of_the_checkout_that_the_sources_are(tmp_path: Path) -> N
 
     for place in (tmp_path, tmp_path / "site-packages"):
         (place / "eqsat" / "ground").mkdir(parents=True)
-        for name in ("__init__.py", "ground/__init__.py", "ground/versions.py"):
+        for name in ("__init__.py", "ground/__init__.py", "ground/_version.py", "ground/versions.py"):
             (place / "eqsat" / name).write_text((ROOT / "eqsat" / name).read_text())
     git("init", "-q")
     assert seen(tmp_path) == ABSENT, "nothing is committed"
@@ -63,7 +63,7 @@ def test_of_a_clone_that_is_not_installed(tmp_path: Path) -> None:
 def test_the_package_takes_its_version_from_the_sources() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"] and "version" not in project["project"]
-    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "eqsat.__version__"}
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "eqsat.ground._version.__version__"}
 
 
 def test_the_second_file_of_constraints_is_what_executorch_pins() -> None:
