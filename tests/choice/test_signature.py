@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,8 +22,8 @@ SHAPE = (1, 16, 12, 20)
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
-    return Options(time_limit=2, cache=tmp_path / "prices")
+def options() -> Options:
+    return Options(time_limit=2)
 
 
 def useless_transposes(g: TensorGraph) -> int:

@@ -24,8 +24,8 @@ U55 = Target.of("ethos-u55-128")
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
-    return Options(preset="none", extractor="dag_greedy", time_limit=2, rounds=1, cache=tmp_path / "prices")
+def options() -> Options:
+    return Options(preset="none", extractor="dag_greedy", time_limit=2, rounds=1)
 
 
 def footprint(sram: int, payload: int) -> Footprint:

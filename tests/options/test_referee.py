@@ -4,7 +4,6 @@ asked to."""
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 
@@ -28,8 +27,8 @@ U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
-    return Options(time_limit=2, cache=tmp_path / "prices")
+def options() -> Options:
+    return Options(time_limit=2)
 
 
 def _price(cycles: int, commands: int = 1) -> StreamPrice:

@@ -200,8 +200,8 @@ def batch_norm(saturating: bool = False) -> TensorGraph:
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
-    return Options(time_limit=2, rounds=1, extractor="dag_greedy", cache=tmp_path / "prices", numerics="tolerant")
+def options() -> Options:
+    return Options(time_limit=2, rounds=1, extractor="dag_greedy", numerics="tolerant")
 
 
 @pytest.mark.slow

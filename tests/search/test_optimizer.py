@@ -37,8 +37,8 @@ REFUSING = "tests.planted_costs:Refusing"
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
-    return Options(time_limit=2, cache=tmp_path / "prices")
+def options() -> Options:
+    return Options(time_limit=2)
 
 
 def plain_relus(low: int = -100) -> TensorGraph:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -30,8 +29,8 @@ U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
-    return Options(time_limit=2, cache=tmp_path / "prices")
+def options() -> Options:
+    return Options(time_limit=2)
 
 
 def largest_of_rows(sliced_first: bool) -> TensorGraph:

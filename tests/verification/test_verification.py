@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,8 +29,8 @@ U85 = Target.of("ethos-u85-256")
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
-    return Options(time_limit=2, cache=tmp_path / "prices")
+def options() -> Options:
+    return Options(time_limit=2)
 
 
 def picked(transposes: bool = True) -> TensorGraph:
