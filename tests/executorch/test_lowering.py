@@ -1,8 +1,11 @@
 """The one-line door, through the real ExecuTorch lowering."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,15 +94,44 @@ class Widening(torch.nn.Module):
         return self.c(torch.relu(self.b(torch.relu(self.a(x)))))
 
 
-def lower(module, inputs, target, options=None):
+def pixel_shuffle():
+    return load("pixel_shuffle")
+
+
+def few_channels():
+    torch.manual_seed(0)
+    return FewChannels(), (torch.randn(1, 4, 64, 16),)
+
+
+def two_delegates():
+    return TwoDelegates(), (torch.randn(1, 4, 8, 8),)
+
+
+@cache
+def quantized(make: Callable[[], Any], target: str) -> torch.export.ExportedProgram:
+    """The program of a network, which tests lower in their ways."""
+    return quantize(*make(), EthosUCompileSpec(target))
+
+
+@cache
+def stock_size(make: Callable[[], Any], target: str) -> int:
+    """Bytes of stock's .pte."""
+    partitioner = EthosUPartitioner(EthosUCompileSpec(target))
+    return len(stock_lowering(quantized(make, target), partitioner=[partitioner]).to_executorch().buffer)
+
+
+def lowered(program, target, options=None):
     spec = EthosUCompileSpec(target)
-    program = quantize(module, inputs, spec)
     return program, spec, *eqsat.lower_with_session(program, spec, options=options)
+
+
+def lower(module, inputs, target, options=None):
+    return lowered(quantize(module, inputs, EthosUCompileSpec(target)), target, options)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_model_becomes_a_stock_pte_with_fewer_cycles(target):
-    _, spec, edge, session = lower(*load("pixel_shuffle"), target)
+    _, spec, edge, session = lowered(quantized(pixel_shuffle, target), target)
     (result,) = session.results
     assert result.verified and result.chosen == "eqsat" and result.cycles < result.stock_cycles
     assert session.stepped_back == 0
@@ -111,8 +143,7 @@ def test_a_model_becomes_a_stock_pte_with_fewer_cycles(target):
 
 
 def test_a_delegate_that_is_not_what_was_run_is_stocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, inputs = load("pixel_shuffle")
-    program = quantize(model, inputs, EthosUCompileSpec(TARGETS[1]))
+    program = quantized(pixel_shuffle, TARGETS[1])
     stock = stock_lowering(copy.deepcopy(program), partitioner=[EthosUPartitioner(EthosUCompileSpec(TARGETS[1]))])
     compiled, calls = EthosUBackend._compile_tosa_flatbuffer, []
 
@@ -218,7 +249,7 @@ def test_the_permute_that_stock_loses_is_kept(target):
 
 
 def test_several_delegates_and_the_cpu_between():
-    _, _, edge, session = lower(TwoDelegates(), (torch.randn(1, 4, 8, 8),), "ethos-u85-256")
+    _, _, edge, session = lowered(quantized(two_delegates, "ethos-u85-256"), "ethos-u85-256")
     assert len(session.results) == 2 and all(r.verified for r in session.results)
     (sort,) = (o for o in session.left if o.name == "aten.sort")
     assert sort.number == 1 and sort.reason
@@ -227,7 +258,7 @@ def test_several_delegates_and_the_cpu_between():
     *delegates, together, outside = str(session).splitlines()
     assert delegates == [str(d) for d in session.delegates] and together.startswith("together: ")
     assert outside.startswith("left to the CPU: ") and str(sort) in outside
-    assert f"2 delegate(s), {session.stock_corrected:,} -> {session.corrected:,} cycles" in repr(session)
+    assert f"2 delegate(s), {session.stock_corrected:,} -> {session.corrected:,} corrected cycles" in repr(session)
     page = session._repr_html_()
     assert page.startswith("<table>") and f"<td>{session.cycles:,}</td>" in page and "<p>forward/1: " in page
     assert edge.to_executorch().buffer.count(b"EthosUBackend") >= 1
@@ -251,7 +282,7 @@ def test_delegates_of_one_method_use_one_arena():
 def test_an_interruption_ends_the_searches_of_all_delegates():
     asks = AsksAt("extract")
     spec = EthosUCompileSpec("ethos-u85-256")
-    program = quantize(TwoDelegates(), (torch.randn(1, 4, 8, 8),), spec)
+    program = quantized(two_delegates, "ethos-u85-256")
     with asks.listening(), pytest.warns(eqsat.EqsatWarning, match="the search was interrupted") as caught:
         options = Options(remember=False)
         edge, session = eqsat.lower_with_session(program, spec, options=options, interruption=asks.interruption)
@@ -279,9 +310,8 @@ def test_one_value_in_two_output_slots_stays_two_tensors():
 
 
 def test_a_failing_rule_costs_the_gain_not_the_model():
-    _, _, edge, session = lower(
-        *load("pixel_shuffle"), "ethos-u85-256", options=Options(preset="none", rules=(RETYPED,), remember=False)
-    )
+    options = Options(preset="none", rules=(RETYPED,), remember=False)
+    _, _, edge, session = lowered(quantized(pixel_shuffle, "ethos-u85-256"), "ethos-u85-256", options)
     (result,) = session.results
     assert result.verified and result.chosen in ("stock", "explicit") and result.cycles <= result.stock_cycles
     assert any("no alternatives" in w for w in result.warnings)
@@ -289,14 +319,14 @@ def test_a_failing_rule_costs_the_gain_not_the_model():
 
 
 def test_a_failing_cost_model_is_the_users_own_error():
+    program, options = quantized(pixel_shuffle, "ethos-u85-256"), Options(cost_model="tests.planted_costs:Raises")
     with pytest.raises(eqsat.PluginError, match="planted_costs.py"):
-        lower(*load("pixel_shuffle"), "ethos-u85-256", options=Options(cost_model="tests.planted_costs:Raises"))
+        lowered(program, "ethos-u85-256", options)
 
 
 def test_ordinary_calls_in_the_same_process_are_untouched():
-    module, inputs = load("pixel_shuffle")
     spec = EthosUCompileSpec("ethos-u85-256")
-    program = quantize(module, inputs, spec)
+    program = quantized(pixel_shuffle, "ethos-u85-256")
 
     def stock():
         return stock_lowering(program, partitioner=[EthosUPartitioner(spec)]).to_executorch().buffer
@@ -308,15 +338,10 @@ def test_ordinary_calls_in_the_same_process_are_untouched():
 
 @pytest.mark.parametrize("limit", ["1%", "+600", "stock"])
 def test_a_pte_grows_as_far_as_it_may(limit):
-    torch.manual_seed(0)
-    program, spec, edge, session = lower(
-        FewChannels(),
-        (torch.randn(1, 4, 64, 16),),
-        "ethos-u85-256",
-        Options(extractor="dag_greedy", max_flash=limit),
-    )
+    options = Options(extractor="dag_greedy", max_flash=limit)
+    _, _, edge, session = lowered(quantized(few_channels, "ethos-u85-256"), "ethos-u85-256", options)
     (result,) = session.results
-    stock = len(stock_lowering(program, partitioner=[EthosUPartitioner(spec)]).to_executorch().buffer)
+    stock = stock_size(few_channels, "ethos-u85-256")
     ours = len(edge.to_executorch().buffer)
     grown = result.footprint.payload - result.stock_footprint.payload
     assert ours - stock == grown
@@ -336,10 +361,9 @@ def test_what_a_pte_has_at_least_besides_its_delegate(target):
 @pytest.mark.parametrize("limit", ["1%", "stock"])
 def test_a_pte_of_several_delegates_grows_as_far_as_it_may(limit):
     """The segment of each begins at a multiple of 128 bytes; 4 KiB are for all of them together."""
-    program, spec, edge, session = lower(
-        TwoDelegates(), (torch.randn(1, 4, 8, 8),), "ethos-u85-256", Options(max_flash=limit)
-    )
-    stock = len(stock_lowering(program, partitioner=[EthosUPartitioner(spec)]).to_executorch().buffer)
+    program = quantized(two_delegates, "ethos-u85-256")
+    _, _, edge, session = lowered(program, "ethos-u85-256", Options(max_flash=limit))
+    stock = stock_size(two_delegates, "ethos-u85-256")
     ours = len(edge.to_executorch().buffer)
     assert len(session.results) > 1
     assert ours <= {"1%": 1.01 * stock, "stock": stock + 4096}[limit]
@@ -359,7 +383,7 @@ def test_stocks_passes_in_a_fork_give_the_same(monkeypatch: pytest.MonkeyPatch) 
         return replace(hook, stock=lambda: tail)
 
     monkeypatch.setattr(backend, "lower", both)
-    _, _, _, session = lower(*load("pixel_shuffle"), "ethos-u55-128")
+    _, _, _, session = lowered(quantized(pixel_shuffle, "ethos-u55-128"), "ethos-u55-128")
     assert found == [(True, True, True)] and session.results[0].stock_cycles
 
 
@@ -375,7 +399,7 @@ def test_where_a_fork_dies_stocks_passes_run_once_more(monkeypatch: pytest.Monke
         raise ForkError("died")
 
     monkeypatch.setattr(backend, "lower", dies)
-    _, _, _, session = lower(*load("pixel_shuffle"), "ethos-u55-128")
+    _, _, _, session = lowered(quantized(pixel_shuffle, "ethos-u55-128"), "ethos-u55-128")
     (result,) = session.results
     assert asked == [True, False] and result.cycles < result.stock_cycles and not result.warnings
 
