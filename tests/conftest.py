@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -46,9 +47,16 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def zoo_run(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Path:
-    """A benchmark run of one small model of the zoo on an Ethos-U85."""
+    """A benchmark run of one small model of the zoo on an Ethos-U85, for all processes of pytest.
+
+    No test may write into it.
+    """
     from eqsat.bench import run
 
-    out = tmp_path_factory.mktemp("zoo_run")
-    run(["pixel_shuffle"], ["ethos-u85-256"], ["stock", "stock-without-layout-passes", "eqsat"], out)
+    own = tmp_path_factory.getbasetemp()
+    out = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "zoo_run"
+    with out.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not out.exists():
+            run(["pixel_shuffle"], ["ethos-u85-256"], ["stock", "stock-without-layout-passes", "eqsat"], out)
     return out
