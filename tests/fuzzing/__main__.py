@@ -20,6 +20,7 @@ _SHARE = {
     "run": 0.02,
     "prices": 0.02,
     "records": 0.02,
+    "reports": 0.005,
     "pt2": 0.01,
     "outlines": 0.02,
     "raw": 0.01,

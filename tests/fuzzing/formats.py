@@ -214,19 +214,28 @@ def _write_records(place: Path) -> None:
 
 
 def _read_records(data: bytes, place: Path) -> str:
-    """Records that are accepted are reported, too."""
     from eqsat.bench.records import RunFiles
     from eqsat.ground.files import InputError
-    from eqsat.report import RecordedRun, write
 
     (place / "records.jsonl").write_bytes(data)
     try:
         files = RunFiles(place)
         files.close()
-        write(RecordedRun.read(place), place / "report")
     except InputError as e:
         return error_class(e)
     return f"accepted, {'all' if len(files.log.records) == 6 else 'some'} records left"
+
+
+def _report_records(data: bytes, place: Path) -> str:
+    from eqsat.ground.files import InputError
+    from eqsat.report import RecordedRun, write
+
+    (place / "records.jsonl").write_bytes(data)
+    try:
+        write(RecordedRun.read(place), place / "report")
+    except InputError as e:
+        return error_class(e)
+    return "accepted"
 
 
 def _write_programs(place: Path) -> None:
@@ -303,6 +312,7 @@ FORMATS = {
         Format("run", _write_run, _damage_run, _read_run),
         Format("prices", _write_prices, _blind, _read_prices),
         Format("records", _write_records, _blind, _read_records),
+        Format("reports", _write_records, _blind, _report_records),
         Format("pt2", _write_programs, _blind, _read_program),
         Format("outlines", _write_outlines, _damage_outlines, _read_outlines),
         Format("raw", compiled.write_raw, compiled.damage_raw, compiled.read),

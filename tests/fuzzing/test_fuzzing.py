@@ -38,6 +38,7 @@ def test_the_corpus_has_every_operator() -> None:
         ("choice-graph", 300),
         ("prices", 100),
         ("records", 100),
+        ("reports", 25),
         ("outlines", 100),
         ("raw", 60),
         ("payload", 60),
