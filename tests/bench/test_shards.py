@@ -42,16 +42,16 @@ def test_a_shard_without_work_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_four_shards_are_one_run(tmp_path: Path) -> None:
+def test_two_shards_are_one_run(tmp_path: Path) -> None:
     models = tosa_files(tmp_path)[:2]
     whole = run(models, TARGETS, CONFIGURATIONS, tmp_path / "whole")
-    parts = [tmp_path / f"part{i}" for i in range(1, 5)]
+    parts = [tmp_path / f"part{i}" for i in (1, 2)]
     for i, part in enumerate(parts, 1):
         several = (("--models", models), ("--targets", TARGETS), ("-c", CONFIGURATIONS))
         each = [x for option, values in several for value in values for x in (option, value)]
-        done = CliRunner().invoke(app, ["bench", *each, "--shard", f"{i}/4", "--out", str(part)])
+        done = CliRunner().invoke(app, ["bench", *each, "--shard", f"{i}/2", "--out", str(part)])
         assert done.exit_code == 0, done.output
-    assert [len(read_records(p)) for p in parts] == [2, 2, 2, 2]
+    assert [len(read_records(p)) for p in parts] == [4, 4]
     done = CliRunner().invoke(app, ["report", *map(str, reversed(parts)), "--into", str(tmp_path / "joined")])
     assert done.exit_code == 0, done.output
     assert figures(read_records(tmp_path / "joined")) == figures(whole)
