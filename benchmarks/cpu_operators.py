@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import copy
-import logging
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
@@ -27,6 +25,7 @@ import torch
 from benchmarks.about import as_text, write_about
 from benchmarks.models import ZOO, load
 from eqsat.bench.log import Log
+from eqsat.bench.lowering import quiet
 from eqsat.ground.files import write_atomically
 
 ROOT = Path(__file__).parent.parent
@@ -213,14 +212,13 @@ def _shown(side: Mapping[str, Any]) -> str:
     return ", ".join(f"`{name}` {n}" for name, n in side["operators"].items()) or "nothing"
 
 
+@quiet()
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--networks", default="", help="names, separated by commas (default: all)")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/cpu_operators")
     args = parser.parse_args(argv)
-    logging.disable(logging.WARNING)
-    warnings.filterwarnings("ignore")
     args.out.mkdir(parents=True, exist_ok=True)
     about = write_about(args.out, _PACKAGES)
     log = Log(args.out / "records.jsonl", itemgetter("name", "target"))

@@ -14,7 +14,6 @@ first counts, and a run that was interrupted goes on where it stopped. Exit code
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -23,6 +22,7 @@ from typing import Any
 
 from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log
+from eqsat.bench.lowering import quiet
 from eqsat.ground.files import write_atomically
 from eqsat.options.limit import ANY
 from eqsat.options.options import Options
@@ -123,6 +123,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
     return "\n".join(lines) + "\n"
 
 
+@quiet()
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graphs", type=Path, nargs="+", help="directories of saved graphs")
@@ -131,7 +132,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--cache", type=Path, help="file of measured prices (default: the user's)")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/provenance")
     args = parser.parse_args(argv)
-    logging.disable(logging.WARNING)
     args.out.mkdir(parents=True, exist_ok=True)
     about = write_about(args.out, _PACKAGES, effort=args.effort)
     log = Log(args.out / "records.jsonl", itemgetter("name", "delegate", "target"))

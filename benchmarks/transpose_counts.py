@@ -12,7 +12,6 @@ stopped. Exit code 1 if eqsat's graph is costlier than stock's anywhere, or has 
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import Any
 
 from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log
+from eqsat.bench.lowering import quiet
 from eqsat.ground.files import write_atomically
 from eqsat.options.options import Options
 from eqsat.report.data import geometric_mean
@@ -157,6 +157,7 @@ def _shown(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
+@quiet()
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--targets", default=",".join(TARGETS))
@@ -165,7 +166,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--time-limit", type=float, default=10.0, help="seconds per extraction")
     parser.add_argument("--cache", type=Path, help="file of measured prices (default: the user's)")
     args = parser.parse_args(argv)
-    logging.disable(logging.WARNING)
     args.out.mkdir(parents=True, exist_ok=True)
     about = write_about(args.out, _PACKAGES)
     log = Log(args.out / "records.jsonl", itemgetter("name", "target"), lambda r: "error" not in r)

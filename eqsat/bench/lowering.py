@@ -19,7 +19,7 @@ from eqsat.target import Target
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Within it the warnings of ExecuTorch and PyTorch are silenced; they do not affect figures."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
@@ -30,7 +30,7 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-@_quiet()
+@quiet()
 def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Lowers a PyTorch model for a target.
 

@@ -139,4 +139,4 @@ def test_nothing_is_imported_before_ctrl_c_is_taken_care_of() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     others = {m for m in loaded if m.partition(".")[0] not in sys.stdlib_module_names}
-    assert others == {"eqsat", "eqsat.cli", "eqsat.cli.__main__"}
+    assert others == {"eqsat", "eqsat.cli", "eqsat.cli.__main__", "eqsat.ground", "eqsat.ground._version"}
