@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqsat.device.binary import READ_ONLY, Binary, Tensor
-from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.memory import MemoryMap
 from eqsat.device.core.operands import Stop, Wait
 from eqsat.device.schedule import check_commands
@@ -68,7 +68,7 @@ class Device:
                 if not isinstance(c, Wait | Stop):
                     execution.step(c)
             except UNKNOWN as e:
-                raise _told(e, f"{type(c).__name__} at byte {c.offset:#x}") from e
+                raise _told(e, f"{type(c).__name__} at byte {c.offset:#x}", c.offset) from e
         return [_result(t, memory) for t in b.outputs]
 
     def _memory(self, samples: int) -> MemoryMap:
@@ -91,8 +91,13 @@ def run(binary: Binary, inputs: Sequence[Array]) -> list[Array]:
     return [y[0] for y in Device(binary).run([np.asarray(x)[None] for x in inputs])]
 
 
-def _told(e: Exception, where: str) -> DeviceError:
-    """Returns the error with its place in the binary."""
+def _told(e: Exception, where: str, offset: int = -1) -> DeviceError:
+    """Returns the error with its place in the binary.
+
+    offset: of the command, in bytes, unless the error has it.
+    """
+    if isinstance(e, DeviceFault):
+        return DeviceFault(f"{where}: {e}", max(e.offset, offset))
     if isinstance(e, DeviceError):
         return type(e)(f"{where}: {e}")
     return DeviceError(f"{where}: the model does not understand it ({type(e).__name__}: {e})")

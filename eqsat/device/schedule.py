@@ -38,7 +38,7 @@ def check_commands(commands: Sequence[Any], config: Config) -> None:
     for c in commands:
         reason = "" if isinstance(c, Wait | Stop) else config.commands.no_room(c, config.family, config.core)
         if reason:
-            raise DeviceFault(f"{_name(c)}: {reason}")
+            raise DeviceFault(f"{_name(c)}: {reason}", c.offset)
     _check_queues(commands, config)
     _check_dependencies(commands, config)
 
@@ -60,7 +60,7 @@ def _check_queues(commands: Sequence[Any], config: Config) -> None:
         mine, is_copy = config.commands.accesses(c, config.internal), isinstance(c, Copy)
         for other, theirs in kernels if is_copy else copies:
             if mine.conflicts(theirs):
-                raise DeviceFault(f"{_name(c)} does not wait for {other}, which touches the same bytes")
+                raise DeviceFault(f"{_name(c)} does not wait for {other}, which touches the same bytes", c.offset)
         queue, limit = (copies, config.family.outstanding_copies) if is_copy else (kernels, _KERNELS)
         queue.append((_name(c), mine))
         del queue[: max(0, len(queue) - limit)]
@@ -78,6 +78,7 @@ def _check_dependencies(commands: Sequence[Any], config: Config) -> None:
         if before is not None and blocks.dependency > (allowed := most_dependency(before, blocks, most)):
             raise DeviceFault(
                 f"{_name(c)} may begin {blocks.dependency} blocks before the kernel before it is done, "
-                f"of which it reads what is written {allowed} blocks before its end"
+                f"of which it reads what is written {allowed} blocks before its end",
+                c.offset,
             )
         before = blocks

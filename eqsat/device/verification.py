@@ -36,11 +36,13 @@ class Verdict:
     None: the binary did not run on every sample, or there was nothing to compare with.
     reason: why equal is False or None.
     samples: number of samples that were compared.
+    offset: of the command that does what none may do, in the stream, in bytes; -1 if there is none.
     """
 
     equal: bool | None
     reason: str = ""
     samples: int = 0
+    offset: int = -1
 
 
 def run_raw(raw: RawOutput, inputs: bytes) -> list[dict[str, Any]]:
@@ -85,7 +87,9 @@ def _each(outputs: Sequence[Array], samples: int) -> list[dict[str, Any]]:
 
 
 def _why_none(e: DeviceError) -> dict[str, Any]:
-    return {"fault": str(e)} if isinstance(e, DeviceFault) else {"unknown": f"the functional model cannot run it: {e}"}
+    if isinstance(e, DeviceFault):
+        return {"fault": str(e), "offset": e.offset}
+    return {"unknown": f"the functional model cannot run it: {e}"}
 
 
 def check(
@@ -131,8 +135,8 @@ def judged(
     ]
     if not samples:
         return Verdict(None, f"TOSA leaves open what the graph gives on all of {len(inputs)} samples")
-    if faults := [a["fault"] for a, _ in samples if "fault" in a]:
-        return Verdict(False, faults[0], len(samples))
+    if fault := next((a for a, _ in samples if "fault" in a), None):
+        return Verdict(False, fault["fault"], len(samples), fault.get("offset", -1))
     ran = [(unpacked(a["outputs"]), want) for a, want in samples if "outputs" in a]
     unknown = [a["unknown"] for a, _ in samples if "unknown" in a]
     if ran and (outputs := len(ran[0][0])) != len(expected[0]):

@@ -25,6 +25,8 @@ from eqsat.verification.regions import Correspondence, compare_regions, correspo
 
 logger = logging.getLogger(__name__)
 
+#: Elements of the tensors of a reference up to which proofs take less time than a process for them.
+_SMALL = 1 << 20
 #: Seconds of processor time for the proof of a candidate.
 #: Stock's ViT, the largest of the zoo, takes 18.
 _PROOF_SECONDS = 60.0
@@ -53,7 +55,8 @@ class Verifier:
         self.graph, self._family, self._pool, self._options = graph, target.family, pool, options
         self._reference = pool.start(Reference, graph, pool, options.trials)
         self._prover = Prover(graph, seconds=_PROOF_SECONDS)
-        self._background = BackgroundProver(graph, pool, _PROOF_SECONDS)
+        large = sum(graph.type(n).elements for n in graph.live()) > _SMALL
+        self._background = BackgroundProver(graph, pool, _PROOF_SECONDS) if large else None
         self._begun: dict[Compiled, Future[Proof | None]] = {}
         self._limits: dict[int, tuple[Array, Array] | None] = {}
 
@@ -93,18 +96,20 @@ class Verifier:
         )
 
     def begin(self, c: Compiled) -> None:
-        """Starts to prove that a graph as a whole equals the reference, once."""
-        if c not in self._begun:
+        """Starts to prove that a graph as a whole equals the reference, once; not if that takes no time."""
+        if self._background is not None and c not in self._begun:
             self._begun[c] = self._background.start(c.tosa)
 
     def proof_of(self, c: Compiled) -> Proof | None:
         """Returns the proof that a graph as a whole equals the reference; None if the prover fails."""
         self.begin(c)
-        return self._begun[c].result()
+        return self._begun[c].result() if c in self._begun else self.proved(c.graph)
 
     def proves_binary(self, c: Compiled, raw: RawOutput, limits: Limits) -> bool:
         """Returns whether a candidate's binary is proved to compute the reference."""
-        return not c.tolerant and self._background.proves_binary(raw, c.tosa, limits)
+        if self._background is None or c.tolerant:
+            return False
+        return self._background.proves_binary(raw, c.tosa, limits)
 
     def proved(self, graph: TensorGraph, same: Correspondence | None = None) -> Proof | None:
         """Returns the proof that a graph equals the reference; None if the prover fails.

@@ -13,7 +13,10 @@ from eqsat.ground.process import Limits
 from eqsat.ground.worker import Pool
 from eqsat.proof.binary import prove_raw
 from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import written_names
 from eqsat.tosa.reference import Unjudged
+from eqsat.vela.regor import RawOutput
 from eqsat.verification.binaries import Binaries
 from eqsat.verification.equality import Verifier
 
@@ -114,6 +117,17 @@ class BinaryChecks:
             return Judged(Verdict(None, str(e)))
         if found.equal is not False:
             return Judged(found)
-        culprit = binaries.culprit(c.graph, reference.inputs)
+        culprit = commanded(c.graph, raw, found.offset)
+        if culprit is None:
+            culprit = binaries.culprit(c.graph, reference.inputs)
         operator = "" if culprit is None else f", from {c.graph.nodes[culprit].op} n{culprit} on"
         return Judged(found, culprit, found.reason + operator)
+
+
+def commanded(graph: TensorGraph, raw: RawOutput, offset: int) -> int | None:
+    """Returns the node that a command is made from, None if that is not known.
+
+    offset: of the command in the stream, in bytes.
+    """
+    result = dict(raw["operators"]).get(offset)
+    return next((n for n, name in written_names(graph).items() if name == result), None)

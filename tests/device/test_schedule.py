@@ -64,8 +64,9 @@ def test_cascades_break_no_rule(target: str, size: int, worker: Worker) -> None:
 def test_blocks_that_overlap_too_early_are_a_fault(target: str, worker: Worker) -> None:
     binary = compile_binary(dumps(of(convolution)), Target.of(target), worker)
     most = 7 if "u85" in target else 3
-    with pytest.raises(DeviceFault, match=f"may begin {most} blocks before"):
+    with pytest.raises(DeviceFault, match=f"may begin {most} blocks before") as e:
         Device(with_word(binary, "SET_BLOCKDEP", lambda _: most, nth=-1))
+    assert e.value.offset in binary.operators and f"at byte {e.value.offset:#x}" in str(e.value)
 
 
 def test_blocks_follow_each_other_depth_first() -> None:

@@ -17,9 +17,11 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.verification import background
+from eqsat.verification import equality as equality_module
 from eqsat.verification.background import BackgroundProver
 from eqsat.verification.equality import Verifier
-from tests.graphs import finish, relu, transpose
+from eqsat.verification.judging import commanded
+from tests.graphs import conv, finish, relu, transpose
 
 U55 = Target.of("ethos-u55-128")
 
@@ -59,13 +61,25 @@ def test_a_binary_is_proved_to_compute_the_reference(pool: Pool) -> None:
         assert prover.proves_binary(raw, tosa, Limits()) is is_right
 
 
-def test_a_graph_is_proved_where_the_worker_has_died(pool: Pool) -> None:
+def test_a_command_is_traced_to_its_operator(pool: Pool) -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 8, 8, 16), "INT8")
+    first = conv(g, x, 16, 3)
+    graph = finish(g, conv(g, first, 8))
+    raw = raw_of(compile_tosa(dumps(graph), U55, pool))
+    found = [commanded(graph, raw, offset) for offset, _ in sorted(raw["operators"])]
+    operators = [graph.nodes[first].inputs[0], graph.nodes[graph.outputs[0]].inputs[0]]
+    assert list(dict.fromkeys(found)) == operators and commanded(graph, raw, -1) is None
+
+
+def test_a_graph_is_proved_where_the_worker_has_died(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equality_module, "_SMALL", 0)
     verifier = Verifier(REFERENCE, U55, pool, Options())
-    assert verifier._background._ready.result() is None
+    assert verifier._background is not None and verifier._background._ready.result() is None
     verifier._background._worker.call(background.forget, limits=Limits())
     tosa = dumps(EQUAL)
     candidate = Compiled("eqsat", EQUAL, tosa, compile_tosa(tosa, U55, pool))
-    assert verifier.proof_of(candidate) is None
+    assert verifier.proof_of(candidate) is None, "the worker has no reference"
     assert not verifier.proves_binary(candidate, raw_of(candidate.estimate), Limits())
     equality = verifier.equality(candidate)
     assert not equality.reason and equality.proof is not None and equality.proof.verdict == PROVED

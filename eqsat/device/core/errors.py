@@ -15,4 +15,9 @@ class DeviceFault(DeviceError):
     """A binary does what none may do.
 
     It reads or writes outside its memory, or uses more weights or scales than it has.
+    offset: of the command that does it, in the stream, in bytes; -1 if unknown.
     """
+
+    def __init__(self, message: str, offset: int = -1) -> None:
+        super().__init__(message)
+        self.offset = offset
