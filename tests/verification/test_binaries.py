@@ -48,8 +48,8 @@ def largest_of_rows(sliced_first: bool) -> TensorGraph:
 def test_a_right_binary_is_said_to_be(target: Target, options: Options) -> None:
     result = optimize_tosa(dumps(residual()), target, stock=dumps(residual()), options=options)
     assert (result.binary_verified, result.binary_reason, result.stock_binary_verified) == (True, "", True)
-    assert (result.chosen, result.binary_proved, result.stock_binary_proved) == ("eqsat", True, None)
-    assert result.binary_samples >= 2
+    assert result.chosen != "stock" and result.stock_binary_proved is None, "it is proved where it is the answer"
+    assert result.binary_proved and result.binary_samples >= 2
     assert "verified in the binary: yes, proved for every input" in result.verdicts()
 
 
