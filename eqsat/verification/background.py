@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 from eqsat.device.compile import binary_of
 from eqsat.ground.process import Limits, WorkerError
@@ -67,29 +69,28 @@ class BackgroundProver:
 
     def prove(self, tosa: bytes) -> Proof | None:
         """Returns the proof, "undecided" without a place if there is none; None if the worker fails."""
-        try:
-            self._ready.result()
-            found = self._worker.call(prove, tosa, limits=Limits(_HUNG))
-        except WorkerError:
-            logger.debug("a proof in the background failed", exc_info=True)
-            return None
+        answered, found = self._ask(prove, tosa, limits=Limits(_HUNG))
         if found is None:
-            return Proof(UNDECIDED)
+            return Proof(UNDECIDED) if answered else None
         bound, seeds, seconds = found
         return Proof(PROVED, error_bound=bound, seeds=tuple(seeds), seconds=seconds)
 
     def proves_binary(self, raw: RawOutput, tosa: bytes, limits: Limits) -> bool:
         """Returns whether Vela's raw output of a graph is proved to compute the reference."""
-        try:
-            self._ready.result()
-            return bool(self._worker.call(prove_binary_of, raw, tosa, limits=limits))
-        except WorkerError:
-            logger.debug("a proof in the background failed", exc_info=True)
-            return False
+        return bool(self._ask(prove_binary_of, raw, tosa, limits=limits)[1])
 
     def start(self, tosa: bytes) -> Future[Proof | None]:
         """Starts a proof, and returns the pending result of `prove`."""
         return self._pool.start(self.prove, tosa)
+
+    def _ask(self, function: Callable[..., Any], *args: Any, limits: Limits) -> tuple[bool, Any]:
+        """Returns whether the worker answered, and its answer, once the reference is evaluated."""
+        try:
+            self._ready.result()
+            return True, self._worker.call(function, *args, limits=limits)
+        except WorkerError:
+            logger.debug("a proof in the background failed", exc_info=True)
+            return False, None
 
     def _begin(self, reference: TensorGraph, seconds: float) -> None:
         self._worker.call(begin, dumps(reference), seconds, limits=Limits(_HUNG))

@@ -79,10 +79,9 @@ class Verifier:
                 return self._nearness(c)
             same = correspondence(c.choices.frozen, c.graph, c.classes) if c.choices else None
             self.reference()  # a proof is void for a graph that overflows on every input
-            proof = self.proof_of(c)
-            if proof is not None and proof.verdict == PROVED:
-                return Equality("", proof)
-            proof = self.proved(c.graph, same)
+            proof = self.proof_of(c) if self._background is not None else None
+            if proof is None or proof.verdict != PROVED:
+                proof = self.proved(c.graph, same)
             if proof is not None and proof.verdict == PROVED:
                 return Equality("", proof)
             shown = proof.counterexample if proof is not None else None
