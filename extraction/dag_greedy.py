@@ -163,7 +163,4 @@ def _weigh(bits: int, own: NDArray[np.float64]) -> float:
     if bits & (bits - 1) == 0:
         return float(own[bits.bit_length() - 1])
     flags = np.frombuffer(bits.to_bytes((len(own) + 7) // 8, "little"), dtype=np.uint8)
-    nonzero = np.flatnonzero(flags)
-    low, high = int(nonzero[0]), int(nonzero[-1]) + 1
-    chosen = np.unpackbits(flags[low:high], bitorder="little")
-    return float(own[low * 8 : high * 8] @ chosen[: len(own) - low * 8])
+    return float(own[np.unpackbits(flags, count=len(own), bitorder="little").view(bool)].sum())

@@ -28,6 +28,8 @@ from extraction.within import GAP, within
 _SOLVER, _PRICED = "within", "dag_greedy with memory"
 #: Rounds in a row with prices on memory that find nothing better, after which rounds end.
 _FRUITLESS = 3
+#: Rounds in a row with prices on memory that come no nearer to the limits, after which rounds end if nothing fits.
+_HOPELESS = 4
 #: Price of all excess memory at first, as a share of the graph's cycles.
 _FIRST = 0.5
 #: Factor by which that price rises and falls at first; its root after each turn.
@@ -117,11 +119,11 @@ class _Approach(RoundsWithin):
     def _run(self) -> str:
         fruitless = 0
         for number in range(self.most):
-            best = fastest_that_fits(self.graphs, self.limits)
+            before = self._reached()
             if self._is_done():
                 return self.aim
-            if fruitless == _FRUITLESS:
-                return f"{_FRUITLESS} in a row found nothing faster that fits"
+            if fruitless == (_FRUITLESS if before[0] < math.inf else _HOPELESS):
+                return f"{fruitless} in a row found nothing better"
             self._learn()
             if number and self.solves:
                 self.solves = self._solve(number)
@@ -129,11 +131,16 @@ class _Approach(RoundsWithin):
                     continue
             if not self._price(number):
                 return "the prices of memory change too little"
-            fruitless = fruitless + 1 if best <= fastest_that_fits(self.graphs, self.limits) < math.inf else 0
+            fruitless = fruitless + 1 if self._reached() >= before else 0
         return f"all {self.most} rounds were made"
 
     def _is_done(self) -> bool:
         return fits_nearly(self.graphs, self.limits)
+
+    def _reached(self) -> tuple[float, float]:
+        """Returns the cycles of the fastest graph that fits, then the least excess of all; less is better."""
+        least = min((self.limits.excess(c.figures) for c in self.graphs), default=math.inf)
+        return fastest_that_fits(self.graphs, self.limits), least
 
     def _learn(self) -> None:
         """Learns the memory that choices take from the graphs that are new."""
