@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -237,9 +237,20 @@ class VelaGroups:
     def _measure(self, measurements: Iterable[_Measurement]) -> dict[str, float]:
         """Returns {key: cycles}, without measurements that have no graph."""
         by_key = {m.key: m for m in measurements}
-        probes = {k: p for k in self._unknown(by_key) if (p := by_key[k].probe())}
-        distinct = list(dict.fromkeys(probes.values()))
-        measured = dict(zip(distinct, self.pool.map(self._compiled, distinct), strict=True))
+        probes: dict[str, _Probe] = {}
+        distinct: dict[_Probe, None] = {}
+
+        def written() -> Iterator[_Probe]:
+            """Yields each probe once, so that the first are compiled while others are written."""
+            for k in self._unknown(by_key):
+                if p := by_key[k].probe():
+                    probes[k] = p
+                    if p not in distinct:
+                        distinct[p] = None
+                        yield p
+
+        cycles = self.pool.map(self._compiled, written())
+        measured = dict(zip(distinct, cycles, strict=True))
         self._remember({k: measured[p] for k, p in probes.items()})
         return {k: self._known[k] for k in by_key if k in self._known}
 

@@ -13,7 +13,7 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -167,8 +167,11 @@ class Pool:
         self._reserved.append(Reserved(_SPARE.take(), forget))
         return self._reserved[-1]
 
-    def map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Returns `fn` of all `items`, at most `size` at a time; exceptions propagate."""
+    def map(self, fn: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        """Returns `fn` of all `items`, at most `size` at a time; exceptions propagate.
+
+        The first calls begin while `items` still yields others.
+        """
         return list(self._threads.map(partial(self._not_checked, fn) if self._is_beside() else fn, items))
 
     @contextmanager

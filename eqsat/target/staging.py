@@ -10,14 +10,16 @@ The price of a step is a closed form here; the cost model then measures the cand
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from functools import lru_cache
+from itertools import combinations
 from math import prod
 
 from eqsat.target.family import HWC, Family
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Steps, attrs_of
 
+#: An order of axes.
+Order = tuple[int, ...]
 #: (shape, permutation) of each step of a chain.
 TransposeSteps = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 #: ((H, W, C), native permutation) of each step of a chain.
@@ -62,8 +64,9 @@ def chains(
     A* searches over the orders of the axes.
     Its bound is the least number of remaining steps, each at its ideal cycles.
     """
-    start, goal = tuple(range(len(sizes))), tuple(perm)
-    place, steps_left = {axis: i for i, axis in enumerate(goal)}, _distances(len(sizes), family)
+    goal = tuple(range(len(sizes)))  # axes are numbered by their place in the result
+    start, sizes = tuple(perm.index(a) for a in goal), tuple(sizes[a] for a in perm)
+    steps_left = _distances(len(sizes), family)
     ideal, per_element = _ideal_step(element_bytes, family)
     ideal += prod(sizes) * per_element
     done: dict[tuple[int, ...], int] = {}
@@ -78,18 +81,20 @@ def chains(
         if done.get(order, 0) >= keep:
             continue
         done[order] = done.get(order, 0) + 1
-        for shape, native, following in _moves(order, sizes, family):
-            left = steps_left.get(tuple(place[a] for a in following), _MAX_STEPS)
+        for groups, native, following in _moves(order, family):
+            left = steps_left.get(following, _MAX_STEPS)
             if len(path) + 1 + left > _MAX_STEPS:
                 continue
             tick += 1
+            h, w, c = (prod(sizes[a] for a in g) for g in groups)
+            shape = h, w, c
             so_far = cost + step_cycles(*shape, native, element_bytes, family)
             heapq.heappush(heap, (so_far + left * ideal, tick, so_far, following, (*path, (shape, native))))
     return tuple(out)
 
 
 @lru_cache
-def _distances(n: int, family: Family) -> dict[tuple[int, ...], int]:
+def _distances(n: int, family: Family) -> dict[Order, int]:
     """Returns {order of n axes: least number of native steps that sort it}, up to _MAX_STEPS.
 
     The inverse of a native permutation is native, too.
@@ -97,28 +102,22 @@ def _distances(n: int, family: Family) -> dict[tuple[int, ...], int]:
     goal = tuple(range(n))
     found, front = {goal: 0}, [goal]
     for steps in range(1, _MAX_STEPS + 1):
-        front = list(
-            dict.fromkeys(f for order in front for _, _, f in _moves(order, (1,) * n, family) if f not in found)
-        )
+        front = list(dict.fromkeys(f for order in front for _, _, f in _moves(order, family) if f not in found))
         found.update(dict.fromkeys(front, steps))
     return found
 
 
-def _moves(
-    order: tuple[int, ...], sizes: tuple[int, ...], family: Family
-) -> Iterator[tuple[HWC, tuple[int, ...], tuple[int, ...]]]:
-    """Yields (shape as H, W, C, native permutation, order after it) of every native step from
-    `order`.
-    """
-    n = len(order)
-    for i in range(n):
-        for j in range(i + 1, n + 1):
-            groups = order[:i], order[i:j], order[j:]
-            h, w, c = (prod(sizes[a] for a in g) for g in groups)
-            for native in family.transposes.native:
-                following = groups[native[0]] + groups[native[1]] + groups[native[2]]
-                if following != order:
-                    yield (h, w, c), native, following
+@lru_cache(maxsize=4096)
+def _moves(order: Order, family: Family) -> tuple[tuple[tuple[Order, Order, Order], Order, Order], ...]:
+    """Returns (axes in H, W and C, native permutation, order after it) of every native step from an order."""
+    found = []
+    for i, j in combinations(range(len(order) + 1), 2):
+        groups = order[:i], order[i:j], order[j:]
+        for native in family.transposes.native:
+            following = groups[native[0]] + groups[native[1]] + groups[native[2]]
+            if following != order:
+                found.append((groups, native, following))
+    return tuple(found)
 
 
 def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
