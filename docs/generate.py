@@ -58,11 +58,10 @@ def _rules_of(family: ModuleType) -> str:
 
 def rules() -> str:
     """A section per family of exact rules."""
-    from eqsat.rules import FAMILIES, footprint
+    from eqsat.rules import FAMILIES
 
     return "\n".join(
-        f"## {f.__name__.rpartition('.')[2]}\n\n{_plain(_first_line(f))}\n\n{_rules_of(f)}"
-        for f in (*FAMILIES, footprint)
+        f"## {f.__name__.rpartition('.')[2]}\n\n{_plain(_first_line(f))}\n\n{_rules_of(f)}" for f in FAMILIES
     )
 
 

@@ -13,12 +13,12 @@ from eqsat.cli.common import JsonOption, app, console, print_json
 @app.command()
 def rules(as_json: JsonOption = False) -> None:
     """List the families with their rules, and the presets, with their statements."""
-    from eqsat.rules import FAMILIES, footprint, tolerant
+    from eqsat.rules import FAMILIES, tolerant
     from eqsat.rules.presets import CATALOGUE
 
     families = {
         _title(f): [{"name": r.name, "statement": r.statement, "analysis": r.analysis} for r in f.RULES]
-        for f in (*FAMILIES, tolerant, footprint)
+        for f in (*FAMILIES, tolerant)
     }
     if as_json:
         presets = [{"name": p.name, "statement": p.statement, "rules": [r.name for r in p.rules]} for p in CATALOGUE]

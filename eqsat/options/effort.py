@@ -17,7 +17,6 @@ class Effort:
     time_limit: seconds of each extraction, half of them if another round follows.
     rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
     memory_rounds: rounds of extraction within limits of memory, at most.
-    less_memory: whether a second e-graph has forms of less memory, if nothing fast fits.
     binary_time_limit: seconds of running binaries, for stock's graph and for all others.
     orders, settings, stripes: graphs compiled per start, at most.
     They differ in operator order, in settings of Vela, and in rows that become stripes.
@@ -31,7 +30,6 @@ class Effort:
     time_limit: float
     rounds: int
     memory_rounds: int
-    less_memory: bool
     binary_time_limit: float
     orders: int
     settings: int
@@ -40,7 +38,7 @@ class Effort:
 
 #: The efforts by number.
 EFFORTS = (
-    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0, 0, 0, 0),
+    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, 5.0, 0, 0, 0),
     Effort(
         "greedy extraction, seconds",
         True,
@@ -49,13 +47,12 @@ EFFORTS = (
         2.0,
         3,
         6,
-        True,
         5.0,
         4,
         3,
         6,
     ),
-    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, True, 30.0, 12, 6, 18),
+    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, 30.0, 12, 6, 18),
     Effort(
         "hours, if need be",
         True,
@@ -64,7 +61,6 @@ EFFORTS = (
         1800.0,
         10,
         40,
-        True,
         3600.0,
         100,
         20,

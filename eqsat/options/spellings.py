@@ -20,7 +20,7 @@ from cost_models.analytic import Analytic
 from cost_models.protocol import Unit
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.rule import Rule
-from eqsat.rules import blocking, footprint, grouped, matmul, sparsity
+from eqsat.rules import blocking, grouped, matmul, sparsity
 from eqsat.rules.blocking import MOST, Spelled
 from eqsat.rules.grouped import Branches
 from eqsat.target import Target
@@ -52,7 +52,6 @@ def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
     families = (
         (blocking.RULES, blocking.rules(cheapest(cycles))),
         (grouped.RULES, grouped.rules(fewer(_in_best_order(cycles) if family.sparse_weights else cycles))),
-        (footprint.RULES, footprint.rules()),
     )
     made = {general: own for every, ours in families for general, own in zip(every, ours, strict=True)}
     unwanted = (

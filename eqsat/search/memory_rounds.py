@@ -17,7 +17,6 @@ from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import CYCLES, SRAM
 from eqsat.search.explored import Explored, RoundsWithin
-from eqsat.search.less_memory import fastest_that_fits, fits_nearly
 from eqsat.search.memory import MemoryPrices, MemoryUse
 from eqsat.search.search import Search
 from extraction import Extraction, check, dag_greedy
@@ -26,6 +25,8 @@ from extraction.within import GAP, within
 
 #: Names in logs and records: of the integer program, and of extraction with prices on memory.
 _SOLVER, _PRICED = "within", "dag_greedy with memory"
+#: Share of the fastest graph's cycles by which a fitting graph may be slower and is near enough.
+_NEAR = 0.01
 #: Rounds in a row with prices on memory that find nothing better, after which rounds end.
 _FRUITLESS = 3
 #: Rounds in a row with prices on memory that come no nearer to the limits, after which rounds end if nothing fits.
@@ -135,12 +136,14 @@ class _Approach(RoundsWithin):
         return f"all {self.most} rounds were made"
 
     def _is_done(self) -> bool:
-        return fits_nearly(self.graphs, self.limits)
+        fastest = min((c.figures.cycles for c in self.graphs), default=math.inf)
+        return self._reached()[0] <= (1 + _NEAR) * fastest
 
     def _reached(self) -> tuple[float, float]:
         """Returns the cycles of the fastest graph that fits, then the least excess of all; less is better."""
-        least = min((self.limits.excess(c.figures) for c in self.graphs), default=math.inf)
-        return fastest_that_fits(self.graphs, self.limits), least
+        figures = [c.figures for c in self.graphs]
+        fits = (f.cycles for f in figures if self.limits.fits(f))
+        return min(fits, default=math.inf), min(map(self.limits.excess, figures), default=math.inf)
 
     def _learn(self) -> None:
         """Learns the memory that choices take from the graphs that are new."""

@@ -26,7 +26,7 @@ from eqsat.options.options import Options, given_options
 from eqsat.search.alternatives import by_cycles, improved
 from eqsat.search.answer_store import AnswerStore
 from eqsat.search.attempt import attempt
-from eqsat.search.egraphs import rounding_less, saturated, with_less_memory
+from eqsat.search.egraphs import rounding_less, saturated
 from eqsat.search.explored import Explored
 from eqsat.search.given import Given, Stock, begun
 from eqsat.search.given_orders import in_other_orders
@@ -39,7 +39,6 @@ from eqsat.search.search import Search
 from eqsat.search.setting_rounds import begin_settings, in_other_settings
 from eqsat.search.stripe_rounds import in_stripes
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
 from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.verification import first_equal, tell, verify_offers
@@ -102,7 +101,8 @@ def optimize_tosa(
                 others += (respelled := attempt(search, memory.in_order, search, respelled, decision) or respelled)
                 known = bool(attempt(search, memory.gains_as_before, given, respelled, decision, checks))
                 first = None if known else _by_cycles(search, exact)
-            found = _found(search, reference, exact, first, others, decision) if exact and first else []
+            best = attempt(search, improved, search, first, decision) if first else None
+            found = [best] if best and best.graphs else []
             if not known:
                 others += attempt(search, in_other_orders, given, search, graphs(found), decision, checks) or []
             frozen, rounded = (None, []) if known else rounding_less(search, reference, decision)
@@ -143,26 +143,6 @@ def optimize_tosa(
 def _by_cycles(search: Search, exact: Frozen | None) -> Explored | None:
     """Returns the graphs found by cycles; None if there is no e-graph, or if that fails."""
     return attempt(search, by_cycles, search, exact) if exact else None
-
-
-def _found(
-    search: Search,
-    reference: TensorGraph,
-    exact: Frozen,
-    first: Explored,
-    others: Sequence[Compiled],
-    decision: Decision,
-) -> list[Explored]:
-    """Returns the exact e-graph, and one with footprint rules if no fast graph fits.
-
-    first: the graphs found by cycles.
-    others: candidates that were not extracted.
-    """
-    best = attempt(search, improved, search, first, decision)
-    if not best or not best.graphs:
-        return []
-    less = attempt(search, with_less_memory, search, reference, exact, [*others, *best.graphs], decision)
-    return [best, less] if less else [best]
 
 
 def _scheduled(

@@ -164,7 +164,7 @@ def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
     source.write_bytes(dumps(recomputed()))
     small = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--rules", "none", "--json")
     record = json.loads(small.stdout)
-    assert record["footprint"]["sram"] == record["explicit_footprint"]["sram"] == record["limits"]["sram"]
+    assert record["footprint"]["sram"] <= record["explicit_footprint"]["sram"] == record["limits"]["sram"]
     assert "KiB more SRAM" in record["passed_over"] and not record["points"][0]["fits"]
     more = ("--max-sram", "any", "--max-flash", "any", "--objective", "pareto", "--save", run_place)
     fast = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--rules", "none", "-v", *more)

@@ -52,7 +52,7 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
     given = dumps(recomputed())
     result = optimize_tosa(given, U55, stock=given, options=options)
     stock = compile_tosa(given, U55, worker)
-    assert result.footprint.sram == stock.footprint.sram and result.warnings == []
+    assert result.footprint.sram <= stock.footprint.sram and result.warnings == []
     over = result.points[0]
     assert not over.fits and over.figures.cycles < result.cycles and over.figures.sram > stock.footprint.sram
     assert result.passed_over.startswith(f"{result.cycles - over.figures.cycles:,} cycles fewer for ")
