@@ -12,29 +12,11 @@ import numpy as np
 
 from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, Evaluate, Infer, Op, alike, define, wide
+from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, alike, record, wide
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 #: Values of ResizeMode in the TOSA schema.
 NEAREST, BILINEAR = 1, 2
-
-
-def _indexed(name: str, roles: str, infer: Infer, evaluate: Evaluate, distinct: bool = False) -> None:
-    define(
-        Op(
-            name=name,
-            kind="indexed",
-            operands=roles.count(",") + 1,
-            infer=infer,
-            integer=evaluate,
-            real=evaluate,
-            shown=(),
-            tosa=True,
-            copies=True,
-            roles=roles,
-            allowed=lambda attrs, xs: {1: _positions(xs[0].shape, distinct)},
-        )
-    )
 
 
 def _fits(indices: Type, *others: Type) -> None:
@@ -43,7 +25,7 @@ def _fits(indices: Type, *others: Type) -> None:
     alike(others)
 
 
-def _positions(values: Shape, distinct: bool) -> Allowed:
+def _positions(values: Shape, distinct: bool = False) -> Allowed:
     """Returns the positions that TOSA allows in values [N, K, C].
 
     distinct: none may occur twice.
@@ -90,8 +72,26 @@ def _scattered(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return out
 
 
-_indexed("gather", "nKc,nw->nwc", _gather, _gathered)
-_indexed("scatter", "nKc,nw,nwc->nKc", _scatter, _scattered, distinct=True)
+record(
+    "indexed",
+    "gather",
+    2,
+    _gather,
+    _gathered,
+    copies=True,
+    roles="nKc,nw->nwc",
+    allowed=lambda attrs, xs: {1: _positions(xs[0].shape)},
+)
+record(
+    "indexed",
+    "scatter",
+    3,
+    _scatter,
+    _scattered,
+    copies=True,
+    roles="nKc,nw,nwc->nKc",
+    allowed=lambda attrs, xs: {1: _positions(xs[0].shape, distinct=True)},
+)
 
 
 # ---- resize -------------------------------------------------------------------------------------
@@ -158,17 +158,13 @@ def _resize_across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
     return {} if p.alone and len(p.out_shape) == 4 and all(d == to for d, to in p.to.items()) else None
 
 
-define(
-    Op(
-        name="resize",
-        kind="axial",
-        operands=1,
-        infer=_resize,
-        integer=_interpolated,
-        real=_interpolated,
-        shown=("scale",),
-        tosa=True,
-        folded=(("scale", "SHAPE"), ("offset", "SHAPE"), ("border", "SHAPE")),
-        along=Along(lambda attrs, shape: (1, 2), _resize_across),
-    )
+record(
+    "axial",
+    "resize",
+    1,
+    _resize,
+    _interpolated,
+    shown=("scale",),
+    folded=(("scale", "SHAPE"), ("offset", "SHAPE"), ("border", "SHAPE")),
+    along=Along(lambda attrs, shape: (1, 2), _resize_across),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.tensor.ops.op import ALONG_AXIS, Attributes, NotModelled, Op, axis_of, broadcast, declared_type, define
+from eqsat.tensor.ops.op import ALONG_AXIS, Attributes, NotModelled, axis_of, broadcast, declared_type, record
 from eqsat.tensor.types import GraphError, Type
 
 _LEAF = NotModelled("has no operands to compute from")
@@ -28,78 +28,11 @@ def _reduction(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(shape), attrs["dtype"])
 
 
-define(
-    Op(
-        name="input",
-        kind="leaf",
-        operands=0,
-        infer=_leaf,
-        integer=_LEAF,
-        real=_LEAF,
-        tosa=False,
-        shown=lambda attrs: f"input {attrs['name']}",
-    )
-)
-define(
-    Op(
-        name="const",
-        kind="leaf",
-        operands=0,
-        infer=_leaf,
-        integer=_LEAF,
-        real=_LEAF,
-        tosa=False,
-        shown=(),
-    )
-)
-define(
-    Op(
-        name="opaque",
-        kind="opaque",
-        operands=-1,
-        infer=declared_type,
-        integer=_UNKNOWN,
-        real=_UNKNOWN,
-        tosa=False,
-        shown=lambda attrs: str(attrs["tosa"]).lower(),
-    )
-)
+record("leaf", "input", 0, _leaf, _LEAF, tosa=False, shown=lambda attrs: f"input {attrs['name']}")
+record("leaf", "const", 0, _leaf, _LEAF, tosa=False)
+record("opaque", "opaque", -1, declared_type, _UNKNOWN, tosa=False, shown=lambda attrs: str(attrs["tosa"]).lower())
 # An item is one result of an opaque op that has several.
-define(
-    Op(
-        name="item",
-        kind="opaque",
-        operands=1,
-        infer=declared_type,
-        integer=_UNKNOWN,
-        real=_UNKNOWN,
-        tosa=False,
-        shown=("index",),
-    )
-)
+record("opaque", "item", 1, declared_type, _UNKNOWN, tosa=False, shown=("index",))
 # FX ops above TOSA's level are told apart by the attribute "call" (`eqsat/before_lowering/lift.py`).
-define(
-    Op(
-        name="fx",
-        kind="pointwise",
-        operands=-1,
-        infer=_call,
-        integer=_UNKNOWN,
-        real=_UNKNOWN,
-        tosa=False,
-        shown=(),
-    )
-)
-define(
-    Op(
-        name="reduce_fx",
-        kind="axial",
-        operands=1,
-        infer=_reduction,
-        integer=_UNKNOWN,
-        real=_UNKNOWN,
-        tosa=False,
-        shown=("axis",),
-        along=ALONG_AXIS,
-    )
-)
+record("pointwise", "fx", -1, _call, _UNKNOWN, tosa=False)
+record("axial", "reduce_fx", 1, _reduction, _UNKNOWN, tosa=False, shown=("axis",), along=ALONG_AXIS)

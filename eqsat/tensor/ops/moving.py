@@ -7,50 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.tensor.ops.op import (
-    ALONG_AXIS,
-    Along,
-    Attributes,
-    AxisPlacement,
-    Evaluate,
-    Infer,
-    Op,
-    OpKind,
-    alike,
-    axis_of,
-    define,
-    same,
-)
+from eqsat.tensor.ops.op import ALONG_AXIS, Along, Attributes, AxisPlacement, alike, axis_of, record, same
 from eqsat.tensor.types import Array, GraphError, Shape, Type
-
-
-def _moving(
-    name: str,
-    kind: OpKind,
-    infer: Infer,
-    evaluate: Evaluate,
-    *,
-    shown: tuple[str, ...],
-    operands: int = 1,
-    folded: tuple[tuple[str, str], ...] = (),
-    along: Along | None = None,
-) -> None:
-    define(
-        Op(
-            name=name,
-            kind=kind,
-            operands=operands,
-            infer=infer,
-            integer=evaluate,
-            real=evaluate,
-            shown=shown,
-            tosa=True,
-            folded=folded,
-            copies=True,
-            along=along,
-        )
-    )
-
 
 # ---- movement -----------------------------------------------------------------------------------
 
@@ -68,16 +26,26 @@ def _reshape(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(attrs["shape"]), xs[0].dtype)
 
 
-_moving("transpose", "move", _transpose, lambda attrs, xs, t: xs[0].transpose(attrs["perms"]), shown=("perms",))
-_moving(
-    "reshape",
+record(
     "move",
+    "transpose",
+    1,
+    _transpose,
+    lambda attrs, xs, t: xs[0].transpose(attrs["perms"]),
+    shown=("perms",),
+    copies=True,
+)
+record(
+    "move",
+    "reshape",
+    1,
     _reshape,
     lambda attrs, xs, t: xs[0].reshape(attrs["shape"]),
     shown=("shape",),
     folded=(("shape", "SHAPE"),),
+    copies=True,
 )
-_moving("identity", "pointwise", same, lambda attrs, xs, t: xs[0], shown=())
+record("pointwise", "identity", 1, same, lambda attrs, xs, t: xs[0], copies=True)
 
 
 # ---- concat -------------------------------------------------------------------------------------
@@ -94,13 +62,14 @@ def _concat(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(shape), xs[0].dtype)
 
 
-_moving(
+record(
     "concat",
     "concat",
+    -1,
     _concat,
     lambda attrs, xs, t: np.concatenate(xs, axis=attrs["axis"]),
-    operands=-1,
     shown=("axis",),
+    copies=True,
 )
 
 
@@ -129,14 +98,16 @@ def _slice_axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
     return tuple(d for d, n in enumerate(shape) if attrs["size"][d] != n)
 
 
-_moving(
-    "slice",
+record(
     "axial",
+    "slice",
+    1,
     _slice,
     _sliced,
     shown=("start", "size"),
     folded=(("start", "SHAPE"), ("size", "SHAPE")),
     along=Along(_slice_axes, _slice_across),
+    copies=True,
 )
 
 
@@ -164,14 +135,16 @@ def _pad_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"pads": tuple(pads)}
 
 
-_moving(
-    "pad",
+record(
     "axial",
+    "pad",
+    1,
     _pad,
     _padded,
     shown=("pads",),
     folded=(("pads", "SHAPE"), ("value", "in0")),
     along=Along(_pad_axes, _pad_across),
+    copies=True,
 )
 
 
@@ -188,14 +161,16 @@ def _tile_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"multiples": tuple(multiples)}
 
 
-_moving(
-    "tile",
+record(
     "axial",
+    "tile",
+    1,
     _tile,
     lambda attrs, xs, t: np.tile(xs[0], attrs["multiples"]),
     shown=("multiples",),
     folded=(("multiples", "SHAPE"),),
     along=Along(lambda attrs, shape: tuple(d for d, n in enumerate(attrs["multiples"]) if n != 1), _tile_across),
+    copies=True,
 )
 
 
@@ -204,11 +179,13 @@ def _reverse(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return xs[0]
 
 
-_moving(
-    "reverse",
+record(
     "axial",
+    "reverse",
+    1,
     _reverse,
     lambda attrs, xs, t: np.flip(xs[0], attrs["axis"]),
     shown=("axis",),
     along=ALONG_AXIS,
+    copies=True,
 )

@@ -162,6 +162,51 @@ def define(op: Op) -> Op:
     return op
 
 
+def record(
+    kind: OpKind,
+    name: str,
+    operands: int,
+    infer: Infer,
+    integer: Evaluate | NotModelled,
+    real: Evaluate | NotModelled | None = None,
+    *,
+    shown: Shown = (),
+    tosa: bool = True,
+    folded: tuple[tuple[str, str], ...] = (),
+    declared: bool = False,
+    copies: bool = False,
+    allowed: AllowedValues | None = None,
+    overflows: bool = False,
+    macs: Callable[[Sequence[Type], Type], int] | None = None,
+    along: Along | None = None,
+    roles: str | None = None,
+) -> None:
+    """Adds an operator to the table.
+
+    real: None: as on integers.
+    """
+    define(
+        Op(
+            name=name,
+            kind=kind,
+            operands=operands,
+            infer=infer,
+            integer=integer,
+            real=integer if real is None else real,
+            shown=shown,
+            tosa=tosa,
+            folded=folded,
+            declared=declared,
+            copies=copies,
+            allowed=allowed,
+            overflows=overflows,
+            macs=macs,
+            along=along,
+            roles=roles,
+        )
+    )
+
+
 # ---- what many operators share --------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -10,58 +11,22 @@ from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import (
     ZERO_POINTS,
-    AllowedValues,
     Attributes,
-    Evaluate,
     Infer,
     NotModelled,
-    Op,
-    Shown,
     alike,
     broadcast,
     but_the_lowest,
-    define,
+    record,
     same,
     wide,
     with_dtype,
 )
 from eqsat.tensor.types import Array, GraphError, Type
 
+_pointwise = partial(record, "pointwise")
 _BITS = NotModelled("has no interpretation in real numbers: it works on bits")
 _WHOLE = NotModelled("has no interpretation in real numbers: it cuts to whole ones")
-
-
-def _pointwise(
-    name: str,
-    operands: int,
-    infer: Infer,
-    integer: Evaluate,
-    real: Evaluate | NotModelled,
-    *,
-    shown: Shown = (),
-    folded: tuple[tuple[str, str], ...] = (),
-    declared: bool = False,
-    copies: bool = False,
-    allowed: AllowedValues | None = None,
-    overflows: bool = False,
-) -> None:
-    define(
-        Op(
-            name=name,
-            kind="pointwise",
-            operands=operands,
-            infer=infer,
-            integer=integer,
-            real=real,
-            shown=shown,
-            tosa=True,
-            folded=folded,
-            declared=declared,
-            copies=copies,
-            allowed=allowed,
-            overflows=overflows,
-        )
-    )
 
 
 def _joined(dtype: str | None = None) -> Infer:
@@ -85,10 +50,6 @@ def _clz(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return 32 - wide(np.ceil(np.log2(unsigned.astype(np.float64) + 1)))
 
 
-def _inverted(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    return ~xs[0]
-
-
 _pointwise(
     "abs",
     1,
@@ -97,9 +58,9 @@ _pointwise(
     lambda attrs, xs, t: np.abs(xs[0]),
     allowed=but_the_lowest,
 )
-_pointwise("bitwise_not", 1, same, _inverted, _BITS)
+_pointwise("bitwise_not", 1, same, lambda attrs, xs, t: ~xs[0], _BITS)
 _pointwise("clz", 1, same, _clz, _BITS)
-_pointwise("logical_not", 1, same, _inverted, _inverted)
+_pointwise("logical_not", 1, same, lambda attrs, xs, t: ~xs[0])
 
 
 def _negated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -127,7 +88,7 @@ def _clamp_text(attrs: Attributes) -> str:
     return f"clamp[{low}..{high}]"
 
 
-_pointwise("clamp", 1, same, _clamped, _clamped, shown=_clamp_text)
+_pointwise("clamp", 1, same, _clamped, shown=_clamp_text)
 
 
 def _table(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -168,7 +129,7 @@ def _cast(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return xs[0] != 0 if t.dtype == "BOOL" else xs[0]
 
 
-_pointwise("cast", 1, with_dtype, _cast, _cast, shown=("dtype",), declared=True)
+_pointwise("cast", 1, with_dtype, _cast, shown=("dtype",), declared=True)
 
 
 # ---- two and three operands ---------------------------------------------------------------------
@@ -192,18 +153,6 @@ def _divided(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return quotient
 
 
-def _and(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    return np.asarray(xs[0] & xs[1])
-
-
-def _or(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    return np.asarray(xs[0] | xs[1])
-
-
-def _xor(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    return np.asarray(xs[0] ^ xs[1])
-
-
 _pointwise(
     "add",
     2,
@@ -222,13 +171,9 @@ _pointwise(
 )
 
 
-def _ufunc(name: str, function: np.ufunc, dtype: str | None = None) -> None:
-    """Adds an operator that is a numpy function, the same on integers and real numbers."""
-
-    def evaluate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-        return np.asarray(function(*xs))
-
-    _pointwise(name, 2, _joined(dtype), evaluate, evaluate)
+def _ufunc(name: str, function: np.ufunc, dtype: str | None = None, real: NotModelled | None = None) -> None:
+    """Adds an operator that is a numpy function on integers and, without `real`, on real numbers."""
+    _pointwise(name, 2, _joined(dtype), lambda attrs, xs, t: np.asarray(function(*xs)), real)
 
 
 _ufunc("maximum", np.maximum)
@@ -236,9 +181,9 @@ _ufunc("minimum", np.minimum)
 _ufunc("equal", np.equal, "BOOL")
 _ufunc("greater", np.greater, "BOOL")
 _ufunc("greater_equal", np.greater_equal, "BOOL")
-for _name, _evaluate in (("and", _and), ("or", _or), ("xor", _xor)):
-    _pointwise(f"bitwise_{_name}", 2, _joined(), _evaluate, _BITS)
-    _pointwise(f"logical_{_name}", 2, _joined(), _evaluate, _evaluate)
+for _name, _function in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)):
+    _ufunc(f"bitwise_{_name}", _function, real=_BITS)
+    _ufunc(f"logical_{_name}", _function)
 
 
 def _below_the_bits(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
@@ -316,4 +261,4 @@ def _selected(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.where(xs[0], xs[1], xs[2])
 
 
-_pointwise("select", 3, _select, _selected, _selected, copies=True)
+_pointwise("select", 3, _select, _selected, copies=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, AxisPlacement, Op, define, wide, with_dtype
+from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, AxisPlacement, record, wide, with_dtype
 from eqsat.tensor.types import Array, GraphError, Type
 
 #: Values of RoundingMode in the TOSA schema.
@@ -95,19 +95,16 @@ def _across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
     return {} if p.alone and channels == len(p.out_shape) - 1 else None
 
 
-define(
-    Op(
-        name="rescale",
-        kind="pointwise",
-        operands=1,
-        infer=_rescale,
-        integer=rescaled,
-        real=on_real_numbers,
-        shown=("dtype",),
-        tosa=True,
-        folded=(("multiplier", "scale"), ("shift", "INT8"), *ZERO_POINTS),
-        declared=True,
-        along=Along(lambda attrs, shape: (len(shape) - 1,), _across),
-        allowed=_within_the_shift,
-    )
+record(
+    "pointwise",
+    "rescale",
+    1,
+    _rescale,
+    rescaled,
+    on_real_numbers,
+    shown=("dtype",),
+    folded=(("multiplier", "scale"), ("shift", "INT8"), *ZERO_POINTS),
+    declared=True,
+    along=Along(lambda attrs, shape: (len(shape) - 1,), _across),
+    allowed=_within_the_shift,
 )

@@ -7,46 +7,20 @@ Weights of CONV2D and TRANSPOSE_CONV2D are [OC, KH, KW, IC], those of DEPTHWISE_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import prod
 
 import numpy as np
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, Op, define, wide
+from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, record, wide
 from eqsat.tensor.ops.rescale import on_real_numbers, rescaled
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 _PRODUCT_ZERO_POINTS = (("in_zp", "in0"), ("w_zp", "in1"))
 
 
-def _mac(
-    name: str,
-    operands: int,
-    infer: Infer,
-    integer: Evaluate,
-    real: Evaluate,
-    *,
-    shown: tuple[str, ...] = (),
-    folded: tuple[tuple[str, str], ...] = (),
-    macs: Callable[[Sequence[Type], Type], int] | None = None,
-    roles: str | None = None,
-) -> None:
-    define(
-        Op(
-            name=name,
-            kind="mac",
-            operands=operands,
-            infer=infer,
-            integer=integer,
-            real=real,
-            shown=shown,
-            tosa=True,
-            folded=folded,
-            macs=macs,
-            overflows=macs is not None,
-            roles=roles,
-        )
-    )
+_mac = partial(record, "mac")
 
 
 # ---- inference ----------------------------------------------------------------------------------
@@ -281,6 +255,7 @@ _mac(
     _real_conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
+    overflows=True,
     macs=lambda xs, t: t.elements * prod(xs[1].shape[1:]),
 )
 _mac(
@@ -291,6 +266,7 @@ _mac(
     _real_depthwise_conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
+    overflows=True,
     macs=lambda xs, t: t.elements * prod(xs[1].shape[:2]),
 )
 _mac(
@@ -300,6 +276,7 @@ _mac(
     _transpose_conv2d,
     _real_transpose_conv2d,
     folded=_PRODUCT_ZERO_POINTS,
+    overflows=True,
     macs=lambda xs, t: xs[0].elements * prod(xs[1].shape[:3]),
 )
 _mac(
@@ -309,21 +286,19 @@ _mac(
     _product,
     _real_product,
     folded=_PRODUCT_ZERO_POINTS,
+    overflows=True,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
     roles="nhc,ncw->nhw",
 )
-define(
-    Op(
-        name="matmul_rows",
-        kind="mac",
-        operands=2,
-        infer=_matmul_rows,
-        integer=_by_rows(_product, rescaled),
-        real=_by_rows(_real_product, on_real_numbers),
-        shown=("step",),
-        tosa=False,
-        macs=lambda xs, t: t.elements * xs[0].shape[-1],
-    )
+_mac(
+    "matmul_rows",
+    2,
+    _matmul_rows,
+    _by_rows(_product, rescaled),
+    _by_rows(_real_product, on_real_numbers),
+    shown=("step",),
+    tosa=False,
+    macs=lambda xs, t: t.elements * xs[0].shape[-1],
 )
 _mac("max_pool2d", 1, _pool, _max_pool2d, _real_max_pool2d, shown=("kernel",))
 _mac("avg_pool2d", 1, _pool, _avg_pool2d, _real_avg_pool2d, shown=("kernel",), folded=ZERO_POINTS)
