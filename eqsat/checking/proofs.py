@@ -21,7 +21,7 @@ import numpy as np
 from eqsat.checking.visits import visited
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.proof.evaluation import evaluate, value_of, variable
-from eqsat.proof.field import Field, Lanes, words
+from eqsat.proof.field import Field
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.graph import Node
@@ -65,13 +65,12 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
     except Undecidable:
         expected = []
     t = Terms(Field(seed), source)
-    known = {pair for _, lanes in source.open for pair in _pairs(lanes)}
     numbers = {graph.nodes[i].attr("name"): k for k, i in enumerate(graph.inputs)}
     slots = [frozen.handle[o] for o in graph.outputs]
     values: dict[int, Value] = {}
     for e in visited(frozen, values, slots):
         value = _value(t, e, frozen, values, numbers)
-        overflows = any(not known.issuperset(_pairs(lanes)) for _, lanes in t.open)
+        overflows = bool(t.beyond(source))
         t.open.clear()
         if value is not None and e.cls not in values:
             values[e.cls] = value
@@ -101,7 +100,3 @@ def _value(t: Terms, e: ENode, frozen: Frozen, values: dict[int, Value], numbers
         return value_of(t, Node(e.op, e.children, e.attrs, out.shape, out.dtype), operands)
     except Undecidable:
         return None
-
-
-def _pairs(lanes: Lanes) -> set[tuple[int, int]]:
-    return set(zip(*(w.tolist() for w in words(lanes))))

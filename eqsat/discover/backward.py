@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op
 from eqsat.tensor.ops.indexing import NEAREST
+from eqsat.tensor.ops.windows import reciprocal
 from eqsat.tensor.types import Attrs, Type
 
 Ints = NDArray[np.int64]
@@ -217,10 +218,8 @@ def scale_of_average(graph: TensorGraph, n: int, element: Ints) -> Attrs | None:
         count[at] += 1
     if (count != count[0]).any():
         return None
-    # This is the formula of TOSA's reciprocal_scale.
-    bits = int(count[0] - 1).bit_length()
-    multiplier = (((1 << 30) + 1) << bits) // int(count[0])
-    return makers.rescale(node.dtype, multiplier, 30 + bits, out_zp=attrs["out_zp"][0])
+    multiplier, shift = reciprocal(count[0])
+    return makers.rescale(node.dtype, int(multiplier), int(shift), out_zp=attrs["out_zp"][0])
 
 
 #: Operators whose results are maxima of their addends; those of others are sums.

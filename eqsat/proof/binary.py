@@ -203,13 +203,7 @@ class BinaryRun:
 
         source: the terms of the graph.
         """
-        known = {pair for _, lanes in source.open for pair in zip(*(w.tolist() for w in words(lanes)))}
-        found = {}
-        for k, lanes in self._terms.open:
-            if not known.issuperset(zip(*(w.tolist() for w in words(lanes)))):
-                found[k] = lanes
-        reason = "it may overflow where the graph does not"
-        return self.named(found, reason)
+        return self.named(self._terms.beyond(source), "it may overflow where the graph does not")
 
     def named(self, numbers: Iterable[int], reason: str) -> tuple[Open, ...]:
         """Returns the first of these commands, and why they are undecided."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.device.core.arithmetic import shifted
+from eqsat.device.core.arithmetic import halves, rounding_terms, shifted
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import SAME, Element, FixedPointScale
 from eqsat.device.core.registers import Rounding
@@ -48,22 +48,7 @@ class Scaling:
         double: by how many bits the first of two roundings lies lower.
         """
         multiplier, shift = (np.atleast_1d(np.asarray(x, np.int64)) for x in (multiplier, shift))
-        half, zero = halves(shift), np.zeros_like(shift)
-        extra = np.where(shift > 31 - double, _TWICE >> double, 0)
-        added = {
-            Rounding.NATURAL: (half, half),
-            Rounding.DOUBLE_SYMMETRIC: (half + extra, half - extra),
-            Rounding.DOUBLE_ASYMMETRIC: (half + extra, half + extra),
-            Rounding.SYMMETRIC: (half, half - (shift > 0)),
-            Rounding.TRUNCATE_TO_ZERO: (zero, (1 << shift) - 1),
-            Rounding.TRUNCATE_TO_LOWER: (zero, zero),
-        }
-        return Scaling(multiplier, shift, *added[rounding])
-
-
-def halves(shift: Ints) -> Ints:
-    """Returns half of the unit of the last place after the shift; 0 without a shift."""
-    return np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
+        return Scaling(multiplier, shift, *rounding_terms(shift, rounding, double))
 
 
 def scaled(t: Terms, v: Value, how: Scaling, variant: Ints | None = None) -> Value:

@@ -29,7 +29,7 @@ from eqsat.proof.binary_output import (
 )
 from eqsat.proof.binary_windows import Window
 from eqsat.proof.steps import Undecidable
-from eqsat.proof.values import UNLIMITED, Terms, Value, unique
+from eqsat.proof.values import UNLIMITED, Terms, Value
 from eqsat.tensor import makers
 from eqsat.tensor.types import Attrs, Type, attrs_of
 
@@ -100,8 +100,7 @@ class Execution:
             v = self._summed(c, v)
         _limited(t, v, c.block.accumulators)
         if padded:
-            counts, which = unique(window.counts().reshape(-1))
-            every = np.broadcast_to(which.reshape(1, *window.out, 1), v.shape).reshape(-1)
+            counts, every = window.counts()
             v = scaled(t, v, Scaling.of(*reciprocals(counts), out.rounding.rule), every)
         elif own is not None:
             v = scaled(t, v, Scaling.of(own.multiplier, own.shift, out.rounding.rule), channels(v))

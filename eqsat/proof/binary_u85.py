@@ -27,18 +27,25 @@ from eqsat.device.ethos_u85.commands import (
 from eqsat.device.ethos_u85.decoding import TRANSPOSED
 from eqsat.device.ethos_u85.execution import REVERSED, weights_of
 from eqsat.device.ethos_u85.operations import ABOVE, SCALED
-from eqsat.device.ethos_u85.registers import AccFormat, AccInput, ActivationReverse, ElementwiseMode, PoolingMode
+from eqsat.device.ethos_u85.registers import (
+    AccFormat,
+    AccInput,
+    ActivationReverse,
+    ElementwiseMode,
+    PoolingMode,
+    ResizeMode,
+)
 from eqsat.device.ethos_u85.weights import scales
 from eqsat.device.stream import Config
-from eqsat.proof import linear, pointwise
+from eqsat.proof import indexing, linear, pointwise
 from eqsat.proof.binary_memory import ShadowMemory
 from eqsat.proof.binary_output import Scaling, by_factor, channels, check_absolute, check_room, largest, scaled
-from eqsat.proof.binary_resize import resized
 from eqsat.proof.binary_u85_output import activated, scaled_input
 from eqsat.proof.binary_windows import Window
 from eqsat.proof.steps import Undecidable
-from eqsat.proof.values import UNLIMITED, Terms, Value, unique
+from eqsat.proof.values import UNLIMITED, Terms, Value
 from eqsat.tensor import makers
+from eqsat.tensor.ops.indexing import NEAREST
 from eqsat.tensor.types import Attrs, Type, attrs_of
 
 _ACCUMULATORS = {AccFormat.I32: "INT32", AccFormat.I48: "INT48"}
@@ -96,8 +103,7 @@ class Execution:
                     raise DeviceError("the model does not know upscaled elementwise operations")
                 return self._finish(c.accumulators, self._combined(c), None, c.output, None)
             case Resize():
-                v = resized(self._t, c, self._memory.read(c.ifm))
-                return self._finish(c.accumulators, v, None, c.output, None)
+                return self._finish(c.accumulators, self._resized(c), None, c.output, None)
 
     # ---- sums and extrema ------------------------------------------------------------------------
 
@@ -154,9 +160,7 @@ class Execution:
         if c.output.scale != SAME:
             raise DeviceError("the model does not know an average that is scaled")
         window = self._window(c)
-        sums = window.summed(None, UNLIMITED)
-        counts, which = unique(window.counts().reshape(-1))
-        every = np.broadcast_to(which.reshape(1, *window.out, 1), sums.shape).reshape(-1)
+        sums, (counts, every) = window.summed(None, UNLIMITED), window.counts()
         return self._t.recognized(self._t.stepped(sums, [("mean", counts)], UNLIMITED, every))
 
     def _first_largest(self, c: Pooling) -> Value:
@@ -170,6 +174,21 @@ class Execution:
         places = window.places()
         ordered = t.field.digest(t.symbol("argmax"), t.lanes(window.x)[:, places])
         v = t.root(ordered, (1, *c.output.shape), UNLIMITED, (0, len(places) - 1))
+        return t.stepped(v, [("affine", 1 << ABOVE, 0)], UNLIMITED)
+
+    def _resized(self, c: Resize) -> Value:
+        """Returns the accumulators of a resize, shifted up by `ABOVE` bits, as those of TOSA's RESIZE."""
+        t, out = self._t, Type((1, *c.output.shape), UNLIMITED)
+        x = t.stepped(self._memory.read(c.ifm), [("affine", 1, -c.ifm.zero_point)], UNLIMITED)
+        scale = tuple(n for a in (c.y, c.x) for n in (a.scale, a.step * a.scale + a.rest))
+        attrs = {"scale": scale, "offset": (c.y.offset, c.x.offset), "mode": NEAREST}
+        match c.mode:
+            case ResizeMode.BILINEAR:
+                v = linear.interpolated(t, attrs, x, out)
+            case ResizeMode.NEAREST:
+                v = indexing.moved(t, "resize", attrs_of(attrs), [x], out)
+            case _:
+                raise Undecidable(f"RESIZE by {c.mode.name}")
         return t.stepped(v, [("affine", 1 << ABOVE, 0)], UNLIMITED)
 
     # ---- element by element ----------------------------------------------------------------------

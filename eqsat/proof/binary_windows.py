@@ -105,20 +105,16 @@ class Window:
         )
         return np.stack([every[:, r][:, :, x].reshape(-1) for r in rows for x in columns])
 
-    def counts(self) -> Ints:
-        """Returns the number of elements that each window sees, [height, width].
+    def counts(self) -> tuple[Ints, Ints]:
+        """Returns the numbers of elements that windows see, and the index among them for each result.
 
         Raises Undecidable if a window sees none.
         """
-        seen = []
-        for k, size in enumerate((self.kernel.height, self.kernel.width)):
-            at = np.arange(self.out[k])[:, None] * self.kernel.stride[k] - self.pad[2 * k]
-            at = at + np.arange(size) * self.kernel.dilation[k]
-            seen.append(((at >= 0) & (at < self.x.shape[1 + k])).sum(1))
-        out: Ints = seen[0][:, None] * seen[1]
-        if not out.all():
+        kernel = self.kernel.height, self.kernel.width
+        counts, every = linear.window_counts(self._attributes, kernel, self.x, (1, *self.out, self.x.shape[3]))
+        if not counts[0]:
             raise Undecidable("an average over nothing but padding")
-        return out
+        return counts, every
 
 
 def _cropped(x: Value, rows: int, columns: int) -> Value:

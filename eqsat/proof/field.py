@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,6 +156,11 @@ def words(values: Lanes) -> tuple[Words, Words]:
     """Returns four lanes of 31 bits packed into two 64-bit words per element."""
     v = values.astype(np.uint64)
     return v[0] | (v[1] << np.uint64(32)), v[2] | (v[3] << np.uint64(32))
+
+
+def pairs(values: Lanes) -> Iterator[tuple[int, int]]:
+    """Returns the two words of each element."""
+    return zip(*(w.tolist() for w in words(values)))
 
 
 def _centred(lane: NDArray[np.int64], p: int) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value, merged, unique, unique_rows
 from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops.windows import reciprocal
 from eqsat.tensor.types import Shape, Type
 
 Attributes = Mapping[str, Any]
@@ -215,28 +216,24 @@ def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     kernel, channels = tuple(attrs["kernel"]), x.shape[-1]
     ones, every = np.ones((*kernel, 1, channels), np.int64), np.arange(channels)
     zero_point, sums = attrs["in_zp"][0], Type(out.shape, DType.of(x.dtype).accumulator)
-    count = np.ones(())
-    for d in (0, 1):
-        places = np.arange(out.shape[1 + d]) * attrs["stride"][d] - attrs["pad"][2 * d] + np.arange(kernel[d])[:, None]
-        count = count[..., None] * ((places >= 0) & (places < x.shape[1 + d])).sum(0)
-    if not count.all():
+    counts, variant = window_counts(attrs, kernel, x, out.shape)
+    if not counts[0]:
         raise Undecidable("a window that lies outside")
     total = windowed(t, attrs, x, ones, every, np.zeros(channels, np.int64), zero_point, sums)
-    counts, index = np.unique(count.astype(np.int64), return_inverse=True)
-    index, scales = index.reshape(count.shape), [reciprocal(n) for n in counts.tolist()]
-    variant = np.broadcast_to(index[None, :, :, None], out.shape).reshape(-1)
-    m, s = np.array(scales, np.int64).T
+    m, s = reciprocal(counts)
     means = t.recognized(t.stepped(total, [("scale", m, 1 << (s - 1), s)], UNLIMITED, variant))
     return t.stepped(means, [("affine", 1, attrs["out_zp"][0]), ("clip", *DType.of(out.dtype).limits)], out.dtype)
 
 
-def reciprocal(count: int) -> tuple[int, int]:
-    """Returns (multiplier, shift) that divide by a count.
-
-    Source: TOSA specification 1.0, reciprocal_scale.
-    """
-    k = (count - 1).bit_length()
-    return (((1 << 30) + 1) << k) // count, 30 + k
+def window_counts(attrs: Attributes, kernel: Sequence[int], x: Value, out: Shape) -> tuple[Ints, Ints]:
+    """Returns the numbers of elements that windows over x see, ascending, and the index among them for each result."""
+    seen, dilation = [], attrs.get("dilation", (1, 1))
+    for d in (0, 1):
+        places = np.arange(out[1 + d])[:, None] * attrs["stride"][d] - attrs["pad"][2 * d]
+        places = places + np.arange(kernel[d]) * dilation[d]
+        seen.append(((places >= 0) & (places < x.shape[1 + d])).sum(1))
+    counts, index = unique((seen[0][:, None] * seen[1]).reshape(-1))
+    return counts, np.broadcast_to(index.reshape(1, *out[1:3], 1), out).reshape(-1)
 
 
 def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value:

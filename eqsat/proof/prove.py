@@ -34,7 +34,7 @@ import numpy as np
 from eqsat.proof.clues import likely_inputs
 from eqsat.proof.counterexample import Counterexample, find_counterexample
 from eqsat.proof.evaluation import Seen, evaluate, named
-from eqsat.proof.field import Field, Lanes, words
+from eqsat.proof.field import Field, Lanes
 from eqsat.proof.pairs import Pairs
 from eqsat.proof.steps import OutOfTime, Undecidable
 from eqsat.proof.values import Terms, Value
@@ -379,10 +379,8 @@ def unequal(source: Side, side: Side) -> tuple[int, ...]:
 
 def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open, ...]:
     """Returns the operators of the second graph that may overflow where the first does not."""
-    known = {pair for _, lanes in source.open for pair in zip(*(w.tolist() for w in words(lanes)))}
-    nodes = {n for n, lanes in other.open if not known.issuperset(zip(*(w.tolist() for w in words(lanes))))}
     reason = "it may overflow, or meet what TOSA leaves open, where the first graph does not"
-    return tuple(Open(named(graph, n), n, None, reason) for n in sorted(nodes)[:_NAMED])
+    return tuple(Open(named(graph, n), n, None, reason) for n in sorted(other.beyond(source))[:_NAMED])
 
 
 def error_bound(source: Side, side: Side) -> float:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.proof.field import LANES, Field, Lanes, Words, words
+from eqsat.proof.field import LANES, Field, Lanes, Words, pairs, words
 from eqsat.proof.functions import IDENTITY, Functions, Ints
 from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.tensor.dtypes import DType
@@ -155,6 +155,15 @@ class Terms:
     def known(self) -> Known:
         """The intervals of this graph's roots for another graph, once this one is evaluated."""
         return Known(self._made)
+
+    @cached_property
+    def noted(self) -> set[tuple[int, int]]:
+        """The elements that are noted, once this graph is evaluated."""
+        return {pair for _, lanes in self.open for pair in pairs(lanes)}
+
+    def beyond(self, source: Terms) -> set[int]:
+        """Returns the nodes with noted elements that another graph does not have."""
+        return {n for n, lanes in self.open if not source.noted.issuperset(pairs(lanes))}
 
     def symbol(self, *name: Any) -> int:
         """Returns the number of a function symbol; it is negative, unlike forms of `Functions`."""

@@ -57,23 +57,33 @@ def scaled(values: Array, multiplier: Array | int, shift: Array | int, rounding:
     Raises DeviceError if the result is too large.
     """
     shift, multiplier = np.asarray(shift, np.int64), np.asarray(multiplier, np.int64)
-    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-    extra = np.where(shift > 31 - double, np.int64(1) << 30 - double, 0)
-    negative = values < 0
-    match rounding:
-        case Rounding.NATURAL:
-            added = half
-        case Rounding.DOUBLE_SYMMETRIC:
-            added = half + np.where(negative, -extra, extra)
-        case Rounding.DOUBLE_ASYMMETRIC:
-            added = half + extra
-        case Rounding.SYMMETRIC:
-            added = np.where(negative, half - (shift > 0), half)
-        case Rounding.TRUNCATE_TO_ZERO:
-            added = np.where(negative, (np.int64(1) << shift) - 1, 0)
-        case Rounding.TRUNCATE_TO_LOWER:
-            added = np.zeros_like(shift)
+    positive, negative = rounding_terms(shift, rounding, double)
+    added = positive if positive is negative else np.where(values < 0, negative, positive)
     return shifted(values, multiplier, shift, added)
+
+
+def rounding_terms(shift: Array, rounding: Rounding, double: int) -> tuple[Array, Array]:
+    """Returns what is added before the shift: to values from 0 on, and to those below.
+
+    double: by how many bits the first of two roundings lies lower.
+    """
+    half, zero = halves(shift), np.zeros_like(shift)
+    extra = np.where(shift > 31 - double, np.int64(1) << 30 - double, 0)
+    both = half + extra
+    terms = {
+        Rounding.NATURAL: (half, half),
+        Rounding.DOUBLE_SYMMETRIC: (both, half - extra),
+        Rounding.DOUBLE_ASYMMETRIC: (both, both),
+        Rounding.SYMMETRIC: (half, half - (shift > 0)),
+        Rounding.TRUNCATE_TO_ZERO: (zero, (np.int64(1) << shift) - 1),
+        Rounding.TRUNCATE_TO_LOWER: (zero, zero),
+    }
+    return terms[rounding]
+
+
+def halves(shift: Array) -> Array:
+    """Returns half of the unit of the last place after the shift; 0 without a shift."""
+    return np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
 
 
 def scaled_by(values: Array, scale: FixedPointScale, rounding: Rounding) -> Array:

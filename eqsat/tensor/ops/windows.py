@@ -174,17 +174,19 @@ def _max_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return largest
 
 
+def reciprocal(count: Array) -> tuple[Array, Array]:
+    """Returns multipliers and shifts that divide by counts (TOSA 1.0, reciprocal_scale)."""
+    k = np.where(count > 1, wide(np.ceil(np.log2(np.maximum(count, 1)))), 0)
+    return (((1 << 30) + 1) << k) // count, 30 + k
+
+
 def _avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     data = wide(xs[0]) - attrs["in_zp"][0]
     total, count = (
         np.sum([view for _, _, view in _taps(x, attrs, attrs["kernel"], t.shape, 0)], axis=0)
         for x in (data, np.ones(data.shape, np.int64))
     )
-    # TOSA 1.0 divides by reciprocal_scale(count):
-    # k = 32 - clz(count - 1), multiplier = (((1 << 30) + 1) << k) / count, shift = 30 + k.
-    k = np.where(count > 1, wide(np.ceil(np.log2(np.maximum(count, 1)))), 0)
-    multiplier = (((1 << 30) + 1) << k) // count
-    shift = 30 + k
+    multiplier, shift = reciprocal(count)
     result = (total * multiplier + (np.int64(1) << (shift - 1))) >> shift
     return np.asarray(np.clip(result + attrs["out_zp"][0], *DType.of(t.dtype).limits))
 
