@@ -4,7 +4,7 @@ They are not imported by the package itself.
 `python -m` imports that before Ctrl-C is handled (`__main__.py`).
 """
 
-from eqsat.cli import (
+from eqsat.cli import (  # noqa: F401 - importing a command adds it
     bench,
     binaries,
     cache,
@@ -20,22 +20,4 @@ from eqsat.cli import (
     report,
     rules,
 )
-from eqsat.cli.common import app
-
-__all__ = [
-    "app",
-    "bench",
-    "binaries",
-    "cache",
-    "check_rules",
-    "compile",
-    "discover",
-    "execute",
-    "explain",
-    "fit",
-    "new",
-    "optimize",
-    "prove",
-    "report",
-    "rules",
-]
+from eqsat.cli.common import app as app

@@ -100,12 +100,7 @@ def bench(
             def progress(done: int, total: int, what: str) -> None:
                 bar.update(task, completed=done, total=total, description=" ".join(what.split(":")[0].split()[:2]))
                 if done and "there already" not in what:
-                    bar.console.print(
-                        what,
-                        style="red" if "cycles" not in what and not what.endswith("lowered") else None,
-                        highlight=False,
-                        soft_wrap=True,
-                    )
+                    status.say(what, "" if "cycles" in what or what.endswith("lowered") else "red")
 
             on_interrupt_say(f"what is done is in {out}, the same command goes on")
             records = library.run(
@@ -125,10 +120,8 @@ def bench(
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
     failed = [r for r in records if "error" in r]
-    console.print(
-        f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; `eqsat report {out}` makes tables and pictures",
-        highlight=False,
-        soft_wrap=True,
+    console.say(
+        f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; `eqsat report {out}` makes tables and pictures"
     )
     if len(failed) == len(records):
         raise typer.Exit(FAILED)

@@ -116,4 +116,4 @@ def _as_npz(arrays: Mapping[str, Any]) -> bytes:
 
 def _show_outside(operators: list[str]) -> None:
     if operators:
-        status.print(f"outside the delegate: {', '.join(operators)}", highlight=False, markup=False)
+        status.say(f"outside the delegate: {', '.join(operators)}")

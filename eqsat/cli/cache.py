@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from eqsat.cli.common import BAD_INPUT, App, JsonOption, app, console, fail, print_json
 from eqsat.ground.files import InputError, check_output
@@ -39,12 +38,9 @@ def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
         return
     state = f"cannot be used: {local.failure}" if local.failure else f"{found['bytes']:,} bytes"
     behind = f"\nshared{', read only' if setting.read_only else ''}: {setting.url}" if setting.url else ""
-    console.print(
-        Text(
-            f"{local.path}\n{prices:,} of at most {PRICES.entries:,} prices, {state}\n"
-            f"{answers:,} remembered answers, {size:,} bytes{behind}"
-        ),
-        soft_wrap=True,
+    console.say(
+        f"{local.path}\n{prices:,} of at most {PRICES.entries:,} prices, {state}\n"
+        f"{answers:,} remembered answers, {size:,} bytes{behind}"
     )
 
 
@@ -56,8 +52,7 @@ def clear(cache: PlaceOption = None) -> None:
     with closing(_opened(cache)) as store:
         entries, answers = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS))
         store.local.clear()
-        text = f"{store.local.path}\n{entries:,} prices and {answers:,} answers forgotten"
-        console.print(text, highlight=False, soft_wrap=True)
+        console.say(f"{store.local.path}\n{entries:,} prices and {answers:,} answers forgotten")
 
 
 @cache_app.command("export")
@@ -73,7 +68,7 @@ def export(
             count = exported(store.local, file)
         except InputError as e:
             raise fail(str(e), BAD_INPUT) from e
-    console.print(f"{count:,} entries in {file}", highlight=False, soft_wrap=True)
+    console.say(f"{count:,} entries in {file}")
 
 
 @cache_app.command("import")
@@ -89,7 +84,7 @@ def import_(
         except InputError as e:
             raise fail(str(e), BAD_INPUT) from e
     damaged = f", {refused:,} damaged ones left out" if refused else ""
-    console.print(f"{taken:,} entries taken from {file}{damaged}", highlight=False, soft_wrap=True)
+    console.say(f"{taken:,} entries taken from {file}{damaged}")
 
 
 def _opened(place: str | None) -> Store:

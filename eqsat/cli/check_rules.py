@@ -68,22 +68,14 @@ def check_rules(
     else:
         for name, matches in report.matches.items():
             word = "UNSOUND" if name in report.unsound else "sound on all" if matches else "not exercised"
-            console.print(
-                f"{name}: {matches} matches in {report.graphs} graphs, {word}",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+            console.say(f"{name}: {matches} matches in {report.graphs} graphs, {word}")
         if not report.unsound:
-            console.print(_proved(report), markup=False, highlight=False, soft_wrap=True)
+            console.say(_proved(report))
         for name, why in report.unsound.items():
-            console.print(f"\ncounterexample to {name}: {why}", markup=False, highlight=False, soft_wrap=True)
+            console.say(f"\ncounterexample to {name}: {why}")
         if report.unused:
-            console.print(
-                "\nA rule that never fires is not checked: give graphs that it is made for, with GRAPHS in its module or --graph FILE.tosa.",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
+            console.say(
+                "\nA rule that never fires is not checked: give graphs that it is made for, with GRAPHS in its module or --graph FILE.tosa."
             )
     if report.unsound:
         raise typer.Exit(REFUTED)

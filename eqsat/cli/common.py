@@ -183,7 +183,7 @@ def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typ
     code = FAILED if isinstance(error, OutputError) else code
     try:
         if error is not None and VERBOSITY.debug:
-            status.print("".join(traceback.format_exception(error)), markup=False, highlight=False, soft_wrap=True)
+            status.say("".join(traceback.format_exception(error)))
         elif isinstance(error, PluginError) and len(own := _own_frames(error)) > 1:
             status.print("".join(traceback.format_list(own)), end="", markup=False, highlight=False, soft_wrap=True)
         status.print("[red]error:[/red]", Text(message), soft_wrap=True, highlight=False)
@@ -279,8 +279,7 @@ def show(
     from eqsat.search.comparison import sections, summary
 
     if left_out:
-        without = f"compared without {', '.join(left_out)}, where the cycles of stock or of eqsat are not known"
-        console.print(Text(without), soft_wrap=True)
+        console.say(f"compared without {', '.join(left_out)}, where the cycles of stock or of eqsat are not known")
     table = Table("cycles by operator kind" if VERBOSITY.level else "cycles")
     for column in (before, "eqsat", "ratio"):
         table.add_column(column, justify="right")
@@ -308,7 +307,7 @@ def show_standings(run: RecordedRun) -> None:
     from eqsat.report.tables import standings
 
     for line in standings(run).plain():
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+        console.say(line)
 
 
 def show_others(results: Sequence[Result], chosen: Options) -> None:
@@ -321,7 +320,7 @@ def show_others(results: Sequence[Result], chosen: Options) -> None:
     from eqsat.options.options import PARETO
 
     for text in (text for r in results for text in r.beside if chosen.max_sram != STOCK):
-        console.print(text, highlight=False, soft_wrap=True)
+        console.say(text)
     for result in results if chosen.objective == PARETO else ():
         table = Table("Pareto set")
         for name in ("cycles", "SRAM", "flash"):
@@ -355,15 +354,15 @@ def show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> Non
     from eqsat.search.comparison import settings_line
 
     for text in dict.fromkeys(filter(None, (r.recalled for r in results))):
-        console.print(text, highlight=False, soft_wrap=True)
+        console.say(text)
     if any(r.settings for r in results):
-        console.print(settings_line([r.settings for r in results]), highlight=False, soft_wrap=True)
-    console.print(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}", highlight=False)
-    console.print(_seconds(seconds), highlight=False, soft_wrap=True)
+        console.say(settings_line([r.settings for r in results]))
+    console.say(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}")
+    console.say(_seconds(seconds))
     for text in filter(None, (r.offer for r in results)):
-        console.print(f"with more memory (--max-sram, --max-flash): {text}", highlight=False, soft_wrap=True)
+        console.say(f"with more memory (--max-sram, --max-flash): {text}")
     if undecided := [u for r in results if r.verified for u in r.undecided]:
-        console.print(f"not proved, as undecided at {'; '.join(undecided)}", highlight=False, soft_wrap=True)
+        console.say(f"not proved, as undecided at {'; '.join(undecided)}")
 
 
 def show_warnings(results: Sequence[Result], messages: Sequence[str]) -> None:
@@ -394,22 +393,21 @@ def show_verdict(
     """
     from eqsat.search.comparison import binary_line, proof_line, verdict
 
-    console.print(Text(title, style="bold"), soft_wrap=True)
-    console.print(verdict(*figures), style="bold", soft_wrap=True, highlight=False)
+    console.say(title, "bold")
+    console.say(verdict(*figures), "bold")
     deviations = [r.deviation.text for r in results if r.deviation]
     for text in deviations or [f"verified bit for bit: {'yes' if verified else 'no'}"]:
-        console.print(text, highlight=False, soft_wrap=True)
+        console.say(text)
     if verified:
-        console.print(proof_line(proved, []), highlight=False, soft_wrap=True)
+        console.say(proof_line(proved, []))
     if results:
         least = min(results, key=lambda r: (r.binary_verified or 0, r.binary_proved or 0))
-        binary = binary_line(least.binary_verified, least.binary_reason, least.binary_proved, least.binary_samples)
-        console.print(binary, highlight=False, soft_wrap=True)
+        console.say(binary_line(least.binary_verified, least.binary_reason, least.binary_proved, least.binary_samples))
     if kept:
-        console.print(kept, style="bold", highlight=False, soft_wrap=True)
+        console.say(kept, "bold")
 
 
 def show_written(*places: str) -> None:
     """Prints what was written, below the verdict."""
     for place in filter(None, places):
-        console.print(Text(f"wrote {place}"), soft_wrap=True)
+        console.say(f"wrote {place}")

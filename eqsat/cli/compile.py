@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from eqsat.cli.common import (
     NOT_AS_ASKED,
@@ -151,10 +150,10 @@ def _show(summary: CompileSummary, title: str, chosen: Options) -> None:
     show(stock, ours, None if left_out else summary.bound, left_out=left_out)
     results = list(summary.results.values())
     for delegate in summary.by_delegate if summary.delegates > 1 else ():
-        console.print(Text(delegate["text"]), soft_wrap=True)
+        console.say(delegate["text"])
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
-    console.print(Text(f"on the CPU: {outside or 'nothing'}"), soft_wrap=True)
-    console.print(f"calibrated on: {summary.calibration}", highlight=False)
+    console.say(f"on the CPU: {outside or 'nothing'}")
+    console.say(f"calibrated on: {summary.calibration}")
     show_others(results, chosen)
     show_details(results, summary.seconds)
     show_warnings(results, summary.warnings)

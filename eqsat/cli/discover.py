@@ -63,8 +63,8 @@ def discover_command(
     if as_json:
         print_json({"graph": str(source), "neighbourhoods": len(parts), "tried": tried, "found": told})
         return
-    console.print(f"{tried} of {len(parts)} neighbourhoods tried, {len(told)} identities found", highlight=False)
+    console.say(f"{tried} of {len(parts)} neighbourhoods tried, {len(told)} identities found")
     for one in told:
         line = f"{one['rule']}: {one['operators']} as {one['recipe']}: {one['known']:,} -> {one['after']:,} cycles"
         line += "; whole graph {before:,} -> {after:,}".format(**one["whole"]) if whole else ""
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.say(line)

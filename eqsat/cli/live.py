@@ -112,15 +112,12 @@ class _Display(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         news = self.state.update(record)
         if VERBOSITY.level or VERBOSITY.debug:
-            self._say(self.state.line(record))
+            self.console.say(self.state.line(record))
             if record.exc_info and VERBOSITY.debug:
-                self._say(logging.Formatter().formatException(record.exc_info))
+                self.console.say(logging.Formatter().formatException(record.exc_info))
         elif news and not self.console.is_terminal and not VERBOSITY.quiet:
-            self._say(news)
+            self.console.say(news)
         self.state.show(self.state.stage)
-
-    def _say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -71,7 +71,7 @@ def new(
         lines.append(
             f"or, after pip install -e {directory}, by its name: {_STARTS[plugin].use.split()[0]} {module.stem}"
         )
-    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    console.say("\n".join(lines))
 
 
 def begin(plugin: Plugin, name: str, directory: Path, package: bool) -> list[Path]:

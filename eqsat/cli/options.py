@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -23,143 +24,125 @@ if TYPE_CHECKING:
 #: Makes the options of a command line.
 #: Raises InputError for an unknown name and for rules that fail their check.
 OptionsMaker = Callable[[], "Options"]
+#: Parameters that are fields of `Options` under another name.
+_FIELDS = {"rules": "preset"}
 
-#: Parameters of commands, each with its type and help and with its default.
-#: The defaults and meanings are those of `Options`.
-OPTIONS: dict[str, tuple[Any, Any]] = {
-    "effort": (
-        Annotated[
-            int,
-            typer.Option(
-                min=0,
-                max=3,
-                help="0: no search; 1: seconds; 2; 3: hours, if need be; decides extractor and time limits that are not given",
-            ),
-        ],
-        2,
-    ),
-    "rules": (Annotated[str, typer.Option(help="preset of rules, see `eqsat rules`")], "all"),
-    "extractor": (
-        Annotated[
-            str | None,
-            typer.Option(
-                help="extractor: a built-in one, file.py:function, module:function, or an entry point",
-                show_default="by --effort",
-            ),
-        ],
-        None,
-    ),
-    "time_limit": (
-        Annotated[
-            float | None,
-            typer.Option(
-                min=0.1,
-                help="seconds per extraction, of which a delegate has up to three",
-                show_default="by --effort",
-            ),
-        ],
-        None,
-    ),
-    "cost_model": (
-        Annotated[str, typer.Option(help="cost model: a built-in one, file.py:Class, module:Class, or an entry point")],
-        "vela_groups",
-    ),
-    "numerics": (
-        Annotated[
-            str,
-            typer.Option(
-                help="exact: the same integers, proved; sampled: on all samples; tolerant: also rewrites that round less often"
-            ),
-        ],
-        "exact",
-    ),
-    "tolerance": (
-        Annotated[float, typer.Option(help="steps of an output's quantization by which a tolerant result may differ")],
-        16.0,
-    ),
-    "objective": (
-        Annotated[
-            str,
-            typer.Option(
-                help="cycles; sram: the least SRAM at no more cycles than stock's graph; pareto: as cycles, and the Pareto set is verified"
-            ),
-        ],
-        "cycles",
-    ),
-    "referee": (
-        Annotated[
-            str,
-            typer.Option(
-                help="by which total graphs rank: vela, its corrected one; command-stream: the price of the commands, see the page on binaries"
-            ),
-        ],
-        "vela",
-    ),
-    "command_cycles": (
-        Annotated[
-            float, typer.Option(min=0, help="cycles of each command in the price of a command stream, besides its work")
-        ],
-        0.0,
-    ),
-    "max_sram": (
-        Annotated[
-            str,
-            typer.Option(
-                help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%: more than stock's graph does; stock: as much, or all that the NPU has to itself; any"
-            ),
-        ],
-        "stock",
-    ),
-    "max_flash": (
-        Annotated[
-            str,
-            typer.Option(
-                help="commands and weights of a delegate: bytes, 64K, 1M; +4K, 5%: a .pte so much larger than stock's; "
-                "stock: 1% or 4 KiB larger, up to 5% where cycles earn it; any"
-            ),
-        ],
-        "stock",
-    ),
-    "binary_time_limit": (
-        Annotated[
-            float | None,
-            typer.Option(
-                min=0,
-                help="seconds for running what Vela compiles of stock's graph, and of all others; 0: none is run",
-                show_default="by --effort",
-            ),
-        ],
-        None,
-    ),
-    "remember": (
-        Annotated[
-            bool,
-            typer.Option(
-                help="compile: keep the answer in the store, and take that of the very same search from there; it is verified again"
-            ),
-        ],
-        True,
-    ),
-    "cache": (
-        Annotated[
-            str | None,
-            typer.Option(
-                envvar=VARIABLE,
-                help="the store of prices and answers: a directory, the URL of one that a team shares, read-only:URL, or DIRECTORY,URL",
-            ),
-        ],
-        None,
-    ),
-    "user_rules": (
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                help="rules of your own: file.py, file.py:NAME, module, module:NAME or an entry point in the group eqsat.rules; checked first, "
-                "see `eqsat check-rules`; may be repeated"
-            ),
-        ],
-        None,
-    ),
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """The options of a command line, each with its help and its default.
+
+    The defaults and meanings are those of `Options`.
+    """
+
+    effort: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=3,
+            help="0: no search; 1: seconds; 2; 3: hours, if need be; decides extractor and time limits that are not given",
+        ),
+    ] = 2
+    rules: Annotated[str, typer.Option(help="preset of rules, see `eqsat rules`")] = "all"
+    extractor: Annotated[
+        str | None,
+        typer.Option(
+            help="extractor: a built-in one, file.py:function, module:function, or an entry point",
+            show_default="by --effort",
+        ),
+    ] = None
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="seconds per extraction, of which a delegate has up to three",
+            show_default="by --effort",
+        ),
+    ] = None
+    cost_model: Annotated[
+        str, typer.Option(help="cost model: a built-in one, file.py:Class, module:Class, or an entry point")
+    ] = "vela_groups"
+    numerics: Annotated[
+        str,
+        typer.Option(
+            help="exact: the same integers, proved; sampled: on all samples; tolerant: also rewrites that round less often"
+        ),
+    ] = "exact"
+    tolerance: Annotated[
+        float, typer.Option(help="steps of an output's quantization by which a tolerant result may differ")
+    ] = 16.0
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="cycles; sram: the least SRAM at no more cycles than stock's graph; pareto: as cycles, and the Pareto set is verified"
+        ),
+    ] = "cycles"
+    referee: Annotated[
+        str,
+        typer.Option(
+            help="by which total graphs rank: vela, its corrected one; command-stream: the price of the commands, see the page on binaries"
+        ),
+    ] = "vela"
+    command_cycles: Annotated[
+        float, typer.Option(min=0, help="cycles of each command in the price of a command stream, besides its work")
+    ] = 0.0
+    max_sram: Annotated[
+        str,
+        typer.Option(
+            help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%: more than stock's graph does; stock: as much, or all that the NPU has to itself; any"
+        ),
+    ] = "stock"
+    max_flash: Annotated[
+        str,
+        typer.Option(
+            help="commands and weights of a delegate: bytes, 64K, 1M; +4K, 5%: a .pte so much larger than stock's; "
+            "stock: 1% or 4 KiB larger, up to 5% where cycles earn it; any"
+        ),
+    ] = "stock"
+    binary_time_limit: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="seconds for running what Vela compiles of stock's graph, and of all others; 0: none is run",
+            show_default="by --effort",
+        ),
+    ] = None
+    remember: Annotated[
+        bool,
+        typer.Option(
+            help="compile: keep the answer in the store, and take that of the very same search from there; it is verified again"
+        ),
+    ] = True
+    cache: Annotated[
+        str | None,
+        typer.Option(
+            envvar=VARIABLE,
+            help="the store of prices and answers: a directory, the URL of one that a team shares, read-only:URL, or DIRECTORY,URL",
+        ),
+    ] = None
+    user_rules: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="rules of your own: file.py, file.py:NAME, module, module:NAME or an entry point in the group eqsat.rules; checked first, "
+            "see `eqsat check-rules`; may be repeated"
+        ),
+    ] = None
+
+    def options(self) -> Options:
+        from eqsat.checking import user_rules as own
+        from eqsat.options.limit import AS_STOCK, parse
+        from eqsat.options.options import Options
+
+        values = {_FIELDS.get(name, name): getattr(self, name) for name in OPTIONS if name != "user_rules"}
+        for field in AS_STOCK:
+            parse(values[field], field, called=f"--{field.replace('_', '-')}")
+        return Options(**values, rules=own.load_all(self.user_rules or ()))
+
+
+#: The parameters of commands by name.
+OPTIONS = {
+    f.name: inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=annotation)
+    for f, annotation in zip(fields(_Given), get_type_hints(_Given, include_extras=True).values(), strict=True)
 }
 #: Headings of `--help` with their options.
 _HEADINGS = {
@@ -169,9 +152,7 @@ _HEADINGS = {
 }
 for _heading, _names in _HEADINGS.items():
     for _name in _names:
-        OPTIONS[_name][0].__metadata__[0].rich_help_panel = _heading
-#: Parameters that are fields of `Options` under another name.
-_FIELDS = {"rules": "preset"}
+        OPTIONS[_name].annotation.__metadata__[0].rich_help_panel = _heading
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -180,29 +161,13 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     The command gets an OptionsMaker.
     """
     signature = inspect.signature(command, eval_str=True)
-    own = [p for p in signature.parameters.values() if p.name != "options"]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in OPTIONS.items()
-    ]
+    parameters = [*(p for p in signature.parameters.values() if p.name != "options"), *OPTIONS.values()]
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:
-        values = {name: given.pop(name) for name in OPTIONS}
-        command(**given, options=functools.partial(_make, **values))
+        chosen = _Given(**{name: given.pop(name) for name in OPTIONS})
+        command(**given, options=chosen.options)
 
-    wrapped.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {p.name: p.annotation for p in (*own, *shared)}
+    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapped
-
-
-def _make(user_rules: list[str] | None, **values: Any) -> Options:
-    from eqsat.checking import user_rules as own
-    from eqsat.options.limit import AS_STOCK, parse
-    from eqsat.options.options import Options
-
-    for field in AS_STOCK:
-        parse(values[field], field, called=f"--{field.replace('_', '-')}")
-    return Options(
-        **{_FIELDS.get(name, name): value for name, value in values.items()}, rules=own.load_all(user_rules or ())
-    )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from eqsat.cli.common import BAD_INPUT, REFUTED, UNDECIDED, JsonOption, app, console, fail, print_json, quiet
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
@@ -124,8 +123,8 @@ def _show(proof: Proof, paths: tuple[Path, Path]) -> None:
         line = f"different: {proof.counterexample.text} (the input: --json)"
     else:
         line = "undecided: no proof, and no input on which they differ was found"
-    console.print(Text(line), soft_wrap=True)
+    console.say(line)
     if not proof.counterexample:
         for u in proof.undecided:
-            console.print(Text(f"  at {u.operator} of {paths[1]}: {u.reason}"), soft_wrap=True)
-    console.print(f"seconds: {proof.seconds:.1f}", highlight=False)
+            console.say(f"  at {u.operator} of {paths[1]}: {u.reason}")
+    console.say(f"seconds: {proof.seconds:.1f}")

@@ -41,9 +41,9 @@ def report(
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
     show_standings(new)
-    console.print(f"wrote {written[1]} and {written[0].name} beside it", highlight=False, soft_wrap=True)
+    console.say(f"wrote {written[1]} and {written[0].name} beside it")
     if comparison:
-        console.print(markdown(comparison), markup=False, highlight=False, soft_wrap=True)
+        console.say(markdown(comparison))
         if comparison.regressions:
             raise typer.Exit(REFUTED)
 

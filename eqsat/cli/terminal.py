@@ -28,6 +28,10 @@ class TextConsole(Console):
     Only on a terminal it breaks lines of text.
     """
 
+    def say(self, text: str, style: str = "") -> None:
+        """Prints text as it is: nothing in it is markup, and it is not broken on a terminal."""
+        self.print(Text(text, style), soft_wrap=True, highlight=False)
+
     def print(self, *objects: Any, soft_wrap: bool | None = None, **how: Any) -> None:
         whole = not self.is_terminal and all(isinstance(o, str | Text) for o in objects)
         super().print(*objects, soft_wrap=whole or soft_wrap, **how)
