@@ -96,11 +96,11 @@ def _pool(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type((n, _window(h, top, bottom, ky, sy), _window(w, left, right, kx, sx), c), xs[0].dtype)
 
 
-# ---- integers -----------------------------------------------------------------------------------
+# ---- semantics ----------------------------------------------------------------------------------
 
 
 def _taps(
-    x: Array, attrs: Attributes, kernel: Sequence[int], out: Shape, fill: int
+    x: Array, attrs: Attributes, kernel: Sequence[int], out: Shape, fill: float
 ) -> Iterator[tuple[int, int, Array]]:
     """Yields (ky, kx, the elements of the padded input under that kernel tap), NHWC."""
     (ky, kx), (_, oh, ow, _) = kernel, out
@@ -126,7 +126,7 @@ def _conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     out = np.zeros(t.shape) + xs[2]
     for i, j, view in _taps(data, attrs, w.shape[1:3], t.shape, 0):
         out += view @ w[:, i, j].T
-    return wide(out)
+    return out
 
 
 def _depthwise_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -134,7 +134,7 @@ def _depthwise_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     out = np.zeros(t.shape) + xs[2]
     for i, j, view in _taps(data, attrs, w.shape[:2], t.shape, 0):
         out += (view[..., None] * w[i, j]).reshape(t.shape)
-    return wide(out)
+    return out
 
 
 def _transpose_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -149,12 +149,17 @@ def _transpose_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
         for j in range(kw):
             y0, x0 = i + top + oy, j + left + ox
             out[:, y0 : y0 + (h - 1) * sy + 1 : sy, x0 : x0 + (wide_ - 1) * sx + 1 : sx] += data @ w[:, i, j].T
-    return wide(out[:, oy : oy + t.shape[1], ox : ox + t.shape[2]] + xs[2])
+    return out[:, oy : oy + t.shape[1], ox : ox + t.shape[2]] + xs[2]
 
 
 def _product(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     lhs, rhs = _factors(attrs, xs)
-    return wide(lhs @ rhs)
+    return np.asarray(lhs @ rhs)
+
+
+def _exact(sums: Evaluate) -> Evaluate:
+    """Returns sums of products of integers, which float64 holds, in INT64."""
+    return lambda attrs, xs, t: wide(sums(attrs, xs, t))
 
 
 def _by_rows(product: Evaluate, scaled: Evaluate) -> Evaluate:
@@ -168,7 +173,7 @@ def _by_rows(product: Evaluate, scaled: Evaluate) -> Evaluate:
 
 
 def _max_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    fill = np.iinfo(xs[0].dtype).min
+    fill = -np.inf if xs[0].dtype.kind == "f" else np.iinfo(xs[0].dtype).min
     taps = [view for _, _, view in _taps(xs[0], attrs, attrs["kernel"], t.shape, fill)]
     largest: Array = np.max(np.stack(taps), axis=0)
     return largest
@@ -180,71 +185,24 @@ def reciprocal(count: Array) -> tuple[Array, Array]:
     return (((1 << 30) + 1) << k) // count, 30 + k
 
 
-def _avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    data = wide(xs[0]) - attrs["in_zp"][0]
+def _total_and_count(x: Array, attrs: Attributes, t: Type) -> tuple[Array, Array]:
+    """Returns the sum of each window's elements, and their number."""
     total, count = (
-        np.sum([view for _, _, view in _taps(x, attrs, attrs["kernel"], t.shape, 0)], axis=0)
-        for x in (data, np.ones(data.shape, np.int64))
+        np.sum([view for _, _, view in _taps(y, attrs, attrs["kernel"], t.shape, 0)], axis=0)
+        for y in (x, np.ones(x.shape, np.int64))
     )
+    return total, count
+
+
+def _avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    total, count = _total_and_count(wide(xs[0]) - attrs["in_zp"][0], attrs, t)
     multiplier, shift = reciprocal(count)
     result = (total * multiplier + (np.int64(1) << (shift - 1))) >> shift
     return np.asarray(np.clip(result + attrs["out_zp"][0], *DType.of(t.dtype).limits))
 
 
-# ---- real numbers -------------------------------------------------------------------------------
-
-
-def _windows(x: Array, attrs: Attributes, kernel: Sequence[int], fill: float = 0.0) -> Array:
-    """Returns the windows of an NHWC tensor, [n, h, w, c, kernel height, kernel width]."""
-    top, bottom, left, right = attrs["pad"]
-    (sy, sx), (dy, dx) = attrs["stride"], attrs.get("dilation", (1, 1))
-    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
-    spans = ((kernel[0] - 1) * dy + 1, (kernel[1] - 1) * dx + 1)
-    # Numpy's own annotations know one axis only.
-    view: Callable[..., Array] = np.lib.stride_tricks.sliding_window_view
-    return view(padded, spans, (1, 2))[:, ::sy, ::sx, :, ::dy, ::dx]
-
-
-def _real_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    data, w = _factors(attrs, xs)
-    return np.tensordot(_windows(data, attrs, w.shape[1:3]), w, ([3, 4, 5], [3, 1, 2])) + xs[2]
-
-
-def _real_depthwise_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    data, w = _factors(attrs, xs)
-    out: Array = np.einsum("nhwcij,ijcm->nhwcm", _windows(data, attrs, w.shape[:2]), w).reshape(t.shape) + xs[2]
-    return out
-
-
-def _real_transpose_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """Returns a convolution with the reversed kernel over the input with zeros between its elements."""
-    data, w = _factors(attrs, xs)
-    (n, h, wide_, c), (_, kh, kw, _), (sy, sx), pads = data.shape, w.shape, attrs["stride"], attrs["out_pad"]
-    spread = np.zeros((n, (h - 1) * sy + 1, (wide_ - 1) * sx + 1, c))
-    spread[:, ::sy, ::sx] = data
-    full = {"pad": (kh - 1, kh - 1, kw - 1, kw - 1), "stride": (1, 1)}
-    out = np.tensordot(_windows(spread, full, (kh, kw)), w[:, ::-1, ::-1], ([3, 4, 5], [3, 1, 2]))
-    (up, down), (before, after) = ([max(p, 0) for p in pads[i : i + 2]] for i in (0, 2))
-    out = np.pad(out, ((0, 0), (up, down), (before, after), (0, 0)))
-    top, left = max(-pads[0], 0), max(-pads[2], 0)
-    return out[:, top : top + t.shape[1], left : left + t.shape[2]] + xs[2]
-
-
-def _real_product(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    lhs, rhs = _factors(attrs, xs)
-    product: Array = lhs @ rhs
-    return product
-
-
-def _real_max_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    largest: Array = _windows(xs[0], attrs, attrs["kernel"], -np.inf).max((4, 5))
-    return largest
-
-
 def _real_avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    total, count = (
-        _windows(x, attrs, attrs["kernel"]).sum((4, 5)) for x in (xs[0] - attrs["in_zp"][0], np.ones(xs[0].shape))
-    )
+    total, count = _total_and_count(xs[0] - attrs["in_zp"][0], attrs, t)
     mean: Array = total / count + attrs["out_zp"][0]
     return mean
 
@@ -253,8 +211,8 @@ _mac(
     "conv2d",
     3,
     _conv(1, -1, lambda k: k[0]),
+    _exact(_conv2d),
     _conv2d,
-    _real_conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
     overflows=True,
@@ -264,8 +222,8 @@ _mac(
     "depthwise_conv2d",
     3,
     _conv(0, 2, lambda k: k[2] * k[3]),
+    _exact(_depthwise_conv2d),
     _depthwise_conv2d,
-    _real_depthwise_conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
     overflows=True,
@@ -275,8 +233,8 @@ _mac(
     "transpose_conv2d",
     3,
     _transpose_conv,
+    _exact(_transpose_conv2d),
     _transpose_conv2d,
-    _real_transpose_conv2d,
     folded=_PRODUCT_ZERO_POINTS,
     overflows=True,
     macs=lambda xs, t: xs[0].elements * prod(xs[1].shape[:3]),
@@ -285,8 +243,8 @@ _mac(
     "matmul",
     2,
     _matmul,
+    _exact(_product),
     _product,
-    _real_product,
     folded=_PRODUCT_ZERO_POINTS,
     overflows=True,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
@@ -296,11 +254,11 @@ _mac(
     "matmul_rows",
     2,
     _matmul_rows,
-    _by_rows(_product, rescaled),
-    _by_rows(_real_product, on_real_numbers),
+    _by_rows(_exact(_product), rescaled),
+    _by_rows(_product, on_real_numbers),
     shown=("step",),
     tosa=False,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
 )
-_mac("max_pool2d", 1, _pool, _max_pool2d, _real_max_pool2d, shown=("kernel",))
+_mac("max_pool2d", 1, _pool, _max_pool2d, shown=("kernel",))
 _mac("avg_pool2d", 1, _pool, _avg_pool2d, _real_avg_pool2d, shown=("kernel",), folded=ZERO_POINTS)
