@@ -414,6 +414,9 @@ class _Writer:
         self.buffer = self._finish(self.names.inputs, self.names.outputs)
 
     # -- pieces
+    def _table(self, module: Any, **fields: Any) -> int:
+        return schema.write_table(self.b, module, fields)
+
     def _strings(self, values: Sequence[str], start: Callable[..., Any]) -> int:
         return self._offsets([self.b.CreateSharedString(v) for v in values], start)
 
@@ -432,13 +435,9 @@ class _Writer:
     def _tensor(self, name: str, t: Type, raw: Array | None = None) -> None:
         data = self._bytes(raw) if raw is not None and raw.size else None
         label, shape = self.b.CreateSharedString(name), self._shape(t.shape)
-        TosaTensor.Start(self.b)
-        TosaTensor.AddName(self.b, label)
-        TosaTensor.AddShape(self.b, shape)
-        TosaTensor.AddType(self.b, schema.DTYPE_CODE[t.dtype])
-        if data is not None:
-            TosaTensor.AddData(self.b, data)
-        self.tensors.append(TosaTensor.End(self.b))
+        self.tensors.append(
+            self._table(TosaTensor, Name=label, Shape=shape, Type=schema.DTYPE_CODE[t.dtype], Data=data)
+        )
 
     def _shape(self, shape: tuple[int, ...]) -> int:
         if shape not in self._shape_at:
@@ -456,28 +455,19 @@ class _Writer:
 
     def _operator(self, code: str, ins: Sequence[str], outs: Sequence[str], fields: dict[str, Any]) -> None:
         union = schema.union_for(code)
-        attribute = self._attributes(union, fields) if union != "NONE" else None
+        kind, attribute = (
+            (schema.UNION_CODE[union], self._attributes(union, fields)) if union != "NONE" else (None, None)
+        )
         i = self._strings(ins, TosaOperator.StartInputsVector)
         o = self._strings(outs, TosaOperator.StartOutputsVector)
         location = None if code in _CONSTANTS else self._location()
-        TosaOperator.Start(self.b)
-        TosaOperator.AddOp(self.b, schema.OP_CODE[code])
-        if attribute is not None:
-            TosaOperator.AddAttributeType(self.b, schema.UNION_CODE[union])
-            TosaOperator.AddAttribute(self.b, attribute)
-        TosaOperator.AddInputs(self.b, i)
-        TosaOperator.AddOutputs(self.b, o)
-        if location is not None:
-            TosaOperator.AddLocation(self.b, location)
-        self.operators.append(TosaOperator.End(self.b))
+        made = {"AttributeType": kind, "Attribute": attribute, "Inputs": i, "Outputs": o, "Location": location}
+        self.operators.append(self._table(TosaOperator, Op=schema.OP_CODE[code], **made))
 
     def _location(self) -> int | None:
         if not self.location:
             return None
-        text = self.b.CreateSharedString(self.location)
-        OpLocation.OpLocationStart(self.b)
-        OpLocation.OpLocationAddText(self.b, text)
-        return OpLocation.OpLocationEnd(self.b)
+        return self._table(OpLocation, Text=self.b.CreateSharedString(self.location))
 
     def _small(self, values: Sequence[int], dtype: str) -> str:
         """Returns the name of a constant operand, which is shared between equal ones."""
@@ -487,12 +477,7 @@ class _Writer:
             if dtype == "SHAPE":
                 raw = self._bytes(pack(np.asarray(values, np.int64), "SHAPE")) if values else None
                 label = self.b.CreateString(name)
-                TosaShape.Start(self.b)
-                TosaShape.AddName(self.b, label)
-                TosaShape.AddRank(self.b, len(values))
-                if raw is not None:
-                    TosaShape.AddData(self.b, raw)
-                self.shapes.append(TosaShape.End(self.b))
+                self.shapes.append(self._table(TosaShape, Name=label, Rank=len(values), Data=raw))
                 self._operator("CONST_SHAPE", [], [name], {})
             else:
                 self._tensor(name, Type((len(values),), dtype), pack(np.asarray(values), dtype))
@@ -542,29 +527,12 @@ class _Writer:
         shapes = self._offsets(self.shapes, TosaBasicBlock.StartShapesVector)
         ins = self._strings(inputs, TosaBasicBlock.StartInputsVector)
         outs = self._strings(outputs, TosaBasicBlock.StartOutputsVector)
-        TosaBasicBlock.Start(b)
-        TosaBasicBlock.AddName(b, block_name)
-        TosaBasicBlock.AddOperators(b, operators)
-        TosaBasicBlock.AddTensors(b, tensors)
-        TosaBasicBlock.AddShapes(b, shapes)
-        TosaBasicBlock.AddInputs(b, ins)
-        TosaBasicBlock.AddOutputs(b, outs)
-        block = TosaBasicBlock.End(b)
+        parts = {"Operators": operators, "Tensors": tensors, "Shapes": shapes, "Inputs": ins, "Outputs": outs}
+        block = self._table(TosaBasicBlock, Name=block_name, **parts)
         region_name = b.CreateString("main")
         blocks = self._offsets([block], TosaRegion.StartBlocksVector)
-        TosaRegion.Start(b)
-        TosaRegion.AddName(b, region_name)
-        TosaRegion.AddBlocks(b, blocks)
-        region = TosaRegion.End(b)
+        region = self._table(TosaRegion, Name=region_name, Blocks=blocks)
         regions = self._offsets([region], TosaGraph.StartRegionsVector)
-        Version.Start(b)
-        Version.Add_Major(b, 1)
-        Version.Add_Minor(b, 0)
-        Version.Add_Patch(b, 0)
-        Version.Add_Draft(b, False)
-        version = Version.End(b)
-        TosaGraph.Start(b)
-        TosaGraph.AddVersion(b, version)
-        TosaGraph.AddRegions(b, regions)
-        b.Finish(TosaGraph.End(b), IDENTIFIER)
+        version = self._table(Version, _Major=1, _Minor=0, _Patch=0, _Draft=False)
+        b.Finish(self._table(TosaGraph, Version=version, Regions=regions), IDENTIFIER)
         return bytes(b.Output())

@@ -107,7 +107,13 @@ def write_attributes(builder: flatbuffers.Builder, union: str, values: Mapping[s
             offsets[f] = builder.EndVector()
         else:
             offsets[f] = value
+    return write_table(builder, module, offsets)
+
+
+def write_table(builder: flatbuffers.Builder, module: Any, fields: Mapping[str, Any]) -> int:
+    """Writes a table of a generated module and returns its offset; fields that are None are left out."""
     module.Start(builder)
-    for f, value in offsets.items():
-        getattr(module, f"Add{f}")(builder, value)
-    return module.End(builder)
+    for f, value in fields.items():
+        if value is not None:
+            getattr(module, f"Add{f}")(builder, value)
+    return int(module.End(builder))
