@@ -31,7 +31,7 @@ SEES = {
     "search": "ground store tensor extraction target tosa vela egraph rules cost_models options choice verification",
     "runs": "ground tensor extraction target tosa vela egraph cost_models choice search",
     "explain": "ground tensor extraction target tosa vela egraph rules options choice search",
-    "checking": "ground tensor extraction target tosa vela proof egraph rules cost_models options choice search explain",
+    "checking": "ground tensor target proof egraph rules cost_models explain",
     "discover": "ground tensor target tosa vela proof egraph options search",
     "executorch": "ground target tosa vela device options search runs",
     "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",

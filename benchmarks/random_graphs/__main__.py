@@ -22,13 +22,13 @@ from pathlib import Path
 
 from benchmarks.about import write_about
 from benchmarks.random_graphs import networks
+from benchmarks.random_graphs.shrink import shrink
 from benchmarks.random_graphs.table import markdown, summary
+from benchmarks.random_graphs.trial import run
 from eqsat.bench.cells import measuring_fingerprint
-from eqsat.bench.fingerprint import digest, fingerprint
+from eqsat.bench.fingerprint import PACKAGES, digest, fingerprint
 from eqsat.bench.log import Log
 from eqsat.checking.random_graphs import random_graph
-from eqsat.checking.shrink import shrink
-from eqsat.checking.trial import run
 from eqsat.egraph.rule import Rule
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
@@ -42,7 +42,8 @@ ROOT = Path(__file__).parents[2]
 @cache
 def version() -> str:
     """Returns a digest of the code on which the records depend."""
-    return digest(measuring_fingerprint(), fingerprint(["eqsat.checking.trial", "eqsat.checking.random_graphs"]))
+    roots = ["benchmarks.random_graphs.trial", "eqsat.checking.random_graphs"]
+    return digest(measuring_fingerprint(), fingerprint(roots, packages=(*PACKAGES, "benchmarks")))
 
 
 def opened(path: Path, *identity: str) -> Log:

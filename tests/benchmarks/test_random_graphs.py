@@ -11,8 +11,8 @@ import pytest
 from benchmarks.random_graphs import networks
 from benchmarks.random_graphs.__main__ import graphs, opened
 from benchmarks.random_graphs.table import markdown, summary
+from benchmarks.random_graphs.trial import run
 from eqsat.checking.random_graphs import NETWORK, random_graph
-from eqsat.checking.trial import run
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target

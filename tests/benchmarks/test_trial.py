@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.random_graphs.shrink import shrink
+from benchmarks.random_graphs.trial import run
 from eqsat.checking.random_graphs import NETWORK, random_graph
-from eqsat.checking.shrink import shrink
-from eqsat.checking.trial import run
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
