@@ -57,9 +57,9 @@ def code(source: bytes) -> str:
     return ast.dump(tree)
 
 
-def submodules(package: str, base: Path = ROOT) -> list[str]:
+def submodules(package: str) -> list[str]:
     """Returns all modules of a package, as roots if they are imported by name."""
-    return sorted(_name(f, base) for f in (base / package).rglob("*.py"))
+    return sorted(_name(f, ROOT) for f in (ROOT / package).rglob("*.py"))
 
 
 def closure(roots: Iterable[str], *, base: Path = ROOT, packages: Collection[str] = PACKAGES) -> dict[str, Path]:

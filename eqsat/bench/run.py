@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -187,6 +187,7 @@ class _Plan:
         return [(m.name, t, c.name) for m, t in self.pairs for c in self.of(m)]
 
 
+@dataclass
 class _Scheduler:
     """Tasks that wait until one of `width` places is free.
 
@@ -194,30 +195,21 @@ class _Scheduler:
     So a process rarely changes its work.
     """
 
-    def __init__(
-        self,
-        plan: _Plan,
-        files: RunFiles,
-        pool: Executor,
-        width: int,
-        limits: Limits,
-        cold: bool,
-        progress: CellProgress,
-    ):
-        self.plan, self.files, self.pool, self.width, self.limits, self.cold, self.progress = (
-            plan,
-            files,
-            pool,
-            width,
-            limits,
-            cold,
-            progress,
-        )
-        self.ready: list[tuple[int, int, Callable[[TaskOutcome], None], str, tuple[Any, ...]]] = []
-        self.pending: dict[Future[Any], Callable[[TaskOutcome], None]] = {}
-        self.number = count()
-        lowerings = sum(any(c.kind != LITERT for c in plan.of(m)) for m, _ in plan.pairs)
-        self.total, self.done = len(plan.places()) + lowerings, 0
+    plan: _Plan
+    files: RunFiles
+    pool: Executor
+    width: int
+    limits: Limits
+    cold: bool
+    progress: CellProgress
+    ready: list[tuple[int, int, Callable[[TaskOutcome], None], str, tuple[Any, ...]]] = field(default_factory=list)
+    pending: dict[Future[Any], Callable[[TaskOutcome], None]] = field(default_factory=dict)
+    number: Iterator[int] = field(default_factory=count)
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        lowerings = sum(any(c.kind != LITERT for c in self.plan.of(m)) for m, _ in self.plan.pairs)
+        self.total = len(self.plan.places()) + lowerings
 
     def all(self) -> list[Record]:
         self.progress(0, self.total, "starting")
@@ -285,12 +277,7 @@ class _Scheduler:
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
             for c in mine:
-                self._add(
-                    {"key": digest(key, c.name), "error": outcome.error, **({"lost": True} if outcome.lost else {})},
-                    model,
-                    target,
-                    c,
-                )
+                self._failed(digest(key, c.name), model, target, c, outcome)
             return
         graphs, side = outcome.value
         if "key" not in side:
@@ -323,14 +310,16 @@ class _Scheduler:
 
     def _measured(self, key: str, model: Model, target: str, c: Configuration, outcome: TaskOutcome) -> None:
         if outcome.error:
-            self._add(
-                {"key": key, "error": outcome.error, **({"lost": True} if outcome.lost else {})}, model, target, c
-            )
+            self._failed(key, model, target, c, outcome)
             return
         fields, tosas, rows = outcome.value
         record = {"key": key, **fields, "peak_mib": outcome.peak_mib}
         self.files.save_chosen({"model": model.name, "target": target, "configuration": c.name}, tosas, rows)
         self._add(record, model, target, c)
+
+    def _failed(self, key: str, model: Model, target: str, c: Configuration, outcome: TaskOutcome) -> None:
+        lost = {"lost": True} if outcome.lost else {}
+        self._add({"key": key, "error": outcome.error, **lost}, model, target, c)
 
     def _add(self, fields: Record, model: Model, target: str, c: Configuration) -> None:
         record = {"model": model.name, "target": target, "configuration": c.name, **fields}

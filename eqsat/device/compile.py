@@ -12,13 +12,12 @@ from eqsat.vela.compile import Estimate, compile_tosa
 from eqsat.vela.regor import RawOutput
 
 
-def compile_binary(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Binary:
+def compile_binary(buffer: bytes, target: Target, via: Pool | Worker) -> Binary:
     """Compiles a graph.
 
-    timeout: seconds.
     Raises WorkerError with Vela's reason; `refused` is set if Vela rejected the graph.
     """
-    return binary_of(raw_of(compile_tosa(buffer, target, via, timeout)))
+    return binary_of(raw_of(compile_tosa(buffer, target, via)))
 
 
 def raw_of(estimate: Estimate) -> RawOutput:

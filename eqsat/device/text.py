@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from eqsat.device.binary import Binary, Tensor
@@ -21,9 +22,7 @@ def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
     for name, tensors in (("input", binary.inputs), ("output", binary.outputs)):
         yield from (f"{name} {k}: {_tensor(t)}" for k, t in enumerate(tensors))
     found, said = binary.commands(), binary.config.commands
-    counts: dict[str, int] = {}
-    for kind in map(said.kind_of, found):
-        counts[kind] = counts.get(kind, 0) + 1
+    counts = Counter(map(said.kind_of, found))
     yield f"{len(stream):,} instructions: " + ", ".join(f"{n:,} {k}" for k, n in counts.items())
     by_offset = {c.offset: c for c in found}
     source, shown = "", list[Instruction]()

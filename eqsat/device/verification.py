@@ -66,23 +66,17 @@ def outputs_of(binary: Binary, inputs: bytes) -> list[dict[str, Any]]:
         device = Device(binary)
     except DeviceError as e:
         return [_why_none(e)] * samples
+    return _run(device, given, samples)
+
+
+def _run(device: Device, inputs: Sequence[Array], samples: int) -> list[dict[str, Any]]:
+    """Returns the record of each sample; they run one by one if they cannot run together."""
     try:
-        return _each(device.run(given), samples)
+        outputs = device.run(inputs)
     except DeviceError as e:
         if samples == 1:
             return [_why_none(e)]
-    return [_outputs(device, [x[k : k + 1] for x in given]) for k in range(samples)]
-
-
-def _outputs(device: Device, inputs: Sequence[Array]) -> dict[str, Any]:
-    """Returns the record of one sample."""
-    try:
-        return _each(device.run(inputs), 1)[0]
-    except DeviceError as e:
-        return _why_none(e)
-
-
-def _each(outputs: Sequence[Array], samples: int) -> list[dict[str, Any]]:
+        return [a for k in range(samples) for a in _run(device, [x[k : k + 1] for x in inputs], 1)]
     return [{"outputs": packed(y[k] for y in outputs)} for k in range(samples)]
 
 
@@ -162,37 +156,34 @@ def _difference(got: Sequence[Sequence[Array]], expected: Sequence[Sequence[Arra
     return ""
 
 
-def verify(
-    buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: int = 6, seed: int = 0, timeout: float = 300.0
-) -> Verdict:
+def verify(buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: int = 6) -> Verdict:
     """Compiles a graph and compares its binary with the reference model.
 
     The samples are drawn by `eqsat.tensor.samples`.
-    timeout: seconds for each call of a worker.
     Raises WorkerError if Vela or the reference model refuses the graph.
     Raises TosaError if the graph cannot be read.
     """
     graph = loads(buffer, "the graph")
     try:
-        raw = raw_of(_compiled(buffer, target, via, timeout))
+        raw = raw_of(_compiled(buffer, target, via))
     except LostOutputs as e:
         return Verdict(False, str(e))
-    drawn = samples(domains(graph), samples_wanted, seed)
-    answers = run_samples(buffer, drawn, via, timeout)
+    drawn = samples(domains(graph), samples_wanted)
+    answers = run_samples(buffer, drawn, via)
     kept = [(x, a) for x, a in zip(drawn, answers, strict=True) if not isinstance(a, WorkerError)]
     if not kept:
         return Verdict(None, "the reference model runs the graph on no sample")
-    return check(graph, raw, via, [x for x, _ in kept], [a for _, a in kept], timeout)
+    return check(graph, raw, via, [x for x, _ in kept], [a for _, a in kept])
 
 
-def _compiled(buffer: bytes, target: Target, via: Pool | Worker, timeout: float) -> Estimate:
+def _compiled(buffer: bytes, target: Target, via: Pool | Worker) -> Estimate:
     """Compiles a graph.
 
     Raises WorkerError.
     `refused` is also set if the worker dies, as it does when Vela recurses without end.
     """
     try:
-        return compile_tosa(buffer, target, via, timeout)
+        return compile_tosa(buffer, target, via)
     except WorkerError as e:
         if e.refused or e.killed or e.stopped:
             raise

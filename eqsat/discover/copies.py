@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsat.discover.affine import Ints, rows
-from eqsat.discover.readings import moved
-from eqsat.discover.recipes import Source, after, begun, common_steps
+from eqsat.discover.readings import after, moved
+from eqsat.discover.recipes import Source, begun, common_steps
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move

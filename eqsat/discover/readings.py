@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import isqrt, prod
 
+from eqsat.target.staging import written
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Shape
+from eqsat.tensor.types import Attrs, Shape
 
 #: A name and a number: ("columns", 2) makes pairs of columns channels.
 Reading = tuple[str, int]
@@ -83,16 +84,16 @@ def readings(shape: Shape, numbers: Iterable[int] = NUMBERS) -> Iterator[tuple[R
 
 def moved(graph: TensorGraph, x: int, move: Move) -> int:
     """Adds a movement as few TRANSPOSEs and RESHAPEs, and returns the result."""
-    if move.is_identity:
-        return x
-    if move.is_view:
-        return graph.add("reshape", [x], shape=move.out_shape)
     direct = move.direct()
-    if direct is not None:
-        return graph.add("transpose", [x], perms=direct)
-    shape, perm = move.squeezed()
-    y = graph.add("transpose", [graph.add("reshape", [x], shape=shape)], perms=perm)
-    return y if graph.nodes[y].shape == move.out_shape else graph.add("reshape", [y], shape=move.out_shape)
+    chain = () if move.is_view else ((move.in_shape, direct),) if direct is not None else (move.squeezed(),)
+    return after(graph, x, written(move, chain))
+
+
+def after(graph: TensorGraph, x: int, steps: Iterable[tuple[str, Attrs]]) -> int:
+    """Adds unary operators after a value, and returns the result."""
+    for op, attrs in steps:
+        x = graph.add_with(op, [x], attrs)
+    return x
 
 
 def move_of(graph: TensorGraph, n: int) -> Move:

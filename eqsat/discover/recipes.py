@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from eqsat.discover.affine import Ints, NoRows, Rows, Step, rows
-from eqsat.discover.readings import NUMBERS, Reading, moved, reading, readings
+from eqsat.discover.readings import NUMBERS, Reading, after, moved, reading, readings
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
@@ -307,13 +307,6 @@ def with_scale(steps: Sequence[Step], dtype: str) -> list[Step]:
 def without_zero(step: Step) -> Step:
     """Returns a RESCALE without its input zero point, which the bias contains."""
     return step[0], attrs_of({**dict(step[1]), "in_zp": (0,)})
-
-
-def after(graph: TensorGraph, y: int, steps: Sequence[Step]) -> int:
-    """Adds unary operators after a value, and returns the result."""
-    for op, attrs in steps:
-        y = graph.add_with(op, [y], attrs)
-    return y
 
 
 def windows(graph: TensorGraph) -> Iterator[Window]:

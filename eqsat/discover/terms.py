@@ -28,6 +28,8 @@ from eqsat.tensor.types import GraphError
 #: A term: ("input", k), ("op", place, axis or -1, *operands) or
 #: ("move", place, is inverse, operand).
 Body = tuple[Any, ...]
+#: Seed of the random point at which terms are evaluated.
+_SEED = 1
 #: Values that are kept per neighbourhood, at most.
 _MOST_VALUES = 400
 #: Elements of all these values together, at most.
@@ -127,18 +129,18 @@ class _Bank:
         return len(self.seen) >= _MOST_VALUES or self.elements >= _MOST_ELEMENTS
 
 
-def rearranged(graph: TensorGraph, seconds: float, seed: int = 1) -> Iterator[Rearranged]:
+def rearranged(graph: TensorGraph, seconds: float) -> Iterator[Rearranged]:
     """Yields terms with the output's fingerprint and at most the neighbourhood's operators.
 
     seconds: processor time for all of them.
     """
     until = time.thread_time() + seconds
-    source = Terms(Field(seed))
+    source = Terms(Field(_SEED))
     try:
         (wanted,) = evaluate(source, graph)
     except Undecidable:
         return
-    bank = _Bank(begun(graph), Terms(Field(seed), source))
+    bank = _Bank(begun(graph), Terms(Field(_SEED), source))
     target = (wanted.shape, wanted.dtype, source.field.fingerprint(source.lanes(wanted)))
     for k, n in enumerate(bank.graph.inputs):
         found = bank.keep(("input", k), n, variable(bank.terms, k, bank.graph.type(n)))

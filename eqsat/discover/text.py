@@ -33,7 +33,7 @@ class Trial:
     answer: str
 
 
-def trials(found: Discovery, most: int = _MOST) -> list[Trial]:
+def trials(found: Discovery) -> list[Trial]:
     """Returns where else the equality holds: for other sizes, scales, zero points and windows."""
     right = form_of(found.graph, merged=True).lines
 
@@ -45,7 +45,7 @@ def trials(found: Discovery, most: int = _MOST) -> list[Trial]:
             return OTHER
         return HOLDS if proved(graph, made) else UNPROVED
 
-    return [Trial(change, answer(g)) for change, g in islice(near_misses(found.neighbourhood.graph), most)]
+    return [Trial(change, answer(g)) for change, g in islice(near_misses(found.neighbourhood.graph), _MOST)]
 
 
 def module(found: Discovery, name: str, source: str, tried: Sequence[Trial]) -> str:

@@ -58,18 +58,17 @@ class EndedError(Exception):
         self.open = Open(operator, offset, None, reason)
 
 
-def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None, prover: Prover | None = None) -> Proof:
+def prove_binary(graph: TensorGraph, binary: Binary, *, prover: Prover | None = None) -> Proof:
     """Returns the proof that a binary computes what a graph does, for every input.
 
     The verdict is "proved" or "undecided", never "different".
     Each of `undecided` describes a command; its `node` is its offset in the stream, in bytes.
     The offset is -1 for the binary as a whole.
-    seed: of the random point; None: a new one.
     prover: of another graph, which is evaluated already; then the binary is compared with that one.
     What it leaves undecided is not looked for.
     """
     began = time.perf_counter()
-    first = prover.seed if prover else secrets.randbits(63) if seed is None else seed
+    first = prover.seed if prover else secrets.randbits(63)
     seeds, bound = [first], 0.0
     found = None
     while found is None:

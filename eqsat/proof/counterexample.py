@@ -39,15 +39,12 @@ class Counterexample:
         return f"output {self.output} at {list(self.index)}: {self.found} instead of {self.expected}"
 
 
-def find_counterexample(
-    a: TensorGraph, b: TensorGraph, first: Iterable[Sequence[Array]] = (), seconds: float = _SECONDS
-) -> Counterexample | None:
+def find_counterexample(a: TensorGraph, b: TensorGraph, first: Iterable[Sequence[Array]] = ()) -> Counterexample | None:
     """Returns the first counterexample among the inputs `first` and then samples, or None.
 
     Inputs are skipped on which the first graph overflows or meets what TOSA leaves undefined.
-    seconds: time after which no further input is tried.
     """
-    end = time.perf_counter() + seconds
+    end = time.perf_counter() + _SECONDS
     for inputs in chain(first, _drawn(a)):
         if (found := compared(a, b, inputs)) is not None:
             return found

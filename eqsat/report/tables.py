@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eqsat.report.data import RecordedRun, Standing, file_bytes, geometric_mean, sram
+from eqsat.report.environment import kib
 from eqsat.report.table import ReportTable
 
 #: Most operators in the table of excess cycles; the others are added up.
@@ -112,8 +113,8 @@ def bounds(run: RecordedRun, target: str) -> ReportTable:
                 row += [
                     _number(run.over(m, target, c), ".2f"),
                     _number(run.utilisation(m, target, c), ".1%"),
-                    _kib(sram(r)),
-                    _kib(file_bytes(r)),
+                    kib(sram(r)),
+                    kib(file_bytes(r)),
                 ]
             rows.append(tuple(row))
     each = ("over roofline", "MACs", "SRAM, KiB", "file, KiB")
@@ -153,10 +154,6 @@ def excess(run: RecordedRun, target: str) -> ReportTable:
 def _mean(ratios: Iterable[float]) -> str:
     every = list(ratios)
     return f"{geometric_mean(every):.3f}" if every else "-"
-
-
-def _kib(size: int | None) -> str:
-    return "-" if size is None else f"{size / 1024:,.1f}"
 
 
 def _number(x: float | None, form: str) -> str:
