@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, FAILED, QuantizationOption, app, console, fail, quiet, show_standings, status
+from eqsat.cli.common import FAILED, QuantizationOption, app, bad_input, console, quiet, show_standings, status
 from eqsat.cli.interrupt import on_interrupt_say
 from eqsat.executorch.names import INT8
 from eqsat.ground.files import InputError
-from eqsat.target import TargetError
 
 _TARGETS = "ethos-u55-128,ethos-u65-256,ethos-u85-256"
 
@@ -74,7 +73,7 @@ def bench(
         TimeRemainingColumn,
     )
 
-    try:
+    with bad_input():
         from eqsat import bench as library
         from eqsat.bench import litert as litert_path
         from eqsat.bench.shards import Shard
@@ -117,8 +116,6 @@ def bench(
                 shard=Shard.parse(shard),
                 progress=progress,
             )
-    except (InputError, TargetError) as e:
-        raise fail(str(e), BAD_INPUT) from e
     failed = [r for r in records if "error" in r]
     console.say(
         f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; `eqsat report {out}` makes tables and pictures"

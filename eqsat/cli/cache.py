@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, App, JsonOption, app, console, fail, print_json
-from eqsat.ground.files import InputError, check_output
+from eqsat.cli.common import App, JsonOption, app, bad_input, console, print_json
+from eqsat.ground.files import check_output
 from eqsat.store.setting import VARIABLE
 
 if TYPE_CHECKING:
@@ -62,12 +62,9 @@ def export(
     """Write all prices and answers of this machine to one file."""
     from eqsat.store.store import exported
 
-    with closing(_opened(cache)) as store:
-        try:
-            check_output(file)
-            count = exported(store.local, file)
-        except InputError as e:
-            raise fail(str(e), BAD_INPUT) from e
+    with closing(_opened(cache)) as store, bad_input():
+        check_output(file)
+        count = exported(store.local, file)
     console.say(f"{count:,} entries in {file}")
 
 
@@ -78,11 +75,8 @@ def import_(
     """Take over the prices and answers of a file; each is checked."""
     from eqsat.store.store import imported
 
-    with closing(_opened(cache)) as store:
-        try:
-            taken, refused = imported(store.local, file)
-        except InputError as e:
-            raise fail(str(e), BAD_INPUT) from e
+    with closing(_opened(cache)) as store, bad_input():
+        taken, refused = imported(store.local, file)
     damaged = f", {refused:,} damaged ones left out" if refused else ""
     console.say(f"{taken:,} entries taken from {file}{damaged}")
 
@@ -91,7 +85,5 @@ def _opened(place: str | None) -> Store:
     """Returns the store at a place."""
     from eqsat.store.store import Store
 
-    try:
+    with bad_input():
         return Store(place)
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, REFUTED, UNDECIDED, JsonOption, app, console, fail, print_json
+from eqsat.cli.common import REFUTED, UNDECIDED, JsonOption, app, bad_input, console, print_json
 from eqsat.cli.live import working
-from eqsat.ground.files import InputError, read_bytes
+from eqsat.ground.files import read_bytes
 
 if TYPE_CHECKING:
     from eqsat.checking.user_rules import Report
@@ -40,19 +40,14 @@ def check_rules(
 ) -> None:
     """Run the soundness checker on rules of your own: how often each fired, and a counterexample for one that is
     unsound."""
-    try:
-        from eqsat.checking.user_rules import examine, find
-        from eqsat.tosa.flatbuffer import TosaError, loads
+    from eqsat.checking.user_rules import examine, find
+    from eqsat.tosa.flatbuffer import TosaError, loads
 
+    with bad_input(TosaError):
         pack = find(rules)
-        try:
-            given = [loads(read_bytes(p), str(p)) for p in graph or []]
-        except TosaError as e:
-            raise InputError(str(e)) from e
+        given = [loads(read_bytes(p), str(p)) for p in graph or []]
         with working(f"checking {rules}") as state:
             report = examine(pack, graphs, given, lambda n: state.show(f"graph {n} of {graphs}"))
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e
     if as_json:
         print_json(
             {

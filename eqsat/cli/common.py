@@ -26,6 +26,7 @@ from rich.text import Text
 from eqsat.cli.defaults import defaults
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
+from eqsat.cli.options import with_parameters
 from eqsat.cli.terminal import TextConsole
 from eqsat.ground.files import InputError, OutputError, PluginError, check_output, write_atomically
 from eqsat.ground.versions import versions
@@ -91,10 +92,7 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
         _command.as_json, _command.started = given.get("as_json") is True, time.perf_counter()
         command(**given)
 
-    parameters = [*signature.parameters.values(), *added]
-    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-    return wrapped
+    return with_parameters(wrapped, [*signature.parameters.values(), *added])
 
 
 #: The packages of this project.
@@ -211,6 +209,16 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
         raise fail(str(e), BAD_INPUT, known) from e
     except Exception as e:  # noqa: BLE001 - said in words, whatever it is, also where there is no memory to import what is needed
         raise fail(f"{what}: {causes(e)}", FAILED, known) from e
+
+
+@contextmanager
+def bad_input(*also: type[Exception]) -> Iterator[None]:
+    """Ends the command with BAD_INPUT on an InputError or TargetError within, or one of `also`."""
+    kinds: tuple[type[Exception], ...] = (InputError, TargetError, *also)
+    try:
+        yield
+    except kinds as e:
+        raise fail(str(e), BAD_INPUT) from e
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, JsonOption, TargetOption, app, console, fail, print_json, quiet
+from eqsat.cli.common import JsonOption, TargetOption, app, bad_input, console, print_json, quiet
 from eqsat.cli.live import working
-from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.ground.files import check_output, read_bytes, write_atomically
 
 
 @app.command("discover")
@@ -32,15 +32,13 @@ def discover_command(
     from eqsat.discover.text import module, trials
     from eqsat.ground.worker import Pool
     from eqsat.rules import RULES
-    from eqsat.target import Target, TargetError
+    from eqsat.target import Target
     from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 
-    try:
+    with bad_input(TosaError):
         accelerator = Target.of(target)
         graph = loads(read_bytes(source), str(source))
         check_output(output / "found_1.py")
-    except (InputError, TargetError, TosaError) as e:
-        raise fail(str(e), BAD_INPUT) from e
     until, told, tried = time.monotonic() + time_limit, list[dict[str, Any]](), 0
     parts = neighbourhoods(graph, least, most)
     with working(f"discovering in {source}") as state, Pool() as pool:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, SCHEMA, ReportOption, app, check_report, fail
+from eqsat.cli.common import SCHEMA, ReportOption, app, bad_input, check_report
 from eqsat.cli.live import working
 from eqsat.cli.terminal import visible
 from eqsat.ground.files import InputError, check_output, write_atomically
+
+if TYPE_CHECKING:
+    from eqsat.egraph.rule import Rule
 
 
 @app.command()
@@ -39,27 +42,21 @@ def explain(
 ) -> None:
     """Tell why a result equals its source: every operator that stayed, changed, moved or is gone, its cycles and the
     rules that prove it."""
-    try:
+    with bad_input():
         for option, output in (("--svg", svg), ("--dot", dot), ("--json", as_json)):
             if output is not None:
                 check_output(output, option)
         check_report(report)
-        print(visible(_explain(run, node, svg, dot, as_json, radius, removals, user_rules or [])))
+        from eqsat.checking import user_rules as own
+
+        rules = [r for name in user_rules or () for r in own.find(name).rules]
+        print(visible(_explain(run, node, svg, dot, as_json, radius, removals, rules)))
         if report:
-            _write_page(run, report, user_rules or [])
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e
+            from eqsat import runs
+            from eqsat.report import write_page
 
-
-def _write_page(run: Path, page: Path, user_rules: list[str]) -> None:
-    """Writes the page of a run of any size: who asks for an explanation waits for it."""
-    from eqsat import runs
-    from eqsat.checking import user_rules as own
-    from eqsat.report import write_page
-
-    rules = [r for name in user_rules for r in own.find(name).rules]
-    with working(f"the report of {run}"):
-        write_page(page, runs.load(run), rules=rules, most_e_nodes=None)
+            with working(f"the report of {run}"):  # of a run of any size: who asks for an explanation waits for it
+                write_page(report, runs.load(run), rules=rules, most_e_nodes=None)
 
 
 def _explain(
@@ -70,21 +67,19 @@ def _explain(
     as_json: Path | None,
     radius: int,
     removals: bool,
-    user_rules: list[str],
+    rules: list[Rule],
 ) -> str:
     """Writes the drawings and the JSON, and returns the text to print. Raises InputError."""
     from eqsat import runs
-    from eqsat.checking import user_rules as own
     from eqsat.explain import ExplainError, explain, view
     from eqsat.explain.pruning import advice
 
     if (run / "0").is_dir():
         raise InputError(f"{run} has a run per delegate: name one of them, such as {run / '0'}")
     loaded = runs.load(run)
-    packs = [own.find(name) for name in user_rules]
     try:
         with working(f"saturating {loaded.name} again"):
-            explanation = explain(loaded, [r for p in packs for r in p.rules])
+            explanation = explain(loaded, rules)
             number = None if node is None else _number(node)
             pruning = advice(loaded) if number is None else None
             text = explanation.text(removals) if number is None else explanation.op_text(number)

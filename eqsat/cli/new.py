@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, app, console, fail
+from eqsat.cli.common import app, bad_input, console
 from eqsat.ground.files import InputError, write_atomically
 
 
@@ -56,10 +56,8 @@ def new(
     ] = False,
 ) -> None:
     """Begin a rule, a cost model or an extractor of your own: a module that works, and its tests."""
-    try:
+    with bad_input():
         written = begin(plugin, name, directory, package)
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e
     module, test = written[:2]
     use = _STARTS[plugin].use.format(name=directory / module.stem, kind=_class(module.stem))
     lines = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -160,14 +160,18 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
     The command gets an OptionsMaker.
     """
-    signature = inspect.signature(command, eval_str=True)
-    parameters = [*(p for p in signature.parameters.values() if p.name != "options"), *OPTIONS.values()]
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:
         chosen = _Given(**{name: given.pop(name) for name in OPTIONS})
         command(**given, options=chosen.options)
 
-    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-    return wrapped
+    return with_parameters(wrapped, [*own, *OPTIONS.values()])
+
+
+def with_parameters(command: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """Returns a function that takes any arguments as a command with these parameters."""
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command

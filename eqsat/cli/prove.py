@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, REFUTED, UNDECIDED, JsonOption, app, console, fail, print_json, quiet
+from eqsat.cli.common import REFUTED, UNDECIDED, JsonOption, app, bad_input, console, print_json, quiet
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.ground.versions import versions
 
@@ -41,7 +41,7 @@ def prove_command(
     """Decide whether two TOSA graphs are equal for every input: exit code 0 if so, 1 with an input on which they
     differ, 5 if undecided."""
     quiet()
-    try:
+    with bad_input():
         paths = _paths(one, other, check)
         if certificate is not None:
             check_output(certificate, "--certificate")
@@ -52,8 +52,6 @@ def prove_command(
 
             text = json.dumps(written(proof, paths, data, certificate, versions(_PACKAGES)), indent=1)
             write_atomically(certificate, text.encode() + b"\n")
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e
     if as_json:
         print_json(_as_json(proof))
     else:

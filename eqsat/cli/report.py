@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, REFUTED, app, console, fail, quiet, show_standings
+from eqsat.cli.common import REFUTED, app, bad_input, console, quiet, show_standings
 from eqsat.ground.files import InputError
 
 
@@ -30,7 +30,7 @@ def report(
 ) -> None:
     """Write a run's tables and pictures: RUN/report/index.html, which needs no network, and report.md."""
     quiet()
-    try:
+    with bad_input():
         run = _joined(runs, into)
         from eqsat.report import RecordedRun, compare, write
         from eqsat.report.compare import markdown
@@ -38,8 +38,6 @@ def report(
         new = RecordedRun.read(run)
         comparison = compare(new, RecordedRun.read(against), noise) if against else None
         written = write(new, out or run / "report", comparison)
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e
     show_standings(new)
     console.say(f"wrote {written[1]} and {written[0].name} beside it")
     if comparison:

@@ -12,7 +12,7 @@ from eqsat.device.core.registers import DmaStrideMode, IfmUpscaleMode, KernelDec
 from eqsat.device.core.state import number
 from eqsat.device.ethos_u55.arithmetic import activated, table_place
 from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
-from eqsat.device.ethos_u55.operations import averaged, combined, convolved, output, pooled
+from eqsat.device.ethos_u55.operations import averaged, combined, output, pooled, window
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction, PoolingMode
 from eqsat.device.ethos_u55.weights import Order, scales, weights
 from eqsat.target.family import Core
@@ -37,7 +37,8 @@ class Execution:
             case Dma():
                 _copy(c, memory)
             case Convolution():
-                sums = convolved(c, memory.read(c.ifm), weights_of(c, self._core, memory))
+                weights = weights_of(c, self._core, memory)
+                sums = window(c).convolved(memory.read(c.ifm), weights, c.depthwise)
                 values = held(sums, ACCUMULATORS[c.block.accumulators])
                 streams = tuple(memory.constant(s) for s in c.scales)
                 _store(c.output, values, scales(streams, c.output.map.depth), memory)

@@ -17,16 +17,8 @@ from eqsat.tensor.types import Array
 BUILT_IN = {8: 19, 16: 14}
 
 
-def _window(c: Convolution | Pooling) -> Window:
+def window(c: Convolution | Pooling) -> Window:
     return Window(c.kernel, c.output.shape[:2], c.upscale, c.ifm.zero_point)
-
-
-def convolved(c: Convolution, x: Array, weights: Array) -> Array:
-    """Accumulators without biases, int64 [samples, height, width, out].
-
-    weights: [out, height, width, in].
-    """
-    return _window(c).convolved(x, weights, c.depthwise)
 
 
 def pooled(c: Pooling, x: Array) -> Array:
@@ -35,7 +27,7 @@ def pooled(c: Pooling, x: Array) -> Array:
     REDUCE_SUM also sums over the depth.
     """
     largest = c.mode == PoolingMode.MAX
-    values = _window(c).combined(x, np.maximum if largest else np.add, -np.inf if largest else 0.0)
+    values = window(c).combined(x, np.maximum if largest else np.add, -np.inf if largest else 0.0)
     if c.mode == PoolingMode.REDUCE_SUM:
         values = values.sum(-1, keepdims=True)
     return values.astype(np.int64)
