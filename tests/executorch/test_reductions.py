@@ -10,7 +10,7 @@ import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqsat
@@ -49,6 +49,7 @@ def sums(ep: torch.export.ExportedProgram) -> list[torch.fx.Node]:
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 400), max_size=4), st.integers(1, 80000))
 def test_a_split_fits_and_has_all_elements(kept: list[int], summed: int) -> None:
     found = split(kept, summed)
@@ -84,7 +85,7 @@ def test_sums_that_fit_stay_as_they_are() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
 def test_nothing_of_it_stays_on_the_cpu(target: str) -> None:
-    shape, axes = CASES[0]
+    shape, axes = CASES[1]
     before, spec = program(shape, axes, target)
     stock = cpu_operators(stock_lowering(copy.deepcopy(before), partitioner=[ArmPartitioner(spec)]))
     assert stock["aten.sum.dim_IntList"] == 1
