@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
+from functools import cache
 from pathlib import Path
 
 from eqsat.ground.versions import versions
@@ -46,6 +47,7 @@ def fingerprint(
     )
 
 
+@cache
 def code(source: bytes) -> str:
     """Returns the syntax tree of a source as text, without docstrings, comments and layout."""
     tree = ast.parse(source)
@@ -73,7 +75,8 @@ def closure(roots: Iterable[str], *, base: Path = ROOT, packages: Collection[str
     for module in waiting:
         if module not in found:
             found[module] = known[module]
-            waiting += [m for m in _imports(module, known[module]) if m in known]
+            package = module if known[module].name == "__init__.py" else module.rpartition(".")[0]
+            waiting += [m for m in _imports(package, known[module].read_bytes()) if m in known]
     return found
 
 
@@ -81,18 +84,20 @@ def _name(file: Path, base: Path) -> str:
     return ".".join(file.relative_to(base).with_suffix("").parts).removesuffix(".__init__")
 
 
-def _imports(module: str, file: Path) -> Iterator[str]:
-    package = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]
-    waiting: list[ast.AST] = [ast.parse(file.read_bytes())]
+@cache
+def _imports(package: str, source: bytes) -> list[str]:
+    """Returns the names that a source in a package imports, those of modules among them."""
+    parents, found = package.split("."), []
+    waiting: list[ast.AST] = [ast.parse(source)]
     for node in waiting:
         if isinstance(node, ast.Import):
-            yield from (a.name for a in node.names)
+            found += [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else []
-            source = ".".join([*above, *filter(None, [node.module])])
-            yield source
-            yield from (f"{source}.{a.name}" for a in node.names)
+            above = parents[: len(parents) - node.level + 1] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
+            found += [module, *(f"{module}.{a.name}" for a in node.names)]
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
-        else:
+        elif not isinstance(node, ast.expr):
             waiting += ast.iter_child_nodes(node)
+    return found

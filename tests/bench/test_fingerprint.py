@@ -23,6 +23,12 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
+@pytest.fixture(scope="module")
+def key(clone: Path) -> str:
+    """The key of a measurement by our sources as they are."""
+    return fingerprint(MEASURING, base=clone)
+
+
 def edited(base: Path, *edits: tuple[str, str, str]) -> str:
     """Gives the key of a measurement with parts of files replaced; the files are put back.
 
@@ -41,8 +47,7 @@ def edited(base: Path, *edits: tuple[str, str, str]) -> str:
 
 
 @pytest.mark.slow
-def test_a_docstring_or_a_comment_keeps_the_key_and_code_changes_it(clone: Path) -> None:
-    key = fingerprint(MEASURING, base=clone)
+def test_a_docstring_or_a_comment_keeps_the_key_and_code_changes_it(clone: Path, key: str) -> None:
     assert key == fingerprint(MEASURING)
     files = ("eqsat/search/optimizer.py", "eqsat/rules/moves.py")
     docstrings = [ast.get_docstring(ast.parse((clone / name).read_text()), clean=False) or "" for name in files]
@@ -55,8 +60,7 @@ def test_a_docstring_or_a_comment_keeps_the_key_and_code_changes_it(clone: Path)
 
 
 @pytest.mark.slow
-def test_what_cannot_change_a_measurement_is_not_in_its_key(clone: Path) -> None:
-    key = fingerprint(MEASURING, base=clone)
+def test_what_cannot_change_a_measurement_is_not_in_its_key(clone: Path, key: str) -> None:
     names = ("eqsat/executorch/pt2.py", "eqsat/report/write.py", "eqsat/cli/bench.py", "eqsat/bench/run.py")
     assert edited(clone, *((name, "from __future__", "LIMIT = 7\nfrom __future__") for name in names)) == key
 
