@@ -45,12 +45,13 @@ def shared_rescale() -> TensorGraph:
     return finish(g, *(rescale(g, g.add(op, [x, y]), "INT8", shift=(42,)) for op in ("add", "sub")))
 
 
-GRAPHS = (residual, transposed_relus, channel_shuffle, forked, shared_rescale)
+LARGE = (transposed_relus, channel_shuffle)
+GRAPHS = (residual, *LARGE, forked, shared_rescale)
 
 
-@pytest.fixture(params=["ethos-u55-128", "ethos-u85-256"])
-def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterator[VelaGroups]:
-    cache = PriceCache(tmp_path / "prices")
+@pytest.fixture(scope="module", params=["ethos-u55-128", "ethos-u85-256"])
+def model(request: pytest.FixtureRequest, pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VelaGroups]:
+    cache = PriceCache(tmp_path_factory.mktemp("prices") / "prices")
     yield VelaGroups(Target.of(request.param), pool, cache)
     cache.close()
 
@@ -67,10 +68,10 @@ def assert_equal(graph: TensorGraph, other: TensorGraph) -> None:
             assert np.array_equal(a, b)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("source", GRAPHS)
-def test_the_choice_means_what_the_source_means(source, model: VelaGroups) -> None:
-    graph = source()
+@pytest.mark.parametrize("source", [pytest.param(s, marks=[pytest.mark.slow] if s in LARGE else []) for s in GRAPHS])
+def test_every_choice_means_the_same(source, model: VelaGroups) -> None:
+    """Random prices lead to graphs that good ones never would."""
+    graph, rng = source(), np.random.default_rng(7)
     choices = choices_of(graph, model)
     found, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert_equal(graph, found)
@@ -79,12 +80,6 @@ def test_the_choice_means_what_the_source_means(source, model: VelaGroups) -> No
     steps = {n: found.nodes[n].op for n in origin}
     assert all(steps[n] in [op for op, _ in choices.candidates[c].steps] for n, c in origin.items())
 
-
-@pytest.mark.parametrize("source", GRAPHS)
-def test_every_choice_means_the_same(source, model: VelaGroups) -> None:
-    """Random prices lead to graphs that good ones never would."""
-    graph, rng = source(), np.random.default_rng(7)
-    choices = choices_of(graph, model)
     written = set()
     for _ in range(12):
         prices = replace(
