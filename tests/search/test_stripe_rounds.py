@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -49,15 +50,29 @@ def stripes(result: Result) -> int:
     return sum(e.extractor == "stripes" for e in result.extractions)
 
 
+def named(graph: TensorGraph) -> dict[int, str]:
+    """Names of the convolutions of a graph."""
+    return {n: f"conv_{n}" for n in graph.live() if graph.nodes[n].op == "conv2d"}
+
+
+def searched(made: Callable[[], TensorGraph], target: Target) -> Result:
+    """The answer within 0.6 of the SRAM of the graph itself."""
+    graph = made()
+    given = dumps(graph, {n: text([Origin(name, "body")]) for n, name in named(graph).items()})
+    limit = int(0.6 * peak(given, target))
+    options = Options(effort=1, max_sram=limit, max_flash="any", binary_time_limit=60)
+    return optimize_tosa(given, target, stock=given, options=options)
+
+
+#: Answers that tests share.
+answer = cache(searched)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("made", "target"), [(widening, U55), (forked, U85), (along_time, U55), (along_time, U85)])
 def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Target) -> None:
-    given = dumps(made())
-    limit = int(0.6 * peak(given, target))
-    result = optimize_tosa(
-        given, target, stock=given, options=Options(effort=1, max_sram=limit, max_flash="any", binary_time_limit=60)
-    )
-    assert result.footprint.sram <= limit
+    result = answer(made, target)
+    assert result.footprint.sram <= 0.6 * peak(dumps(made()), target)
     assert result.verified and result.proved and result.binary_verified and result.binary_proved
     assert stripes(result) and result.settings == ()
     faster = next(text for text in result.beside if "cycles fewer" in text)
@@ -94,21 +109,15 @@ def test_nothing_is_tried_where_no_memory_is_short() -> None:
 
 @pytest.mark.slow
 def test_the_same_graph_has_the_same_answer() -> None:
-    given = dumps(widening())
-    options = Options(effort=1, max_sram=int(0.6 * peak(given, U55)))
-    first, second = (optimize_tosa(given, U55, stock=given, options=options) for _ in range(2))
+    first, second = answer(widening, U55), searched(widening, U55)
     assert first.tosa == second.tosa and stripes(first) == stripes(second)
 
 
 @pytest.mark.slow
 def test_stripes_say_which_operators_they_are_of() -> None:
-    graph = widening()
-    named = {n: text([Origin(f"conv_{n}", "body")]) for n in graph.live() if graph.nodes[n].op == "conv2d"}
-    given = dumps(graph, named)
-    options = Options(effort=1, max_sram=int(0.6 * peak(given, U55)))
-    result = optimize_tosa(given, U55, stock=given, options=options)
-    found = [o.node for origins in result.origins.values() for o in origins]
-    assert set(found) == {f"conv_{n}" for n in named} and len(found) > len(named)
+    names = set(named(widening()).values())
+    found = [o.node for origins in answer(widening, U55).origins.values() for o in origins]
+    assert set(found) == names and len(found) > len(names)
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
