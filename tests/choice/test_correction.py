@@ -24,6 +24,8 @@ from eqsat.vela.table import Row
 from extraction import extract
 from tests.graphs import add, channel_shuffle, conv, finish
 
+pytestmark = pytest.mark.pins
+
 
 @pytest.fixture(params=["ethos-u55-128", "ethos-u85-256"])
 def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterator[VelaGroups]:

@@ -26,6 +26,8 @@ from eqsat.tensor.ops import OPS
 from eqsat.tosa import dumps, loads
 from tests.graphs import channel_shuffle, clamp, conv, finish, products, transpose, transposed_relus
 
+pytestmark = pytest.mark.pins
+
 MODELS = ("analytic", "vela_groups", "vela_graph")
 
 

@@ -32,6 +32,8 @@ from tests.cost_models import a16w8
 from tests.cost_models.counting import CountingPool
 from tests.graphs import conv, finish, relu, rescale, residual, transposed_relus
 
+pytestmark = pytest.mark.pins
+
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 

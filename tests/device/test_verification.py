@@ -25,6 +25,8 @@ from tests.device.graphs import addition, convolution, of, table
 from tests.device.test_run import with_word
 from tests.graphs import finish, relu, rescale
 
+pytestmark = pytest.mark.pins
+
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
 

@@ -45,7 +45,7 @@ from tests.graphs import conv_graph
 from tests.planted import RETYPED
 from tests.search.test_interruption import AsksAt
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.pins]
 
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 

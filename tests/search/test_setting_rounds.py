@@ -16,6 +16,8 @@ from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa
 from tests.graphs import widening
 
+pytestmark = pytest.mark.pins
+
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 LEAST = Options(objective="sram", effort=1, binary_time_limit=60)
 
