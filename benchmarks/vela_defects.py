@@ -415,9 +415,13 @@ def wide_rescale_of_a_concat() -> TensorGraph:
 @_smallest
 def concat_of_a_wide_rescale() -> TensorGraph:
     """CONCAT of a tensor (or PAD) and a RESCALE of INT32 to INT8 that nothing takes in.
+    Nothing does if the RESCALE has several shifts, as behind a TRANSPOSE_CONV2D, or a factor that is no power of two,
+    behind an ADD of INT32, or if its operand has another reader or is an output, as a product with two RESCALEs.
 
-    It has several shifts, as behind a TRANSPOSE_CONV2D, or a factor that is no power of two, behind an ADD.
-    The parts of the second are written to the beginning, over the first.
+    Vela makes products of it, and their slice of channels replaces the part of the CONCAT (`RewriteRescale`).
+    So the parts of the second are written to the beginning, over the first.
+    `wide_rescale_of_a_slice`, `narrow_rescale_of_a_slice`, `wide_rescale_of_a_pad` and `wide_rescale_of_a_concat` have
+    the same cause.
     **Stock ExecuTorch's U-Net of the zoo is wrong with it, on U55 and U65.**
     """
     g = TensorGraph()

@@ -7,7 +7,7 @@ A copy's cycles are in Vela's table, which corrects the prices of the next extra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from eqsat.choice import copying
@@ -34,7 +34,11 @@ def with_needed_copies(
     places = [p for c in copies if not c.sliced_first for p in c.places(graph) if copying.can_copy(graph.type(p[0]))]
     if not places:
         return graph, dict(origin)
-    out = graph.rewritten({p[-1]: partial(_copied_first, graph, p) for p in places if len(p) > 1})
+    ending: dict[int, list[Place]] = {}
+    for p in places:
+        if len(p) > 1:
+            ending.setdefault(p[-1], []).append(p)
+    out = graph.rewritten({last: partial(_of_copies, graph, found) for last, found in ending.items()})
     copied = {p[0]: _copy(p[0], out) for p in places if len(p) == 1}
     out.graph.outputs = [copied.get(o, out.number[o]) for o in graph.outputs]
     return out.graph, _origin(out, origin)
@@ -61,18 +65,20 @@ def _sliced_first(graph: TensorGraph, n: int, part: int, out: Rewritten) -> int:
     return made
 
 
-def _copied_first(graph: TensorGraph, place: Place, out: Rewritten) -> int:
-    """Writes the last operator of a place on a copy of its first node, with those between them.
+def _of_copies(graph: TensorGraph, places: Sequence[Place], out: Rewritten) -> int:
+    """Writes the last operator of all places on copies of their first nodes, with those between them.
 
-    Returns the node of the last operator.
+    Returns its node.
     """
-    copied, *between = place
-    x = _copy(copied, out)
-    for n in between:
-        node = graph.nodes[n]
-        x = out.graph.add_copy(node, [x, *(out.number[i] for i in node.inputs[1:])])
-        out.source[x] = n
-    return x
+    number = dict(out.number)
+    for copied, *others in places:
+        number[copied] = _copy(copied, out)
+        for n in others[:-1]:
+            node = graph.nodes[n]
+            number[n] = out.graph.add_copy(node, [number[i] for i in node.inputs])
+            out.source[number[n]] = n
+    last = graph.nodes[places[0][-1]]
+    return out.graph.add_copy(last, [number[i] for i in last.inputs])
 
 
 def _copy(n: int, out: Rewritten) -> int:

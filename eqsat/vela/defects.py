@@ -41,7 +41,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A remedy: the last node of a place reads a copy of the first one's result as first operand.
+    """A remedy: the last node of a place reads a copy of the first one's result in its stead.
 
     A place of one node is an output that is copied.
     sliced_first: whether the last node, a SLICE, moves before the first one, a RESCALE, instead
@@ -194,7 +194,13 @@ DEFECTS: tuple[Defect, ...] = (
     Defect("channel_scales_behind_a_reshape", _ALL, "conv2d|depthwise_conv2d > reshape > rescale"),
     Defect("channel_scales_behind_a_concat", _ALL, "concat|tile|pad > rescale", since=(5, 2)),
     Defect("wide_rescale_of_a_concat", _U55_U65, "concat|tile > rescale:INT32", since=(5, 2)),
-    Defect("concat_of_a_wide_rescale", _U55_U65, "rescale > concat|pad", since=(5, 2)),
+    Defect(
+        "concat_of_a_wide_rescale",
+        _U55_U65,
+        "rescale > concat|pad",
+        since=(5, 2),
+        remedy=Copy(patterns.misplaced_rescales),
+    ),
     Defect("reshaped_slice", _ALL, "slice > transpose", until=(5, 2)),
     Defect("part_of_the_weights", _U85, "conv2d|depthwise_conv2d > rescale > table > concat"),
     Defect(

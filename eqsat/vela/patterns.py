@@ -13,6 +13,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, Type
+from eqsat.vela.fused import is_fused
 
 #: Nodes of which each reads the one before.
 Place = tuple[int, ...]
@@ -147,6 +148,26 @@ def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
             above = graph.nodes[node.inputs[0]]
             if above.op == "slice" and above.dtype == "INT32":
                 yield node.inputs[0], n
+
+
+def misplaced_rescales(graph: TensorGraph) -> Iterator[Place]:
+    """Yields RESCALEs from INT32 that Vela does not fuse, each with the CONCAT or PAD that alone reads it.
+
+    The CONCAT or PAD does not have it at the beginning.
+    """
+    readers = graph.readers()
+    for n, reading in readers.items():
+        node = graph.nodes[n]
+        if node.op != "rescale" or graph.type(node.inputs[0]).dtype != "INT32":
+            continue
+        alone = len(reading) == 1 and n not in graph.outputs
+        if alone and _is_moved(graph.nodes[reading[0]], n) and not is_fused(graph, readers, n):
+            yield n, reading[0]
+
+
+def _is_moved(reader: Node, n: int) -> bool:
+    """Whether a CONCAT or a PAD has an operand elsewhere than at the beginning."""
+    return reader.op == "concat" and reader.inputs[0] != n or reader.op == "pad" and any(reader.attr("pads")[::2])
 
 
 def sliced_channel_scales(graph: TensorGraph) -> Iterator[Place]:

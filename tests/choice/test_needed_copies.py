@@ -1,5 +1,7 @@
 """Sums, maxima, products and RESCALEs behind a SLICE read a copy of it, outputs that Vela loses are one.
 
+So do CONCATs and PADs of RESCALEs that Vela does not fuse.
+
 With that the binary is right."""
 
 from __future__ import annotations
@@ -148,3 +150,24 @@ def test_slices_of_channels_are_in_front_of_their_rescale(target: str, worker: W
     assert list(after.values()).count(origin[scaled]) == 2
     assert_equal(graph, copied)
     assert [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)] == [False, True]
+
+
+@ON_THE_NEWEST_VELA
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("op", ["concat", "pad"])
+def test_rescales_of_one_product_are_copied_behind_the_beginning(op: str, target: str, worker: Worker) -> None:
+    g = TensorGraph()
+    x, y = (rescale(g, g.add_input(name, (1, 1, 4, 8), "INT8"), "INT32") for name in "xy")
+    product = g.add_with("mul", [x, y], makers.mul())
+    narrow = [rescale(g, product, "INT8", shift=(shift,)) for shift in (35, 36, 37)]
+    if op == "concat":
+        outputs = [g.add("concat", narrow, axis=2)]
+    else:
+        pads = (0, 0, 0, 0, 1, 0, 0, 0), (0, 0, 0, 0, 0, 2, 0, 0), (0, 0, 0, 0, 0, 0, 3, 3)
+        outputs = [g.add_with("pad", [n], makers.pad(p)) for n, p in zip(narrow, pads)]
+    graph = finish(g, *outputs)
+    copied, _ = with_needed_copies(graph, {}, remedies(Copy, Target.of(target).family))
+    assert copied.op_counts().get("depthwise_conv2d", 0) == (0 if "u85" in target else 2)
+    assert_equal(graph, copied)
+    found = [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)]
+    assert found == [copied is graph, True]
