@@ -254,7 +254,8 @@ def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
     lines = [
         "# ExecuTorch's Arm operator tests with eqsat",
         "",
-        "Cases of `backends/arm/test/ops` for U55, U65 and U85, drawn by a seed. Made by `python -m benchmarks.arm_tests`.",
+        "Cases of `backends/arm/test/ops` for U55, U65 and U85, drawn by a seed. "
+        "Made by `python -m benchmarks.arm_tests`.",
         "",
         f"{as_text(about)}.",
         "",

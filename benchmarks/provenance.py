@@ -103,12 +103,14 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
     lines = [
         "# Operators with an origin",
         "",
-        "Saved graphs, optimized; of operators whose names are not from PyTorch the way through the e-graph alone is measured. Made by",
+        "Saved graphs, optimized; "
+        "of operators whose names are not from PyTorch the way through the e-graph alone is measured. Made by",
         "`python -m benchmarks.provenance`; `records.jsonl` has a line per delegate and target.",
         "",
         f"{as_text(about)}; effort {about['effort']}.",
         "",
-        "| target | names | graphs | rewritten | operators given | of these with an origin | operators of the results | of these with an origin "
+        "| target | names | graphs | rewritten | operators given | of these with an origin "
+        "| operators of the results | of these with an origin "
         "| rows of Vela's table | of these with an origin |",
         "|---|---|" + "--:|" * 8,
     ]

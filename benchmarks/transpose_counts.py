@@ -116,7 +116,8 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
     lines = [
         "# TRANSPOSEs of ExecuTorch's own cases",
         "",
-        "The cases of `backends/arm/test/misc/test_transpose_counts.py` in ExecuTorch's wheel. Made by `python -m benchmarks.transpose_counts`;",
+        "The cases of `backends/arm/test/misc/test_transpose_counts.py` in ExecuTorch's wheel. "
+        "Made by `python -m benchmarks.transpose_counts`;",
         "one line per case and target is in `records.jsonl`.",
         "",
         f"{as_text(about)}.",

@@ -123,9 +123,8 @@ def main(argv: list[str] | None = None) -> int:
     (args.out / "summary.json").write_text(json.dumps(found, indent=1) + "\n")
     (args.out / "table.md").write_text(markdown(found, RULES))
     write_about(args.out, ("eqsat", "ethos-u-vela", "tosa-tools", "egglog"))
-    print(
-        f"{found['graphs']} graphs, {len(found['failures'])} failures; rules that never matched: {', '.join(found['never']) or 'none'}"
-    )
+    never = ", ".join(found["never"]) or "none"
+    print(f"{found['graphs']} graphs, {len(found['failures'])} failures; rules that never matched: {never}")
     return 1 if found["failures"] or any(z["failure"] for z in found["zoo"]) else 0
 
 

@@ -60,7 +60,8 @@ class Configuration:
         kind, _, rest = text.partition(":")
         if kind not in KINDS or (rest and kind != EQSAT):
             raise InputError(
-                f"no configuration is called {text!r}: use {', '.join(KINDS)}, the last with options as in eqsat:preset=all,extractor=portfolio"
+                f"no configuration is called {text!r}: use {', '.join(KINDS)}, "
+                "the last with options as in eqsat:preset=all,extractor=portfolio"
             )
         from eqsat.options.options import Options  # reports read records without the optimizer
 
@@ -147,9 +148,10 @@ class Model:
         known = [name for names in model_sets().values() for name in names]
         if text in known:
             return Model(text, f"{_zoo_package()}.{text}:model")
+        zoo = f"has {', '.join(known)}" if known else "is found in a clone of the repository only"
         raise InputError(
-            f"no model is called {text!r}: the zoo {'has ' + ', '.join(known) if known else 'is found in a clone of the repository only'}; "
-            f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {models().group!r}"
+            f"no model is called {text!r}: the zoo {zoo}; or give a .tosa or .pt2 file, file.py:callable, "
+            f"module:callable, or an entry point in the group {models().group!r}"
         )
 
     def fingerprint(self) -> str:

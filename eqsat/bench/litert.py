@@ -52,8 +52,9 @@ def setup(directory: Path) -> None:
 def check(environment: Path | None) -> None:
     """Raises InputError if the environment is not there."""
     if environment is None or not _python(environment).exists():
+        given = f" and there is none in {environment}" if environment else ""
         raise InputError(
-            f"the LiteRT path needs its own environment{f' and there is none in {environment}' if environment else ''}: make it with "
+            f"the LiteRT path needs its own environment{given}: make it with "
             "`eqsat bench --setup-litert DIR`, then give --litert DIR"
         )
 

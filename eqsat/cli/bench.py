@@ -20,8 +20,8 @@ def bench(
     models: Annotated[
         list[str] | None,
         typer.Option(
-            help="names from the zoo, `zoo` for all of it, `deployed` for the networks beside it, .tosa, .pt2, file.py:callable, module:callable; "
-            "by commas, or given several times",
+            help="names from the zoo, `zoo` for all of it, `deployed` for the networks beside it, "
+            ".tosa, .pt2, file.py:callable, module:callable; by commas, or given several times",
             show_default="zoo",
         ),
     ] = None,
@@ -35,7 +35,8 @@ def bench(
             "--configuration",
             "-c",
             help="stock, stock-tuned, stock-without-layout-passes, litert, eqsat, or eqsat with "
-            "options as in eqsat:preset=none,extractor=dag_greedy; may be given several times (default: stock and eqsat)",
+            "options as in eqsat:preset=none,extractor=dag_greedy; may be given several times "
+            "(default: stock and eqsat)",
         ),
     ] = None,
     quantization: QuantizationOption = INT8,
@@ -118,7 +119,8 @@ def bench(
             )
     failed = [r for r in records if "error" in r]
     console.say(
-        f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; `eqsat report {out}` makes tables and pictures"
+        f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; "
+        f"`eqsat report {out}` makes tables and pictures"
     )
     if len(failed) == len(records):
         raise typer.Exit(FAILED)

@@ -29,7 +29,8 @@ def check_rules(
     rules: Annotated[
         str,
         typer.Argument(
-            help="file.py or module with RULES (and GRAPHS), either of them with :NAME, or an entry point in the group eqsat.rules"
+            help="file.py or module with RULES (and GRAPHS), either of them with :NAME, "
+            "or an entry point in the group eqsat.rules"
         ),
     ],
     graph: Annotated[
@@ -70,7 +71,8 @@ def check_rules(
             console.say(f"\ncounterexample to {name}: {why}")
         if report.unused:
             console.say(
-                "\nA rule that never fires is not checked: give graphs that it is made for, with GRAPHS in its module or --graph FILE.tosa."
+                "\nA rule that never fires is not checked: give graphs that it is made for, "
+                "with GRAPHS in its module or --graph FILE.tosa."
             )
     if report.unsound:
         raise typer.Exit(REFUTED)
