@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from eqsat.ground.files import InputError
 from eqsat.ground.packed import unpack_arrays
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Worker
@@ -102,7 +103,7 @@ def read(data: bytes, _: Path) -> str:
     try:
         disassembled(data, _worker())
         ran(data, inputs, _worker(), _LIMITS)
-    except DeviceError as e:
+    except (DeviceError, InputError) as e:
         if isinstance(e.__cause__, WorkerError) and (e.__cause__.refused or e.__cause__.stopped):
             raise Finding(str(e)) from None
         return str(e) if isinstance(e.__cause__, WorkerError) else error_class(e)
