@@ -16,6 +16,9 @@ from eqsat.device.core.operands import ByteRange, FeatureMap
 from eqsat.device.core.registers import ActivationFormat
 from eqsat.tensor.types import Array
 
+#: What the memory holds before it is written.
+#: It is not 0, since an output that depends on it would equal many a right one.
+_UNWRITTEN = 0xA5
 #: Channels of a brick in the format NHCWB16.
 BRICK = 16
 #: An index along samples, height, width and depth.
@@ -39,8 +42,8 @@ class MemoryMap:
     def __init__(self, samples: int, sizes: dict[int, int], shared: int) -> None:
         self.samples = samples
         self._regions: dict[int | None, Array] = {
-            None: np.zeros((samples, shared), np.uint8),
-            **{k: np.zeros((samples, n), np.uint8) for k, n in sizes.items()},
+            None: np.full((samples, shared), _UNWRITTEN, np.uint8),
+            **{k: np.full((samples, n), _UNWRITTEN, np.uint8) for k, n in sizes.items()},
         }
 
     def region(self, number: int | None) -> Array:
