@@ -83,7 +83,6 @@ MEASURES: Mapping[str, Collection[str]] = {
 #: Records that name no commit of this history: they are older than the habit, or their commit was rebased before it
 #: was published. The next run of each names one.
 UNNAMED = (
-    "changed_binaries",
     "cost_models/unseen",
     "cost_models/zoo",
     "drills",
