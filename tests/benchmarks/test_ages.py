@@ -43,6 +43,12 @@ def test_pages_quote_the_commit_of_the_record(page: Path) -> None:
     assert misquoted(page.read_text()) == []
 
 
+@pytest.mark.parametrize("report", sorted((ROOT / RESULTS).glob("*/report/report.md")), ids=lambda p: p.parts[-3])
+def test_a_report_is_of_its_records(report: Path) -> None:
+    named = [line for line in report.read_text().splitlines() if line.startswith("* Commit ")]
+    assert len(named) == 1 and {named[0].split()[2].rstrip(".")} == commits(report.parts[-3])
+
+
 @history
 def test_a_wrong_quote_is_noticed() -> None:
     (zoo,), (counts,) = commits("zoo"), commits("transpose_counts")
