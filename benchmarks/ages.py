@@ -90,7 +90,6 @@ UNNAMED = (
     "extraction/scale",
     "extraction/zoo",
     "fuzz",
-    "fuzz-all-formats",
     "optimize_program",
     "random_graphs",
     "store",
