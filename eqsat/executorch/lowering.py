@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
@@ -26,6 +27,7 @@ from torch.export import ExportedProgram
 from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.partitioner import EthosUPartitioner, enabled, operator_name
 from eqsat.executorch.session import Session
+from eqsat.ground.worker import begin_workers
 from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption
 
@@ -33,6 +35,15 @@ from eqsat.search.interruption import Interruption
 #: PyTorch keeps state of the present graph in globals of the process (torch/fx/traceback.py).
 #: So two lowerings in threads break each other, even without eqsat.
 _LOWERING = threading.RLock()
+
+#: Modules that the workers of a search need; ExecuTorch's passes leave a core for their import.
+_MODULES = (
+    "ethosu.regor",
+    "ethosu.vela.vela",
+    "eqsat.vela.regor",
+    "eqsat.device.verification",
+    "eqsat.verification.background",
+)
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
 #: A list for all methods, or one per method.
@@ -115,6 +126,8 @@ def _lowered(
     program: Programs, partitioner: Partitioners, session: Session, kwargs: dict[str, Any]
 ) -> EdgeProgramManager:
     started = time.perf_counter()
+    with suppress(OSError):  # the search meets it again, and tells of it
+        begin_workers(_MODULES)
     try:
         with _LOWERING, less_bookkeeping():
             return stock_lowering(program, partitioner=partitioner, **kwargs)

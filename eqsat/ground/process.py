@@ -112,8 +112,8 @@ class Process:
 
     @property
     def runs(self) -> bool:
-        """Whether the process has been started and has not ended."""
-        return self._process is not None and self._process.poll() is None
+        """Whether the process has been started, and has neither ended nor been ended for good."""
+        return self._process is not None and not self._ended and self._process.poll() is None
 
     def resident_mib(self) -> float:
         """Returns the MiB of resident memory of the process and all that it started, 0 if it does not run."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -37,15 +38,27 @@ _MOST_SPARE = 4
 #: MiB of resident memory above which an idle worker is ended and not kept.
 #: One that has imported Vela and the reference model takes about 150.
 _SPARE_MIB = 512
-#: Seconds in which a worker must forget.
-_FORGETTING = 10.0
+#: Seconds in which a worker must forget, and import what it is told to.
+_FORGETTING, _IMPORTING = 10.0, 60.0
 
 
 class Worker(Process):
-    """One worker process."""
+    """One worker process; calls from several threads follow each other."""
 
     def __init__(self, recycle: int = _RECYCLE) -> None:
         super().__init__(__name__, recycle=recycle, env=_ENVIRONMENT)
+        self._lock = threading.Lock()
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls a function; see `Process.call`."""
+        with self._lock:
+            return super().call(*args, **kwargs)
+
+
+def imported(*modules: str) -> None:
+    """Imports modules by their names; called in a worker."""
+    for name in modules:
+        importlib.import_module(name)
 
 
 class _Spare:
@@ -74,6 +87,19 @@ class _Spare:
         else:
             worker.close()
 
+    def begin(self, number: int, modules: Sequence[str]) -> None:
+        """Starts workers until so many are kept; they import modules one after the other, beside the caller."""
+        while len(self._workers) < number:
+            self._workers.append(Worker())
+            self._workers[-1].start()
+        threading.Thread(target=self._import, args=(list(self._workers), modules), daemon=True).start()
+
+    @staticmethod
+    def _import(workers: Iterable[Worker], modules: Sequence[str]) -> None:
+        for w in workers:
+            with contextlib.suppress(WorkerError, OSError):  # a pool that meets this again tells of it
+                w.call(imported, *modules, limits=Limits(_IMPORTING))
+
     def forget(self) -> None:
         """Drops all workers without ending them."""
         self._workers = []
@@ -85,6 +111,20 @@ class _Spare:
 
 
 _SPARE = _Spare()
+
+
+def begin_workers(modules: Sequence[str]) -> None:
+    """Starts the workers of the next pool and a reserved one, which import modules while the caller does other things.
+
+    Raises OSError if no process can be started.
+    """
+    _SPARE.begin(_size() + 1, modules)
+
+
+def _size() -> int:
+    return max(1, min(os.cpu_count() or 1, 4))
+
+
 atexit.register(_SPARE.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_SPARE.forget)
@@ -125,7 +165,7 @@ class Pool:
     """
 
     def __init__(self, size: int | None = None):
-        self.size = size or max(1, min(os.cpu_count() or 1, 4))
+        self.size = size or _size()
         self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         self._all = [_SPARE.take() for _ in range(self.size)]
         self._reserved: list[Reserved] = []

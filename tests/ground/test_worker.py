@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -286,8 +287,25 @@ def test_a_reserved_worker_at_work_is_ended_with_its_pool() -> None:
     with Pool(1) as pool:
         reserved = pool.reserved(forget)
         asleep = pool.start(partial(reserved.call, time.sleep, 60, limits=Limits()))
-        while not reserved._worker.runs:
+        while not (reserved._lock.locked() and reserved._worker.runs):
             time.sleep(0.01)
     with pytest.raises(WorkerError):
         asleep.result()
     assert not reserved._worker.runs and reserved._worker not in worker._SPARE._workers
+
+
+def is_imported(module: str) -> bool:
+    return module in sys.modules
+
+
+def test_workers_that_were_begun_are_those_of_the_next_pool() -> None:
+    worker.begin_workers(("no_such_module", "tabnanny"))
+    worker.begin_workers(("tabnanny",))
+    begun = list(worker._SPARE._workers)
+    assert len(begun) >= 2 and all(w.runs for w in begun)
+    until = time.monotonic() + 60
+    while not all(w.call(is_imported, "tabnanny") for w in begun) and time.monotonic() < until:
+        time.sleep(0.01)
+    with Pool() as pool:
+        assert set(pool._all) < set(begun)
+        assert pool.call(is_imported, "tabnanny", limits=Limits())
