@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from eqsat.ground.worker import Pool
@@ -14,6 +14,7 @@ class CountingPool(Pool):
     def __init__(self, pool: Pool):
         self.pool, self.call, self.asked = pool, pool.call, list[int]()
 
-    def map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        self.asked.append(len(items))
-        return self.pool.map(fn, items)
+    def map(self, fn: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        answers = self.pool.map(fn, items)
+        self.asked.append(len(answers))
+        return answers

@@ -99,7 +99,7 @@ def test_measured_prices_are_remembered(model: VelaGroups) -> None:
 
     class NoPool:
         def map(self, fn, items):
-            assert not items, "measured again"
+            assert not list(items), "measured again"
             return []
 
     again = VelaGroups(model.target, NoPool(), model.cache)  # type: ignore[arg-type] - it must not be asked

@@ -19,6 +19,8 @@ from eqsat.tensor.types import Array
 #: What the memory holds before it is written.
 #: It is not 0, since an output that depends on it would equal many a right one.
 _UNWRITTEN = 0xA5
+#: Bytes of a memory that hold it, 16 MiB; the rest is 0, as it takes no memory of this machine until it is written.
+_FILLED = 1 << 24
 #: Channels of a brick in the format NHCWB16.
 BRICK = 16
 #: An index along samples, height, width and depth.
@@ -32,6 +34,13 @@ class Constants(Protocol):
         """Returns the bytes of a range that are constant. Raises DeviceError."""
 
 
+def _unwritten(samples: int, size: int) -> Array:
+    """Returns a memory that nothing was written to."""
+    memory = np.zeros((samples, size), np.uint8)
+    memory[:, :_FILLED] = _UNWRITTEN
+    return memory
+
+
 class MemoryMap:
     """The regions and the NPU's own memory.
 
@@ -42,8 +51,8 @@ class MemoryMap:
     def __init__(self, samples: int, sizes: dict[int, int], shared: int) -> None:
         self.samples = samples
         self._regions: dict[int | None, Array] = {
-            None: np.full((samples, shared), _UNWRITTEN, np.uint8),
-            **{k: np.full((samples, n), _UNWRITTEN, np.uint8) for k, n in sizes.items()},
+            None: _unwritten(samples, shared),
+            **{k: _unwritten(samples, n) for k, n in sizes.items()},
         }
 
     def region(self, number: int | None) -> Array:
