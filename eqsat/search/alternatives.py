@@ -45,12 +45,9 @@ _FAR = 0.05
 _BEFORE = 0.5
 
 
-def by_cycles(
-    search: Search, frozen: Frozen, *, extractor: str = "", more: Sequence[Rule] = (), tolerant: bool = False
-) -> Explored:
+def by_cycles(search: Search, frozen: Frozen, *, more: Sequence[Rule] = (), tolerant: bool = False) -> Explored:
     """Returns the distinct graphs of an e-graph that Vela accepts, searched by cycles alone.
 
-    extractor: its name; "" is that of the options.
     more, tolerant: fields of `Explored`.
     If the search is interrupted, it returns those found so far.
     Raises Infeasible if nothing can be extracted.
@@ -65,7 +62,7 @@ def by_cycles(
     finally:
         prices.close()
         _tell_of(prices, search)
-    return _by_cycles(search, Explored(choices, more, tolerant), extractor or search.options.extractor)
+    return _by_cycles(search, Explored(choices, more, tolerant), search.options.extractor)
 
 
 def improved(search: Search, explored: Explored, decision: Decision) -> Explored:
