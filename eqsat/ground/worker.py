@@ -47,12 +47,18 @@ class Worker(Process):
 
     def __init__(self, recycle: int = _RECYCLE) -> None:
         super().__init__(__name__, recycle=recycle, env=_ENVIRONMENT)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Calls a function; see `Process.call`."""
         with self._lock:
             return super().call(*args, **kwargs)
+
+    def close(self) -> None:
+        """Ends the process and a call under way in another thread; the next call starts another process."""
+        self.kill()
+        with self._lock:
+            super().close()
 
 
 def imported(*modules: str) -> None:
@@ -94,11 +100,11 @@ class _Spare:
             self._workers[-1].start()
         threading.Thread(target=self._import, args=(list(self._workers), modules), daemon=True).start()
 
-    @staticmethod
-    def _import(workers: Iterable[Worker], modules: Sequence[str]) -> None:
+    def _import(self, workers: Iterable[Worker], modules: Sequence[str]) -> None:
         for w in workers:
-            with contextlib.suppress(WorkerError, OSError):  # a pool that meets this again tells of it
-                w.call(imported, *modules, limits=Limits(_IMPORTING))
+            if w in self._workers:  # what was taken imports what it needs, and what was closed must not start again
+                with contextlib.suppress(WorkerError, OSError):  # a pool that meets this again tells of it
+                    w.call(imported, *modules, limits=Limits(_IMPORTING))
 
     def forget(self) -> None:
         """Drops all workers without ending them."""

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -309,3 +310,13 @@ def test_workers_that_were_begun_are_those_of_the_next_pool() -> None:
     with Pool() as pool:
         assert set(pool._all) < set(begun)
         assert pool.call(is_imported, "tabnanny", limits=Limits())
+
+
+def test_a_worker_that_is_closed_ends_a_call_of_another_thread() -> None:
+    with Worker() as closed, ThreadPoolExecutor(1) as threads:
+        asleep = threads.submit(closed.call, time.sleep, 60)
+        while not closed.runs:
+            time.sleep(0.01)
+        closed.close()
+        assert isinstance(asleep.exception(60), WorkerError) and not closed.runs
+        assert closed.call(is_imported, "sys")
