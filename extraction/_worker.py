@@ -2,7 +2,6 @@
 
 While it runs it sends messages:
 
-{"begun": true}               everything is loaded: from now on it searches
 {"choice": {"class": node}}   an incumbent
 {"bound": x}                  a proved lower bound
 """
@@ -50,10 +49,8 @@ def solve(
     send: called with each message.
     """
     deadline = time.perf_counter() + time_limit
-    loaded, read = solver_of(solver), from_json(graph)
-    send({"begun": True})
-    return loaded.solve(
-        read,
+    return solver_of(solver).solve(
+        from_json(graph),
         Messages(send),
         deadline=deadline,
         seed=seed,

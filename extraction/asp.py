@@ -22,6 +22,7 @@ from .check import Choice
 from .graph import ChoiceGraph
 from .protocol import Ending, SolverReport
 from .scaling import Scale
+from .stopping import stop_asked
 from .structure import Component, SurchargeLevel, components, surcharge_levels
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ Weighted = tuple[int, int]
 #: Options of clingo for core-guided search.
 #: Cores of the most expensive atoms come first, and each is shrunk; the bound rises to a proof.
 SHRUNK_CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
+
+#: Seconds between checks of whether the caller wants an end.
+POLL = 0.1
 
 
 @dataclass(frozen=True)
@@ -66,16 +70,25 @@ class Encoding:
     """`graph`, which must be in normal form, as a ground program in a clingo Control.
 
     ordered: see `Asp`.
+    conflicts: searches end after so many; None: they have no such limit.
     """
 
-    def __init__(self, graph: ChoiceGraph, options: Sequence[str], seed: int, ordered: bool = False):
+    def __init__(
+        self,
+        graph: ChoiceGraph,
+        options: Sequence[str],
+        seed: int,
+        ordered: bool = False,
+        conflicts: int | None = None,
+    ):
         import clingo
 
         self.graph = graph
         self.ordered = ordered
         self.scale = Scale(graph)
         self.surcharge_levels = surcharge_levels(graph)
-        self.control = clingo.Control(["--warn=none", f"--seed={seed}", *options])
+        limit = "umax" if conflicts is None else conflicts
+        self.control = clingo.Control(["--warn=none", f"--seed={seed}", f"--solve-limit={limit}", *options])
         with self.control.backend() as backend:
             self._build(backend)
 
@@ -226,8 +239,9 @@ class Encoding:
     def solve(
         self, report: SolverReport, deadline: float, *, assumptions: Iterable[int] = (), at_most: int | None = None
     ) -> Ending:
-        """Minimises until proved ("optimal"), impossible ("infeasible") or `deadline` ("limit").
+        """Minimises until proved ("optimal"), impossible ("infeasible") or at a limit ("limit").
 
+        A limit is `conflicts`, `deadline`, or that the caller wants an end (`stopping`).
         deadline: on the clock of time.perf_counter.
         assumptions: literals that every model must satisfy.
         at_most: scaled prices above this count as impossible.
@@ -250,9 +264,10 @@ class Encoding:
         with self.control.solve(
             assumptions=list(assumptions), on_model=on_model, on_unsat=on_unsat, async_=True
         ) as handle:
-            if not handle.wait(max(0.0, deadline - time.perf_counter())):
-                handle.cancel()
-                return "limit"
+            while not handle.wait(min(POLL, max(0.0, deadline - time.perf_counter()))):
+                if time.perf_counter() >= deadline or stop_asked():
+                    handle.cancel()
+                    return "limit"
             result = handle.get()
         if result.unsatisfiable:
             return "infeasible"

@@ -16,9 +16,10 @@ from .errors import Infeasible, NoChoiceFound, SolverUnavailable
 from .graph import ChoiceGraph
 from .normal_form import NormalForm
 from .protocol import Extractor, Solver
-from .race import Entrant, State, race
 from .reduce import Reduced, reduce
 from .result import Extraction, closes
+from .solver_process import solve_apart
+from .state import State
 from .stopping import clock
 
 #: Part of the time limit that greedy extraction may use.
@@ -44,7 +45,7 @@ def extractor(name: str, solver: Solver) -> Extractor:
         with run.interruptible():
             state = run.start(seed, warm_start)
             if not run.proved:
-                race(state, [Entrant(solver, 0.0, run.time_limit - run.worked)], seed)
+                solve_apart(state, solver, seed, run.time_limit - run.worked)
                 if not state.reported and state.failures:
                     raise SolverUnavailable(f"{name}: {next(iter(state.failures.values()))}")
         return run.result()
@@ -53,7 +54,7 @@ def extractor(name: str, solver: Solver) -> Extractor:
 
 
 class ExactSearch:
-    """One extraction under way: the incumbent, the reduced graph, and the state of the race.
+    """One extraction under way: the incumbent, the reduced graph, and what is known of it.
 
     If the costs have a unit, `graph`, `cost`, `trace` and `lower_bound` count whole units.
     """
@@ -101,12 +102,12 @@ class ExactSearch:
         self.state = state = State(small, small.integral, on_better=self._better)
         if self.reduced.solved:
             state.offer({0: 0})
-            state.bound = state.cost
+            state.least = state.cost
             return state
         if self.graph.n_nodes <= RESTART_NODES:
             # The other passes of `dag_greedy`; most graphs are solved before these are needed.
             self._greedy(seed, warm_start, restarts=RESTARTS)
-        state.bound = floor(small)
+        state.least = floor(small)
         limit = AGAIN_SHARE * self.time_limit
         try:
             near = carried(self.reduced, self.choice, limit)
@@ -145,7 +146,7 @@ class ExactSearch:
         """The best lower bound on the cost in the original graph."""
         if self.reduced is None or self.state is None:
             return float("-inf")
-        return self.state.bound + self.reduced.offset
+        return self.state.least + self.reduced.offset
 
     @property
     def proved(self) -> bool:

@@ -1,12 +1,13 @@
 """`lns`: anytime neighbourhood search: free a ball of classes, keep the rest, solve, repeat.
 
 A neighbourhood is a ChoiceGraph of its own (see `neighbourhood`).
-It is reduced, and clingo solves what remains.
-The time for that does not depend on the size of the whole graph.
+It is reduced, and clingo solves what remains, up to a number of conflicts.
+The work for that does not depend on the size of the whole graph.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from dataclasses import dataclass
@@ -20,25 +21,41 @@ from .graph import ChoiceGraph
 from .neighbourhood import Neighbours
 from .protocol import Ending, SolverReport
 from .reduce import reduce
+from .stopping import stop_asked
 
 #: Options of clingo: core-guided search, the most expensive cores first.
 OPTIONS = ("--opt-strategy=usc,oll,stratify",)
 #: Classes with a choice to make in the first neighbourhoods.
 FIRST_SIZE = 20
 
-#: Seconds for one neighbourhood; the next ones are smaller if it was not enough.
-PATIENCE = 1.0
+#: Conflicts of clingo for one neighbourhood; the next ones are smaller if these were not enough.
+CONFLICTS = 10_000
 
-#: Factor of the size after a neighbourhood that took less than a quarter of its time.
+#: Factor of the size after a neighbourhood that was solved.
 GROW = 1.1
 
-#: Factor of the size after a neighbourhood that ran out of time.
+#: E-nodes of a neighbourhood up to which the next ones grow: half a second on an idle machine.
+LARGE = 4_000
+
+#: Factor of the size after a neighbourhood that was not solved.
 SHRINK = 0.8
+
+#: Part of the cost by which a choice must be better to be news.
+#: Prices differ by more than that from the cycles of a compiled graph.
+VISIBLE = 0.003
+
+#: A counted search ends after so many neighbourhoods without news, and not before half of all are without.
+QUIET = 8
 
 
 @dataclass(frozen=True)
 class Lns:
-    """Neighbourhood search until time is up; it proves nothing."""
+    """Neighbourhood search; it proves nothing.
+
+    neighbourhoods: it ends after so many, or earlier if it finds nothing; None: when time is up.
+    """
+
+    neighbourhoods: int | None = None
 
     def solve(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
@@ -47,23 +64,31 @@ class Lns:
             try:
                 warm_start = greedy(graph, time_limit=deadline - time.perf_counter(), seed=seed).choice
             except NoChoiceFound:
-                return Encoding(graph, OPTIONS, seed).solve(report, deadline)
+                most = None if self.neighbourhoods is None else CONFLICTS * self.neighbourhoods
+                return Encoding(graph, OPTIONS, seed, conflicts=most).solve(report, deadline)
         best = reachable(graph, warm_start)
-        cost = check(graph, best)
+        cost = known = check(graph, best)
         neighbours = Neighbours(graph, random.Random(seed))
-        size = float(FIRST_SIZE)
-        while (now := time.perf_counter()) < deadline:
+        size, news = float(FIRST_SIZE), 0
+        for done in itertools.count():
+            quiet = done - news >= max(QUIET, done / 2)
+            if self.neighbourhoods is not None and (done >= self.neighbourhoods or quiet):
+                break
+            if time.perf_counter() >= deadline or stop_asked():
+                break
             part = neighbours.part(best, neighbours.ball(best, int(size)))
-            share, in_time = _solved(part.graph, check(part.graph, part.of(best)), min(deadline, now + PATIENCE), seed)
+            share, solved = _solved(part.graph, check(part.graph, part.of(best)), deadline, seed)
             if share is not None:
                 better = part.put_into(graph, best, share)
                 better_cost = check(graph, better)
                 if better_cost < cost:
                     best, cost = better, better_cost
                     report.choice(best)
-            if not in_time:
+                if known - cost >= VISIBLE * abs(known):
+                    known, news = cost, done
+            if not solved:
                 size = max(2.0, size * SHRINK)
-            elif time.perf_counter() - now < PATIENCE / 4:
+            elif part.graph.n_nodes < LARGE:
                 size = min(size * GROW, graph.n_classes)
         return "limit"
 
@@ -73,11 +98,11 @@ extract = exact.extractor("lns", Lns())
 
 def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) -> tuple[Choice | None, bool]:
     """Returns the best choice found, and whether it is optimal."""
-    reduced = reduce(graph, upper_bound, deadline - time.perf_counter())
+    reduced = reduce(graph, upper_bound)
     if reduced.solved:
         return reduced.lift({0: 0}), True
     report = _Last()
-    ending = Encoding(reduced.graph, OPTIONS, seed).solve(report, deadline)
+    ending = Encoding(reduced.graph, OPTIONS, seed, conflicts=CONFLICTS).solve(report, deadline)
     return None if report.last is None else reduced.lift(report.last), ending != "limit"
 
 

@@ -2,7 +2,7 @@
 
 An *extractor* is what a user names: a function from a ChoiceGraph to an Extraction.
 The exact extractors share greedy extraction and reductions (`exact`).
-They leave the remaining graph to *solvers*, which race in processes of their own (`race`).
+They leave the remaining graph to *solvers*, each in a process of its own (`solver_process`).
 A solver is a frozen dataclass whose fields are its options, plain values that JSON holds.
 The process makes the solver anew from these fields.
 Another package defines a solver and its extractor like this:

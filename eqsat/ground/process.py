@@ -7,7 +7,7 @@ They may crash, leak, hang or print there.
 (120, b'\x01\x02')
 
 All processes use this protocol.
-Racing solvers, Vela, the reference model, cells of a benchmark and fuzzing run in such processes.
+Solvers, Vela, the reference model, cells of a benchmark and fuzzing run in such processes.
 Arguments and results are JSON values and byte strings; nothing is pickled.
 `_child.py` describes the format.
 A function may stream messages while it runs.
@@ -291,19 +291,6 @@ def _resident_mib(pid: int) -> float:
             with contextlib.suppress(psutil.Error):
                 total += p.memory_info().rss
     return total / 2**20
-
-
-def starved_seconds(pid: int) -> float:
-    """Returns the seconds for which a process was ready to compute but had no core.
-
-    On Linux it is the second number of /proc/PID/schedstat, in nanoseconds.
-    (The kernel's Documentation/scheduler/sched-stats.rst.)
-    Returns 0 if the system does not tell.
-    """
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) * 1e-9
-    except (OSError, IndexError, ValueError):
-        return 0.0
 
 
 def cpu_seconds(pid: int) -> float:

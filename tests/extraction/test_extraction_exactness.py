@@ -17,7 +17,6 @@ from extraction import (
     Infeasible,
     NoChoiceFound,
     Reduced,
-    branch,
     check,
     extract,
     reduce,
@@ -27,13 +26,12 @@ from extraction.exact import carried
 from extraction.ilp import Ilp
 from extraction.io import to_json
 from extraction.normal_form import NormalForm
-from extraction.portfolio import DISJOINT, ORDERED
+from extraction.portfolio import ORDERED
 from extraction.protocol import Solver
 from extraction.reduce import export
 from extraction.reductions import drop_underivable
 from tests.extraction.sample_graphs import Recorder, brute_force, choice_graphs
 
-many = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 some = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 mixed = st.one_of(choice_graphs(), choice_graphs(terms=False), choice_graphs(costs=st.integers(-3, 5)))
 
@@ -63,13 +61,6 @@ def in_process(solver: Solver):
         return recorder.last
 
     return solve
-
-
-@pytest.mark.slow
-@many
-@given(mixed)
-def test_branch_and_bound_and_reductions(graph):
-    assert solved_by(graph, branch.solve) == brute_force(graph)
 
 
 @some
@@ -103,10 +94,8 @@ def test_solvers_without_reductions(graph):
     assume(raw is not None)
     expected = brute_force(graph)
     for name, solve in (
-        ("branch", branch.solve),
         ("asp", in_process(Asp())),
-        ("asp with the order of components", in_process(ORDERED)),
-        ("asp with disjoint cores", in_process(DISJOINT)),
+        ("asp with the order of components", in_process(Asp(ORDERED, ordered=True))),
         ("ilp", in_process(Ilp())),
     ):
         choice = solve(raw.graph)
@@ -120,7 +109,7 @@ def test_reductions_keep_an_optimum_under_an_upper_bound(graph, slack):
     best = brute_force(graph)
     assume(best is not None)
     reduced = reduce(graph, best + slack)
-    choice = {0: 0} if reduced.solved else branch.solve(reduced.graph)
+    choice = {0: 0} if reduced.solved else in_process(Asp())(reduced.graph)
     assert check(graph, reduced.lift(choice)) == best
 
 

@@ -11,8 +11,9 @@ import pytest
 from eqsat.ground import registry
 from eqsat.ground.files import InputError, PluginError
 from eqsat.ground.registry import Registry
-from extraction import ChoiceGraph, extract, race
-from extraction.race import Entrant, State
+from extraction import ChoiceGraph, extract
+from extraction.solver_process import solve_apart
+from extraction.state import State
 
 PARTS = Registry("part", "tests.parts", {"path": "pathlib:Path"})
 GRAPH = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], [0])
@@ -118,5 +119,5 @@ def test_a_solver_of_a_file_runs_in_its_process(place: Path) -> None:
     solver = registry.load("my-solver.py:Known")(last=2)
     graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
     state = State(graph, graph.integral)
-    race.race(state, [Entrant(solver, 0.0, 20)], 0)
-    assert (state.choice, state.proved, state.failures) == ({0: 1, 1: 2}, True, {})
+    solve_apart(state, solver, 0, 20)
+    assert (state.incumbent, state.proved, state.failures) == ({0: 1, 1: 2}, True, {})

@@ -1,0 +1,70 @@
+"""What is known about a graph under extraction: the incumbent and the bound, whichever solver told them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .check import Choice, check
+from .graph import ChoiceGraph
+from .protocol import Ending
+from .result import closes
+
+
+@dataclass
+class State:
+    """The known facts about one graph; a SolverReport for solvers that run in this process.
+
+    incumbent : the best choice, or None
+    cost      : its cost, or inf
+    least     : no choice costs less
+    infeasible: whether it is proved that there is no choice
+    reported  : whether any solver has reported a choice or a bound
+    failures  : {solver as text: reason of its failure}
+    on_better : called with each new incumbent and its cost
+    """
+
+    graph: ChoiceGraph
+    integral: bool
+    incumbent: dict[int, int] | None = None
+    cost: float = float("inf")
+    least: float = float("-inf")
+    infeasible: bool = False
+    reported: bool = False
+    failures: dict[str, str] = field(default_factory=dict)
+    on_better: Callable[[Choice, float], None] = lambda choice, cost: None
+
+    @property
+    def proved(self) -> bool:
+        """Whether the incumbent is proved optimal, or it is proved that there is no choice."""
+        return self.infeasible or (self.incumbent is not None and closes(self.least, self.cost, self.integral))
+
+    def offer(self, choice: Choice) -> None:
+        """Takes `choice` as the incumbent if it is valid and better.
+
+        Raises InvalidExtraction.
+        """
+        cost = check(self.graph, choice)
+        if cost < self.cost:
+            self.incumbent, self.cost = dict(choice), cost
+            self.on_better(choice, cost)
+
+    def choice(self, choice: dict[int, int]) -> None:
+        """Takes a choice that a solver reports.
+
+        Raises InvalidExtraction.
+        """
+        self.offer(choice)
+        self.reported = True
+
+    def bound(self, value: float) -> None:
+        """Takes a lower bound that a solver reports."""
+        self.least = max(self.least, value)
+        self.reported = True
+
+    def end(self, ending: Ending) -> None:
+        """Takes what a solver proved at its end."""
+        if ending == "infeasible":
+            self.infeasible = self.incumbent is None
+        elif ending == "optimal":
+            self.least = max(self.least, self.cost)
