@@ -73,7 +73,11 @@ def _padding_bits(filled: float) -> float:
 @lru_cache(maxsize=4096)
 def _information(c: Const) -> tuple[float, float]:
     """Returns the bits of entropy per weight, and the share of zeros."""
-    _, counts = np.unique(c.data, return_counts=True)
+    if c.data.dtype == np.int8:
+        counts = np.bincount(c.data.ravel() + np.int16(128))
+        counts = counts[counts > 0]
+    else:
+        _, counts = np.unique(c.data, return_counts=True)
     share = counts / counts.sum()
     return float(-(share * np.log2(share)).sum()), float(np.mean(c.data == 0))
 

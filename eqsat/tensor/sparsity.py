@@ -20,9 +20,15 @@ _MOST = 2
 
 def two_of_four(weights: Array) -> bool:
     """Tells whether weights [..., IC] are 2:4 sparse for every output and tap."""
-    if weights.shape[-1] % _TOGETHER:
+    if weights.shape[-1] % _TOGETHER or _too_many(weights):
         return False
-    return bool((np.count_nonzero(weights.reshape(-1, _TOGETHER), axis=1) <= _MOST).all())
+    fours = (weights != 0).view(np.uint8).reshape(-1, _TOGETHER)
+    return bool((sum(fours[:, i] for i in range(_TOGETHER)) <= _MOST).all())
+
+
+def _too_many(weights: Array) -> bool:
+    """Tells whether more than half of the weights are not zero; this takes a fraction of the time by fours."""
+    return int(np.count_nonzero(weights)) * _TOGETHER > weights.size * _MOST
 
 
 def interleaving(weights: Array) -> int | None:
@@ -32,8 +38,7 @@ def interleaving(weights: Array) -> int | None:
     Returns None if they are sparse already, or if no number of runs makes them so.
     """
     channels = weights.shape[-1]
-    too_many = np.count_nonzero(weights) * _TOGETHER > weights.size * _MOST
-    if channels % _TOGETHER or too_many or two_of_four(weights):
+    if channels % _TOGETHER or _too_many(weights) or two_of_four(weights):
         return None
     divisors = (n for n in range(2, channels // 2 + 1) if channels % n == 0)
     return next((n for n in divisors if two_of_four(interleaved(weights, n))), None)
