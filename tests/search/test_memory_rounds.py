@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,3 +38,16 @@ def test_of_equal_gains_as_many_are_taken_as_fit_into_flash(tmp_path: Path) -> N
     half = optimize_tosa(given, "ethos-u55-128", stock=given, options=replace(options, max_flash=(least + most) // 2))
     assert half.verified and half.footprint.payload <= (least + most) // 2
     assert half.cycles < 0.75 * free.stock_cycles
+
+
+@pytest.mark.slow
+@ON_THE_NEWEST_VELA
+def test_rounds_end_soon_where_none_comes_nearer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing of this graph fits into so little SRAM; the effort allows 14 rounds."""
+    given = dumps(scaled(4))
+    options = Options(extractor="dag_greedy", time_limit=5, cache=tmp_path / "p", max_sram=4096, max_flash="any")
+    with caplog.at_level(logging.INFO, "eqsat"):
+        found = optimize_tosa(given, "ethos-u55-128", stock=given, options=options)
+    ends = [m for m in caplog.messages if m.startswith("rounds for memory")]
+    assert found.footprint.sram > 4096
+    assert ends and all("ended: 4 in a row found nothing better" in m for m in ends)
