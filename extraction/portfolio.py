@@ -6,7 +6,7 @@ What they leave without a proof, neighbourhood search improves.
 Graphs of more than 100,000 e-nodes are cut into parts if that is possible (`parts`).
 
 Both count their work in conflicts and neighbourhoods, not in seconds.
-So the answer is the same on every machine and under any load.
+So the answer is the same on every machine and under any load; but parts share the seconds that are left.
 The seconds of a limit stand for these counts on an idle machine, where some graphs take twice as many.
 A race of solvers in processes was tried: where optima tie the answer was that of whoever came first.
 Over 21 choice graphs of the zoo it also took longer than this clingo alone, but for two that it did not prove.
@@ -59,7 +59,7 @@ def extract(
     """Returns the best choice that is found, for large graphs by `parts`.
 
     time_limit: seconds on an idle machine; it decides how many conflicts and neighbourhoods are tried.
-    Raises Infeasible, NoChoiceFound.
+    Raises Infeasible, NoChoiceFound, and ImportError if clingo is not installed and the graph needs it.
     """
     if graph.n_nodes > parts.WHOLE:
         return parts.extract(graph, extract_whole, "portfolio", time_limit=time_limit, seed=seed, warm_start=warm_start)
