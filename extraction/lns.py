@@ -44,7 +44,8 @@ SHRINK = 0.8
 #: Prices differ by more than that from the cycles of a compiled graph.
 VISIBLE = 0.003
 
-#: A counted search ends after so many neighbourhoods without news, and not before half of all are without.
+#: A counted search ends after so many neighbourhoods without news.
+#: They are also half of all that were made, and a third of all that it may make.
 QUIET = 8
 
 
@@ -71,8 +72,8 @@ class Lns:
         neighbours = Neighbours(graph, random.Random(seed))
         size, news = float(FIRST_SIZE), 0
         for done in itertools.count():
-            quiet = done - news >= max(QUIET, done / 2)
-            if self.neighbourhoods is not None and (done >= self.neighbourhoods or quiet):
+            most = self.neighbourhoods
+            if most is not None and (done >= most or done - news >= max(QUIET, done / 2, most / 3)):
                 break
             if time.perf_counter() >= deadline or stop_asked():
                 break

@@ -35,7 +35,7 @@ PROOF_SHARE = 0.6
 
 #: Conflicts after which the other way is tried, and after as many the first one again.
 #: Few graphs that are proved at all take more.
-TURN = 20_000
+TURN = 50_000
 
 #: Conflicts of clingo per second, at most.
 #: On a reduced graph of over 4,500 e-nodes they are LARGE_CONFLICTS / e-nodes ** 2.
