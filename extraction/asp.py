@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from .check import Choice
 from .graph import ChoiceGraph
 from .protocol import Ending, SolverReport
 from .scaling import Scale
-from .stopping import stop_asked
+from .stopping import POLL, stop_asked
 from .structure import Component, SurchargeLevel, components, surcharge_levels
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ Weighted = tuple[int, int]
 #: Cores of the most expensive atoms come first, and each is shrunk; the bound rises to a proof.
 SHRUNK_CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
 
-#: Seconds between checks of whether the caller wants an end.
-POLL = 0.1
-
 
 @dataclass(frozen=True)
 class Asp:
@@ -47,20 +44,28 @@ class Asp:
     ordered: the program also states which components an active one needs (`structure`).
     This helps if most components are needed, as in graphs of one value in many layouts.
     It burdens the search if few are needed.
+    conflicts: the search ends after so many; None: it has no such limit.
     """
 
     options: tuple[str, ...] = SHRUNK_CORES
     ordered: bool = False
+    conflicts: int | None = None
 
     def solve(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
-        encoding = Encoding(graph, self.options, seed, self.ordered)
-        # Equal prices are allowed: the proof must not depend on the rounding of the warm start.
-        at_most = None if warm_start is None else encoding.cost(warm_start)
-        ending = encoding.solve(report, deadline, at_most=at_most)
+        ending = self.rounded(graph, report, deadline=deadline, seed=seed, warm_start=warm_start)
         # The proof is of rounded prices: the reported bound takes the rounding into account.
         return "limit" if ending == "optimal" else ending
+
+    def rounded(
+        self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
+    ) -> Ending:
+        """Solves like `solve`; an optimum is one of the rounded prices (`scaling`)."""
+        encoding = Encoding(graph, self.options, seed, self.ordered, self.conflicts)
+        # Equal prices are allowed: the proof must not depend on the rounding of the warm start.
+        at_most = None if warm_start is None else encoding.cost(warm_start)
+        return encoding.solve(report, deadline, at_most=at_most)
 
 
 extract = exact.extractor("asp", Asp())
@@ -69,8 +74,7 @@ extract = exact.extractor("asp", Asp())
 class Encoding:
     """`graph`, which must be in normal form, as a ground program in a clingo Control.
 
-    ordered: see `Asp`.
-    conflicts: searches end after so many; None: they have no such limit.
+    ordered, conflicts: see `Asp`.
     """
 
     def __init__(
@@ -236,14 +240,11 @@ class Encoding:
         """
         return self.scale.round(level.high) - self.scale.round(level.low)
 
-    def solve(
-        self, report: SolverReport, deadline: float, *, assumptions: Iterable[int] = (), at_most: int | None = None
-    ) -> Ending:
+    def solve(self, report: SolverReport, deadline: float, *, at_most: int | None = None) -> Ending:
         """Minimises until proved ("optimal"), impossible ("infeasible") or at a limit ("limit").
 
         A limit is `conflicts`, `deadline`, or that the caller wants an end (`stopping`).
         deadline: on the clock of time.perf_counter.
-        assumptions: literals that every model must satisfy.
         at_most: scaled prices above this count as impossible.
         Choices and lower bounds go to `report`.
         """
@@ -261,9 +262,7 @@ class Encoding:
             if bounds:
                 report.bound(self.scale.bound(bounds[0]))
 
-        with self.control.solve(
-            assumptions=list(assumptions), on_model=on_model, on_unsat=on_unsat, async_=True
-        ) as handle:
+        with self.control.solve(on_model=on_model, on_unsat=on_unsat, async_=True) as handle:
             while not handle.wait(min(POLL, max(0.0, deadline - time.perf_counter()))):
                 if time.perf_counter() >= deadline or stop_asked():
                     handle.cancel()

@@ -9,7 +9,7 @@ Both count their work in conflicts and neighbourhoods, not in seconds.
 So the answer is the same on every machine and under any load; but parts share the seconds that are left.
 The seconds of a limit stand for these counts on an idle machine, where some graphs take twice as many.
 A race of solvers in processes was tried: where optima tie the answer was that of whoever came first.
-Over 21 choice graphs of the zoo it also took longer than this clingo alone, but for two that it did not prove.
+Over 21 choice graphs of the zoo it also took longer than this clingo alone, but for two, and these it did not prove.
 
 The result is never worse than that of `dag_greedy` if that ends within its share of the time limit.
 """
@@ -17,9 +17,10 @@ The result is never worse than that of `dag_greedy` if that ends within its shar
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from . import parts
-from .asp import SHRUNK_CORES, Encoding
+from .asp import Asp
 from .check import Choice
 from .exact import ExactSearch
 from .graph import ChoiceGraph
@@ -27,8 +28,8 @@ from .lns import Lns
 from .result import Extraction
 from .state import State
 
-#: Options of clingo for a program with the order of components; shrinks no cores.
-ORDERED = ("--opt-strategy=usc,oll,stratify", "--configuration=jumpy")
+#: For graphs that few components decide, such as one value in many layouts; shrinks no cores.
+ORDERED = Asp(("--opt-strategy=usc,oll,stratify", "--configuration=jumpy"), ordered=True)
 
 #: Part of the time limit for the proof; the rest is for neighbourhood search.
 PROOF_SHARE = 0.6
@@ -82,15 +83,13 @@ def _search(state: State, time_limit: float, seed: int) -> None:
     """Proves or improves the incumbent of `state`, first by clingo and then by neighbourhood search."""
     deadline = time.perf_counter() + PATIENCE * time_limit
     n_nodes, left = state.graph.n_nodes, time_limit
-    conflicts = int(PROOF_SHARE * time_limit * min(CONFLICTS, LARGE_CONFLICTS / n_nodes**2))
+    most = int(PROOF_SHARE * time_limit * min(CONFLICTS, LARGE_CONFLICTS / n_nodes**2))
     if n_nodes <= PROVABLE:
         left -= PROOF_SHARE * time_limit
-        for options, ordered, most in (
-            (ORDERED, True, min(conflicts, TURN)),
-            (SHRUNK_CORES, False, min(conflicts - TURN, TURN)),
-            (ORDERED, True, conflicts - 2 * TURN),
-        ):
-            if most > 0 and _proves(state, Encoding(state.graph, options, seed, ordered, most), deadline):
+        first = min(most, TURN)
+        second = min(most - first, TURN)
+        for conflicts, way in ((first, ORDERED), (second, Asp()), (most - first - second, ORDERED)):
+            if conflicts and _proves(state, replace(way, conflicts=conflicts), deadline, seed):
                 return
     neighbourhoods = int(left * NEIGHBOURHOODS)
     if neighbourhoods:
@@ -98,12 +97,12 @@ def _search(state: State, time_limit: float, seed: int) -> None:
         search.solve(state.graph, state, deadline=deadline, seed=seed, warm_start=state.incumbent)
 
 
-def _proves(state: State, encoding: Encoding, deadline: float) -> bool:
+def _proves(state: State, solver: Asp, deadline: float, seed: int) -> bool:
     """Improves `state` by clingo.
 
     Returns whether it has proved, up to the rounding of prices, that no more is possible.
     """
-    at_most = None if state.incumbent is None else encoding.cost(state.incumbent)
-    ending = encoding.solve(state, deadline, at_most=at_most)
-    state.infeasible = ending == "infeasible" and state.incumbent is None
+    ending = solver.rounded(state.graph, state, deadline=deadline, seed=seed, warm_start=state.incumbent)
+    if ending == "infeasible":
+        state.end(ending)
     return ending != "limit"

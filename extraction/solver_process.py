@@ -19,16 +19,13 @@ from .errors import InvalidExtraction
 from .io import to_json
 from .protocol import Solver
 from .state import State
-from .stopping import stop_asked
+from .stopping import POLL, stop_asked
 
 #: Seconds beyond its limit that a solver has to stop before it is killed.
 GRACE = 0.3
 
 #: Part of its limit that a solver has in addition to GRACE.
 GRACE_SHARE = 0.03
-
-#: Seconds between checks of whether the caller wants an end while the solver sends no message.
-POLL = 0.1
 
 
 def solve_apart(state: State, solver: Solver, seed: int, time_limit: float) -> None:

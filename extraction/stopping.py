@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+#: Seconds between checks of whether the caller wants an end, while a solver is at work.
+POLL = 0.1
+
 _asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: False)
 
 

@@ -95,7 +95,7 @@ def test_solvers_without_reductions(graph):
     expected = brute_force(graph)
     for name, solve in (
         ("asp", in_process(Asp())),
-        ("asp with the order of components", in_process(Asp(ORDERED, ordered=True))),
+        ("asp with the order of components", in_process(ORDERED)),
         ("ilp", in_process(Ilp())),
     ):
         choice = solve(raw.graph)

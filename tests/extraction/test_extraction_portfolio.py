@@ -173,7 +173,7 @@ def test_a_solver_of_ones_own_has_its_options_in_its_process(tmp_path, monkeypat
     assert (state.incumbent, state.proved, state.failures) == ({0: 1, 1: 2}, True, {})
 
 
-@pytest.mark.parametrize("solver", [Asp(), Asp(portfolio.ORDERED, ordered=True), Ilp(), Lns(), Lns(3), CpSat()])
+@pytest.mark.parametrize("solver", [Asp(), portfolio.ORDERED, Ilp(), Lns(), Lns(3), CpSat()])
 def test_solvers_survive_the_way_to_their_process(solver):
     sent = json.loads(json.dumps(_worker.solver_as_json(solver)))
     assert json.loads(json.dumps(_worker.solver_as_json(_worker.solver_of(sent)))) == sent
