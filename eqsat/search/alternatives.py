@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 
 from cost_models.cache import PriceCache
-from eqsat.choice.choice import Choices, build
+from eqsat.choice.choice import build
 from eqsat.choice.unpriced import unpriced
 from eqsat.egraph.encoding import Frozen
 from eqsat.egraph.rule import Rule
@@ -112,17 +112,15 @@ class _CycleRounds(Rounds):
     def _run(self) -> str:
         starts = []
         if self.choices.last:
-            starts = [
-                self._rounds(_GREEDY, lambda _, limit, copied=copied: self._relaxed(self.choices, copied, limit))  # type: ignore[misc]
-                for copied in (False, True)
-            ]
+            starts = [self._rounds(_GREEDY, partial(self._relaxed, copied)) for copied in (False, True)]
         starts.append(self._rounds(_GREEDY, partial(self._again, _GREEDY)))
         if self.extractor != _GREEDY:
             best = min(starts, key=lambda found: check(self.choices.graph, found.choice))
             self._rounds(self.extractor, lambda found, limit: self._again(self.extractor, found or best, limit))
         return ""
 
-    def _relaxed(self, choices: Choices, copied: bool, limit: float) -> Extraction:
+    def _relaxed(self, copied: bool, _: Extraction | None, limit: float) -> Extraction:
+        choices = self.choices
         return choices.settled(extract(choices.relaxed(copied), _GREEDY, time_limit=limit).choice)
 
     def _again(self, extractor: str, found: Extraction | None, limit: float) -> Extraction:
