@@ -71,7 +71,8 @@ def compile_command(
     model: Annotated[
         str,
         typer.Argument(
-            help="a saved quantized ExportedProgram (.pt2), file.py:callable, module:callable or an entry point in the group eqsat.models"
+            help="a saved quantized ExportedProgram (.pt2), file.py:callable, module:callable "
+            "or an entry point in the group eqsat.models"
         ),
     ],
     target: TargetOption,

@@ -40,7 +40,8 @@ class _Given:
         typer.Option(
             min=0,
             max=3,
-            help="0: no search; 1: seconds; 2; 3: hours, if need be; decides extractor and time limits that are not given",
+            help="0: no search; 1: seconds; 2; 3: hours, if need be; "
+            "decides extractor and time limits that are not given",
         ),
     ] = 2
     rules: Annotated[str, typer.Option(help="preset of rules, see `eqsat rules`")] = "all"
@@ -65,7 +66,8 @@ class _Given:
     numerics: Annotated[
         str,
         typer.Option(
-            help="exact: the same integers, proved; sampled: on all samples; tolerant: also rewrites that round less often"
+            help="exact: the same integers, proved; sampled: on all samples; "
+            "tolerant: also rewrites that round less often"
         ),
     ] = "exact"
     tolerance: Annotated[
@@ -74,13 +76,15 @@ class _Given:
     objective: Annotated[
         str,
         typer.Option(
-            help="cycles; sram: the least SRAM at no more cycles than stock's graph; pareto: as cycles, and the Pareto set is verified"
+            help="cycles; sram: the least SRAM at no more cycles than stock's graph; "
+            "pareto: as cycles, and the Pareto set is verified"
         ),
     ] = "cycles"
     referee: Annotated[
         str,
         typer.Option(
-            help="by which total graphs rank: vela, its corrected one; command-stream: the price of the commands, see the page on binaries"
+            help="by which total graphs rank: vela, its corrected one; "
+            "command-stream: the price of the commands, see the page on binaries"
         ),
     ] = "vela"
     command_cycles: Annotated[
@@ -89,7 +93,8 @@ class _Given:
     max_sram: Annotated[
         str,
         typer.Option(
-            help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%: more than stock's graph does; stock: as much, or all that the NPU has to itself; any"
+            help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%: more than stock's graph does; "
+            "stock: as much, or all that the NPU has to itself; any"
         ),
     ] = "stock"
     max_flash: Annotated[

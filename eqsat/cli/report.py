@@ -23,7 +23,8 @@ def report(
         float,
         typer.Option(
             min=0,
-            help="share of cycles by which a cell of eqsat may differ whose choice is not proved in both runs; all others may not differ",
+            help="share of cycles by which a cell of eqsat may differ whose choice is not proved in both runs; "
+            "all others may not differ",
         ),
     ] = 0.04,
     out: Annotated[Path | None, typer.Option("--output", "-o", help="where to write (default: RUN/report)")] = None,

@@ -18,7 +18,8 @@ def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
     stream = binary.instructions()
     yield f"{binary.config.accelerator}, {binary.config.shram} KiB of shared memory"
     fast = "not said" if binary.scratch_fast is None else f"{binary.scratch_fast:,} bytes"
-    yield f"region 0 constants {len(binary.read_only):,} bytes, 1 scratch {binary.scratch:,} bytes, 2 fast scratch {fast}"
+    regions = f"region 0 constants {len(binary.read_only):,} bytes, 1 scratch {binary.scratch:,} bytes"
+    yield f"{regions}, 2 fast scratch {fast}"
     for name, tensors in (("input", binary.inputs), ("output", binary.outputs)):
         yield from (f"{name} {k}: {_tensor(t)}" for k, t in enumerate(tensors))
     found, said = binary.commands(), binary.config.commands

@@ -29,7 +29,8 @@ _mac = partial(record, "mac")
 def _window(size: int, before: int, after: int, kernel: int, stride: int, dilation: int = 1) -> int:
     if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
         raise GraphError(
-            f"a window of {kernel} with stride {stride}, dilation {dilation} and pads {before}, {after}: pads are at least 0, the others 1"
+            f"a window of {kernel} with stride {stride}, dilation {dilation} and pads {before}, {after}: "
+            "pads are at least 0, the others 1"
         )
     return (size - 1 + before + after - (kernel - 1) * dilation) // stride + 1
 
