@@ -11,6 +11,10 @@ from eqsat.report.figures import COLOURS, figure
 from eqsat.report.sides import Sides
 
 _SIZE = 5.6, 3.4
+#: Distance of two points, across and up, below which their numbers would overlap, in typographic points.
+_NEAR = 14.0, 9.0
+#: Length of an axis over the largest value on it, so that a number fits beside its point.
+_ROOM = 1.1
 
 
 def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
@@ -53,9 +57,6 @@ def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
                 some = [(p[memory] / 1024, p["cycles"]) for p in points if p["fits"] == fits]
                 if some:
                     axes.scatter(*zip(*some), s=36, color=colour, label=name, zorder=3)
-            for i, p in enumerate(points):
-                at = p[memory] / 1024, p["cycles"]
-                axes.annotate(str(i), at, textcoords="offset points", xytext=(5, 4), fontsize=8)
             for marker, side in zip("s^", known):
                 used = getattr(side.figures, memory)
                 if used is not None:
@@ -69,17 +70,37 @@ def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
                         zorder=2,
                     )
             axes.set(xlabel=f"{label}, KiB", ylabel="cycles")
-            axes.margins(0.12)
-            axes.set_xlim(left=0)
+            axes.set_xlim(0, _ROOM * axes.dataLim.x1)
             _from_zero(axes)
         panels[-1].legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
         made.tight_layout()
+        for axes, memory in zip(panels, ("sram", "flash")):
+            _number(axes, [(p[memory] / 1024, p["cycles"]) for p in points])
 
     return figure(draw, 1.7 * _SIZE[0], _SIZE[1], panels=2)
 
 
+def _number(axes: Any, points: Sequence[tuple[float, float]]) -> None:
+    """Writes the number of each point beside it; those whose numbers would overlap share one text.
+
+    The limits of the axes and the layout have to be final.
+    """
+    placed = axes.transData.transform(points) * 72 / axes.figure.dpi
+    groups: list[list[int]] = []
+    for i, at in enumerate(placed):
+        near = (g for g in groups if (abs(placed[g[0]] - at) < _NEAR).all())
+        shared = next(near, None)
+        if shared is None:
+            groups.append([i])
+        else:
+            shared.append(i)
+    for group in groups:
+        text = ", ".join(map(str, group))
+        axes.annotate(text, points[group[0]], textcoords="offset points", xytext=(5, 4), fontsize=8)
+
+
 def _from_zero(axes: Any) -> None:
     """Starts the axis at 0, since the eye compares lengths; labels are like 300k."""
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, _ROOM * axes.dataLim.y1)
     axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.grid(True, axis="y", alpha=0.25)

@@ -10,6 +10,8 @@ import pytest
 
 from eqsat.report import RecordedRun
 from eqsat.report.pictures import cycles_by_kind, seconds_by_stage
+from eqsat.report.search_pictures import pareto
+from eqsat.report.sides import Sides
 
 ZOO = Path(__file__).parents[2] / "benchmarks" / "results" / "zoo"
 LONG = "eqsat:user-rules=" + "/a/directory/of/somebody" * 4 + "/rules.py"
@@ -45,3 +47,12 @@ def test_a_legend_has_what_occurs():
     only = {k: {**r, "by_kind": {"matmul": r["cycles"]}} for k, r in run.records.items() if "by_kind" in r}
     svg = cycles_by_kind(replace(run, records=only), "eqsat")
     assert ">matmul<" in svg and ">pooling<" not in svg
+
+
+def test_numbers_of_near_points_share_one_text():
+    """The first two points are one to the eye; so are the last two, but for one of them in flash."""
+    at = [(100, 900, 5_000), (101, 901, 4_990), (300, 500, 2_500), (301, 2_000, 2_490)]
+    points = [{"sram": 1024 * s, "flash": 1024 * f, "cycles": c, "fits": True} for s, f, c in at]
+    svg = pareto(points, Sides("", (), None, {}, None))
+    numbers = re.findall(r"font-size: 8px[^>]*>([^<]+)|font: 8px[^>]*>([^<]+)", svg)
+    assert ["".join(n) for n in numbers] == ["0, 1", "2, 3", "0, 1", "2", "3"]
