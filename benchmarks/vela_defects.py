@@ -169,6 +169,19 @@ def sum_of_large_scales() -> TensorGraph:
 
 
 @_smallest
+def sum_of_unlike_integers() -> TensorGraph:
+    """A RESCALE to INT8 or INT16 reads a sum or difference of INT32, whose operands are RESCALEs by different integers
+    below `2**15`.
+
+    The sum is scaled wrongly.
+    Equal integers are right, and so are factors of which one is a fraction or larger, which Vela does not fuse.
+    """
+    g = TensorGraph()
+    a, b = (_rescale(g, g.add_input(n, (1, 4, 4, 8), "INT8"), "INT32", m << 28, 28) for n, m in (("a", 1), ("b", 3)))
+    return _finished(g, _rescale(g, g.add("add", (a, b)), "INT8", _ONE, 33))
+
+
+@_smallest
 def shared_rescale() -> TensorGraph:
     """A RESCALE to INT32 has two readers.
 
@@ -414,7 +427,7 @@ def wide_rescale_of_a_concat() -> TensorGraph:
 
 @_smallest
 def concat_of_a_wide_rescale() -> TensorGraph:
-    """CONCAT of a tensor (or PAD) and a RESCALE of INT32 to INT8 that nothing takes in.
+    """CONCAT of a tensor (or PAD) and a RESCALE of INT32 to INT8 that nothing takes in, or any RESCALE to INT32.
     Nothing does if the RESCALE has several shifts, as behind a TRANSPOSE_CONV2D, or a factor that is no power of two,
     behind an ADD of INT32, or if its operand has another reader or is an output, as a product with two RESCALEs.
 

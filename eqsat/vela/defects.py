@@ -152,6 +152,15 @@ DEFECTS: tuple[Defect, ...] = (
     Defect("sum_of_equal_scales", _U55_U65, seen=False),
     Defect("sum_of_large_scales", _U55_U65, seen=False),
     Defect(
+        "sum_of_unlike_integers",
+        _U55_U65,
+        "rescale > add|sub > rescale",
+        remedy=Guard(
+            "a sum of operands that RESCALEs multiply by different integers (Vela scales it wrongly)",
+            patterns.sums_of_unlike_integers,
+        ),
+    ),
+    Defect(
         "shared_rescale",
         _U55_U65,
         seen=False,

@@ -28,7 +28,7 @@ _OF_LARGER: dict[Factor, str] = {(1 << 19, 0): "INT8", (1 << 14, 0): "INT16"}
 
 
 def is_fused(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:
-    """Whether Vela fuses a RESCALE from INT32 into the operator whose result it scales.
+    """Whether Vela fuses a RESCALE from or to INT32 into the operator whose result it scales.
 
     readers: those of all nodes of the graph.
     """
@@ -57,21 +57,41 @@ def _only_read(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int)
     return None
 
 
+def sums_unlike_integers(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:
+    """Whether Vela fuses a RESCALE into a sum or difference of two RESCALEs by different integers."""
+    made = _only_read(graph, readers, graph.nodes[n].inputs[0])
+    if made is None or graph.nodes[made].op not in ("add", "sub") or not is_fused(graph, readers, n):
+        return False
+    factors = _scaled_operands(graph, readers, made)[1]
+    return _are_integers(factors) and len(set(factors)) > 1
+
+
 def _reads_narrow(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:
     """Whether Vela fuses the RESCALEs to INT32 of all operands of an elementwise operator into it."""
     node = graph.nodes[n]
-    read = [graph.nodes[k] for i in node.inputs if (k := _only_read(graph, readers, i)) is not None]
-    if len(read) < len(node.inputs) or any(r.op != "rescale" for r in read):
-        return False
-    dtypes = {graph.type(r.inputs[0]).dtype for r in read}
-    factors = [f for r in read for f in _factors(r)]
-    if any(DType.of(d).is_wide for d in dtypes) or len(factors) > len(read):
+    dtypes, factors = _scaled_operands(graph, readers, n)
+    if len(factors) != len(node.inputs) or any(DType.of(d).is_wide for d in dtypes):
         return False
     if node.op not in ("add", "sub"):
         return all(f == (1, 0) for f in factors)
-    integers = all(shift == 0 and m < 1 << 15 for m, shift in factors)
     larger = max(factors, key=lambda f: f[0] * 2.0 ** -f[1])
-    return integers or factors[0] != factors[1] and dtypes == {_OF_LARGER.get(larger)}
+    return _are_integers(factors) or factors[0] != factors[1] and dtypes == {_OF_LARGER.get(larger)}
+
+
+def _scaled_operands(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> tuple[set[str], list[Factor]]:
+    """Returns the types that the RESCALEs of an operator's operands read, and their factors.
+
+    Both are empty if an operand is no RESCALE that the operator alone reads.
+    """
+    read = [graph.nodes[k] for i in graph.nodes[n].inputs if (k := _only_read(graph, readers, i)) is not None]
+    if len(read) < len(graph.nodes[n].inputs) or any(r.op != "rescale" for r in read):
+        return set(), []
+    return {graph.type(r.inputs[0]).dtype for r in read}, [f for r in read for f in _factors(r)]
+
+
+def _are_integers(factors: Sequence[Factor]) -> bool:
+    """Whether factors are integers that have room in 16 bits with their sign."""
+    return bool(factors) and all(shift == 0 and m < 1 << 15 for m, shift in factors)
 
 
 def _factors(rescale: Node) -> list[Factor]:

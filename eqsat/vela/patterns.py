@@ -13,7 +13,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, Type
-from eqsat.vela.fused import is_fused
+from eqsat.vela.fused import is_fused, sums_unlike_integers
 
 #: Nodes of which each reads the one before.
 Place = tuple[int, ...]
@@ -81,6 +81,13 @@ def shared_rescales(graph: TensorGraph) -> Iterator[Place]:
     for n, reading in graph.readers().items():
         if graph.nodes[n].op == "rescale" and graph.nodes[n].dtype == "INT32" and len(reading) > 1:
             yield (n,)
+
+
+def sums_of_unlike_integers(graph: TensorGraph) -> Iterator[Place]:
+    """Yields RESCALEs that Vela fuses into a sum or difference of two RESCALEs by different integers."""
+    readers = graph.readers()
+    rescales = (n for n in readers if graph.nodes[n].op == "rescale")
+    return ((n,) for n in rescales if sums_unlike_integers(graph, readers, n))
 
 
 def equal_weights(graph: TensorGraph) -> Iterator[Place]:
@@ -151,14 +158,14 @@ def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def misplaced_rescales(graph: TensorGraph) -> Iterator[Place]:
-    """Yields RESCALEs from INT32 that Vela does not fuse, each with the CONCAT or PAD that alone reads it.
+    """Yields RESCALEs from or to INT32 that Vela does not fuse, each with the CONCAT or PAD that alone reads it.
 
     The CONCAT or PAD does not have it at the beginning.
     """
     readers = graph.readers()
     for n, reading in readers.items():
         node = graph.nodes[n]
-        if node.op != "rescale" or graph.type(node.inputs[0]).dtype != "INT32":
+        if node.op != "rescale" or "INT32" not in (graph.type(node.inputs[0]).dtype, node.dtype):
             continue
         alone = len(reading) == 1 and n not in graph.outputs
         if alone and _is_moved(graph.nodes[reading[0]], n) and not is_fused(graph, readers, n):

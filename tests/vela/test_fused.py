@@ -27,6 +27,7 @@ FACTOR = makers.rescale("INT8", 3 << 28, 36)
 POWER_OF_TWO = makers.rescale("INT8", ONE, 40)
 ROUNDED_TWICE = makers.rescale("INT8", ONE, 40, rounding_mode=DOUBLE_ROUND)
 UNIT = makers.rescale("INT8")
+WIDENED = makers.rescale("INT32", 3 << 28, 10)
 PER_CHANNEL = makers.rescale("INT8", [ONE + (k << 20) for k in range(8)], [36] * 8)
 
 
@@ -43,6 +44,10 @@ def of(op: str, *factors: tuple[int, int], dtype: str = "INT8") -> Made:
 
 def wide(g: TensorGraph) -> int:
     return g.add_input("x", SHAPE, "INT32")
+
+
+def narrow(g: TensorGraph) -> int:
+    return g.add_input("x", SHAPE, "INT8")
 
 
 def conv2d(g: TensorGraph) -> int:
@@ -80,6 +85,7 @@ SUM = of("add", (ONE, 11), (1499914986, 13))
     ("made", "scale", "others", "fused"),
     [
         pytest.param(wide, FACTOR, (), False, id="of an input"),
+        pytest.param(narrow, WIDENED, (), False, id="of an INT8 input, to INT32"),
         pytest.param(conv2d, PER_CHANNEL, (), True, id="of a convolution"),
         pytest.param(conv2d, PER_CHANNEL, (FACTOR,), False, id="of a convolution with another reader"),
         pytest.param(reshaped, FACTOR, (), True, id="of a RESHAPE"),
@@ -112,6 +118,6 @@ def test_which_rescales_vela_fuses(
     y = g.add_with("rescale", [x], scale)
     shape = g.nodes[y].shape
     outputs = [x if o is None else g.add_with("rescale", [x], o) for o in others]
-    graph = finish(g, *outputs, g.add("concat", [g.add_input("z", shape, "INT8"), y], axis=len(shape) - 2))
+    graph = finish(g, *outputs, g.add("concat", [g.add_input("z", shape, g.nodes[y].dtype), y], axis=len(shape) - 2))
     assert is_fused(graph, graph.readers(), y) is fused
     assert verify(dumps(graph), Target.of("ethos-u65-256"), worker).equal is fused

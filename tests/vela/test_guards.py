@@ -7,11 +7,14 @@ import math
 import numpy as np
 import pytest
 
+from eqsat.device.verification import verify
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Type
+from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import Guard, remedies
 from eqsat.vela.guards import broken, forbidden_operand, guarded, misplaced, violations
 from eqsat.vela.patterns import Operator
@@ -126,3 +129,31 @@ def test_an_operator_is_forbidden_for_what_it_reads_alone() -> None:
     operator = next(Operator.of(graph, n) for n in graph.live() if graph.nodes[n].op == "conv2d")
     assert forbidden_operand(operator, guards) == {"slice"}
     assert guarded(5.0, operator, guards) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "behind", "wrong"),
+    [
+        ((1, 0), (3, 0), "rescale", True),
+        ((2, 0), (8, 0), "rescale", True),
+        ((3, 0), (3, 0), "rescale", False),
+        ((1, 0), (3, 2), "rescale", False),
+        ((1, 0), (40_000, 0), "rescale", False),
+        ((1, 0), (3, 0), "reshape", False),
+    ],
+)
+def test_sums_of_unlike_integers_are_named_where_vela_is_wrong(
+    worker: Worker, first: tuple[int, int], second: tuple[int, int], behind: str, wrong: bool
+) -> None:
+    g = TensorGraph()
+    a, b = (
+        g.add_with("rescale", [g.add_input(n, (1, 4, 4, 8), "INT8")], makers.rescale("INT32", m << 10, s + 10))
+        for n, (m, s) in zip("ab", (first, second))
+    )
+    total = g.add("sub", (a, b))
+    if behind == "rescale":
+        finish(g, g.add_with("rescale", [total], makers.rescale("INT8", 1 << 30, 33)))
+    else:
+        finish(g, g.add("reshape", (total,), shape=(1, 16, 8)))
+    assert bool(violations(g, U55)) == wrong
+    assert verify(dumps(g), Target.of("ethos-u55-128"), worker, 16).equal is not wrong
