@@ -5,7 +5,8 @@
 Blind: without one family's rules, on neighbourhoods in which these fire and the answer is cheaper with them, whether
 something is found that is cheaper than what the other rules reach ("found"), and as cheap as with the family
 ("as cheap"). Neighbourhoods are those of DIR's graphs, and of `planted`: small graphs at sizes of real layers for
-families that those graphs have no use for. News: with all rules, on neighbourhoods of the graphs, the largest first.
+families that those graphs have no use for. News: with all rules, on neighbourhoods of the graphs, the largest of each
+first; with `--answers` of other graphs, such as those that eqsat has optimized.
 
 `records.jsonl` has a line per family and one per neighbourhood of the news; an interrupted run goes on where it
 stopped. `table.md` is made from it; `run.json` has the commit, the versions and the options. Seconds are of the
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -178,16 +180,17 @@ def planted() -> dict[str, TensorGraph]:
 def cut(directory: Path, target: str, models: Sequence[str] = (), most: int = 5) -> Iterator[tuple[str, Neighbourhood]]:
     """Yields (name of its file, neighbourhood) for the graphs for a target.
 
-    Of each graph the neighbourhoods with the most work come first.
+    Those with the most work of each graph come first, then those with the second most.
     models: only these; all if empty.
     most: most operators of a neighbourhood.
     """
+    of_graphs = []
     for path in sorted(directory.glob(f"*.{target}*.tosa")):
         if ".stock." in path.name or models and path.name.partition(".")[0] not in models:
             continue
         found = neighbourhoods(loads(path.read_bytes(), str(path)), most=most)
-        for part in sorted(found, key=lambda n: -work(n.graph) * n.places):
-            yield path.name, part
+        of_graphs.append([(path.name, part) for part in sorted(found, key=lambda n: -work(n.graph) * n.places)])
+    return (place for of_rank in zip_longest(*of_graphs) for place in of_rank if place)
 
 
 # ---- the study ----------------------------------------------------------------------------------
@@ -240,13 +243,15 @@ def run(args: argparse.Namespace) -> str:
     with Pool() as pool:
         for name in args.targets.split(","):
             target, until = Target.of(name), time.monotonic() + args.seconds
-            places = list(cut(args.tosa, name, tuple(filter(None, args.models.split(","))), args.most))
+            models = tuple(filter(None, args.models.split(",")))
+            places = list(cut(args.tosa, name, models, args.most))
             for family in filter(None, args.families.split(",")):
                 if ("blind", name, family) not in log.records:
                     graph = planted().get(family)
                     own = [("planted", Neighbourhood(graph, ()))] if graph else []
                     _add(log, "blind", name, family, blind(family, [*own, *places], target, pool))
-            for number, (graph_name, part) in enumerate(places[: args.neighbourhoods]):
+            answers = list(cut(args.answers, name, models, args.most)) if args.answers else places
+            for number, (graph_name, part) in enumerate(answers[: args.neighbourhoods]):
                 subject = f"{graph_name} {number}"
                 if ("news", name, subject) not in log.records and time.monotonic() < until:
                     _add(log, "news", name, subject, news(part, graph_name, target, pool))
@@ -302,6 +307,9 @@ def table(records: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tosa", type=Path, required=True, help="a directory of .tosa files NAME.TARGET.tosa")
+    parser.add_argument(
+        "--answers", type=Path, help="a directory of graphs in which news is looked for; default: --tosa"
+    )
     parser.add_argument("--targets", default="ethos-u85-256")
     parser.add_argument("--models", default="", help="default: all in the directory")
     parser.add_argument("--families", default=",".join(families()), help="tried blind; default: all")

@@ -11,7 +11,7 @@ from benchmarks import discovery
 from benchmarks.discovery import cut, families, planted, without
 from eqsat.rules import RULES
 from eqsat.tosa.flatbuffer import dumps
-from tests.graphs import conv_graph
+from tests.graphs import channel_shuffle, conv_graph
 
 
 def test_a_family_is_left_out() -> None:
@@ -19,6 +19,13 @@ def test_a_family_is_left_out() -> None:
     assert gone == {r for r in RULES if r.family == "matmul" and not r.analysis} and "matmul" in families()
     assert set(families()) <= planted().keys()
     assert all(dumps(g) for g in planted().values())
+
+
+def test_no_graph_hides_another(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.ethos-u85-256.tosa").write_bytes(dumps(channel_shuffle()))
+    first, second, *rest = (name for name, _ in cut(tmp_path, "ethos-u85-256"))
+    assert (first[0], second[0]) == ("a", "b") and [name[0] for name in rest] == ["a", "b"] * (len(rest) // 2)
 
 
 @pytest.mark.slow
