@@ -69,9 +69,9 @@ def improved(search: Search, explored: Explored, decision: Decision) -> Explored
     """Adds graphs by memory, with copies and in other orders, within
     each limit the decision aims at.
     """
-    for rounds in (MemoryRounds, CopyRounds):
-        for limits in decision.wider_aims:
-            explored = rounds(search, explored, replace(decision, limits=limits)).run()
+    explored = MemoryRounds(search, explored, decision).run()
+    for limits in decision.wider_aims:
+        explored = CopyRounds(search, explored, replace(decision, limits=limits)).run()
     by_tosa = dict(explored.by_tosa)
     in_orders(search, by_tosa, decision)
     return replace(explored, by_tosa=by_tosa)

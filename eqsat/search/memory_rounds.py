@@ -59,30 +59,34 @@ _MOST = 8
 
 
 class MemoryRounds(RoundsWithin):
-    """Rounds that add to the graphs found by cycles."""
+    """Rounds that add to the graphs found by cycles, within each limit that the decision aims at."""
 
     called = "rounds for memory"
 
     def _run(self) -> str:
-        most = EFFORTS[self.search.options.effort].memory_rounds
-        self._approach(_Approach, self.decision, most)
-        if self.decision.objective != CYCLES:
-            self._shrink(min(most, _MOST))
+        most, share = EFFORTS[self.search.options.effort].memory_rounds, 0.0
+        for limits in self.decision.wider_aims:
+            decision = replace(self.decision, limits=limits)
+            share = self._approach(_Approach(self.search, self.explored, decision, most, share))
+            if decision.objective != CYCLES:
+                self._shrink(decision, min(most, _MOST))
         return ""
 
-    def _shrink(self, most: int) -> None:
+    def _shrink(self, decision: Decision, most: int) -> None:
         """Searches for graphs with less SRAM than the best so far, a step at a time."""
-        decision, best = replace(self.decision, objective=SRAM), None
+        decision, best = replace(decision, objective=SRAM), None
         for _ in range(most):
             least = min(self.graphs, key=lambda c: decision.rank(c.figures), default=None)
             if least is None or least is best:
                 return
             best = least
             limits = replace(decision.limits, sram=int(_STEP * best.figures.sram))
-            self._approach(_Descent, replace(decision, limits=limits), _PER_STEP)
+            self._approach(_Descent(self.search, self.explored, replace(decision, limits=limits), _PER_STEP))
 
-    def _approach(self, rounds: type[_Approach], decision: Decision, most: int) -> None:
-        self.explored = rounds(self.search, self.explored, decision, most).run()
+    def _approach(self, rounds: _Approach) -> float:
+        """Runs rounds and returns the price at which they ended."""
+        self.explored = rounds.run()
+        return rounds.share
 
 
 class _Approach(RoundsWithin):
@@ -94,12 +98,14 @@ class _Approach(RoundsWithin):
     These rise until a graph fits, and then fall, by smaller and smaller factors.
 
     most: rounds.
+    share: the price of all the memory allowed, as a share of the cycles, at which rounds within tighter limits ended;
+        0: there were none with prices.
     """
 
     aim = "a graph that fits is about as fast as the fastest"
     first, factor, most_misses = _FIRST, _FACTOR, _MISSES
 
-    def __init__(self, search: Search, explored: Explored, decision: Decision, most: int) -> None:
+    def __init__(self, search: Search, explored: Explored, decision: Decision, most: int, share: float = 0.0) -> None:
         super().__init__(search, explored, decision)
         self.most = most
         self.use = MemoryUse(self.choices, search.target, self.limits)
@@ -107,7 +113,10 @@ class _Approach(RoundsWithin):
         # the graph from whose flash that of others is counted, and bytes by which they exceeded that
         self.near: Compiled | None = None
         self.margin = 0.0
-        self.share, self.fitted = 0.0, False
+        self.share = share
+        if share:
+            self.factor = math.sqrt(self.factor)
+        self.fitted = False
         # whether the integer program may find something better, and its choices that need too much SRAM
         self.solves, self.misses = True, 0
         # choices that the integer program combines, and those that it found
