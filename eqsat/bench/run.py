@@ -30,6 +30,8 @@ from eqsat.target import ACCELERATORS, TargetError
 
 #: Called with (number of lowerings and cells done, their number in all, what happened).
 CellProgress = Callable[[int, int, str], None]
+#: How long the connection to a Dask scheduler may take.
+_CONNECT_SECONDS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def executor(jobs: int = 1, scheduler: str | None = None) -> Iterator[Executor]:
     except ImportError as e:
         raise InputError("--scheduler needs Dask: pip install 'eqsat[dask]'") from e
     try:
-        client = Client(scheduler, timeout=8)
+        client = Client(scheduler, timeout=_CONNECT_SECONDS)
     except (OSError, ValueError) as e:
         raise InputError(f"no Dask scheduler answers at {scheduler}: {e}") from e
     with client:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from typer.testing import CliRunner
 
 from eqsat.bench import Limits, isolated, run
 from eqsat.bench.records import read_records
-from eqsat.bench.run import attempt
+from eqsat.bench.run import TaskOutcome, attempt
 from eqsat.cli.app import app
 from eqsat.ground.files import InputError
+from eqsat.ground.registry import load
 from eqsat.report.data import KINDS, STAGES
 from eqsat.target import TargetError
 from eqsat.tosa import loads
@@ -89,7 +91,7 @@ def test_the_pte_has_the_size_that_the_record_says(zoo_run, tmp_path):
 
 def test_a_tosa_file_stands_for_itself(whole):
     assert [(r["model"], r["configuration"]) for r in whole] == [
-        (m, c) for m in ("transposed_relus", "channel_shuffle", "conv_graph") for c in CONFIGURATIONS
+        (m, c) for m in ("transposed_relus", "channel_shuffle") for c in CONFIGURATIONS
     ]
     before, after = whole[:2]
     assert (
@@ -191,7 +193,7 @@ def test_a_killed_worker_loses_only_its_cell(models, whole, tmp_path):
 def test_a_failed_cell_is_a_row(models, tmp_path):
     broken = tmp_path / "broken.tosa"
     broken.write_bytes(b"no flatbuffer")
-    records = run([str(broken), models[2]], [TARGET], [EXPLICIT], tmp_path / "run")
+    records = run([str(broken), models[1]], [TARGET], [EXPLICIT], tmp_path / "run")
     assert "TosaError" in records[0]["error"] or "WorkerError" in records[0]["error"]
     assert "lost" not in records[0] and records[1]["cycles"] > 0
 
@@ -215,6 +217,13 @@ def test_bad_input_is_lines_before_anything_starts(models, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+class InThisProcess(ThreadPoolExecutor):
+    """Tasks need no process of their own, which would import ExecuTorch anew."""
+
+    def submit(self, fn, function, args, limits):
+        return super().submit(lambda: TaskOutcome(load(function)(*args)))
+
+
 def test_the_quantization_decides_the_graphs_and_is_written_down(zoo_run, tmp_path):
     source = tmp_path / "tiny.py"
     source.write_text(
@@ -224,7 +233,8 @@ def test_the_quantization_decides_the_graphs_and_is_written_down(zoo_run, tmp_pa
         "    return torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.ReLU()).eval(), (torch.randn(1, 4, 8, 8),)\n"
     )
     wide = tmp_path / "a16w8"
-    (record,) = run([f"{source}:model"], [TARGET], ["stock"], wide, quantization="a16w8")
+    with InThisProcess(1) as pool:
+        (record,) = run([f"{source}:model"], [TARGET], ["stock"], wide, pool=pool, quantization="a16w8")
     assert record["verified"]
     for out, name, quantization, sums in (
         (zoo_run, "pixel_shuffle", "int8", "INT32"),
@@ -242,8 +252,9 @@ def test_dask_gives_the_same_records(models, whole, tmp_path):
     assert figures(records) == figures(whole)
 
 
-def test_no_scheduler_at_that_address(models, tmp_path):
+def test_no_scheduler_at_that_address(models, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
+    monkeypatch.setattr(import_module("eqsat.bench.run"), "_CONNECT_SECONDS", 0.5)
     with pytest.raises(InputError, match="no Dask scheduler answers"):
         run(models, [TARGET], CONFIGURATIONS, tmp_path, scheduler="tcp://127.0.0.1:9")
 
