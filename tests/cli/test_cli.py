@@ -20,11 +20,12 @@ from eqsat.cli.app import app
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
+from tests.cli import upscale
 from tests.cost_models import a16w8
 from tests.graphs import finish, products, recomputed, relu
 
 ROOT = Path(__file__).parents[2]
-PIXEL_SHUFFLE = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
+UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
 
 
 def run(*args):
@@ -44,7 +45,7 @@ def pair_of_transposes() -> bytes:
 @pytest.mark.slow
 def test_compile_a_callable(tmp_path):
     out = tmp_path / "model.pte"
-    done = run("compile", PIXEL_SHUFFLE, "--target", "ethos-u85-256", "-o", out, "--json")
+    done = run("compile", UPSCALE, "--target", "ethos-u85-256", "-o", out, "--json")
     assert done.exit_code == 0, done.stderr
     record = json.loads(done.stdout)
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"] is True
@@ -61,10 +62,9 @@ def test_compile_a_callable(tmp_path):
 def test_compile_a_saved_program_and_show_a_table(tmp_path):
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-    from benchmarks.models import load
     from eqsat.executorch.quantize import quantize
 
-    torch.export.save(quantize(*load("pixel_shuffle"), EthosUCompileSpec("ethos-u55-128")), tmp_path / "m.pt2")
+    torch.export.save(quantize(*upscale.model(), EthosUCompileSpec("ethos-u55-128")), tmp_path / "m.pt2")
     arguments = ("compile", tmp_path / "m.pt2", "-t", "ethos-u55-128", "-o", tmp_path / "m.pte")
     brief = run(*arguments)
     assert "x fewer cycles, SRAM -" in brief.output and "inferences per second" in brief.output
@@ -198,7 +198,7 @@ def test_compile_says_so_too(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     out = tmp_path / "model.pte"
-    args = (PIXEL_SHUFFLE, "-t", "ethos-u85-256", "-o", out, "--json", "--cost-model", "refusing:Refusing")
+    args = (UPSCALE, "-t", "ethos-u85-256", "-o", out, "--json", "--cost-model", "refusing:Refusing")
     result = run("compile", *args)
     assert result.exit_code == 4, result.output
     record = json.loads(result.stdout.splitlines()[-1])
@@ -255,27 +255,27 @@ def test_rules_are_listed():
 @pytest.mark.parametrize(
     "args, words",
     [
-        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u99-1", "-o", "{tmp}/x.pte"), ("ethos-u99-1", "ethos-u85-256")),
+        (("compile", UPSCALE, "-t", "ethos-u99-1", "-o", "{tmp}/x.pte"), ("ethos-u99-1", "ethos-u85-256")),
         (("compile", "nothing.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nothing.pt2", "does not exist")),
         (("compile", "nowhere.py:f", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nowhere.py", "does not exist")),
         (
-            ("compile", f"{PIXEL_SHUFFLE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"),
+            ("compile", f"{UPSCALE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"),
             ("has no 'model_'; did you mean 'model'?",),
         ),
         (("compile", "model", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("neither",)),
-        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}/no/x.pte"), ("does not exist", "-o")),
-        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}"), ("is a directory",)),
-        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "/proc/x.pte"), ("cannot write to /proc", "-o")),
+        (("compile", UPSCALE, "-t", "ethos-u55-128", "-o", "{tmp}/no/x.pte"), ("does not exist", "-o")),
+        (("compile", UPSCALE, "-t", "ethos-u55-128", "-o", "{tmp}"), ("is a directory",)),
+        (("compile", UPSCALE, "-t", "ethos-u55-128", "-o", "/proc/x.pte"), ("cannot write to /proc", "-o")),
         (("optimize", "none.tosa", "-t", "ethos-u55-128", "-o", "/proc/x.tosa"), ("cannot write to /proc", "-o")),
-        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "--config", "no.ini", "-o", "{tmp}/x.pte"), ("no.ini",)),
+        (("compile", UPSCALE, "-t", "ethos-u55-128", "--config", "no.ini", "-o", "{tmp}/x.pte"), ("no.ini",)),
         (("compile", "{tmp}/bad.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("bad.pt2", "save it again")),
         (("compile", "{tmp}/float.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("float model", "quantize")),
         (("compile", "{tmp}/dynamic.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("dynamic shapes",)),
         (("optimize", "{tmp}/none.tosa", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("none.tosa", "cannot read")),
         (("optimize", "{tmp}/bad", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad", "no TOSA flatbuffer")),
         (("optimize", "{tmp}/bad.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad.pt2", "`eqsat compile`")),
-        (("optimize", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("py:model", "`eqsat compile`")),
-        (("bench", "--models", "first", "--models", PIXEL_SHUFFLE, "--out", "{tmp}/run"), ("no model", "'first'")),
+        (("optimize", UPSCALE, "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("py:model", "`eqsat compile`")),
+        (("bench", "--models", "first", "--models", UPSCALE, "--out", "{tmp}/run"), ("no model", "'first'")),
         (("compile", "x.tosa", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("x.tosa", "`eqsat optimize`")),
     ],
 )

@@ -20,7 +20,7 @@ import sys
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from executorch.exir import to_edge_transform_and_lower
 from eqsat.executorch.quantize import quantize
-from benchmarks.models.pixel_shuffle import model
+from tests.cli.upscale import model
 
 spec = EthosUCompileSpec(sys.argv[1])
 edge = to_edge_transform_and_lower(quantize(*model(), spec), partitioner=[EthosUPartitioner(spec)])
@@ -69,9 +69,9 @@ def test_a_script_that_fails_is_told_as_python_tells_it(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_delegates_are_told_a_line_each(tmp_path: Path) -> None:
-    (tmp_path / "lowers.py").write_text(LOWERS)
-    done = execute("--effort", "1", "lowers.py", "ethos-u85-256", cwd=tmp_path)
+def test_delegates_are_told_a_line_each(here: Path) -> None:
+    (here / "lowers.py").write_text(LOWERS)
+    done = CliRunner().invoke(app, ["exec", "--effort", "1", "lowers.py", "ethos-u85-256"])
     told = [line for line in done.stderr.splitlines() if line.startswith("eqsat: ")]
     assert len(told) == 1 and "cycles (-" in told[0] and "bit-exact, proved" in told[0]
     assert int(done.stdout.split()[-1]) > 0
