@@ -24,10 +24,8 @@ pytestmark = pytest.mark.slow
 
 TARGETS = [Target.of(t) for t in ("ethos-u85-256", "ethos-u55-128")]
 
-TARGETS = [Target.of(t) for t in ("ethos-u85-256", "ethos-u55-128")]
 
-
-@settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_all_rules_on_random_graphs(seed: int, pool: Pool) -> None:
     record = run(random_graph(seed, replace(NETWORK, most=20)), seed, TARGETS[seed % 2], pool, RULES, random=2)
