@@ -66,6 +66,8 @@ class Registry:
         There is no Name for a module that is used as a whole.
         Raises InputError.
         """
+        if name in self.built_in:  # wins over entry points, whose search reads the metadata of every package
+            return self.built_in[name]
         known = self.available()
         if name in known:
             return known[name]
