@@ -6,6 +6,10 @@
 - Every pass writes and compiles the Python code of its graph (`torch/fx/graph_module.py`,
   GraphModule.recompile), though passes interpret graphs.
   Here that is done if the code is read, and for the graphs that are left at the end.
+- Every decomposition of a program collects the operators of each namespace that C++ decomposes.
+  For each of some 40 namespaces it looks up all of C++'s operators (`torch/_export/utils.py`,
+  _materialize_cpp_cia_ops), so that `torch.ops` has them.
+  Here that is done if C++ has others than the last time.
 - The garbage collector walks repeatedly through all of PyTorch, which is no garbage.
 
 `benchmarks/whole_job.py` measures the gain.
@@ -21,6 +25,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
+import torch
+from torch._export import utils as export_utils
 from torch.fx import GraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.fx.traceback import NodeSource
@@ -31,6 +37,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 _recompile = GraphModule.recompile
 _reduce = GraphModule.__reduce__
+_materialize = export_utils._materialize_cpp_cia_ops
 
 
 @contextmanager
@@ -45,6 +52,7 @@ def less_bookkeeping() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(_rare_collections())
         stack.enter_context(patch.object(NodeSource, "__deepcopy__", lambda source, memo: source, create=True))
+        stack.enter_context(patch.object(export_utils, "_materialize_cpp_cia_ops", _materializing()))
         noted: weakref.WeakSet[GraphModule] = weakref.WeakSet()
         stack.callback(_compile, noted)
         stack.enter_context(patch.object(GraphModule, "recompile", _noting(noted)))
@@ -66,6 +74,20 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
         if not frozen:
             gc.unfreeze()
+
+
+def _materializing() -> Callable[[], None]:
+    """Returns a function that has `torch.ops` look up the operators that C++ decomposes, if there are others."""
+    last: list[str] = []
+
+    def materialize() -> None:
+        nonlocal last
+        registered = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+        if registered != last:
+            _materialize()
+            last = registered
+
+    return materialize
 
 
 class _Unread:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
+from torch._export.utils import _collect_all_valid_cia_ops
 from torch.fx import symbolic_trace
 from torch.fx.traceback import NodeSource
 
@@ -64,6 +65,16 @@ def test_code_that_is_read_is_there():
         read.recompile()
         assert "+ 5" not in eager.code and "+ 5" in read.code and read(3) == 11
     assert unread._code == eager._code and unread(3) == 7
+
+
+def test_operators_that_are_registered_meanwhile_are_collected():
+    with less_bookkeeping():
+        before = _collect_all_valid_cia_ops()
+        with torch.library._scoped_library("registered_meanwhile", "DEF") as library:
+            library.define("twice(Tensor x) -> Tensor")
+            library.impl("twice", lambda x: 2 * x, "CompositeImplicitAutograd")
+            after = _collect_all_valid_cia_ops()
+    assert {str(op) for op in after - before} == {"registered_meanwhile.twice.default"}
 
 
 @pytest.mark.slow
