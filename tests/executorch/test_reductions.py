@@ -89,7 +89,7 @@ def test_nothing_of_it_stays_on_the_cpu(target: str) -> None:
     before, spec = program(shape, axes, target)
     stock = cpu_operators(stock_lowering(copy.deepcopy(before), partitioner=[ArmPartitioner(spec)]))
     assert stock["aten.sum.dim_IntList"] == 1
-    edge, session = eqsat.lower_with_session(before, spec, options=eqsat.Options(extractor="dag_greedy"))
+    edge, session = eqsat.lower_with_session(before, spec, options=eqsat.Options(effort=0))
     assert set(cpu_operators(edge)) == {f"quantized_decomposed.{q}quantize_per_tensor" for q in ("", "de")}
     (result,) = session.results
     assert result.verified and result.binary_verified is not False
