@@ -109,11 +109,6 @@ def _partitioner(program: ExportedProgram, spec: EthosUCompileSpec) -> bytes:
     return finished(stock_lowering(program, partitioner=[ours], compile_config=config))
 
 
-def _per_method(program: ExportedProgram, spec: EthosUCompileSpec) -> bytes:
-    ours, config = eqsat.EthosUPartitioner(spec), EdgeCompileConfig(_check_ir_validity=False)
-    return finished(stock_lowering({"forward": program}, partitioner={"forward": [ours]}, compile_config=config))
-
-
 def _changed_import(program: ExportedProgram, spec: EthosUCompileSpec) -> bytes:
     config = EdgeCompileConfig(_check_ir_validity=False)
     return finished(
@@ -127,7 +122,7 @@ def _with_a_spec(program: ExportedProgram, spec: EthosUCompileSpec) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", [_partitioner, _per_method, _changed_import, _with_a_spec])
+@pytest.mark.parametrize("door", [_partitioner, _changed_import, _with_a_spec])
 def test_one_pte_whichever_call_is_changed(
     door: Callable[[ExportedProgram, EthosUCompileSpec], bytes], program, by_recipe: bytes
 ) -> None:

@@ -113,10 +113,11 @@ def test_debug_information_is_written_as_executorch_writes_it(
     assert "self.conv(x)" in "".join(conv["torch_info"]["stack_trace"]) and conv["torch_info"]["node_trace"]
 
 
-def test_an_etrecord_knows_the_debug_handles_within_a_delegate(tmp_path: Path) -> None:
+def test_an_etrecord_knows_the_debug_handles_within_a_delegate(
+    lowered: tuple[torch.export.ExportedProgram, Result], tmp_path: Path
+) -> None:
     """Stock's delegate tells none."""
-    spec = EthosUCompileSpec("ethos-u85-256")
-    program = quantize(Net().eval(), (torch.randn(1, 8, 16, 16),), spec)
+    spec, (program, _) = EthosUCompileSpec("ethos-u85-256"), lowered
     options = Options(extractor="dag_greedy", binary_time_limit=0)
     tables = {}
     for partitioner in (ArmPartitioner(spec), eqsat.EthosUPartitioner(spec, options=options)):
