@@ -21,7 +21,7 @@ from eqsat.checking import soundness
 from eqsat.checking.soundness import data
 from eqsat.egraph.encoding import Frozen
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
-from eqsat.egraph.rule import Rule
+from eqsat.egraph.rule import Rule, with_helpers
 from eqsat.rules import RULES
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -29,10 +29,10 @@ from eqsat.tensor.types import Type
 
 
 def only(*names: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
-    """The named rules, the analyses and the rules for placeholders."""
+    """The named rules and those that make the facts and postponed operators that they need."""
     missing = set(names) - {r.name for r in rules}
     assert not missing, f"no such rules: {missing}"
-    return [r for r in rules if r.name in names or r.helps]
+    return list(with_helpers((r for r in rules if r.name in names), [*rules, *RULES]))
 
 
 def check(
