@@ -10,7 +10,7 @@ test_fires_and_is_exact, test_spares_near_misses = CASES.tests(fires_on=12, spar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,18 +37,18 @@ class Cases:
     def spares(self, rule: str) -> Callable[[RuleCase], RuleCase]:
         return lambda case: self._negative.append((rule, case)) or case
 
-    def tests(self, *, fires_on: int, spares: int, slow: Collection[str] = ()) -> tuple[Test, Test]:
+    def tests(self, *, fires_on: int, spares: int) -> tuple[Test, Test]:
         """That every rule fires on its cases and is exact there, and that it spares its near misses; with so many
         examples per case.
-        To be called below the last case. slow: rules whose cases take long."""
+        To be called below the last case."""
 
-        @pytest.mark.parametrize(("rule", "case"), _parameters(self._positive, slow))
+        @pytest.mark.parametrize(("rule", "case"), _parameters(self._positive))
         @settings(max_examples=fires_on, deadline=None)
         @given(st.data())
         def test_fires_and_is_exact(rule, case, data):
             assert fires(_graph(case, data), rule)
 
-        @pytest.mark.parametrize(("rule", "case"), _parameters(self._negative, slow))
+        @pytest.mark.parametrize(("rule", "case"), _parameters(self._negative))
         @settings(max_examples=spares, deadline=None)
         @given(st.data())
         def test_spares_near_misses(rule, case, data):
@@ -57,9 +57,8 @@ class Cases:
         return test_fires_and_is_exact, test_spares_near_misses
 
 
-def _parameters(cases: list[tuple[str, RuleCase]], slow: Collection[str]) -> list[Any]:
-    marks = {rule: [pytest.mark.slow] for rule in slow}
-    return [pytest.param(r, c, id=f"{r}-{i}", marks=marks.get(r, [])) for i, (r, c) in enumerate(cases)]
+def _parameters(cases: list[tuple[str, RuleCase]]) -> list[Any]:
+    return [pytest.param(r, c, id=f"{r}-{i}") for i, (r, c) in enumerate(cases)]
 
 
 def _graph(case: RuleCase, data: st.DataObject) -> TensorGraph:

@@ -337,9 +337,7 @@ def _(draw):  # operands that are longer than 1 there have a place of their own,
 
 # ---- the tests ----------------------------------------------------------------------------------
 
-test_fires_and_is_exact, test_spares_near_misses = CASES.tests(
-    fires_on=12, spares=4, slow=("pull-concat", "push-units", "push-concat-units")
-)
+test_fires_and_is_exact, test_spares_near_misses = CASES.tests(fires_on=12, spares=4)
 
 
 def test_views_without_common_axes_are_not_one_movement():
