@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import zlib
 from contextlib import closing
@@ -44,6 +45,30 @@ def store(tmp_path: Path) -> AnswerStore:
     return AnswerStore(tmp_path / "store.sqlite")
 
 
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """The folder of a store with the answer of the first search, and that answer."""
+    place = tmp_path_factory.mktemp("known")
+    return place, answered(AnswerStore(place / "store.sqlite"))
+
+
+@pytest.fixture
+def first(known: tuple[Path, Result]) -> Result:
+    return known[1]
+
+
+@pytest.fixture
+def filled(known: tuple[Path, Result], tmp_path: Path) -> AnswerStore:
+    """A store with the answer of the first search, for one test to change."""
+    return AnswerStore(shutil.copytree(known[0], tmp_path / "filled") / "store.sqlite")
+
+
+@pytest.fixture(scope="module")
+def searched() -> Result:
+    """What is found without a store for the same architecture with other weights."""
+    return answered(None, around(seed=5))
+
+
 def entries(store: AnswerStore, choices: bool = False) -> dict[str, KnownAnswer]:
     """Answers by name, or choices for graphs of the same structure."""
     with closing(Store(store.place)) as kept:
@@ -58,15 +83,15 @@ def forge(store: AnswerStore, name: str, answer: KnownAnswer, packed: bytes = b"
 
 
 @pytest.mark.slow
-def test_the_same_search_again_gives_its_answer(store: AnswerStore) -> None:
-    first, again = answered(store), answered(store)
+def test_the_same_search_again_gives_its_answer(first: Result, filled: AnswerStore) -> None:
+    again = answered(filled)
     assert first.corrected < first.stock_corrected and not first.remembered
     assert again.recalled in str(again) and again.recalled.startswith("not searched again") and not first.recalled
     assert again.remembered and again.searched and again.run is None and again.extractions == []
     for name in ("tosa", "chosen", "cycles", "corrected", "footprint", "settings", "verified", "proved", "warnings"):
         assert getattr(again, name) == getattr(first, name), name
     assert again.binary_verified and again.binary_proved and again.record()["stop"] == "remembered"
-    assert not answered(None).remembered and len(entries(store)) == 1
+    assert not answered(None).remembered and len(entries(filled)) == 1
 
 
 def test_that_nothing_was_gained_is_remembered_too(store: AnswerStore) -> None:
@@ -79,71 +104,66 @@ def test_that_nothing_was_gained_is_remembered_too(store: AnswerStore) -> None:
 
 
 @pytest.mark.slow
-def test_another_search_of_the_graph_starts_from_what_is_known(store: AnswerStore) -> None:
-    best = answered(store)
-    without_rules = answered(store, options=Options(effort=0))
-    assert not without_rules.remembered and without_rules.corrected == best.corrected
-    assert answered(None, options=Options(effort=0)).corrected > best.corrected
-    other = answered(store, finish(g := around(seed=5), conv(g, g.outputs[0], 4)))
-    assert not other.remembered and not other.respelled and len(entries(store)) == 3
+def test_another_search_of_the_graph_starts_from_what_is_known(first: Result, filled: AnswerStore) -> None:
+    without_rules = answered(filled, options=Options(effort=0))
+    assert not without_rules.remembered and without_rules.corrected == first.corrected
+    assert answered(None, options=Options(effort=0)).corrected > first.corrected
+    other = answered(filled, finish(g := around(seed=5), conv(g, g.outputs[0], 4)))
+    assert not other.remembered and not other.respelled and len(entries(filled)) == 3
 
 
 @pytest.mark.slow
-def test_damage_costs_the_entry_alone(store: AnswerStore) -> None:
-    first = answered(store)
-    (name,) = entries(store)
-    with closing(sqlite3.connect(str(store.place))) as db, db:
+def test_damage_costs_the_entry_alone(first: Result, filled: AnswerStore) -> None:
+    (name,) = entries(filled)
+    with closing(sqlite3.connect(str(filled.place))) as db, db:
         db.execute("update entries set value = substr(value, 1, length(value) - 1) where key = ?", (f"answer:{name}",))
-    again = answered(store)
-    assert not again.remembered and again.respelled and again.tosa == first.tosa and list(entries(store)) == [name]
+    again = answered(filled)
+    assert not again.remembered and again.respelled and again.tosa == first.tosa and list(entries(filled)) == [name]
 
 
 @pytest.mark.slow
-def test_other_weights_take_the_known_choice(store: AnswerStore) -> None:
+def test_other_weights_take_the_known_choice(first: Result, filled: AnswerStore, searched: Result) -> None:
     """As the same architecture has them after another training."""
-    known, other = answered(store), around(seed=5)
-    result, searched = answered(store, other), answered(None, other)
+    other = around(seed=5)
+    result = answered(filled, other)
     assert (
         result.respelled and not result.remembered and result.searched and result.run is None and not result.extractions
     )
     assert result.verified and result.proved and result.binary_verified and result.warnings == []
-    assert result.corrected == searched.corrected and result.tosa == searched.tosa != known.tosa
+    assert result.corrected == searched.corrected and result.tosa == searched.tosa != first.tosa
     assert "with other constants" in result.recalled and result.recalled in str(result)
-    assert len(entries(store)) == 2 and answered(store, other).remembered
+    assert len(entries(filled)) == 2 and answered(filled, other).remembered
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gained", [1, 2])
-def test_a_choice_that_gains_less_than_it_did_is_searched_for(gained: int, store: AnswerStore) -> None:
-    answered(store)
-    ((name, known),) = entries(store, choices=True).items()
-    forge(store, name, replace(known, cycles=known.cycles // gained))
-    result = answered(store, around(seed=5))
+def test_a_choice_that_gains_less_than_it_did_is_searched_for(gained: int, filled: AnswerStore) -> None:
+    ((name, known),) = entries(filled, choices=True).items()
+    forge(filled, name, replace(known, cycles=known.cycles // gained))
+    result = answered(filled, around(seed=5))
     assert result.respelled == (gained == 1) and result.verified and result.corrected < result.stock_corrected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", ["", "5", '{"outline": "x", "nodes": [], "shapes": []}', "numbers", "movements"])
-def test_a_forged_choice_changes_no_answer(change: str, store: AnswerStore) -> None:
-    answered(store)
-    ((name, known),) = entries(store, choices=True).items()
+def test_a_forged_choice_changes_no_answer(change: str, filled: AnswerStore, searched: Result) -> None:
+    ((name, known),) = entries(filled, choices=True).items()
     data = json.loads(known.choice)
     if change == "numbers":
         data["nodes"] = [[c, [i + 1, k], m, p] for c, (i, k), m, p in data["nodes"]]
     elif change == "movements":
         data["nodes"] = [[c, i, [["transpose", {"perms": [0, 2, 1, 3]}]], k] for c, i, _, k in data["nodes"]]
-    forge(store, name, replace(known, choice=json.dumps(data) if change[:1].isalpha() else change))
-    result = answered(store, around(seed=5))
-    assert not result.respelled and result.verified and result.tosa == answered(None, around(seed=5)).tosa
+    forge(filled, name, replace(known, choice=json.dumps(data) if change[:1].isalpha() else change))
+    result = answered(filled, around(seed=5))
+    assert not result.respelled and result.verified and result.tosa == searched.tosa
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["another graph", "no graph", "other cycles", "no such settings", "another accelerator", "bomb"]
 )
-def test_a_forged_entry_changes_no_answer(kind: str, store: AnswerStore) -> None:
-    first = answered(store)
-    ((name, real),) = entries(store).items()
+def test_a_forged_entry_changes_no_answer(kind: str, first: Result, filled: AnswerStore) -> None:
+    ((name, real),) = entries(filled).items()
     tosa = {"another graph": dumps(around(seed=5)), "no graph": b"no graph"}
     settings = {
         "no such settings": ("--no-such-flag",),
@@ -159,14 +179,13 @@ def test_a_forged_entry_changes_no_answer(kind: str, store: AnswerStore) -> None
         tosa.get(kind, real.tosa),
     )
     bomb = zlib.compress(zlib.decompress(real.packed()) + b"\0" * (600 << 20), 1) if kind == "bomb" else b""
-    forge(store, name, forged, bomb)
-    again = answered(store)
+    forge(filled, name, forged, bomb)
+    again = answered(filled)
     assert not again.remembered and again.tosa == first.tosa and again.verified and again.corrected == first.corrected
 
 
-def test_a_forged_choice_that_reads_itself_ends(store: AnswerStore) -> None:
-    answered(store)
-    (known,) = entries(store, choices=True).values()
+def test_a_forged_choice_that_reads_itself_ends(filled: AnswerStore) -> None:
+    (known,) = entries(filled, choices=True).values()
     data = json.loads(known.choice)
     target = Target.of(TARGET)
     frozen = saturate(around(seed=5), QUICK.identities(target))
