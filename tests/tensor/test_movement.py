@@ -45,7 +45,7 @@ def composed(moves):
     return total
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(steps())
 def test_single_steps_inverse_and_composition(case):
     shape, chain = case
@@ -69,7 +69,7 @@ def test_single_steps_inverse_and_composition(case):
         assert np.prod([a.size for a in atoms], dtype=int) == x.size
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(steps(), st.data())
 def test_restrict_to_a_broadcast_operand(case, data):
     shape, chain = case
@@ -83,7 +83,7 @@ def test_restrict_to_a_broadcast_operand(case, data):
     assert np.array_equal(np.broadcast_to(part.apply(y), want.shape), want)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(steps(), st.data())
 def test_resize_keeps_the_reordering(case, data):
     shape, chain = case

@@ -95,7 +95,7 @@ def check(case: Case, op: str, worker: Worker) -> None:
         np.testing.assert_array_equal(got, ref)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 @pytest.mark.parametrize("op", EVALUATED)
 def test_equals_the_reference_model(op: str, worker: Worker, data: st.DataObject) -> None:
@@ -113,7 +113,7 @@ class Scalars(Draw):
 WITHOUT_AXES = [op for op in EVALUATED if OPS[op].kind == "pointwise"]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 @pytest.mark.parametrize("op", WITHOUT_AXES)
 def test_equals_the_reference_model_without_axes(op: str, worker: Worker, data: st.DataObject) -> None:
