@@ -300,7 +300,8 @@ def _rescale(d: Draw, op: str) -> Case:
     # the specification wants |value| < 2**(shift - 1) and a result within 32 bits
     bits = {"INT8": 9, "INT16": 17, "INT32": 32, "INT48": 48}[source]
     least = max(bits + 1 if scale32 else 2, bits + (31 if scale32 else 15) - 30)
-    shift = [d.int(min(least, 62), 62) for _ in range(channels)]
+    borders = [s for s in (31, 32) if s >= least]  # of double rounding
+    shift = [d.of(*borders, d.int(min(least, 62), 62)) for _ in range(channels)]
     unsigned_in = source in ("INT8", "INT16") and target != "INT32" and d.bool()
     unsigned_out = not unsigned_in and source in INTEGERS[:2] and target in ("INT8", "INT16") and d.bool()
     in_zp, out_zp = (
