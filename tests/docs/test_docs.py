@@ -79,6 +79,7 @@ def test_a_block_that_fails_or_prints_something_else_is_found(tmp_path: Path) ->
             blocks.check(page, tmp_path / str(i))
 
 
+@pytest.mark.filterwarnings("ignore:.*is deprecated. Check CHANGES for Sphinx API")
 def test_the_site_builds_without_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In this process, which has imported what the reference shows."""
     failed = build.main(["-W", "--keep-going", "-q", str(ROOT / "docs"), str(tmp_path / "site")])
