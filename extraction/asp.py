@@ -12,9 +12,13 @@ they make cores small.
 from __future__ import annotations
 
 import itertools
+import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from . import exact
@@ -26,8 +30,9 @@ from .stopping import POLL, stop_asked
 from .structure import Component, SurchargeLevel, components, surcharge_levels
 
 if TYPE_CHECKING:
+    from clingo import Control
     from clingo.backend import Backend
-    from clingo.solving import Model
+    from clingo.solving import Model, SolveHandle
 
 #: An atom of the program, and what it adds to the scaled price of a model in which it is true.
 Weighted = tuple[int, int]
@@ -262,7 +267,7 @@ class Encoding:
             if bounds:
                 report.bound(self.scale.bound(bounds[0]))
 
-        with self.control.solve(on_model=on_model, on_unsat=on_unsat, async_=True) as handle:
+        with _solving(self.control, on_model, on_unsat) as handle:
             while not handle.wait(min(POLL, max(0.0, deadline - time.perf_counter()))):
                 if time.perf_counter() >= deadline or stop_asked():
                     handle.cancel()
@@ -274,3 +279,28 @@ class Encoding:
             return "limit"
         report.bound(self.scale.bound(last))
         return "optimal"
+
+
+@contextmanager
+def _solving(
+    control: Control, on_model: Callable[[Model], None], on_unsat: Callable[[Sequence[int]], None]
+) -> Iterator[SolveHandle]:
+    """Within it clingo solves in a thread of its own, which has ended in the end.
+
+    An interrupt while clingo prepares that thread, which may take seconds, would leave it behind.
+    The process would be aborted at its end.
+    So the interrupt waits until the thread has a handle.
+    """
+    handler, asked = signal.getsignal(signal.SIGINT), list[tuple[int, FrameType | None]]()
+    waits = threading.current_thread() is threading.main_thread() and callable(handler)
+    if waits:
+        signal.signal(signal.SIGINT, lambda number, frame: asked.append((number, frame)))
+    try:
+        handle = control.solve(on_model=on_model, on_unsat=on_unsat, async_=True)
+    finally:
+        if waits:
+            signal.signal(signal.SIGINT, handler)
+    with handle:
+        if asked and callable(handler):
+            handler(*asked[0])
+        yield handle

@@ -257,6 +257,27 @@ def test_ctrl_c_returns_the_incumbent(tmp_path):
     assert process.wait() == -signal.SIGINT
 
 
+def test_ctrl_c_while_clingo_begins_leaves_no_thread_behind(tmp_path):
+    """Such a thread aborts the process at its end."""
+    script = tmp_path / "user.py"
+    script.write_text(
+        "import signal, clingo\n"
+        "from extraction import extract\n"
+        "from tests.extraction.test_extraction_portfolio import hard_graph\n"
+        "solve = clingo.Control.solve\n"
+        "def interrupted(*a, **k):\n"
+        "    handle = solve(*a, **k)\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    return handle\n"
+        "clingo.Control.solve = interrupted\n"
+        "found = extract(hard_graph(layers=60, width=30), time_limit=300)\n"
+        "print(found.status, found.interrupted, flush=True)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.stdout.strip() == "feasible True" and done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 def test_k_best_is_distinct_valid_and_best_first():
     graph = hard_graph()
