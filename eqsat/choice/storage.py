@@ -21,6 +21,7 @@ Nor do those of the widening RESCALE, since every reader has its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -88,11 +89,12 @@ def _values(n_classes: int, candidates: Sequence[Candidate]) -> UnionFind:
 def _copies(
     shapes: Sequence[Shape], candidates: Sequence[Candidate], value_of: UnionFind
 ) -> dict[int, dict[Shape, float]]:
-    """Returns {value: {shape: cycles of a copy in it}}, without values whose views cost nothing."""
+    """Returns {value: {shape: cycles of a copy in it}}, without values whose views cost nothing or have no price."""
     out: dict[int, dict[Shape, float]] = {}
     for c, cycles in _copied(candidates):
-        operand = c.operands[0]
-        out.setdefault(value_of[operand], {})[shapes[operand]] = cycles
+        if math.isfinite(cycles):
+            operand = c.operands[0]
+            out.setdefault(value_of[operand], {})[shapes[operand]] = cycles
     for c in candidates:
         if c.is_widening or c.enode.op == "const":
             out.pop(value_of[c.cls], None)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from eqsat.choice.choice import Choices, build
+from eqsat.choice.storage import view_costs
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
@@ -57,3 +61,13 @@ def test_the_last_shape_is_the_costliest(pool: Pool, tmp_path) -> None:
     (last,) = (choices.shapes[n] for n in found.choice.values() if n in choices.shapes)
     prices = {choices.shapes[h]: -d for (_, h), d in choices.graph.pair_costs.items() if h in choices.shapes}
     assert prices[last] == max(prices.values())
+
+
+def test_a_copy_without_a_price_is_no_price(pool: Pool, tmp_path) -> None:
+    """Workers that die leave some copies unpriced."""
+    model = VelaGroups(Target.of("ethos-u85-256"), pool, PriceCache(tmp_path / "prices"))
+    choices = build(saturate(viewed(A, B), []), model)
+    found = choices.candidates
+    unpriced = [replace(c, price=replace(c.price, copied=math.inf)) if c.price.copied else c for c in found]
+    shapes = [choices.frozen.type_of(c).shape for c in choices.classes]
+    assert view_costs(shapes, found, []).pairs and not view_costs(shapes, unpriced, []).pairs
