@@ -54,6 +54,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "cpu_operators": ("eqsat/before_lowering", "eqsat/executorch"),
     "deployed": _ZOO,
     "device": (*_DEVICE, "eqsat/checking"),
+    "discovery": (*_PRICES, "eqsat/proof", "eqsat/options", "eqsat/discover"),
     "drills": ("eqsat", "extraction", "cost_models"),
     "effort": _ZOO,
     "effort-3": _ZOO,
@@ -89,8 +90,6 @@ UNNAMED = (
     "extraction/scale",
     "extraction/zoo",
     "optimize_program",
-    "random_graphs",
-    "store",
 )
 
 #: A commit of records that a page quotes: "3f9e39d, `benchmarks/results/zoo`", with any number of records.

@@ -281,7 +281,7 @@ def table(records: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
         "",
     ]
     lines += [
-        f"Blind: of {sum(r['tried'] > 0 for r in families_)} families that pay, {sum(r.get('as_cheap', False) for r in families_)} "
+        f"Blind: of {sum(r['tried'] > 0 for r in families_)} pairs of a family and a target that pay, {sum(r.get('as_cheap', False) for r in families_)} "
         f"found again at no more cycles, {sum(r['found'] and not r['as_cheap'] for r in families_)} in part.",
         "",
         "| family | target | found as | in | cycles with the family | without | found | seconds |",

@@ -40,7 +40,7 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert (family["part"], family["found"], family["as_cheap"]) == ("blind", True, True)
     assert family["after"] < family["without"] and news["part"] == "news"
     text = (tmp_path / "out/table.md").read_text()
-    assert "of 1 families that pay, 1 found again" in text
+    assert "of 1 pairs of a family and a target that pay, 1 found again" in text
     discovery.main(given)
     assert len((tmp_path / "out/records.jsonl").read_text().splitlines()) == 2
     with pytest.raises(SystemExit):
