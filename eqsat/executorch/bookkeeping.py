@@ -31,9 +31,7 @@ from torch.fx import GraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.fx.traceback import NodeSource
 
-#: Objects allocated between two garbage collections; Python's default is 700.
-#: The peak of memory does not differ.
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+from eqsat.ground.garbage import collect_rarely
 
 _recompile = GraphModule.recompile
 _reduce = GraphModule.__reduce__
@@ -63,11 +61,10 @@ def less_bookkeeping() -> Iterator[None]:
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    frozen = gc.get_freeze_count()
     if not frozen:
         gc.freeze()
-    if before[0]:  # 0: collection is disabled
-        gc.set_threshold(max(before[0], _OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
+    before = collect_rarely()
     try:
         yield
     finally:
