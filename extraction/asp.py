@@ -296,11 +296,12 @@ def _solving(
     if waits:
         signal.signal(signal.SIGINT, lambda number, frame: asked.append((number, frame)))
     try:
-        handle = control.solve(on_model=on_model, on_unsat=on_unsat, async_=True)
+        with control.solve(on_model=on_model, on_unsat=on_unsat, async_=True) as handle:
+            if waits:
+                signal.signal(signal.SIGINT, handler)
+            if asked and callable(handler):
+                handler(*asked[0])
+            yield handle
     finally:
         if waits:
             signal.signal(signal.SIGINT, handler)
-    with handle:
-        if asked and callable(handler):
-            handler(*asked[0])
-        yield handle
