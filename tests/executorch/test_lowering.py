@@ -45,7 +45,7 @@ from tests.graphs import conv_graph
 from tests.planted import RETYPED
 from tests.search.test_interruption import AsksAt
 
-pytestmark = [pytest.mark.slow, pytest.mark.pins]
+pytestmark = pytest.mark.slow
 
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 #: For what no search decides.
@@ -155,6 +155,7 @@ def by_default(make: Callable[[], Any], target: str) -> tuple[Any, Session, byte
     return copy.deepcopy(edge), session, edge.to_executorch().buffer
 
 
+@pytest.mark.pins
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_model_becomes_a_stock_pte_with_fewer_cycles(target):
     spec, (_, session, buffer) = EthosUCompileSpec(target), by_default(pixel_shuffle, target)
@@ -254,6 +255,7 @@ class LargePermute(torch.nn.Module):
         return torch.relu(x.permute(1, 0, 3, 2)).sigmoid()
 
 
+@pytest.mark.pins
 def test_a_permute_that_u55_has_no_room_for_is_no_step_back():
     """Its binary, of 73,604 commands, is not run."""
     _, _, _, session = lower(LargePermute(), (torch.randn(280, 260, 1, 2),), "ethos-u55-128", BRIEF)
@@ -262,6 +264,7 @@ def test_a_permute_that_u55_has_no_room_for_is_no_step_back():
     assert result.verified and result.cycles <= result.stock_cycles
 
 
+@pytest.mark.pins
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_permute_that_stock_loses_is_kept(target):
     _, session, _ = by_default(sub_permute, target)
@@ -280,6 +283,7 @@ def test_the_permute_that_stock_loses_is_kept(target):
     assert np.corrcoef(y.ravel().astype(float), x.transpose(0, 2, 3, 1).ravel().astype(float))[0, 1] < -0.9
 
 
+@pytest.mark.pins
 def test_several_delegates_and_the_cpu_between():
     edge, session, buffer = by_default(two_delegates, "ethos-u85-256")
     assert len(session.results) == 2 and all(r.verified for r in session.results)
@@ -305,6 +309,7 @@ def test_debug_information_that_cannot_be_written_is_an_error(tmp_path: Path) ->
         eqsat.lower_with_session(program, spec)
 
 
+@pytest.mark.pins
 def test_delegates_of_one_method_use_one_arena():
     _, _, _, session = lower(TwoDelegates(64), (torch.randn(1, 4, 8, 8),), "ethos-u55-128", Options(effort=1))
     first, second = (d.stock_sram for d in session.delegates)
@@ -428,6 +433,7 @@ def test_where_a_fork_dies_stocks_passes_run_once_more(monkeypatch: pytest.Monke
     assert asked == [True, False] and result.cycles < result.stock_cycles and not result.warnings
 
 
+@pytest.mark.pins
 def test_what_ships_is_compiled_with_the_chosen_settings():
     target = "ethos-u55-128"
     _program, spec, edge, session = lower(
