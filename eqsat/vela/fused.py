@@ -91,7 +91,7 @@ def _scaled_operands(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n
 
 def _are_integers(factors: Sequence[Factor]) -> bool:
     """Whether factors are integers that have room in 16 bits with their sign."""
-    return bool(factors) and all(shift == 0 and m < 1 << 15 for m, shift in factors)
+    return all(shift == 0 and m < 1 << 15 for m, shift in factors)
 
 
 def _factors(rescale: Node) -> list[Factor]:
