@@ -280,9 +280,12 @@ def table(records: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
         f"{as_text(about)}; {about['options']}.",
         "",
     ]
+    pay = sum(r["tried"] > 0 for r in families_)
+    as_cheap = sum(r.get("as_cheap", False) for r in families_)
+    in_part = sum(r["found"] and not r["as_cheap"] for r in families_)
     lines += [
-        f"Blind: of {sum(r['tried'] > 0 for r in families_)} pairs of a family and a target that pay, {sum(r.get('as_cheap', False) for r in families_)} "
-        f"found again at no more cycles, {sum(r['found'] and not r['as_cheap'] for r in families_)} in part.",
+        f"Blind: of {pay} pairs of a family and a target that pay, {as_cheap} "
+        f"found again at no more cycles, {in_part} in part.",
         "",
         "| family | target | found as | in | cycles with the family | without | found | seconds |",
         "|---|---|---|---|--:|--:|--:|--:|",

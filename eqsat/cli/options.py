@@ -115,7 +115,8 @@ class _Given:
     remember: Annotated[
         bool,
         typer.Option(
-            help="compile: keep the answer in the store, and take that of the very same search from there; it is verified again"
+            help="compile: keep the answer in the store, and take that of the very same search from there; "
+            "it is verified again"
         ),
     ] = True
     cache: Annotated[

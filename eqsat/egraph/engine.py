@@ -242,7 +242,7 @@ class Engine:
             return self._egraph.run_program(*self._egraph.parse_program(text))
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as e:  # noqa: BLE001 - 13.2 raises pyo3's PanicException, a BaseException; 14 raises EggSmolError
+        except BaseException as e:  # noqa: BLE001 - pyo3's PanicException in 13.2, EggSmolError in 14
             raise EngineError(f"egglog: {' '.join(str(e).split())[:500]} in {text[:200]}") from e
 
     def load(self, relation: str, rows: Iterable[Sequence[int]]) -> None:

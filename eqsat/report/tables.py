@@ -48,9 +48,10 @@ def standings(run: RecordedRun) -> ReportTable:
         "Where configurations stand",
         "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock and, where it leaves "
         "nothing to the CPU, LiteRT; by Vela's own totals, and by the corrected ones, which decide. "
-        "The worst model is that of the peers, or of stock where there are none. Cycles over the roofline (the largest of MACs, weight bytes, and "
-        "bytes in and out, at the full rates that Vela has configured) and over the tighter bound by operators (of each the larger of MACs and "
-        "weight bytes, added up). MACs: the share of all cycles that they need at the full rate, a plain mean. SRAM in use and .pte file to stock's.",
+        "The worst model is that of the peers, or of stock where there are none. "
+        "Cycles over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
+        "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
+        "MACs: the share of all cycles that they need at the full rate, a plain mean. SRAM in use and .pte file to stock's.",
         (
             *(
                 "target",

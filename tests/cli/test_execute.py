@@ -79,7 +79,10 @@ def test_delegates_are_told_a_line_each(here: Path) -> None:
 
 @pytest.mark.parametrize("asked", LEVELS)
 def test_what_eqsat_says_can_be_chosen(asked: str, tmp_path: Path) -> None:
-    code = "import logging; from eqsat.executorch.logs import *; speak(); results.info('told'); logging.getLogger('eqsat.x').info('done'); logging.getLogger('eqsat.x').debug('tried')"
+    code = (
+        "import logging; from eqsat.executorch.logs import *; speak(); results.info('told'); "
+        "logging.getLogger('eqsat.x').info('done'); logging.getLogger('eqsat.x').debug('tried')"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "EQSAT_LOG": asked}, cwd=ROOT
     )

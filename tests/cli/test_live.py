@@ -172,7 +172,8 @@ def test_version_and_help() -> None:
 def test_what_needs_no_work_imports_nothing_large(arguments: tuple[str, ...]) -> None:
     """Seconds depend on the machine; these modules are what takes them."""
     code = (
-        "import sys\nfrom eqsat.cli.app import app\ntry:\n    app(sys.argv[1:])\nexcept SystemExit as e:\n    code = e.code\n"
+        "import sys\nfrom eqsat.cli.app import app\n"
+        "try:\n    app(sys.argv[1:])\nexcept SystemExit as e:\n    code = e.code\n"
         "large = {'torch', 'executorch', 'egglog', 'numpy', 'networkx', 'extraction'} & set(sys.modules)\n"
         "print(code, sorted(large))"
     )

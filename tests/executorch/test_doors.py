@@ -275,7 +275,8 @@ def test_shapes_that_depend_on_values_are_called_so(tmp_path) -> None:
     with pytest.raises(InputError, match="shapes that depend on values"):
         load_program(str(tmp_path / "nonzero.pt2"), EthosUCompileSpec(TARGET))
     (tmp_path / "nonzero.py").write_text(
-        "import torch\nfrom tests.executorch.test_doors import Nonzero\n\n\ndef model():\n    return Nonzero(), (torch.ones(3, 4),)\n"
+        "import torch\nfrom tests.executorch.test_doors import Nonzero\n\n\n"
+        "def model():\n    return Nonzero(), (torch.ones(3, 4),)\n"
     )
     with pytest.raises(InputError, match="no part of .* can run on .*: shapes in it depend on values"):
         compile_model(f"{tmp_path / 'nonzero.py'}:model", EthosUCompileSpec(TARGET), eqsat.Options())
