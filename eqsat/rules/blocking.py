@@ -27,7 +27,7 @@ from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.slicing import SliceOrPad
 from eqsat.rules.weights import MovedConvolution
-from eqsat.tensor.blocking import Spelling, blocked, divided, phased, stacked, transposed, undilated
+from eqsat.tensor.blocking import Spelling, blocked, divided, in_columns, phased, stacked, transposed, undilated
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
@@ -148,6 +148,7 @@ def _every(call: Call, shape: Shape, weights: NDArray[Any], bias: NDArray[Any]) 
     for dilation in ((h, w) for h in range(1, height + 1) for w in range(1, width + 1)):
         if dilation != (height, width):
             yield undilated(call.op, shape, weights, bias, attributes, dilation)
+    yield in_columns(call.op, shape, weights, bias, attributes)
     yield phased(call.op, shape, weights, bias, attributes)
     yield stacked(call.op, shape, weights, bias, attributes)
     for parts in _PARTS:

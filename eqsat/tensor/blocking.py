@@ -315,21 +315,57 @@ def phased(
 ) -> Spelling | None:
     """Returns a convolution dilated along W as one without dilation, each phase in a row of its own.
 
-    Returns None unless strides are 1 and the kernel has height 1, without padding along H.
-    Returns None unless the dilation divides W and its padding.
+    Returns None unless `_phases` can pad it, and the dilation divides W.
     """
-    top, bottom, left, right = attributes["pad"]
-    kernel_height = weights.shape[0 if op == "depthwise_conv2d" else 1]
-    (n, h, w, c), phases = shape, attributes["dilation"][1]
-    flat = kernel_height == 1 and not (top or bottom) and attributes["stride"] == (1, 1)
-    if not flat or phases == 1 or w % phases or left % phases or right % phases:
+    (n, h, w, c), phases, padding = shape, attributes["dilation"][1], _phases(op, weights, attributes)
+    if padding is None or w % phases:
         return None
     read = regrouped(shape, (n, h, w // phases, phases, c), (0, 1, 3, 2, 4), (n, h * phases, w // phases, c))
-    kept = {"stride": (1, 1), "pad": (0, 0, left // phases, right // phases), "dilation": (1, 1)}
+    kept = {"stride": (1, 1), "pad": (0, 0, *padding), "dilation": (1, 1)}
     _, _, columns, out = _result_shape(op, read.out_shape, weights, kept)
     results = (n, h, columns * phases, out)
     write = regrouped((n, h * phases, columns, out), (n, h, phases, columns, out), (0, 1, 3, 2, 4), results)
     return Spelling(op, kept, weights, bias, read, write, results=results[1:3])
+
+
+def in_columns(
+    op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
+) -> Spelling | None:
+    """Returns a convolution of one row, dilated along W, as one without dilation, with a column for each phase.
+
+    Its kernel lies along H, and the movements before and after it are views.
+    Returns None unless `_phases` can pad it.
+    """
+    (n, h, w, c), phases, padding = shape, attributes["dilation"][1], _phases(op, weights, attributes)
+    if padding is None or n * h > 1:
+        return None
+    rows, axis = -(-w // phases), _kernel_height(op)
+    read = Move.reshape((1, 1, rows * phases, c), (1, rows, phases, c))
+    kept = {"stride": (1, 1), "pad": (*padding, 0, 0), "dilation": (1, 1)}
+    turned = weights.swapaxes(axis, axis + 1)
+    written = _result_shape(op, read.out_shape, turned, kept)
+    write = Move.reshape(written, (1, 1, written[1] * phases, written[3]))
+    _, *results, _ = _result_shape(op, shape, weights, attributes)
+    appended = (0, rows * phases - w)
+    return Spelling(op, kept, turned, bias, read, write, appended, padding[1] > 0, (results[0], results[1]))
+
+
+def _kernel_height(op: str) -> int:
+    """Returns the axis of weights that is the height of the kernel."""
+    return 0 if op == "depthwise_conv2d" else 1
+
+
+def _phases(op: str, weights: NDArray[Any], attributes: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Returns the padding at both ends of each phase of W, in elements of the phase.
+
+    None unless the convolution is dilated along W, which divides its padding there.
+    None unless strides are 1 and the kernel has height 1, without padding along H.
+    """
+    (top, bottom, left, right), phases = attributes["pad"], attributes["dilation"][1]
+    flat = weights.shape[_kernel_height(op)] == 1 and not (top or bottom) and attributes["stride"] == (1, 1)
+    if not flat or phases == 1 or left % phases or right % phases:
+        return None
+    return left // phases, right // phases
 
 
 def stacked(
@@ -343,7 +379,7 @@ def stacked(
     Returns None for a kernel of height 1, which needs no padding between (`phased`).
     """
     (n, h, w, c), (down, across), (top, bottom, left, right) = shape, attributes["dilation"], attributes["pad"]
-    kernel = weights.shape[0 if op == "depthwise_conv2d" else 1]
+    kernel = weights.shape[_kernel_height(op)]
     if attributes["stride"] != (1, 1) or down * across == 1 or kernel == 1:
         return None
     if any(size % down for size in (h, top, bottom)) or any(size % across for size in (w, left, right)):

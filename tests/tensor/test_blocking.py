@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eqsat.tensor.blocking import Spelling, blocked, divided, phased, stacked, transposed, undilated
+from eqsat.tensor.blocking import Spelling, blocked, divided, in_columns, phased, stacked, transposed, undilated
 from eqsat.tensor.graph import TensorGraph
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -123,6 +123,30 @@ def test_phases(h: int, blocks: int, kernel: int, low: int, high: int, dilation:
 
 @settings(max_examples=60, deadline=None)
 @given(
+    *[st.integers(1, 4)] * 2,
+    *[st.integers(0, 2)] * 2,
+    st.integers(2, 4),
+    st.integers(0, 3),
+    st.sampled_from(["conv2d", "depthwise_conv2d"]),
+    SEEDS,
+)
+def test_phases_in_columns(
+    blocks: int, kernel: int, low: int, high: int, dilation: int, more: int, op: str, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (1, 1, (blocks + kernel) * dilation + more, 2)
+    x, weights, bias, zero_point = drawn(rng, op, shape, (1, kernel), 2)
+    attributes = {"stride": (1, 1), "dilation": (1, dilation), "pad": (0, 0, low * dilation, high * dilation)}
+    s = in_columns(op, shape, weights, bias, attributes)
+    assert s is not None and s.attributes["dilation"] == (1, 1)
+    assert s.read.is_view and s.write.is_view and s.appended == (0, -shape[2] % dilation)
+    np.testing.assert_array_equal(
+        spelled(s, x, zero_point, rng), convolve(op, x, weights, bias, zero_point, attributes)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
     st.tuples(
         *[st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2), st.integers(1, 3))] * 2
     ),
@@ -173,6 +197,8 @@ def test_what_has_no_such_spelling() -> None:
     assert phased("conv2d", (1, 1, 7, 2), weights, bias, plain) is None  # the dilation does not divide W
     assert phased("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "pad": (0, 0, 1, 1)}) is None
     assert phased("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "dilation": (1, 1)}) is None
+    assert in_columns("conv2d", (1, 2, 8, 2), weights, bias, plain) is None  # several rows
+    assert in_columns("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "pad": (0, 0, 1, 1)}) is None
     assert stacked("conv2d", (1, 1, 8, 2), weights, bias, plain) is None  # a flat kernel
     assert undilated("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "dilation": (1, 3)}, (1, 2)) is None
     assert blocked("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "stride": (1, 3)}, (1, 2)) is None
