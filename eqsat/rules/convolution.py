@@ -1,4 +1,4 @@
-"""Convolutions: height and width exchanged, and the transposed one as plain ones.
+"""Convolutions: height and width exchanged, and the transposed and the multiplying one as plain ones.
 
 A convolution distinguishes H from W only by the order of its kernel's axes, so both may be exchanged.
 """
@@ -14,10 +14,12 @@ import numpy as np
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import (
+    ChannelRescale,
     Concat,
     Constant,
     Conv2d,
     Convolution,
+    DepthwiseConv2d,
     Operator,
     PaddingConvolution,
     Pooling,
@@ -167,9 +169,82 @@ def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) ->
     )
 
 
+# ---- channel multiplier --------------------------------------------------------------------------
+
+
+class Halves(NamedTuple):
+    """Two depthwise convolutions of one tensor with their RESCALEs, their concat, and the order of its channels.
+
+    type: of the concat.
+    """
+
+    order: Move
+    concat: Concat
+    type: Type
+    conv: DepthwiseConv2d
+    first_scale: ChannelRescale
+    first: Constant
+    first_bias: Constant
+    second_scale: ChannelRescale
+    second: Constant
+    second_bias: Constant
+
+    def graph(self: Any, x: Any) -> Any:
+        """Builds this small graph on x."""
+        halves = [
+            self.first_scale(self.conv(x, self.first, self.first_bias)),
+            self.second_scale(self.conv(x, self.second, self.second_bias)),
+        ]
+        return self.order(typed(self.concat(halves), self.type))
+
+
+@extern
+def halved(
+    scale: ChannelRescale, call: DepthwiseConv2d, weights: Constant, bias: Constant, result: Type
+) -> Halves | None:
+    """Returns a depthwise convolution of an even channel multiplier as two of half the multiplier.
+
+    Of a multiplier above 1 Vela makes as many convolutions and puts their channels in order by up to seven transposes.
+    None for a single channel, of which it makes a CONV2D.
+    """
+    kh, kw, channels, multiplier = weights.data.shape
+    half, odd = divmod(multiplier, 2)
+    if odd or channels == 1:
+        return None
+
+    def taken(values: Any) -> list[Any]:
+        """Returns the values per output channel of both halves."""
+        each = np.broadcast_to(values, (channels * multiplier,)).reshape(channels, 2, half)
+        return [each[:, k].reshape(-1) for k in range(2)]
+
+    def constant(values: Any, leaf: LeafValue) -> LeafValue:
+        return LeafValue.constant(values, leaf.node.dtype)
+
+    multipliers, shifts, biases = taken(scale.attr("multiplier")), taken(scale.attr("shift")), taken(bias.data)
+    kernels = weights.data.reshape(kh, kw, channels, 2, half)
+    parts = [
+        (
+            scale.with_attrs(multiplier=tuple(multipliers[k].tolist()), shift=tuple(shifts[k].tolist())),
+            constant(kernels[:, :, :, k], weights),
+            constant(biases[k], bias),
+        )
+        for k in range(2)
+    ]
+    order = Move.ordered([(channels, half), (2, channels * half), (half, 1)])
+    return Halves(
+        Move.product([*(Move.reshape((n,), (n,)) for n in result.shape[:-1]), order]),
+        Call("concat", attrs_of({"axis": len(result.shape) - 1})),
+        result,
+        call,
+        *parts[0],
+        *parts[1],
+    )
+
+
 m, direct = symbols("m", Exchange), symbols("direct", PaddingConvolution)
 conv, plain, transposed = symbols("conv", Convolution), symbols("plain", Conv2d), symbols("transposed", TransposeConv2d)
 pool = symbols("pool", Pooling)
+depthwise, scale = symbols("depthwise", DepthwiseConv2d), symbols("scale", ChannelRescale)
 w, c = symbols("w c", Constant)
 x, b = symbols("x b", Value)
 rule = partial(rule, family="convolution")
@@ -188,5 +263,6 @@ RULES = [
     rule("pull-turn", conv(m(x), w, b), let(turned_back(conv, LHS), lambda n, c: n(c(x, turned_kernel(conv, w), b)))),
     rule("push-turn-pool", m(pool(x)), let(turned(pool, x), lambda p, n: p(n(x)))),
     rule("pull-turn-pool", pool(m(x)), let(turned_back(pool, LHS), lambda n, p: n(p(x)))),
+    rule("halve-multiplier", scale(depthwise(x, w, c)), halved(scale, depthwise, w, c, LHS)(x)),
     rule("transpose-conv-phases", transposed(x, w, c), phases(transposed, x, w, c)(x)),
 ]

@@ -183,6 +183,34 @@ def test_kernels_that_overlap_or_leave_gaps_are_left_alone(case):
     assert not fires(upsampled(**case), "transpose-conv-phases", *PLAIN)
 
 
+def multiplied(channels: int, multiplier: int, bias: int | None = None) -> TensorGraph:
+    """A depthwise convolution with several output channels for each channel of its input."""
+    g = TensorGraph()
+    out = channels * multiplier
+    x = g.add_input("x", (1, 5, 6, channels), "INT8")
+    w, b = weights(g, (3, 2, channels, multiplier), bias or out)
+    y = g.add_with("depthwise_conv2d", (x, w, b), makers.conv("INT8", pad=(1, 1, 0, 1), stride=(2, 1), in_zp=-3))
+    g.outputs = [rescale(g, y, "INT8", [(1 << 30) + 5000 * i for i in range(out)], [36 + i % 3 for i in range(out)])]
+    return g
+
+
+@pytest.mark.parametrize(("channels", "multiplier", "bias"), [(3, 2, None), (2, 4, None), (5, 6, 1)])
+def test_a_channel_multiplier_is_halved(channels, multiplier, bias):
+    assert fires(multiplied(channels, multiplier, bias), "halve-multiplier", *PLAIN)
+
+
+@pytest.mark.parametrize(("channels", "multiplier"), [(3, 1), (2, 3), (1, 4)])
+def test_odd_multipliers_and_single_channels_stay(channels, multiplier):
+    assert not fires(multiplied(channels, multiplier), "halve-multiplier", *PLAIN)
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-128", "ethos-u85-256"])
+def test_a_halved_multiplier_gains_in_the_total(name):
+    given = dumps(multiplied(16, 2))
+    result = optimize_tosa(given, Target.of(name), stock=given, options=Options(effort=1))
+    assert result.proved and result.binary_verified and result.corrected < 0.8 * result.stock_corrected
+
+
 @pytest.mark.parametrize("view", [(2, 3, 8, 2), (1, 6, 4, 4), (6, 1, 16, 1)])
 def test_a_rescale_per_channel_across_views(view):
     g = TensorGraph()
