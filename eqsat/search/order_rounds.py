@@ -5,7 +5,6 @@ The memory that is live in an order ranks the orders, and Vela compiles them.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,13 +15,11 @@ from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.order import Allocation, Cost, Swap, moved, swapped, swaps
-from eqsat.search.result import Extracted
+from eqsat.search.outside_rounds import copy_outside
 from eqsat.search.search import Search
-from eqsat.search.starts import starts
+from eqsat.search.starts import starts, successor
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
-
-logger = logging.getLogger(__name__)
 
 #: The extractor's name in logs and records.
 _NAME = "order"
@@ -38,9 +35,13 @@ def in_orders(
 ) -> None:
     """Adds to `by_tosa` the graphs in other orders, within each of the
     limits that a decision aims at.
+
+    The best of them is also tried with copies of its inputs and outputs.
     """
     for limits in decision.aims:
-        OrderRounds(search, by_tosa, replace(decision, limits=limits), locations).run()
+        within = replace(decision, limits=limits)
+        OrderRounds(search, by_tosa, within, locations).run()
+        copy_outside(search, by_tosa, within, locations)
 
 
 class OrderRounds:
@@ -108,16 +109,9 @@ class OrderRounds:
         return min(best, self.by_tosa[buffer] or best, key=self._rank)
 
     def _new(self, start: Compiled, graph: TensorGraph, buffer: bytes) -> Compiled | None:
-        found = self.search.compiled(buffer)
-        if found is None:
-            return None
-        estimate, judged = found
-        cycles = estimate.corrected
-        logger.info("%s corrected cycles by %s", f"{cycles:,}", _NAME, extra={"cycles": cycles})
-        self.search.extractions.append(Extracted(_NAME, 0, float(start.figures.cycles), cycles, None))
         others = moved(start.graph, graph)
         classes = {n: c for n, c in start.classes.items() if n not in others}
-        return replace(start, graph=graph, tosa=buffer, estimate=estimate, judged=judged, classes=classes)
+        return successor(self.search, start, replace(start, graph=graph, tosa=buffer, classes=classes), _NAME)
 
 
 def _arranged(

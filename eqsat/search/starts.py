@@ -1,13 +1,18 @@
-"""Starting graphs of the rounds that try other orders, settings or stripes."""
+"""Starting graphs of the rounds that try other orders, copies, settings or stripes, and what follows from them."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
 from eqsat.options.options import SRAM
+from eqsat.search.result import Extracted
+from eqsat.search.search import Search
+
+logger = logging.getLogger(__name__)
 
 
 def starts(best: Compiled, known: Sequence[Compiled], decision: Decision) -> list[Compiled]:
@@ -37,3 +42,20 @@ def aimed(best: Compiled, known: Sequence[Compiled], decision: Decision) -> Iter
         first = best if within == decision else min(known, key=lambda c: within.rank(c.figures))
         for start in starts(first, known, within):
             yield within, start
+
+
+def successor(search: Search, start: Compiled, changed: Compiled, name: str) -> Compiled | None:
+    """Returns a changed graph as Vela compiles it, None if it is refused.
+
+    start: the graph that was changed.
+    changed: its successor with the estimate of `start`.
+    name: the extractor's in logs and records.
+    """
+    found = search.compiled(changed.tosa)
+    if found is None:
+        return None
+    estimate, judged = found
+    cycles = estimate.corrected
+    logger.info("%s corrected cycles by %s", f"{cycles:,}", name, extra={"cycles": cycles})
+    search.extractions.append(Extracted(name, 0, float(start.figures.cycles), cycles, None))
+    return replace(changed, estimate=estimate, judged=judged)

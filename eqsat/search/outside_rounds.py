@@ -1,0 +1,59 @@
+"""Rounds that copy inputs and outputs of the best graph between SRAM and the memory outside (`outside.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from eqsat.choice.compiled import Compiled
+from eqsat.options.decision import Decision
+from eqsat.search.interruption import SearchInterrupted
+from eqsat.search.outside import copied, outside
+from eqsat.search.search import Search
+from eqsat.search.starts import successor
+from eqsat.tosa.flatbuffer import dumps
+
+#: The extractor's name in logs and records.
+_NAME = "outside"
+#: Most inputs and outputs that are copied.
+_MOST = 6
+
+
+def copy_outside(
+    search: Search, by_tosa: dict[bytes, Compiled | None], decision: Decision, locations: Mapping[int, str]
+) -> None:
+    """Adds to `by_tosa` the best graph with copies of its inputs and outputs.
+
+    All copies are tried at once, and if that is no better, one after the other, those with the longest waits first.
+    locations: of the nodes of the best graph, as they are written.
+    """
+    best = min((c for c in by_tosa.values() if c), key=lambda c: decision.rank(c.figures), default=None)
+    if best is None:
+        return
+    start, nodes, kept = best, [o.node for o in outside(best)[:_MOST]], list[int]()
+    with suppress(SearchInterrupted):
+        for tried in [nodes, *([n] for n in nodes)] if len(nodes) > 1 else [nodes] if nodes else []:
+            search.interruption.check()
+            found = _with(search, by_tosa, start, [*kept, *tried], locations)
+            if found is not None and decision.rank(found.figures) < decision.rank(best.figures):
+                best, kept = found, [*kept, *tried]
+                if tried is nodes:
+                    return
+
+
+def _with(
+    search: Search,
+    by_tosa: dict[bytes, Compiled | None],
+    start: Compiled,
+    nodes: Collection[int],
+    locations: Mapping[int, str],
+) -> Compiled | None:
+    """Returns a graph with copies of some nodes, as Vela compiles it."""
+    made = copied(start.graph, nodes)
+    buffer = dumps(made.graph, {k: locations[n] for k, n in made.source.items() if n in locations})
+    if buffer not in by_tosa:
+        classes = {made.number[n]: c for n, c in start.classes.items() if n in made.number}
+        changed = replace(start, graph=made.graph, tosa=buffer, classes=classes)
+        by_tosa[buffer] = successor(search, start, changed, _NAME)
+    return by_tosa[buffer]
