@@ -29,7 +29,9 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
+from eqsat.rules.weights import taken
 from eqsat.tensor import makers
+from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
@@ -207,33 +209,23 @@ def halved(
     Of a multiplier above 1 Vela makes as many convolutions and puts their channels in order by up to seven transposes.
     None for a single channel, of which it makes a CONV2D.
     """
-    kh, kw, channels, multiplier = weights.data.shape
+    *_, channels, multiplier = weights.data.shape
     half, odd = divmod(multiplier, 2)
     if odd or channels == 1:
         return None
 
-    def taken(values: Any) -> list[Any]:
-        """Returns the values per output channel of both halves."""
-        each = np.broadcast_to(values, (channels * multiplier,)).reshape(channels, 2, half)
-        return [each[:, k].reshape(-1) for k in range(2)]
-
-    def constant(values: Any, leaf: LeafValue) -> LeafValue:
-        return LeafValue.constant(values, leaf.node.dtype)
-
-    multipliers, shifts, biases = taken(scale.attr("multiplier")), taken(scale.attr("shift")), taken(bias.data)
-    kernels = weights.data.reshape(kh, kw, channels, 2, half)
-    parts = [
-        (
-            scale.with_attrs(multiplier=tuple(multipliers[k].tolist()), shift=tuple(shifts[k].tolist())),
-            constant(kernels[:, :, :, k], weights),
-            constant(biases[k], bias),
-        )
-        for k in range(2)
-    ]
-    order = Move.ordered([(channels, half), (2, channels * half), (half, 1)])
+    channels_out = np.arange(channels * multiplier).reshape(channels, 2, half)
+    parts = []
+    for k in range(2):
+        of = channels_out[:, k].reshape(-1).tolist()
+        scales = {name: tuple(scale.attr(name)[c] for c in of) for name in ("multiplier", "shift")}
+        kernel = taken(weights, range(k * half, (k + 1) * half), 3)
+        parts.append((scale.with_attrs(**scales), kernel, taken(bias, of, 0)))
+    # The concat has the halves outermost among its channels.
+    split = (*result.shape[:-1], 2, channels, half)
     return Halves(
-        Move.product([*(Move.reshape((n,), (n,)) for n in result.shape[:-1]), order]),
-        Call("concat", attrs_of({"axis": len(result.shape) - 1})),
+        regrouped(result.shape, split, (0, 1, 2, 4, 3, 5), result.shape),
+        Call("concat", attrs_of({"axis": 3})),
         result,
         call,
         *parts[0],

@@ -37,9 +37,14 @@ _ELEMENTS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """An input or output of a graph outside SRAM, and the cycles for which an operator waits for it at most."""
+    """An input or output of a graph outside SRAM, by its node.
+
+    view: the shape in which it is copied.
+    waiting: cycles for which an operator waits for it, at most.
+    """
 
     node: int
+    view: Shape
     waiting: int
 
 
@@ -56,7 +61,8 @@ def outside(compiled: Compiled) -> list[Outside]:
     found = []
     for n in dict.fromkeys([*graph.inputs, *graph.outputs]):
         node, is_input = graph.nodes[n], n in graph.inputs
-        if names[n] in within or node.dtype != "INT8" or _view(graph, readers, n) is None:
+        view = _view(graph, readers, n)
+        if names[n] in within or node.dtype != "INT8" or view is None:
             continue
         if is_input == (not readers[n]) or is_input and n in graph.outputs:
             continue
@@ -67,7 +73,7 @@ def outside(compiled: Compiled) -> list[Outside]:
             at = [r for r in (writers.get(names[n]), writers.get(names[writer])) if r]
         waiting = max((_waiting(r, estimate) for r in at), default=0)
         if waiting > _WAITING * prod(node.shape):
-            found.append(Outside(n, waiting))
+            found.append(Outside(n, view, waiting))
     return sorted(found, key=lambda o: (-o.waiting, o.node))
 
 
@@ -115,20 +121,18 @@ def _view(graph: TensorGraph, readers: Mapping[int, Sequence[int]], node: int) -
     return (1, pixels // width, width, channels)
 
 
-def copied(graph: TensorGraph, nodes: Collection[int]) -> Rewritten:
+def copied(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
     """Returns the graph with copies of some of its inputs and outputs."""
-    inputs, readers = dict[int, int](), graph.readers()
+    inputs: dict[int, int] = {}
 
-    def write(n: int, out: Rewritten) -> int:
-        node = graph.nodes[n]
+    def write(o: Outside, out: Rewritten) -> int:
+        node = graph.nodes[o.node]
         first = out.graph.add_copy(node, [out.number[i] for i in node.inputs])
         if node.op == "input":
-            inputs[n] = first
-        shape = _view(graph, readers, n)
-        assert shape is not None, "only what has such a shape is copied"
-        copy = copying.emit(out.graph, out.graph.add("reshape", [first], shape=shape))
+            inputs[o.node] = first
+        copy = copying.emit(out.graph, out.graph.add("reshape", [first], shape=o.view))
         return out.graph.add("reshape", [copy], shape=node.shape)
 
-    made = graph.rewritten({n: partial(write, n) for n in nodes})
+    made = graph.rewritten({o.node: partial(write, o) for o in of})
     made.graph.inputs = [inputs.get(i, n) for i, n in zip(graph.inputs, made.graph.inputs, strict=True)]
     return made

@@ -9,7 +9,7 @@ from dataclasses import replace
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
 from eqsat.search.interruption import SearchInterrupted
-from eqsat.search.outside import copied, outside
+from eqsat.search.outside import Outside, copied, outside
 from eqsat.search.search import Search
 from eqsat.search.starts import successor
 from eqsat.tosa.flatbuffer import dumps
@@ -31,14 +31,14 @@ def copy_outside(
     best = min((c for c in by_tosa.values() if c), key=lambda c: decision.rank(c.figures), default=None)
     if best is None:
         return
-    start, nodes, kept = best, [o.node for o in outside(best)[:_MOST]], list[int]()
+    start, every, kept = best, tuple(outside(best)[:_MOST]), tuple[Outside, ...]()
     with suppress(SearchInterrupted):
-        for tried in [nodes, *([n] for n in nodes)] if len(nodes) > 1 else [nodes] if nodes else []:
+        for more in dict.fromkeys([every, *((o,) for o in every)]) if every else ():
             search.interruption.check()
-            found = _with(search, by_tosa, start, [*kept, *tried], locations)
+            found = _with(search, by_tosa, start, (*kept, *more), locations)
             if found is not None and decision.rank(found.figures) < decision.rank(best.figures):
-                best, kept = found, [*kept, *tried]
-                if tried is nodes:
+                best, kept = found, (*kept, *more)
+                if more == every:
                     return
 
 
@@ -46,11 +46,11 @@ def _with(
     search: Search,
     by_tosa: dict[bytes, Compiled | None],
     start: Compiled,
-    nodes: Collection[int],
+    of: Collection[Outside],
     locations: Mapping[int, str],
 ) -> Compiled | None:
-    """Returns a graph with copies of some nodes, as Vela compiles it."""
-    made = copied(start.graph, nodes)
+    """Returns a graph with copies of some inputs and outputs, as Vela compiles it."""
+    made = copied(start.graph, of)
     buffer = dumps(made.graph, {k: locations[n] for k, n in made.source.items() if n in locations})
     if buffer not in by_tosa:
         classes = {made.number[n]: c for n, c in start.classes.items() if n in made.number}

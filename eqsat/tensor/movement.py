@@ -119,12 +119,6 @@ class Move:
         axes = [(size, stride * strides[d]) for d, part in enumerate(parts) for size, stride in part.axes]
         return Move(shape, shape, _canonical(axes))
 
-    @staticmethod
-    def ordered(axes: Sequence[StridedAxis]) -> Move:
-        """Returns a reordering of one axis, given (size, stride) of its factors from the outermost to the innermost."""
-        size = prod(n for n, _ in axes)
-        return Move((size,), (size,), _canonical(axes))
-
     def within(self) -> list[Move] | None:
         """Returns the movements of single axes whose product this is.
 

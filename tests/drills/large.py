@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -16,6 +17,9 @@ from tests.drills import TARGET, DrillOutcome, clear_error, drill, eqsat, messag
 from tests.drills.saboteurs import Killer
 from tests.fuzzing.corpus import finish
 from tests.fuzzing.formats import transposes
+
+if TYPE_CHECKING:
+    from eqsat.executorch.session import Session
 
 
 def chain(nodes: int) -> TensorGraph:
@@ -50,7 +54,8 @@ def five_thousand(place: Path) -> DrillOutcome:
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
     well = r["verified"] and r["cycles"]["eqsat"] <= r["cycles"]["stock"] and not process.survivors(5)
     return well, (
-        f"{r['chosen']}, {r['cycles']['stock']:,} to {r['cycles']['eqsat']:,} cycles, verified, {r['stop']} at {r['e_nodes']:,} e-nodes, "
+        f"{r['chosen']}, {r['cycles']['stock']:,} to {r['cycles']['eqsat']:,} cycles, verified, "
+        f"{r['stop']} at {r['e_nodes']:,} e-nodes, "
         f"{seconds:.0f} s, at most {peak:,} MiB{'; warning: ' + r['warnings'][0][:120] if r['warnings'] else ''}"
     )
 
@@ -98,12 +103,17 @@ def _quantized(name: str, target: str):
     return quantize(*load(name), spec), spec
 
 
-def _lowered(program, spec, cache: Path) -> tuple[list[bytes], int]:
-    """(the chosen TOSA of every delegate, through the one-line door, delegates that stepped back)."""
+def _session(program, spec, cache: Path) -> Session:
+    """The session of a lowering through the one-line door."""
     from eqsat.executorch.lowering import lower_with_session
     from eqsat.options.options import Options
 
-    _, session = lower_with_session(program, spec, options=Options(cache=cache))
+    return lower_with_session(program, spec, options=Options(cache=cache))[1]
+
+
+def _lowered(program, spec, cache: Path) -> tuple[list[bytes], int]:
+    """(the chosen TOSA of every delegate, delegates that stepped back)."""
+    session = _session(program, spec, cache)
     return [r.tosa for r in session.results], session.stepped_back
 
 
@@ -138,14 +148,12 @@ def concurrent(place: Path) -> DrillOutcome:
     "stock ExecuTorch's delegate and a warning; where a worker answered before it was killed, a verified answer",
 )
 def lowering_without_workers(place: Path) -> DrillOutcome:
-    from eqsat.executorch.lowering import lower_with_session
     from eqsat.executorch.session import EqsatWarning
-    from eqsat.options.options import Options
 
     program = _quantized("pixel_shuffle", TARGET)
     with warnings.catch_warnings(record=True) as caught, Killer("eqsat.ground.worker", 1000) as killer:
         warnings.simplefilter("always")
-        _, session = lower_with_session(*program, options=Options(cache=place / "prices"))
+        session = _session(*program, place / "prices")
     said = [str(w.message) for w in caught if issubclass(w.category, EqsatWarning)]
     kept = session.stepped_back == 1 and bool(said) and not session.results
     answered = session.stepped_back == 0 and len(session.results) == 1 and session.results[0].verified is True
