@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Conv2d, Convolution, DepthwiseConv2d, Slice, Value, such
+from eqsat.egraph.kinds import ChannelRescale, Constant, Conv2d, Convolution, DepthwiseConv2d, Slice, Value, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.tensor.movement import Move
@@ -135,6 +135,55 @@ def unordered_depthwise(
     return None if found is None else (found[0].inverse(), found[1], found[2])
 
 
+def _run(m: Move) -> int:
+    """Returns the number of elements that m moves together."""
+    size, stride = m.axes[-1]
+    return size if stride == 1 else 1
+
+
+def _order_before(m: Move) -> tuple[tuple[int, ...], Move] | None:
+    """Returns (channels, rest) such that m x = rest x', where channel i of x' is channel channels[i] of x.
+
+    x' has the factors of its channels in the order in which m's output has them, which leaves longer runs to move.
+    None unless the order moves something, and the rest moves longer runs by fewer axes than m.
+    """
+    atoms, last = m.atoms(), len(m.in_shape) - 1
+    if m.is_view or atoms is None or m.in_shape[last] > _MAX_CHANNELS:
+        return None
+    parts = [Move.reshape((n,), (n,)) for n in m.in_shape]
+    parts[last] = Move.ordered([(a.size, a.in_stride) for a in atoms if a.in_dim == last])
+    rest = Move.product(parts).inverse().then(m)
+    if parts[last].is_view or rest is None or rest.is_view or _run(rest) <= _run(m) or len(rest.axes) >= len(m.axes):
+        return None
+    return tuple(parts[last].apply(np.arange(m.in_shape[last])).tolist()), rest
+
+
+@extern
+def ordered_before(
+    m: Move, scale: ChannelRescale, weights: Constant, bias: Constant
+) -> tuple[Move, ChannelRescale, Constant, Constant] | None:
+    """Returns m', scale', weights', bias' such that m (scale (conv x weights bias)) equals m' (scale' (conv' x)).
+
+    conv' has weights' and bias'.
+    The convolution gives its channels in the order in which m's output has them, so that m' moves longer runs.
+    """
+    found = _order_before(m)
+    if found is None:
+        return None
+    channels, rest = found
+    scales = {k: tuple(scale.attr(k)[c] for c in channels) for k in ("multiplier", "shift")}
+    return rest, scale.with_attrs(**scales), taken(weights, channels, 0), taken(bias, channels, 0)
+
+
+@extern
+def ordered_after(m: Move, weights: Constant) -> tuple[Move, Constant] | None:
+    """Returns m' and weights' such that conv (m x) weights = conv (m' x) weights', where m' moves longer runs."""
+    found = _order_before(m.inverse())
+    if found is None or len(found[0]) != weights.node.shape[3]:
+        return None
+    return found[1].inverse(), taken(weights, found[0], 3)
+
+
 # ---- slices of channels -------------------------------------------------------------------------
 
 
@@ -170,14 +219,20 @@ def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> C
     return LeafValue.constant(wide, weights.node.dtype)
 
 
-order = symbols("order", ChannelOrder)
+m, order = symbols("m", Move), symbols("order", ChannelOrder)
 conv, depthwise = symbols("conv", Conv2d), symbols("depthwise", DepthwiseConv2d)
-s = symbols("s", Slice)
+s, scale = symbols("s", Slice), symbols("scale", ChannelRescale)
 x, bias = symbols("x bias", Value)
 weights, biases = symbols("weights biases", Constant)
 rule = partial(rule, family="weights")
 
 RULES = [
+    rule(
+        "move-conv",
+        m(scale(conv(x, weights, biases))),
+        let(ordered_before(m, scale, weights, biases), lambda n, call, w, b: n(call(conv(x, w, b)))),
+    ),
+    rule("conv-move", conv(m(x), weights, bias), let(ordered_after(m, weights), lambda n, w: conv(n(x), w, bias))),
     rule(
         "conv-order",
         conv(order(x), weights, bias),

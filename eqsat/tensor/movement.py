@@ -112,6 +112,12 @@ class Move:
         return Move(tuple(shape), tuple(new_shape), _canonical([(prod(shape), 1)]))
 
     @staticmethod
+    def ordered(axes: Sequence[StridedAxis]) -> Move:
+        """Returns a reordering of one axis, given (size, stride) of its factors from the outermost to the innermost."""
+        size = prod(n for n, _ in axes)
+        return Move((size,), (size,), _canonical(axes))
+
+    @staticmethod
     def product(parts: Sequence[Move]) -> Move:
         """Returns movements of single axes, combined on the tensor that has all of these axes."""
         shape = tuple(prod(part.in_shape) for part in parts)

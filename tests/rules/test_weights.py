@@ -10,7 +10,7 @@ from eqsat.rules.weights import channel_order
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from tests.rules.checks import check, conv, cut, fires, rescale
+from tests.rules.checks import check, conv, cut, fires, only, rescale
 
 
 def image(channels: int, height: int = 2, width: int = 3, dtype: str = "INT8") -> tuple[TensorGraph, int]:
@@ -67,6 +67,49 @@ def test_a_flatten_before_a_linear_layer():
     y = g.add("reshape", (g.add("transpose", (x,), perms=(0, 3, 1, 2)),), shape=(1, 1, 1, 24))
     g.outputs = [narrowed(g, conv(g, y, 5, (1, 1), zp=-2))]
     assert fires(g, "conv-order", "move-move")
+
+
+def depth_to_space(g: TensorGraph, x: int, r: int) -> int:
+    """PixelShuffle in NHWC, with channels (colour, row, column) as PyTorch has them."""
+    n, h, w, c = g.nodes[x].shape
+    y = g.add("reshape", (x,), shape=(n, h, w, c // (r * r), r, r))
+    y = g.add("transpose", (y,), perms=(0, 1, 4, 2, 5, 3))
+    return g.add("reshape", (y,), shape=(n, h * r, w * r, c // (r * r)))
+
+
+def space_to_depth(g: TensorGraph, x: int, r: int) -> int:
+    n, h, w, c = g.nodes[x].shape
+    y = g.add("reshape", (x,), shape=(n, h // r, r, w // r, r, c))
+    y = g.add("transpose", (y,), perms=(0, 1, 3, 5, 2, 4))
+    return g.add("reshape", (y,), shape=(n, h // r, w // r, c * r * r))
+
+
+def runs(frozen, slot: int = 0) -> set[int]:
+    """Elements that lie together in the movements of an output's class, besides views."""
+    found = frozen.classes[frozen.handle[frozen.source.outputs[slot]]]
+    return {m.axes[-1][0] if m.axes[-1][1] == 1 else 1 for e in found if (m := e.move) and not m.is_view}
+
+
+@pytest.mark.parametrize("channels, r", [(3, 2), (2, 3)])
+def test_a_convolution_gives_channels_in_the_order_that_a_movement_behind_it_keeps(channels, r):
+    g, x = image(3)
+    g.outputs = [depth_to_space(g, narrowed(g, conv(g, x, channels * r * r, (1, 1), zp=3)), r)]
+    assert fires(g, "move-conv", "move-move")
+    assert runs(check(g, only("move-conv", "move-move"))) == {1, channels * r}
+
+
+@pytest.mark.parametrize("channels, r", [(3, 2), (2, 3)])
+def test_a_convolution_reads_channels_in_the_order_that_a_movement_before_it_keeps(channels, r):
+    g, x = image(channels, 2 * r, 2 * r)
+    g.outputs = [narrowed(g, conv(g, space_to_depth(g, x, r), 5, (1, 1), zp=3))]
+    assert fires(g, "conv-move", "move-move")
+
+
+def test_movements_that_keep_the_order_of_channels_have_no_other():
+    g, x = image(4, 4, 4)
+    y = g.add("transpose", (narrowed(g, conv(g, x, 6, (1, 1), zp=3)),), perms=(0, 2, 1, 3))
+    g.outputs = [narrowed(g, conv(g, y, 5, (1, 1), zp=3))]
+    assert not fires(g, "move-conv", "move-move") and not fires(g, "conv-move", "move-move")
 
 
 @pytest.mark.parametrize("depthwise", [False, True])
