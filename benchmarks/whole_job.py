@@ -80,15 +80,20 @@ def measure(model: str, target: str, jobs: Sequence[str]) -> dict[str, Any]:
         asked = {j.trained for j in JOBS if j.name in jobs}
         programs = {trained: Path(place) / f"program-{trained}.pt2" for trained in asked}
         for trained, program in programs.items():
-            module, inputs = load(model)
-            if trained:
-                _change(module)
-            torch.export.save(quantize(module, inputs, EthosUCompileSpec(target)), program)
+            save_program(model, target, program, trained)
         for k, job in enumerate(JOBS):
             if job.name in jobs:
                 prices = Path(place) / f"prices-{job.effort}"
                 record["jobs"][job.name] = _run(str(k), target, programs[job.trained], prices)
     return record
+
+
+def save_program(model: str, target: str, path: Path, trained: bool = False) -> None:
+    """Writes the quantized program of a model, on request as it is after more training."""
+    module, inputs = load(model)
+    if trained:
+        _change(module)
+    torch.export.save(quantize(module, inputs, EthosUCompileSpec(target)), path)
 
 
 def _change(module: torch.nn.Module) -> None:
