@@ -14,9 +14,11 @@ import gzip
 import io
 import json
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,10 @@ _NPZ = 50
 _LEAST_JSON = 4 << 20
 #: Bytes that any .npz may unpack to.
 _LEAST_ARRAYS = 64 << 20
+#: Bytes that hold the size of an .npy file's header, by the file's first bytes, and a header of one dtype without
+#: fields (numpy.lib.format).
+_NPY_SIZES = {b"\x93NUMPY\x01\x00": 2, b"\x93NUMPY\x02\x00": 4, b"\x93NUMPY\x03\x00": 4}
+_NPY_HEADER = re.compile(rb"\{'descr': '([^']+)', 'fortran_order': (True|False), 'shape': \(([\d, ]*)\), \}\s*")
 #: Bytes of memory that lzma may use; its default preset uses 9 MiB.
 _XZ_MEMORY = 128 << 20
 
@@ -82,12 +88,32 @@ def unpack_arrays(data: bytes, wanted: Callable[[str], bool] = lambda name: True
     """
     try:
         check_zip(data)
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if wanted(name)}
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = {entry.removesuffix(".npy"): entry for entry in archive.namelist()}
+            return {name: _array(archive.read(entry)) for name, entry in names.items() if wanted(name)}
     except UnpackError:
         raise
     except Exception as e:  # noqa: BLE001 - a damaged file can raise anything, from zipfile to numpy
         raise UnpackError(f"no .npz of arrays: {type(e).__name__}: {e}") from e
+
+
+def _array(data: bytes) -> np.ndarray[Any, Any]:
+    """Returns the array of an .npy file.
+
+    Raises ValueError, TypeError.
+    numpy's own reader parses the header by `ast`, which may fail in CPython before 3.11.8 and 3.12.2 when another
+    thread parses something too (python/cpython#106905).
+    """
+    size = _NPY_SIZES.get(data[:8], 0)
+    start = 8 + size + int.from_bytes(data[8 : 8 + size], "little")
+    header = _NPY_HEADER.fullmatch(data[8 + size : start])
+    if header is None:
+        raise ValueError("an array without the header of one dtype")
+    dtype, shape = np.dtype(header[1].decode()), tuple(int(n) for n in header[3].split(b",") if n.strip())
+    if dtype.hasobject:
+        raise ValueError("an array of objects")
+    array = np.frombuffer(data, dtype, prod(shape), start) if prod(shape) else np.zeros(0, dtype)
+    return array.reshape(shape, order="F" if header[2] == b"True" else "C").copy()
 
 
 def check_zip(data: bytes) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from eqsat.ground.packed import unpack_arrays
 from eqsat.tensor.types import Array
 
 
@@ -22,8 +23,8 @@ def packed(arrays: Iterable[Array]) -> bytes:
 
 def unpacked(data: bytes) -> list[Array]:
     """Returns the arrays that `packed` was given."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        return [arrays[f"x{i}"] for i in range(len(arrays.files))]
+    arrays = unpack_arrays(data)
+    return [arrays[f"x{i}"] for i in range(len(arrays))]
 
 
 def reference(buffer: bytes, samples: list[bytes]) -> list[bytes | str]:

@@ -53,6 +53,34 @@ def test_an_array_that_says_it_is_larger_than_memory_is_refused() -> None:
         unpack_arrays(out.getvalue())
 
 
+def test_arrays_are_read_without_a_parser_that_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ast` of CPython 3.11.7 fails where two threads parse at once, and numpy reads headers by it."""
+    monkeypatch.delattr("ast.parse")
+    arrays = {
+        "scalar": np.float32(2.5),
+        "empty": np.zeros((0, 3), np.int64),
+        "rows": np.arange(6, dtype=np.int8).reshape(1, 2, 3),
+        "columns": np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)),
+        "text": np.array(["a", "bc"]),
+    }
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    for packed in (out.getvalue(), pack_arrays(arrays)):
+        for name, found in unpack_arrays(packed).items():
+            assert found.dtype == arrays[name].dtype and found.shape == arrays[name].shape and found.flags.writeable
+            assert (found == arrays[name]).all()
+
+
+@pytest.mark.parametrize(
+    "array", [np.array([{}, None]), np.zeros(2, [("a", "i1"), ("b", "f4")])], ids=["pickle", "fields"]
+)
+def test_arrays_of_other_things_than_numbers_are_refused(array) -> None:
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=True, a=array)
+    with pytest.raises(UnpackError, match="no .npz of arrays: ValueError: an array"):
+        unpack_arrays(out.getvalue())
+
+
 @pytest.mark.parametrize(
     "data",
     [
