@@ -124,8 +124,8 @@ def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
     bias = np.broadcast_to(b.data, (out,))
     if call.attr("w_zp") != (0,):
         return []
-    made = (s for s in _every(call, x.shape, weights, bias) if s is not None and s.weights.size <= _MOST_WEIGHTS)
-    work = _work(weights, x.shape)
+    made = (s for s in _every(call, x.shape, weights, bias) if s is not None and prod(s.weights_shape) <= _MOST_WEIGHTS)
+    work = _work(weights.shape, x.shape)
     kept = {k: v for k, v in dict(call.attrs).items() if k not in ("stride", "pad", "dilation", "out_pad")}
     return [
         Spelled(
@@ -135,7 +135,7 @@ def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
             s,
         )
         for s in made
-        if call.op == "transpose_conv2d" or _work(s.weights, s.write.in_shape) <= _MOST_WORK * work
+        if call.op == "transpose_conv2d" or _work(s.weights_shape, s.write.in_shape) <= _MOST_WORK * work
     ]
 
 
@@ -171,9 +171,9 @@ def _channels_out(call: Call, weights: Shape) -> int:
     return weights[2] * weights[3] if call.op == "depthwise_conv2d" else weights[0]
 
 
-def _work(weights: NDArray[Any], result: Shape) -> int:
+def _work(weights: Shape, result: Shape) -> int:
     """Returns the number of multiplications: all weights, at each position of H and W of [N, H, W, C]."""
-    return weights.size * prod(result[1:3])
+    return prod(weights) * prod(result[1:3])
 
 
 def _content(weights: LeafValue) -> bytes:
@@ -265,7 +265,7 @@ def rules(choose: Choose) -> list[Rule]:
 
 def _fewest(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
     found = [s for s in found if not s.divides_channels]
-    return sorted(found, key=lambda s: _work(s.spelling.weights, s.result))[:MOST]
+    return sorted(found, key=lambda s: _work(s.spelling.weights_shape, s.result))[:MOST]
 
 
 RULES = rules(_fewest)

@@ -19,7 +19,7 @@ For H they are transposes, which may cancel elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,13 +180,15 @@ class Spelling:
 
     x [N, H, W, C] gets `appended` rows and columns at its ends and goes through `read`.
     The convolution is `op` with `attributes` (stride, pad, dilation), `weights` and `bias`.
+    `lay` lays out its weights, of shape `weights_shape`; those of blocks are large, and most are never asked for.
     Its result goes through `write`, after which the first `results` rows and columns count.
     appended_is_padding: appended elements must be the input's zero point, else they are free.
     """
 
     op: str
     attributes: Mapping[str, Any]
-    weights: NDArray[Any]
+    weights_shape: Shape
+    lay: Callable[[], NDArray[Any]]
     bias: NDArray[Any]
     read: Move
     write: Move
@@ -194,6 +196,10 @@ class Spelling:
     appended_is_padding: bool = False
 
     results: tuple[int, int] = (0, 0)
+
+    @property
+    def weights(self) -> NDArray[Any]:
+        return self.lay()
 
     @property
     def has_surplus(self) -> bool:
@@ -208,9 +214,13 @@ def on_blocks(
     shape: of the input, [N, H, W, C].
     It may be a CONV2D or a TRANSPOSE_CONV2D.
     """
-    laid = width.weights(weights.transpose(2, 0, 1, 3)).transpose(2, 1, 0, 3)
-    laid = height.weights(laid).transpose(1, 0, 2, 3)
+
+    def lay() -> NDArray[Any]:
+        laid = width.weights(weights.transpose(2, 0, 1, 3)).transpose(2, 1, 0, 3)
+        return np.ascontiguousarray(height.weights(laid).transpose(1, 0, 2, 3))
+
     (n, *_, c), out = shape, len(bias)
+    outputs, block = height.outputs * width.outputs, height.block * width.block
     read = space_to_depth((n, height.blocks * height.block, width.blocks * width.block, c), (height.block, width.block))
     results = (n, height.result_blocks * height.outputs, width.result_blocks * width.outputs, out)
     return Spelling(
@@ -220,8 +230,9 @@ def on_blocks(
             "pad": (height.low, height.high, width.low, width.high),
             "dilation": (1, 1),
         },
-        np.ascontiguousarray(laid),
-        np.tile(bias, height.outputs * width.outputs),
+        (outputs * weights.shape[0], height.kernel, width.kernel, block * weights.shape[3]),
+        lay,
+        np.tile(bias, outputs),
         read,
         space_to_depth(results, (height.outputs, width.outputs)).inverse(),
         (height.appended, width.appended),
@@ -307,7 +318,9 @@ def undilated(
     laid = spread(spread(weights, first, old[0] // dilation[0]), first + 1, old[1] // dilation[1])
     same, results = Move.reshape(shape, shape), _result_shape(op, shape, laid, {**attributes, "dilation": dilation})
     kept = {"stride": attributes["stride"], "pad": attributes["pad"], "dilation": dilation}
-    return Spelling(op, kept, laid, bias, same, Move.reshape(results, results), results=(results[1], results[2]))
+    return Spelling(
+        op, kept, laid.shape, lambda: laid, bias, same, Move.reshape(results, results), results=(results[1], results[2])
+    )
 
 
 def phased(
@@ -325,7 +338,7 @@ def phased(
     _, _, columns, out = _result_shape(op, read.out_shape, weights, kept)
     results = (n, h, columns * phases, out)
     write = regrouped((n, h * phases, columns, out), (n, h, phases, columns, out), (0, 1, 3, 2, 4), results)
-    return Spelling(op, kept, weights, bias, read, write, results=results[1:3])
+    return Spelling(op, kept, weights.shape, lambda: weights, bias, read, write, results=results[1:3])
 
 
 def in_columns(
@@ -347,7 +360,9 @@ def in_columns(
     write = Move.reshape(written, (1, 1, written[1] * phases, written[3]))
     _, *results, _ = _result_shape(op, shape, weights, attributes)
     appended = (0, rows * phases - w)
-    return Spelling(op, kept, turned, bias, read, write, appended, padding[1] > 0, (results[0], results[1]))
+    return Spelling(
+        op, kept, turned.shape, lambda: turned, bias, read, write, appended, padding[1] > 0, (results[0], results[1])
+    )
 
 
 def _kernel_height(op: str) -> int:
@@ -398,7 +413,9 @@ def stacked(
     )
     _, *results, _ = _result_shape(op, shape, weights, attributes)
     appended = (rows * down - h, 0)
-    return Spelling(op, kept, weights, bias, read, write, appended, low + high > 0, (results[0], results[1]))
+    return Spelling(
+        op, kept, weights.shape, lambda: weights, bias, read, write, appended, low + high > 0, (results[0], results[1])
+    )
 
 
 def divided(
@@ -418,7 +435,7 @@ def divided(
     results, kept = (1, 1, 1, out), {"stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1)}
     read = Move.reshape(shape, (1, 1, parts, channels // parts))
     laid, same = weights.reshape(out, 1, parts, channels // parts), Move.reshape(results, results)
-    return Spelling(op, kept, laid, bias, read, same, results=(1, 1))
+    return Spelling(op, kept, laid.shape, lambda: laid, bias, read, same, results=(1, 1))
 
 
 def _result_shape(op: str, shape: Shape, weights: NDArray[Any], attributes: Mapping[str, Any]) -> Shape:
