@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import same_bytes
 from benchmarks.same_bytes import main, table
 
 
 @pytest.mark.slow
-def test_two_machines_compile_the_same_bytes(tmp_path: Path) -> None:
+def test_other_seeds_compile_the_same_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Other tests are load enough."""
+    monkeypatch.setattr(same_bytes, "_BUSY", 0)
     main(["--models", "pixel_shuffle", "--targets", "ethos-u85-256", "--times", "2", "--out", str(tmp_path)])
     first, second = (json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines())
     assert (first["store"], second["store"], second["busy"]) == ("empty", "kept", True)
