@@ -165,7 +165,8 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
     lines = [
         "# The whole job",
         "",
-        "Wall time from a quantized program to its .pte, to stock ExecuTorch's, and cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
+        "Wall time from a quantized program to its .pte, to stock ExecuTorch's, "
+        "and cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
         f"{as_text(about)}; {about['machine']}.",
         "",
         f"| model | target | stock, s | {' | '.join(names)} | {' | '.join(f'cycles, {n}' for n in names[1:])} |",

@@ -17,6 +17,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Axial, Binary, ChannelRescale, Concat, Ternary, Unary, Value, Values
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
+from eqsat.rules.weights import scales_taken
 from eqsat.tensor import crossing
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
@@ -83,7 +84,7 @@ def regrouped(call: ChannelRescale, m: Move) -> ChannelRescale | None:
     channels = _channel_of(m)
     if channels is None or channels == tuple(range(m.out_shape[-1])):
         return None
-    return call.with_attrs(**{k: tuple(call.attr(k)[c] for c in channels) for k in ("multiplier", "shift")})
+    return scales_taken(call, channels)
 
 
 @extern

@@ -29,7 +29,7 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
-from eqsat.rules.weights import taken
+from eqsat.rules.weights import scales_taken, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.movement import Move
@@ -218,9 +218,8 @@ def halved(
     parts = []
     for k in range(2):
         of = channels_out[:, k].reshape(-1).tolist()
-        scales = {name: tuple(scale.attr(name)[c] for c in of) for name in ("multiplier", "shift")}
         kernel = taken(weights, range(k * half, (k + 1) * half), 3)
-        parts.append((scale.with_attrs(**scales), kernel, taken(bias, of, 0)))
+        parts.append((scales_taken(scale, of), kernel, taken(bias, of, 0)))
     # The concat has the halves outermost among its channels.
     split = (*result.shape[:-1], 2, channels, half)
     return Halves(

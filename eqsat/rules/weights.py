@@ -74,6 +74,11 @@ def taken(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> Lea
     return LeafValue.constant(np.take(leaf.data, index, axis), leaf.node.dtype)
 
 
+def scales_taken(call: ChannelRescale, channels: Sequence[int]) -> ChannelRescale:
+    """Returns a RESCALE per channel with the scales of `channels`."""
+    return call.with_attrs(**{k: tuple(call.attr(k)[c] for c in channels) for k in ("multiplier", "shift")})
+
+
 # ---- orders of channels -------------------------------------------------------------------------
 
 
@@ -171,8 +176,7 @@ def ordered_before(
     if found is None:
         return None
     channels, rest = found
-    scales = {k: tuple(scale.attr(k)[c] for c in channels) for k in ("multiplier", "shift")}
-    return rest, scale.with_attrs(**scales), taken(weights, channels, 0), taken(bias, channels, 0)
+    return rest, scales_taken(scale, channels), taken(weights, channels, 0), taken(bias, channels, 0)
 
 
 @extern
