@@ -59,7 +59,7 @@ def solve_apart(state: State, solver: Solver, seed: int, time_limit: float) -> N
             if not _receive(state, str(solver), message):
                 break
     finally:
-        process.kill()
+        process.end()  # also where the thread has not started it yet
 
 
 def _import_path(solver: Solver) -> str:

@@ -124,7 +124,7 @@ class Process:
 
         Raises OSError, and WorkerError if it was ended.
         """
-        if not self.runs or self._calls >= self.recycle:
+        if not self._ended and (not self.runs or self._calls >= self.recycle):
             self.close()
             self._calls = 0
             self.environment = caller_environment()
@@ -139,10 +139,10 @@ class Process:
             )
             assert self._process.stdin
             os.set_blocking(self._process.stdin.fileno(), False)
-        assert self._process
         if self._ended:
             self.kill()
             raise WorkerError("the process was ended", killed=True)
+        assert self._process
         return self._process
 
     def call(
