@@ -203,13 +203,14 @@ def test_several_methods_delegates_and_partitioners() -> None:
     x = (torch.randn(1, 4, 8, 8),)
     specs = {"small": EthosUCompileSpec("ethos-u55-128"), "large": EthosUCompileSpec(TARGET)}
     programs = {name: quantize(Sorted().eval(), x, spec, calibration=[x]) for name, spec in specs.items()}
-    ours = {name: eqsat.EthosUPartitioner(spec) for name, spec in specs.items()}
+    options = eqsat.Options(effort=1)
+    ours = {name: eqsat.EthosUPartitioner(spec, options=options) for name, spec in specs.items()}
     per_method = {name: [p, XnnpackPartitioner()] for name, p in ours.items()}
     pte = stock_lowering(programs, partitioner=per_method).to_executorch().buffer
     for name, p in ours.items():
         assert [d.name for d in p.session.delegates] == [f"{name}/0", f"{name}/1"] and p.session.complete
     assert len(delegates(pte)) == 4, "those of both methods"
-    with eqsat.enabled() as session:
+    with eqsat.enabled(options) as session:
         again = {name: [ArmPartitioner(spec), XnnpackPartitioner()] for name, spec in specs.items()}
         assert stock_lowering(programs, partitioner=again).to_executorch().buffer == pte
     assert [d.name for d in session.delegates] == ["small/0", "small/1", "large/0", "large/1"]
