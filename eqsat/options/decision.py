@@ -298,4 +298,8 @@ def _changes(new: Figures, old: Figures, signs: str) -> list[str]:
     memories = (("SRAM", new.sram - old.sram), ("flash", new.flash - old.flash))
     words = {"+": "more", "-": "less"}
     differences = ((what, n, "+" if n > 0 else "-") for what, n in memories if n)
-    return [f"{abs(n) / 1024:,.1f} KiB {words[sign]} {what}" for what, n, sign in differences if sign in signs]
+    return [f"{_size(abs(n))} {words[sign]} {what}" for what, n, sign in differences if sign in signs]
+
+
+def _size(n: int) -> str:
+    return f"{n / 1024:,.1f} KiB" if n >= 1024 else f"{n} bytes"

@@ -222,7 +222,7 @@ def test_a_limit_is_a_number_or_a_word(wrong: str | int) -> None:
 def test_what_more_memory_buys() -> None:
     old = Figures(20_000, 1024, 4096)
     assert more(Figures(7_700, 1024 + 63 * 1024, 4096), old) == "12,300 cycles fewer for 63.0 KiB more SRAM"
-    assert more(Figures(19_000, 2048, 4608), old) == "1,000 cycles fewer for 1.0 KiB more SRAM and 0.5 KiB more flash"
+    assert more(Figures(19_000, 2048, 4608), old) == "1,000 cycles fewer for 1.0 KiB more SRAM and 512 bytes more flash"
 
 
 def test_the_pareto_set_has_what_nothing_else_beats() -> None:
