@@ -76,6 +76,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "store": ("eqsat/ground", "eqsat/store"),
     "transpose_counts": _LOWERED,
     "traps": (*_DEVICE, "cost_models"),
+    "u85-1024": _ZOO,
     "versions": _LOWERED,
     "whole_job": (*_ZOO, "eqsat/store"),
     "zoo": _ZOO,
