@@ -33,7 +33,14 @@ def test_it_leaves_no_solver_at_work() -> None:
         if threading.active_count() <= before:
             break
         time.sleep(0.05)
-    assert not [p for p in psutil.Process().children() if "extraction.lns" in p.cmdline()]
+    assert not [p for p in psutil.Process().children() if "extraction.lns" in _command(p)]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # another test's, which has just ended
+        return []
 
 
 @pytest.mark.slow
