@@ -87,7 +87,6 @@ MEASURES: Mapping[str, Collection[str]] = {
 UNNAMED = (
     "cost_models/unseen",
     "cost_models/zoo",
-    "drills",
     "extraction/gym",
     "extraction/scale",
     "extraction/zoo",
