@@ -94,7 +94,8 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "# One .pte, byte for byte",
         "",
         "Compilations with other seeds of hashes, half of them under load, "
-        "with stores that are empty, kept, or taken over from another machine. Made by `python -m benchmarks.same_bytes`.",
+        "with stores that are empty, kept, or taken over from another machine. "
+        "Made by `python -m benchmarks.same_bytes`.",
         f"{as_text(about)}; {about['machine']}.",
         "",
         "| model | target | compilations | under load | empty store | kept | taken over | different .pte | cycles |",

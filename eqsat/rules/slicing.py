@@ -31,6 +31,7 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
+from eqsat.rules.weights import scales_taken
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
@@ -95,8 +96,7 @@ def exchanged(f: Slice, g: Sliceable, x: Type) -> tuple[Sliceable, Slice]:
     """
     start, size = list(f.attr("start")), list(f.attr("size"))
     if g.op == "rescale":
-        channels = slice(start[-1], start[-1] + size[-1])
-        return g.with_attrs(multiplier=g.attr("multiplier")[channels], shift=g.attr("shift")[channels]), f
+        return scales_taken(g, range(start[-1], start[-1] + size[-1])), f
     start[g.attr("axis")], size[g.attr("axis")] = 0, x.shape[g.attr("axis")]
     return g, slice_call(start, size)
 

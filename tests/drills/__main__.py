@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 from eqsat.ground.versions import commit
-from tests.drills import DRILLS, ROOT, NotPossible, disk, files, interrupts, large, workers  # noqa: F401 - they register their drills
+
+# The modules of drills register them.
+from tests.drills import DRILLS, ROOT, NotPossible, disk, files, interrupts, large, workers  # noqa: F401
 from tests.drills.table import markdown
 
 
@@ -20,7 +22,7 @@ def main() -> None:
     signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # a shell's background job ignores Ctrl-C, and so would the commands
-    records = []
+    records, at = [], commit()
     for d in DRILLS.values():
         if args.only and args.only not in d.name:
             continue
@@ -36,7 +38,7 @@ def main() -> None:
         records.append(
             {
                 "drill": d.name,
-                "commit": commit(),
+                "commit": at,
                 "done": d.done,
                 "expected": d.expected,
                 "observed": observed,
