@@ -93,14 +93,15 @@ class _Given:
     max_sram: Annotated[
         str,
         typer.Option(
-            help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%: more than stock's graph does; "
+            help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%, -50%: more or less than stock's graph; "
             "stock: as much, or all that the NPU has to itself; any"
         ),
     ] = "stock"
     max_flash: Annotated[
         str,
         typer.Option(
-            help="commands and weights of a delegate: bytes, 64K, 1M; +4K, 5%: a .pte so much larger than stock's; "
+            help="commands and weights of a delegate: bytes, 64K, 1M; "
+            "+4K, 5%, -5%: a .pte so much larger or smaller than stock's; "
             "stock: 1% or 4 KiB larger, up to 5% where cycles earn it; any"
         ),
     ] = "stock"

@@ -130,7 +130,7 @@ class MemoryLimits:
         sram = _bytes(parse(options.max_sram, "max_sram"), stock.sram if stock else None, _NOTHING)
         growth, payload = parse(options.max_flash, "max_flash"), stock.payload if stock else None
         flash, earned = _bytes(growth, payload, container), None
-        if isinstance(growth, Growth) and payload is not None and options.objective != SRAM:
+        if isinstance(growth, Growth) and growth.earned and payload is not None and options.objective != SRAM:
             most = _bytes(Growth(growth.earned), payload, container)
             if most is not None and flash is not None and most > flash:
                 earned = Earned(most, (payload + container.fixed) / 100)
@@ -186,8 +186,10 @@ def _bytes(limit: int | Growth | None, stock: int | None, container: Container) 
         return limit
     if stock is None:
         return None
-    grown = max(limit.share * (stock + container.fixed), limit.bytes * container.share)
-    return stock + max(0, int(grown) - container.padding)
+    share = limit.share * (stock + container.fixed)
+    if share < 0:
+        return max(0, stock + math.floor(share) - container.padding)
+    return stock + max(0, int(max(share, limit.bytes * container.share)) - container.padding)
 
 
 @dataclass(frozen=True, slots=True)

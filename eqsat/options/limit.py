@@ -1,4 +1,4 @@
-"""Limits on memory as users write them: 65536, "64K", "+4K", "5%", "stock", "any"."""
+"""Limits on memory as users write them: 65536, "64K", "+4K", "5%", "-50%", "stock", "any"."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ STOCK, ANY = "stock", "any"
 #: Bytes of a unit, by its first letter.
 _UNITS = {"K": 1 << 10, "M": 1 << 20}
 _BYTES = re.compile(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)([KM])(?:iB)?", re.IGNORECASE)
-_SHARE = re.compile(r"\+?([0-9]+(?:\.[0-9]+)?)%")
+_SHARE = re.compile(r"(\+?[0-9]+(?:\.[0-9]+)?|-[0-9]{1,2}(?:\.[0-9]+)?)%")
 
 
 class Growth(NamedTuple):
-    """A limit relative to stock's graph: the larger of a share and a number of bytes more.
+    """A limit relative to stock's graph: the larger of a share and a number of bytes more, or a share less.
 
+    share: negative for less.
     earned: the share up to which more is allowed if cycles pay for it.
     """
 
@@ -48,5 +49,5 @@ def parse(given: int | str, field: str, called: str = "") -> int | Growth | None
         size = int(plain) if plain else int(float(number) * _UNITS[unit.upper()])
         return Growth(bytes=size) if text.startswith("+") else size
     raise InputError(
-        f"{called or field} is {given!r}: give a number of bytes (65536, 64K, 1M), how much more than stock's (+4K, 5%), {STOCK} or {ANY}"
+        f"{called or field} is {given!r}: give a number of bytes (65536, 64K, 1M), how much more or less than stock's (+4K, 5%, -50%), {STOCK} or {ANY}"
     )

@@ -63,11 +63,11 @@ class Options:
     binary_time_limit: seconds of running what Vela compiles of stock's graph.
     All other graphs together have as many. 0: binaries are not run.
     max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M".
-    "+16K" or "5%" are relative to stock's graph, or to the given graph if there is no stock.
+    "+16K", "5%" or "-50%" are relative to stock's graph, or to the given graph if there is no stock.
     "stock" is what stock's graph uses or what the NPU has to itself (Dedicated_Sram).
     "any" is no limit.
     max_flash: bytes of each delegate's commands and weights, in the same forms.
-    "+4K" and "5%" are of the whole .pte; several delegates share what is added.
+    "+4K", "5%" and "-5%" are of the whole .pte; several delegates share what is added.
     "stock" allows the larger of 1% and 4 KiB.
     It allows up to 5% if each percent beyond saves at least 2% of the cycles.
     objective: "cycles", "sram" or "pareto".

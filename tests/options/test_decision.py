@@ -3,6 +3,7 @@ told."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -201,6 +202,16 @@ def test_limits_beyond_stocks() -> None:
     assert sram == [1000 + 16384, 1050, 1000, None]
 
 
+def test_limits_below_stocks() -> None:
+    assert MemoryLimits.of(Options(max_sram="-50%"), SMALL, Container.of(2, arena=4096), dedicated=4096).sram == 500
+    assert flash("-5%", LARGE) == -0.05 * 1_000_000 - math.ceil(0.05 * ALONE.fixed)
+    assert MemoryLimits.of(Options(max_flash="-5%"), LARGE).earned is None
+    assert MemoryLimits.of(Options(max_flash="-99.9%"), SMALL).flash == 0
+    for limit in ("-4K", "--5%"):
+        with pytest.raises(InputError, match="more or less than stock's"):
+            MemoryLimits.of(Options(max_sram=limit), SMALL)
+
+
 def test_limits_in_units() -> None:
     for text, size in (("64K", 65536), ("64kib", 65536), ("1.5M", 3 << 19), ("2MiB", 2 << 20), (" 7 ", 7)):
         assert MemoryLimits.of(Options(max_sram=text, max_flash=text), SMALL) == MemoryLimits(size, size)
@@ -213,7 +224,7 @@ def test_by_how_much_a_graph_exceeds_its_limits() -> None:
     assert MemoryLimits().fits(Figures(1, 10**9, 10**9)) and not MemoryLimits(0, 0).fits(Figures(1, 1, 0))
 
 
-@pytest.mark.parametrize("wrong", ["64Q", "1.5", "-1", -1, True, "most", "", "K", "+", "%", "+any", "-5%", "1e3", "٣"])
+@pytest.mark.parametrize("wrong", ["64Q", "1.5", "-1", -1, True, "most", "", "K", "+", "%", "+any", "-100%", "1e3", "٣"])
 def test_a_limit_is_a_number_or_a_word(wrong: str | int) -> None:
     with pytest.raises(InputError, match="^max_sram is .*: give a number of bytes .65536, 64K, 1M.*stock or any"):
         Options(max_sram=wrong)
