@@ -20,6 +20,7 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import run
 from eqsat.device.text import disassemble
 from eqsat.executorch.ports import EmbeddedDelegate, Quantization
+from eqsat.executorch.pte import delegates
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
@@ -177,8 +178,6 @@ def read(data: bytes, delegate: str = "") -> CompiledModel:
         if delegate:
             raise InputError(f"there is no delegate {delegate!r}: only a .pte has delegates by name")
         return _named(read_binary(data))
-    from eqsat.executorch.pte import delegates  # ExecuTorch takes seconds, and only a .pte needs it
-
     embedded = _chosen(delegates(data), delegate)
     return _named(read_binary(embedded.payload), embedded)
 

@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from executorch.exir._serialize._program import deserialize_pte_binary
-from executorch.exir.schema import DelegateCall, ExecutionPlan, KernelCall, Tensor
-
 from eqsat.executorch.ports import EmbeddedDelegate, Port, Quantization
+from eqsat.executorch.program_file import read_program
 from eqsat.ground.files import InputError
 
 #: The backend's name in a .pte.
@@ -24,35 +22,53 @@ def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
     Raises InputError.
     """
     try:
-        program = deserialize_pte_binary(buffer).program
+        program, segments = read_program(buffer)
+        found = [d for plan in program.execution_plan or () for d in _of_method(plan, program, segments)]
     except Exception as e:  # noqa: BLE001 - whatever ExecuTorch raises for a file that is none
         raise InputError(
             f"no .pte file that ExecuTorch reads: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
         ) from e
     if not program.execution_plan:
         raise InputError("no .pte file that ExecuTorch reads: it has no execution plan")
-    return [d for plan in program.execution_plan for d in _of_method(plan, program.backend_delegate_data)]
+    return found
 
 
-def _of_method(plan: ExecutionPlan, inline: Sequence[Any]) -> list[EmbeddedDelegate]:
-    """Returns the delegates of one method, in their order."""
-    calls: list[Any] = [i.instr_args for chain in plan.chains for i in chain.instructions]
-    outside = tuple(plan.operators[c.op_index].name for c in calls if isinstance(c, KernelCall))
-    called = [(plan.delegates[c.delegate_index], c) for c in calls if isinstance(c, DelegateCall)]
+def _of_method(plan: Any, program: Any, segments: bytes) -> list[EmbeddedDelegate]:
+    """Returns the delegates of one method (`ExecutionPlan`), in their order."""
+    calls = [i.instr_args for chain in plan.chains for i in chain.instructions]
+    kernels = [c for c in calls if _is_a(c, "KernelCall")]
+    outside = tuple(plan.operators[c.op_index].name for c in kernels)
+    called = [(plan.delegates[c.delegate_index], c) for c in calls if _is_a(c, "DelegateCall")]
     ours = [(d, c) for d, c in called if d.id == _BACKEND]
-    known = _Known(plan, [c for c in calls if isinstance(c, KernelCall)])
+    known = _Known(plan, kernels)
     return [
         EmbeddedDelegate(
-            f"{plan.name}/{k}", bytes(inline[d.processed.index].data), tuple(map(known.port, c.args)), outside
+            f"{plan.name}/{k}", _payload(d.processed, program, segments), tuple(map(known.port, c.args)), outside
         )
         for k, (d, c) in enumerate(ours)
     ]
 
 
+def _is_a(value: object, name: str) -> bool:
+    """Whether a value is of the class of that name in executorch.exir.schema, which is not imported here."""
+    return type(value).__name__ == name
+
+
+def _payload(processed: Any, program: Any, segments: bytes) -> bytes:
+    """Returns the bytes that a `BackendDelegateDataReference` stands for."""
+    if processed.location.name == "INLINE":
+        return bytes(program.backend_delegate_data[processed.index].data)
+    segment = program.segments[processed.index]
+    payload = segments[segment.offset : segment.offset + segment.size]
+    if len(payload) < segment.size:
+        raise ValueError(f"segment {processed.index} ends beyond the file")
+    return payload
+
+
 class _Known:
     """Names and quantizations of a method's tensors, by the numbers of their values."""
 
-    def __init__(self, plan: ExecutionPlan, calls: Sequence[KernelCall]) -> None:
+    def __init__(self, plan: Any, calls: Sequence[Any]) -> None:
         self._plan = plan
         types = plan.container_meta_type
         self._names = {
@@ -69,7 +85,7 @@ class _Known:
                 if known is None or known[0] not in plan.outputs:
                     self._outside[c.args[0]] = c.args[-1], self._quantization(c)
 
-    def _quantization(self, call: KernelCall) -> Quantization:
+    def _quantization(self, call: Any) -> Quantization:
         scale, *integers = (self._plan.values[i].val for i in call.args[1:5])
         return Quantization(float(scale.double_val), *(int(v.int_val) for v in integers))
 
@@ -100,7 +116,7 @@ def _leaves(tree: Any, path: str = "") -> Iterator[str]:
         yield from _leaves(part, ".".join(filter(None, (path, *map(str, keys[k : k + 1])))))
 
 
-def _shape(plan: ExecutionPlan, value: int) -> tuple[int, ...]:
+def _shape(plan: Any, value: int) -> tuple[int, ...]:
     tensor = plan.values[value].val
-    plain = isinstance(tensor, Tensor) and list(tensor.dim_order) == sorted(tensor.dim_order)
+    plain = _is_a(tensor, "Tensor") and list(tensor.dim_order) == sorted(tensor.dim_order)
     return tuple(tensor.sizes) if plain else ()
