@@ -41,8 +41,6 @@ def _announced(module: Any, name: str, stage: str) -> None:
 def _prepare() -> None:
     import eqsat.cli.compile
     import eqsat.cli.optimize
-    import eqsat.executorch.compiling
-    import eqsat.executorch.loading
     import extraction.exact
     from eqsat.search.clock import Clock
 
@@ -56,12 +54,20 @@ def _prepare() -> None:
 
     Clock.stage = stage
     _announced(extraction.exact, "reduce", "search")
-    _announced(eqsat.executorch.loading, "quantize", "quantizing")
-    _announced(eqsat.executorch.compiling, "lower_with_session", "lowering")
     _announced(eqsat.cli.compile, "write_atomically", "write")
     _announced(eqsat.cli.optimize, "write_atomically", "write")
+    if sys.argv[2] == "compile":  # ExecuTorch takes seconds
+        _prepare_lowering()
+
+
+def _prepare_lowering() -> None:
     from executorch.exir import EdgeProgramManager
 
+    import eqsat.executorch.compiling
+    import eqsat.executorch.loading
+
+    _announced(eqsat.executorch.loading, "quantize", "quantizing")
+    _announced(eqsat.executorch.compiling, "lower_with_session", "lowering")
     _announced(EdgeProgramManager, "to_executorch", "to_executorch")
 
 
