@@ -13,7 +13,7 @@ import sysconfig
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -345,13 +345,6 @@ def _seconds(stages: Mapping[str, float]) -> str:
     """Returns the seconds of the command until now, and of its stages, some of which run in parallel."""
     shown = ", ".join(f"{called(k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
     return f"seconds: {time.perf_counter() - _command.started:.1f} in all; by stage, some at once: {shown}"
-
-
-def fit(results: Iterable[Result]) -> bool:
-    """Whether the answers are within the limits of memory."""
-    from eqsat.options.decision import Figures
-
-    return all(r.limits.widest.fits(Figures.of(r.corrected, r.footprint, r.cycles)) for r in results)
 
 
 def show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> None:

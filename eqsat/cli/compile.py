@@ -27,7 +27,6 @@ from eqsat.cli.common import (
     check_target,
     console,
     failures,
-    fit,
     print_json,
     quiet,
     show,
@@ -127,7 +126,7 @@ def compile_command(
         show_warnings(list(summary.results.values()), summary.warnings)
     elif not as_json:  # before anything is written: who has no room for it has the figures
         _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen)
-    figures = {**summary.as_dict(), "fits": fit(summary.results.values())}
+    figures = {**summary.as_dict(), "fits": all(r.fits for r in summary.results.values())}
     with failures(failing, figures):
         write_atomically(output, pte)
         if csv:

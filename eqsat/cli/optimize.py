@@ -24,7 +24,6 @@ from eqsat.cli.common import (
     check_target,
     fail,
     failures,
-    fit,
     print_json,
     quiet,
     show,
@@ -88,7 +87,7 @@ def optimize(
         show_warnings([result], result.warnings)
     elif not as_json:  # before anything is written: who has no room for it has the figures
         _show(result, f"{source} on {target}, Vela {result.vela}", chosen)
-    figures = {"model": str(source), "target": target, **_record(result), "fits": fit([result])}
+    figures = {"model": str(source), "target": target, **_record(result), "fits": result.fits}
     with failures(failing, figures):
         write_atomically(output, result.tosa)
         if csv:

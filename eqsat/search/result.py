@@ -323,6 +323,11 @@ class Result:
         next_ones = less, min(faster, key=lambda p: p.figures.sram, default=None)
         return [under_limit(p.figures, own) + ("" if p.verified else " (not verified)") for p in next_ones if p]
 
+    @property
+    def fits(self) -> bool:
+        """Whether the answer is within the limits of memory, with flash that it may have earned."""
+        return self.limits.widest.fits(self._own_figures())
+
     def _own_figures(self) -> Figures:
         price = self.command_stream["eqsat"] if self.referee == COMMAND_STREAM else None
         return Figures.of(price.cycles if price else self.corrected, self.footprint, self.cycles)

@@ -224,7 +224,9 @@ def test_by_how_much_a_graph_exceeds_its_limits() -> None:
     assert MemoryLimits().fits(Figures(1, 10**9, 10**9)) and not MemoryLimits(0, 0).fits(Figures(1, 1, 0))
 
 
-@pytest.mark.parametrize("wrong", ["64Q", "1.5", "-1", -1, True, "most", "", "K", "+", "%", "+any", "-100%", "1e3", "٣"])
+@pytest.mark.parametrize(
+    "wrong", ["64Q", "1.5", "-1", -1, True, "most", "", "K", "+", "%", "+any", "-100%", "1e3", "٣"]
+)
 def test_a_limit_is_a_number_or_a_word(wrong: str | int) -> None:
     with pytest.raises(InputError, match="^max_sram is .*: give a number of bytes .65536, 64K, 1M.*stock or any"):
         Options(max_sram=wrong)
