@@ -1,5 +1,6 @@
 """Proofs that a command stream computes what its graph does, for every input.
 
+The commands may not break a rule of the hardware that results do not show (`eqsat/device/schedule.py`).
 The graph and the commands are evaluated at the same random point (`prove.py`).
 Memory holds terms in place of bytes (`binary_memory.py`).
 Commands make terms as the graph's operators do, so that equal values have equal terms.
@@ -20,6 +21,7 @@ from eqsat.device.compile import binary_of
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Element, Stop, Wait
 from eqsat.device.run import UNKNOWN
+from eqsat.device.schedule import check_commands
 from eqsat.proof import binary_u55, binary_u85
 from eqsat.proof.binary_memory import DTYPES, ShadowMemory
 from eqsat.proof.evaluation import variable
@@ -124,8 +126,9 @@ class BinaryRun:
         self.new, self.above = set[int](), dict[int, set[int]]()
         try:
             self.commands: list[Any] = binary.commands()
+            check_commands(self.commands, binary.config)
         except UNKNOWN as e:
-            raise EndedError("its command stream", -1, str(e)) from e
+            raise EndedError("its command stream", getattr(e, "offset", -1), str(e)) from e
 
     def outputs(self) -> list[Value]:
         """Executes the commands and returns the terms of all outputs. Raises EndedError."""
