@@ -492,6 +492,21 @@ def wide_strides_of_a_slice() -> TensorGraph:
 
 
 @_smallest
+def too_early_behind_a_transpose() -> TensorGraph:
+    """A TRANSPOSE of height and width, and a convolution, pooling or RESCALE of the shape from before it: a square, or
+    a RESHAPE lies between.
+
+    The TRANSPOSE writes its operand's shape with strides that are exchanged. As the shapes are equal, BLOCKDEP is that
+    of equal layouts, and the convolution may begin before blocks are written that it reads.
+    Blocks decide whether it does: of 160 convolutions of squares of 8 to 48 elements, with 1 to 16 channels, 31 do.
+    What a device computes depends on the time that the blocks take.
+    """
+    g = TensorGraph()
+    x = g.add("transpose", (g.add_input("x", (1, 16, 16, 2), "INT8"),), perms=(0, 2, 1, 3))
+    return _finished(g, _rescale(g, _conv2d(g, x, 48, 1, (0, 0, 0, 0)), "INT8", _ONE, 38))
+
+
+@_smallest
 def mask_that_is_an_output() -> TensorGraph:
     """SELECT reads a comparison or logical operator that is an output.
 

@@ -223,6 +223,17 @@ DEFECTS: tuple[Defect, ...] = (
             reads="slice",
         ),
     ),
+    Defect(
+        "too_early_behind_a_transpose",
+        _U55_U65,
+        "transpose > conv2d|depthwise_conv2d|max_pool2d|rescale, "
+        "transpose > reshape > conv2d|depthwise_conv2d|max_pool2d|rescale",
+        remedy=Guard(
+            "an operator behind a TRANSPOSE of height and width that reads the shape from before it "
+            "(Vela lets it begin too early)",
+            patterns.early_readers,
+        ),
+    ),
     Defect("mask_that_is_an_output", _U85, f"{_COMPARISONS} > select"),
     Defect("negated_and_widened", _U85, "negate|bitwise_not:INT16 > rescale:INT32"),
     Defect("maximum_to_unsigned", _U85, f"{_MAXIMA} > rescale", since=(5, 2)),

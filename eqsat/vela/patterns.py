@@ -6,13 +6,13 @@ A place is nodes of which each reads the one before.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Attrs, Type
+from eqsat.tensor.types import Attrs, Shape, Type
 from eqsat.vela.fused import is_fused, sums_unlike_integers
 
 #: Nodes of which each reads the one before.
@@ -188,6 +188,31 @@ def sliced_channel_scales(graph: TensorGraph) -> Iterator[Place]:
         if per_channel and OPS[graph.nodes[node.inputs[0]].op].kind != "mac":
             slices = (r for r in reading if graph.nodes[r].op == "slice")
             yield from ((n, r) for r in slices if graph.nodes[r].shape[-1] < node.shape[-1])
+
+
+def early_readers(graph: TensorGraph) -> Iterator[Place]:
+    """Yields TRANSPOSEs of height and width, each with an operator that reads the shape from before it.
+
+    RESHAPEs may lie between.
+    """
+    readers = graph.readers()
+    for n in readers:
+        node = graph.nodes[n]
+        if node.op == "transpose" and len(node.shape) > 2:
+            *outer, y, x, c = range(len(node.shape))
+            if node.attr("perms") == (*outer, x, y, c):
+                before = graph.type(node.inputs[0]).shape
+                yield from ((n, r) for r in _reading_as(graph, readers, n, before))
+
+
+def _reading_as(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int, shape: Shape) -> Iterator[int]:
+    """Yields the operators that read `n`, or a RESHAPE of it, in a shape of one image."""
+    same = (1, 1, *graph.nodes[n].shape)[-3:] == (1, 1, *shape)[-3:]
+    for r in readers[n]:
+        if graph.nodes[r].op == "reshape":
+            yield from _reading_as(graph, readers, r, shape)
+        elif same:
+            yield r
 
 
 def is_strided_and_padded(o: Operator) -> bool:

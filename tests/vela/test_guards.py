@@ -157,3 +157,36 @@ def test_sums_of_unlike_integers_are_named_where_vela_is_wrong(
         finish(g, g.add("reshape", (total,), shape=(1, 16, 8)))
     assert bool(violations(g, U55)) == wrong
     assert verify(dumps(g), Target.of("ethos-u55-128"), worker, 16).equal is not wrong
+
+
+@pytest.mark.parametrize(
+    ("shape", "perms", "read", "named", "wrong"),
+    [
+        ((1, 16, 16, 2), (0, 2, 1, 3), (1, 16, 16, 2), True, True),
+        ((1, 24, 16, 8), (0, 2, 1, 3), (1, 24, 16, 8), True, True),
+        ((1, 16, 16, 16), (0, 2, 1, 3), (1, 16, 16, 16), True, False),
+        ((1, 24, 16, 8), (0, 2, 1, 3), (1, 16, 24, 8), False, False),
+        ((1, 24, 16, 8), (0, 2, 1, 3), (1, 12, 32, 8), False, False),
+        ((1, 16, 16, 16), (0, 1, 3, 2), (1, 16, 16, 16), False, False),
+    ],
+)
+def test_what_reads_the_shape_from_before_a_transpose_is_named(
+    worker: Worker,
+    shape: tuple[int, ...],
+    perms: tuple[int, ...],
+    read: tuple[int, ...],
+    named: bool,
+    wrong: bool,
+) -> None:
+    """Whether Vela lets it begin too early depends on the blocks."""
+    g = TensorGraph()
+    x = g.add("transpose", (g.add_input("x", shape, "INT8"),), perms=perms)
+    if g.nodes[x].shape != read:
+        x = g.add("reshape", (x,), shape=read)
+    w = g.add_const(np.ones((48, 1, 1, shape[-1]), np.int8), "INT8")
+    b = g.add_const(np.zeros(48, np.int32), "INT32")
+    y = g.add_with("conv2d", [x, w, b], makers.conv("INT8"))
+    finish(g, g.add_with("rescale", [y], makers.rescale("INT8", 1 << 30, 33)))
+    assert len(violations(g, U55)) == named and violations(g, U85) == []
+    verdict = verify(dumps(g), Target.of("ethos-u55-128"), worker, 2)
+    assert verdict.equal is not wrong and ("blocks before" in verdict.reason) is wrong
