@@ -191,7 +191,7 @@ def sliced_channel_scales(graph: TensorGraph) -> Iterator[Place]:
 
 
 def early_readers(graph: TensorGraph) -> Iterator[Place]:
-    """Yields TRANSPOSEs of height and width, each with an operator that reads the shape from before it.
+    """Yields TRANSPOSEs of an image's height and width, each with an operator that reads the shape from before it.
 
     RESHAPEs may lie between.
     """
@@ -200,13 +200,13 @@ def early_readers(graph: TensorGraph) -> Iterator[Place]:
         node = graph.nodes[n]
         if node.op == "transpose" and len(node.shape) > 2:
             *outer, y, x, c = range(len(node.shape))
-            if node.attr("perms") == (*outer, x, y, c):
-                before = graph.type(node.inputs[0]).shape
+            before = graph.type(node.inputs[0]).shape
+            if node.attr("perms") == (*outer, x, y, c) and math.prod(before[:-3]) == 1:
                 yield from ((n, r) for r in _reading_as(graph, readers, n, before))
 
 
 def _reading_as(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int, shape: Shape) -> Iterator[int]:
-    """Yields the operators that read `n`, or a RESHAPE of it, in a shape of one image."""
+    """Yields the operators that read `n`, or a RESHAPE of it, with the last three axes of a shape."""
     same = (1, 1, *graph.nodes[n].shape)[-3:] == (1, 1, *shape)[-3:]
     for r in readers[n]:
         if graph.nodes[r].op == "reshape":

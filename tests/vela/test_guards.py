@@ -168,6 +168,7 @@ def test_sums_of_unlike_integers_are_named_where_vela_is_wrong(
         ((1, 24, 16, 8), (0, 2, 1, 3), (1, 16, 24, 8), False, False),
         ((1, 24, 16, 8), (0, 2, 1, 3), (1, 12, 32, 8), False, False),
         ((1, 16, 16, 16), (0, 1, 3, 2), (1, 16, 16, 16), False, False),
+        ((2, 16, 16, 2), (0, 2, 1, 3), (2, 16, 16, 2), False, False),
     ],
 )
 def test_what_reads_the_shape_from_before_a_transpose_is_named(
