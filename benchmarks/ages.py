@@ -73,6 +73,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "same_bytes": (*_ZOO, "eqsat/store"),
     "scale": (*_SEARCH, "eqsat/store"),
     "sram": _ZOO,
+    "sram-half": _ZOO,
     "store": ("eqsat/ground", "eqsat/store"),
     "transpose_counts": _LOWERED,
     "traps": (*_DEVICE, "cost_models"),
