@@ -70,6 +70,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "proof": (*_FILES, "eqsat/proof", "eqsat/checking"),
     "provenance": (*_SEARCH, "eqsat/explain"),
     "random_graphs": (*_SEARCH, "eqsat/checking"),
+    "rounds": _SEARCH,
     "same_bytes": (*_ZOO, "eqsat/store"),
     "scale": (*_SEARCH, "eqsat/store"),
     "sram": _ZOO,
