@@ -68,6 +68,11 @@ def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] =
             yield DelegateGraph(model, delegate, target, explicit, stock)
 
 
+def nothing_fits(directory: Path) -> str:
+    """Returns the error that none of the graphs in a directory is one of those asked for."""
+    return f"no <model>.<delegate>.<target>.explicit.tosa with its .stock.tosa in {directory} fits"
+
+
 def families() -> list[str]:
     """Returns the names of the families of rules."""
     return list(dict.fromkeys(r.family for family in FAMILIES for r in family.RULES))
@@ -211,7 +216,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(f"no such set of rules: {', '.join(sorted(unknown))}; there are {', '.join(rule_sets())}")
     found = list(graphs(args.tosa, models, targets))
     if not found:
-        parser.error(f"no <model>.<delegate>.<target>.explicit.tosa with its .stock.tosa in {args.tosa} fits")
+        parser.error(nothing_fits(args.tosa))
     options = {
         "extractor": args.extractor,
         "time_limit": args.time_limit,

@@ -20,7 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ablation import DelegateGraph, graphs
+from benchmarks.ablation import DelegateGraph, graphs, nothing_fits
 from benchmarks.about import as_text, write_about
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
@@ -329,7 +329,7 @@ def main(argv: list[str] | None = None) -> None:
         Target.check_name(name)
     found = list(cells(args.tosa, models, setups(accelerators)))
     if not found:
-        parser.error(f"no <model>.<delegate>.<target>.explicit.tosa with its .stock.tosa in {args.tosa} fits")
+        parser.error(nothing_fits(args.tosa))
     print(run(found, args.out, Options(effort=args.effort, binary_time_limit=_BINARY_SECONDS)))
 
 

@@ -5,8 +5,8 @@
 DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`. Every graph is
 optimized with all rounds, without each of them, with each alone, and with none; the copies stay. It is asked for the
 fewest cycles within half of stock's SRAM, and for the least SRAM at no more cycles than stock's. `records.jsonl` has a
-line per graph, question and set of rounds; an interrupted run goes on where it stopped, unless the sources have
-changed. `table.md` is made from it. Cycles are Vela's corrected totals.
+line per graph, question and set of rounds; an interrupted run goes on where it stopped, unless the sources or the
+effort have changed. `table.md` is made from it. Cycles are Vela's corrected totals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.ablation import DelegateGraph, graphs
+from benchmarks.ablation import DelegateGraph, graphs, nothing_fits
 from benchmarks.about import as_text, write_about
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
@@ -123,14 +123,16 @@ def run(found: Sequence[DelegateGraph], out: Path, effort: int) -> str:
     """Fills `out`/records.jsonl and writes `out`/table.md, whose text it returns."""
     out.mkdir(parents=True, exist_ok=True)
     version = measuring_fingerprint()
-    log = Log(out / "records.jsonl", itemgetter(*CELL), lambda r: r.get("sources") == version)
+    log = Log(
+        out / "records.jsonl", itemgetter(*CELL), lambda r: (r.get("sources"), r.get("effort")) == (version, effort)
+    )
     for graph in found:
         for asked, more in ASKED.items():
             for column, without in COLUMNS.items():
                 cell = (graph.model, graph.delegate, graph.target, asked, column)
                 if cell not in log.records:
                     measured = measure(graph, without, Options(effort=effort, **more))
-                    log.add({**dict(zip(CELL, cell)), **measured, "sources": version})
+                    log.add({**dict(zip(CELL, cell)), **measured, "effort": effort, "sources": version})
                     print(*cell, *measured["cycles"], *measured["sram"], measured["seconds"], flush=True)
     text = table(list(log.records.values()), write_about(out, _PACKAGES, effort=effort))
     write_atomically(out / "table.md", text.encode())
@@ -148,7 +150,7 @@ def main(argv: list[str] | None = None) -> None:
     models, targets = ([n for n in text.split(",") if n] for text in (args.models, args.targets))
     found = list(graphs(args.tosa, models, targets))
     if not found:
-        parser.error(f"no <model>.<delegate>.<target>.explicit.tosa with its .stock.tosa in {args.tosa} fits")
+        parser.error(nothing_fits(args.tosa))
     print(run(found, args.out, args.effort))
 
 

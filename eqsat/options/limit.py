@@ -49,5 +49,6 @@ def parse(given: int | str, field: str, called: str = "") -> int | Growth | None
         size = int(plain) if plain else int(float(number) * _UNITS[unit.upper()])
         return Growth(bytes=size) if text.startswith("+") else size
     raise InputError(
-        f"{called or field} is {given!r}: give a number of bytes (65536, 64K, 1M), how much more or less than stock's (+4K, 5%, -50%), {STOCK} or {ANY}"
+        f"{called or field} is {given!r}: give a number of bytes (65536, 64K, 1M), "
+        f"how much more or less than stock's (+4K, 5%, -50%), {STOCK} or {ANY}"
     )
