@@ -129,27 +129,33 @@ class StripeRounds:
 
         While a plan is compiled, the next ones are begun.
         """
-        plans, learnt, misses, best = list(Plans(start)), _Learnt(start.figures), 0, start
+        limit = self._decision.limits.sram
+        first = Plans(start, limit)
+        plans, learnt, misses = list(first), _Learnt(start.figures), 0
+        best, least = start, self._rank(start.figures, first.excess)
         begun: dict[Plan, Compiled] = {}
         while plans and self._left and misses < _MISSES:
-            ranked = sorted(plans, key=lambda p: self._decision.rank(learnt.of(p.expected)))
-            if self._decision.rank(learnt.of(ranked[0].expected)) >= self._rank(best):
-                break
-            for plan in ranked[: min(self._search.pool.size, self._left)]:
-                if plan not in begun:
-                    begun[plan] = self._begun(start, plan)
+            ranked = sorted(plans, key=lambda p: self._rank(learnt.of(p.expected), p.excess))
             plan = ranked[0]
+            if self._rank(learnt.of(plan.expected), plan.excess) >= least:
+                break
+            for p in ranked[: min(self._search.pool.size, self._left)]:
+                if p not in begun:
+                    begun[p] = self._begun(start, p)
             plans.remove(plan)
             tried = self._compiled(begun[plan], plan.expected)
+            misses += 1
             if tried is not None:
                 learnt.learn(plan.expected, tried.figures)
-            misses += 1
-            if tried is not None and self._rank(tried) < self._rank(best):
-                best, misses = tried, 0
+                rank = self._rank(tried.figures, Plans(tried, limit).excess)
+                if rank < least:
+                    best, least, misses = tried, rank, 0
         return None if best is start else best
 
-    def _rank(self, c: Compiled) -> tuple[float, bool, int, int]:
-        return self._decision.rank(c.figures)
+    def _rank(self, figures: Figures, excess: float) -> tuple[float, ...]:
+        """Returns the key by which graphs are sorted: as answers, but of equal peaks the one with less excess first."""
+        beyond, is_dearer, *others = self._decision.rank(figures)
+        return beyond, excess, is_dearer, *others
 
     def _begun(self, start: Compiled, plan: Plan) -> Compiled:
         """Starts to compile the graph of a plan, and returns it with the estimate of the start."""

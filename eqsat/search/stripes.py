@@ -6,9 +6,9 @@ Where SRAM peaks, the values of a region are then live only a few rows at a time
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from eqsat.choice.compiled import Compiled
@@ -32,11 +32,12 @@ _FIXED = 300
 
 
 class Plan(NamedTuple):
-    """A region in `parts` stripes, with its expected figures."""
+    """A region in `parts` stripes, with its expected figures and excess (`Plans`)."""
 
     region: Region
     parts: int
     expected: Figures
+    excess: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,14 @@ class _Operator:
 
 
 class Plans:
-    """The plans for a graph, from Vela's allocation of it."""
+    """The plans for a graph, from Vela's allocation of it.
 
-    def __init__(self, start: Compiled) -> None:
+    excess: how far SRAM in use exceeds the limit, as a share of it, summed over the times when it does.
+    So a plan helps even if SRAM is as much in use at another time.
+    """
+
+    def __init__(self, start: Compiled, limit: int | None) -> None:
+        """limit: bytes of SRAM that an answer may need; None: any number."""
         self._start, self._graph, estimate = start, start.graph, start.estimate
         self._readers = self._graph.readers()
         self._numbers = {name: n for n, name in written_names(self._graph).items()}
@@ -64,6 +70,18 @@ class Plans:
         self._operators = [self._operator(r) for r in estimate.operators]
         self._first = {n: t.first for t, n in self._tensors if n >= 0}
         self._ticks = 2 + max((t.last for t in estimate.tensors), default=0)
+        self._live = self._summed((t.first, t.last, t.end - t.address) for t, _ in self._tensors)
+        self._peak = max(self._live)
+        # what Vela allocates at the peak may be more than what is live then
+        self._limit = None if limit is None else max(1.0, limit * self._peak / max(1, start.figures.sram))
+        self.excess = self._excess(self._live)
+
+    def _excess(self, live: Iterable[int]) -> float:
+        """Returns the excess of bytes that are in SRAM tick by tick."""
+        if (limit := self._limit) is None:
+            return 0.0
+        times = groupby(live, key=lambda size: size > limit)
+        return sum(max(sizes) / limit - 1 for exceeds, sizes in times if exceeds)
 
     def _operator(self, row: Row) -> _Operator:
         value = self._numbers.get(row.name, -1)
@@ -72,13 +90,10 @@ class Plans:
         return _Operator(value, row.corrected, weights, row.command_bytes)
 
     def __iter__(self) -> Iterator[Plan]:
-        """Yields the plans that are expected to need less SRAM than the graph does."""
-        live = self._summed((t.first, t.last, t.end - t.address) for t, _ in self._tensors)
-        peak = max(live, default=0)
-        if not peak:
-            return
-        for region, begin in self._regions(live.index(peak)):
-            yield from self._in_parts(region, begin, live, peak)
+        """Yields the plans that are expected to need less SRAM than the graph does, or to have less excess."""
+        if self._peak:
+            for region, begin in self._regions(self._live.index(self._peak)):
+                yield from self._in_parts(region, begin)
 
     def _summed(self, spans: Iterable[tuple[int, int, int]]) -> list[int]:
         """Returns the bytes in SRAM at each tick of Vela's clock.
@@ -97,18 +112,16 @@ class Plans:
         behind = sorted((t, n) for n, t in self._first.items() if t >= peak - 1 and self._graph.nodes[n].inputs)
         for last, target in behind[:_MOST]:
             shape = self._graph.nodes[target].shape
-            axis = next((k for k, n in enumerate(shape[:-1]) if n > 1), None)
-            if axis is None or shape[axis] < 2 * _FEWEST_ROWS:
-                continue
-            before: tuple[int, ...] = ()
-            for begin in [t for t in reversed(ticks) if t <= min(peak, last)][:_MOST]:
-                inner = self._between(target, begin)
-                region = Region(target, inner, axis)
-                if needed(self._graph, region, 0, _FEWEST_ROWS) is None:
-                    break
-                if inner != before and self._is_closed(region):
-                    yield region, begin
-                before = inner
+            for axis in (k for k, size in enumerate(shape[:-1]) if size >= 2 * _FEWEST_ROWS):
+                before: tuple[int, ...] = ()
+                for begin in [t for t in reversed(ticks) if t <= min(peak, last)][:_MOST]:
+                    inner = self._between(target, begin)
+                    region = Region(target, inner, axis)
+                    if needed(self._graph, region, 0, _FEWEST_ROWS) is None:
+                        break
+                    if inner != before and self._is_closed(region):
+                        yield region, begin
+                    before = inner
 
     def _between(self, target: int, begin: int) -> tuple[int, ...]:
         """Returns the nodes behind a value, up to tensors that exist before a tick."""
@@ -127,7 +140,7 @@ class Plans:
         within = (n for n in region.inner if n != region.target)
         return all(n not in self._graph.outputs and inner.issuperset(self._readers[n]) for n in within)
 
-    def _in_parts(self, region: Region, begin: int, live: Sequence[int], peak: int) -> Iterator[Plan]:
+    def _in_parts(self, region: Region, begin: int) -> Iterator[Plan]:
         size = self._graph.nodes[region.target].shape[region.axis]
         for parts in (p for p in _PARTS if p * _FEWEST_ROWS <= size):
             first = cuts(size, parts)[parts // 2]
@@ -136,10 +149,12 @@ class Plans:
                 return
             share = {n: r.size / self._graph.nodes[n].shape[r.axis] for n, r in rows.items()}
             within, end = self._within(region, begin, share), self._first[region.target] + 1
-            outside = max((*live[:begin], *live[end + 1 :]), default=0)
-            most = max(outside, within)
-            if most < peak and (figures := self._figures(region, share, parts, most / peak)):
-                yield Plan(region, parts, figures)
+            live = [*self._live[:begin], within, *self._live[end + 1 :]]
+            most, excess = max(live), self._excess(live)
+            if (most, excess) < (self._peak, self.excess):
+                figures = self._figures(region, share, parts, most / self._peak)
+                if figures is not None:
+                    yield Plan(region, parts, figures, excess)
 
     def _within(self, region: Region, begin: int, share: Mapping[int, float]) -> int:
         """Returns the peak bytes in SRAM while a region is computed.

@@ -20,12 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, Rewritten, TensorGraph
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Attrs, GraphError, attrs_of
+from eqsat.tensor.types import Attrs, GraphError, Shape, attrs_of
 
 #: Operators with windows along H and W.
 #: The number is the axis of the weights at which the kernel begins.
@@ -135,7 +136,7 @@ def _whole_steps(graph: TensorGraph, n: int, rows: Rows) -> Rows:
 
 
 def _rows_of_one(graph: TensorGraph, n: int, axis: int) -> int:
-    """Returns the number of rows that a RESHAPE makes of one row of its operand along the same axis.
+    """Returns the number of rows that a RESHAPE makes of one row of its operand.
 
     1 for other operators, and for a RESHAPE that makes fewer.
     """
@@ -143,7 +144,17 @@ def _rows_of_one(graph: TensorGraph, n: int, axis: int) -> int:
     if node.op != "reshape":
         return 1
     operand = graph.nodes[node.inputs[0]].shape
-    return max(1, node.shape[axis] // operand[axis]) if axis < len(operand) else 1
+    read = _axis_read(operand, node.shape, axis)
+    return 1 if read is None else max(1, prod(operand[read + 1 :]) // prod(node.shape[axis + 1 :]))
+
+
+def _axis_read(operand: Shape, shape: Shape, axis: int) -> int | None:
+    """Returns the axis of a RESHAPE's operand with its rows along an axis of the result, None if there is none.
+
+    As many elements stand before both axes, so that the same elements are in some rows of one and of the other.
+    """
+    before = prod(shape[:axis])
+    return next((k for k, n in enumerate(operand) if prod(operand[:k]) == before and n > 1), None)
 
 
 def _windows(
@@ -188,15 +199,15 @@ def _moved(graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows) ->
     if node.op == "transpose":
         return [rows._replace(axis=attrs["perms"][axis])], node.attrs
     if node.op == "reshape":
-        if operand[:axis] != node.shape[:axis] or len(operand) < before:
+        read = _axis_read(operand, node.shape, axis)
+        if read is None:
             return None
-        more, fewer = divmod(node.shape[axis], operand[axis]), divmod(operand[axis], node.shape[axis])
-        if more[1] and fewer[1]:
+        ours, theirs = prod(node.shape[before:]), prod(operand[read + 1 :])
+        if max(ours, theirs) % min(ours, theirs):
             return None
-        begin, end = (k * fewer[0] if fewer[0] else k // more[0] for k in rows[1:])
-        return [Rows(axis, begin, end)], attrs_of(
-            {**attrs, "shape": (*node.shape[:axis], rows.size, *node.shape[before:])}
-        )
+        begin, end = (k * ours // theirs for k in rows[1:])
+        shape = (*node.shape[:axis], rows.size, *node.shape[before:])
+        return [Rows(read, begin, end)], attrs_of({**attrs, "shape": shape})
     if node.op == "pad":
         low = attrs["pads"][2 * axis]
         return _seen(graph, node, attrs, axis, (rows.begin - low, rows.end - low), "pads", 2 * axis)

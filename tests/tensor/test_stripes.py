@@ -53,6 +53,13 @@ def along_time() -> TensorGraph:
     return finish(g, conv(g, conv(g, g.add_input("x", (1, 1, 40, 4), "INT8"), 16, seed=1), 4, seed=2))
 
 
+def flattened() -> TensorGraph:
+    """NCHW made NHWC by a TRANSPOSE that has H and W as one axis."""
+    g = TensorGraph()
+    x = reshape(g, g.add_input("x", (1, 3, 12, 8), "INT8"), 1, 1, 3, 96)
+    return finish(g, conv(g, reshape(g, transpose(g, x, 0, 1, 3, 2), 1, 12, 8, 3), 8, 3, seed=1))
+
+
 def scores() -> TensorGraph:
     """Products of rows with a whole matrix, and their largest."""
     g = TensorGraph()
@@ -81,6 +88,7 @@ def region(graph: TensorGraph, axis: int, target: int | None = None) -> Region:
         (moved, 1),
         (moved, 2),
         (along_time, 2),
+        (flattened, 1),
         (scores, 0),
         (scores, 1),
     ],
@@ -128,3 +136,11 @@ def test_what_reads_all_rows_is_in_no_stripes() -> None:
 
 def test_stripes_are_about_as_large() -> None:
     assert cuts(10, 4) == [0, 2, 5, 7, 10]
+
+
+def test_rows_of_a_reshape_are_some_positions_of_a_longer_axis() -> None:
+    graph = flattened()
+    rows = needed(graph, region(graph, 1), 4, 8)
+    assert rows is not None
+    transposed = next(n for n in graph.live() if graph.nodes[n].op == "transpose")
+    assert rows[transposed] == (2, 3 * 8, 9 * 8)
