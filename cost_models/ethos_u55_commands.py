@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from cost_models import estimator
@@ -17,9 +18,9 @@ from cost_models.estimator import WeightFetch
 from cost_models.issued import Issued, anywhere, memory, rows, size
 from cost_models.machine import Machine, Place
 from eqsat.device.binary import READ_ONLY
-from eqsat.device.core.operands import FeatureMap, Wait
-from eqsat.device.core.registers import DmaStrideMode, WeightOrder
-from eqsat.device.ethos_u55.commands import Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.core.operands import Dma, FeatureMap, Wait
+from eqsat.device.core.registers import WeightOrder
+from eqsat.device.ethos_u55.commands import Convolution, Elementwise, Output, Pooling
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction, PoolingMode
 
 
@@ -45,9 +46,8 @@ def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]
 
 
 def _copy(machine: Machine, c: Dma) -> float:
-    pieces = c.sizes[0] * c.sizes[1] if max(c.source_mode, c.destination_mode) > DmaStrideMode.D1 else 1
-    source, sink = memory(machine, c.source_region), memory(machine, c.destination_region)
-    return estimator.transfer(source, sink, c.length * pieces)
+    source, sink = memory(machine, c.source.region), memory(machine, c.destination.region)
+    return estimator.transfer(source, sink, c.length * prod(c.sizes))
 
 
 _Computing = Convolution | Pooling | Elementwise

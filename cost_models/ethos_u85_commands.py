@@ -23,12 +23,11 @@ from cost_models.blocks import BlockConfig, Work, told_split_block
 from cost_models.estimator import WeightFetch
 from cost_models.issued import Issued, anywhere, memory, rows, size
 from cost_models.machine import Machine, Memory, Place
-from eqsat.device.core.operands import FeatureMap, Wait
+from eqsat.device.core.operands import Dma, FeatureMap, Wait
 from eqsat.device.core.registers import WeightOrder
 from eqsat.device.ethos_u85.commands import (
     Chained,
     Convolution,
-    Dma,
     Elementwise,
     Pooling,
     Resize,

@@ -19,7 +19,7 @@ from typing import Any
 
 from eqsat.device.core.block_order import Blocks, most_dependency
 from eqsat.device.core.errors import DeviceFault
-from eqsat.device.core.operands import Copy, Stop, Wait
+from eqsat.device.core.operands import Dma, Stop, Wait
 from eqsat.device.core.touched import Accesses
 from eqsat.device.stream import Config
 
@@ -57,7 +57,7 @@ def _check_queues(commands: Sequence[Any], config: Config) -> None:
             continue
         if isinstance(c, Stop):
             continue
-        mine, is_copy = config.commands.accesses(c, config.internal), isinstance(c, Copy)
+        mine, is_copy = config.commands.accesses(c, config.internal), isinstance(c, Dma)
         for other, theirs in kernels if is_copy else copies:
             if mine.conflicts(theirs):
                 raise DeviceFault(f"{_name(c)} does not wait for {other}, which touches the same bytes", c.offset)

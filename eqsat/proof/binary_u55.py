@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.operands import FeatureMap
+from eqsat.device.core.operands import Dma, FeatureMap
 from eqsat.device.core.registers import IfmUpscaleMode
-from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
-from eqsat.device.ethos_u55.execution import copies, pieces, table_of, weights_of
+from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, Output, Pooling
+from eqsat.device.ethos_u55.execution import copies, table_of, weights_of
 from eqsat.device.ethos_u55.operations import BUILT_IN, reciprocals
 from eqsat.device.ethos_u55.registers import AccFormat, ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
 from eqsat.device.ethos_u55.weights import scales
@@ -62,8 +62,10 @@ class Execution:
         """
         match c:
             case Dma():
-                sources, places = pieces(c)
-                self._memory.copy(c.source_region, sources, c.destination_region, places, c.length)
+                source, destination = c.source, c.destination
+                self._memory.copy(
+                    source.region, source.places(c.steps), destination.region, destination.places(c.steps), c.length
+                )
                 return None
             case Convolution():
                 return self._convolved(c)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 
 import numpy as np
 
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.operands import SAME, ByteRange, FeatureMap, FixedPointScale
+from eqsat.device.core.operands import SAME, ByteRange, Dma, FeatureMap, FixedPointScale
 from eqsat.device.core.registers import IfmUpscaleMode, Rounding
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Chained,
     Command,
     Convolution,
-    Dma,
-    DmaSide,
     Elementwise,
     Operand,
     Output,
@@ -300,9 +297,8 @@ class Execution:
         return v
 
     def _copy(self, c: Dma) -> None:
-        steps = list(itertools.product(range(c.sizes[0]), range(c.sizes[1])))
-        chosen = self._chosen(c, steps)
-        sources, places = (_places(side, chosen if side.indexed else steps) for side in (c.source, c.destination))
+        chosen = self._chosen(c, c.steps)
+        sources, places = (side.places(chosen if side.indexed else c.steps) for side in (c.source, c.destination))
         self._memory.copy(c.source.region, sources, c.destination.region, places, c.length)
 
     def _chosen(self, c: Dma, steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -318,7 +314,3 @@ class Execution:
         if min(numbers) < 0 or max(numbers) > i.most:
             raise DeviceError(f"an index outside 0 to {i.most}")
         return [(outer, k) for (outer, _), k in zip(steps, numbers, strict=True)]
-
-
-def _places(side: DmaSide, steps: list[tuple[int, int]]) -> list[int]:
-    return [side.address + outer * side.strides[0] + inner * side.strides[1] for outer, inner in steps]

@@ -17,8 +17,8 @@ from eqsat.cli.app import app
 from eqsat.device.binary import Binary, read_binary
 from eqsat.device.compile import compile_binary
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.operands import Stop
-from eqsat.device.ethos_u55.commands import Convolution, Dma, Elementwise, Pooling
+from eqsat.device.core.operands import Dma, Stop
+from eqsat.device.ethos_u55.commands import Convolution, Elementwise, Pooling
 from eqsat.device.text import disassemble
 from eqsat.executorch.binaries import ran
 from eqsat.ground.packed import unpack_arrays

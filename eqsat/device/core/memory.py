@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from eqsat.device.core.errors import DeviceFault
-from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.operands import ByteRange, Dma, FeatureMap
 from eqsat.device.core.registers import ActivationFormat
 from eqsat.tensor.types import Array
 
@@ -88,6 +88,12 @@ class MemoryMap:
         """Writes a feature map, [samples, height, width, depth]. Raises DeviceFault."""
         for index, view in self._views(m):
             view[...] = values[index]
+
+    def copy(self, c: Dma) -> None:
+        """Copies pieces that no indices choose; reads all of them before it writes. Raises DeviceFault."""
+        pieces = [self.at(c.source.region, at, c.length).copy() for at in c.source.places(c.steps)]
+        for at, piece in zip(c.destination.places(c.steps), pieces, strict=True):
+            self.at(c.destination.region, at, c.length)[...] = piece
 
     def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, Array]]:
         """Yields the feature map in pieces that one view can show.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from eqsat.device.core.registers import ActivationFormat
@@ -93,12 +95,55 @@ class ByteRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """OP_DMA_START: copies sizes[0] * sizes[1] (outer, inner) pieces of `length` bytes each."""
+class DmaSide:
+    """One side of a copy, which it reads or writes.
+
+    region: None inside the NPU.
+    strides: bytes from one piece to the next, (outer, inner).
+    indexed: whether indices choose the pieces.
+    """
+
+    region: int | None
+    address: int
+    strides: tuple[int, int]
+    indexed: bool = False
+
+    def places(self, steps: Iterable[tuple[int, int]]) -> list[int]:
+        """Returns the addresses of pieces, each given as (outer, inner)."""
+        return [self.address + outer * self.strides[0] + inner * self.strides[1] for outer, inner in steps]
+
+
+@dataclass(frozen=True, slots=True)
+class Indices:
+    """INT32 numbers of pieces, from 0 to `most`.
+
+    skip: bytes between one row of them and the next.
+    """
+
+    region: int
+    address: int
+    most: int
+    skip: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dma:
+    """OP_DMA_START: copies sizes[0] * sizes[1] (outer, inner) pieces of `length` bytes each.
+
+    indices: numbers that choose the pieces of one side, None for a plain copy.
+    """
 
     offset: int
     length: int
     sizes: tuple[int, int]
+    source: DmaSide
+    destination: DmaSide
+    indices: Indices | None = None
+
+    @property
+    def steps(self) -> list[tuple[int, int]]:
+        """(outer, inner) of each piece, in order."""
+        return list(itertools.product(range(self.sizes[0]), range(self.sizes[1])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import BRICK, tiles
-from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap
 from eqsat.device.core.registers import ActivationFormat
 
 
@@ -60,7 +62,24 @@ def of_map(m: FeatureMap) -> Iterator[ByteRange]:
         yield ByteRange(m.region, low, high - low)
 
 
-def around(region: int | None, addresses: Iterable[int], length: int) -> ByteRange:
+def of_copy(c: Dma) -> Accesses:
+    """Returns the accesses of a copy. Raises DeviceError for a copy of nothing."""
+    if min(c.sizes) < 1:
+        raise DeviceError("a copy of nothing")
+    reads = [_side(c, c.source)]
+    if c.indices is not None:
+        rows, columns = c.sizes
+        step = columns * 4 + c.indices.skip
+        reads.append(_around(c.indices.region, (c.indices.address, c.indices.address + (rows - 1) * step), columns * 4))
+    return Accesses(tuple(reads), (_side(c, c.destination),))
+
+
+def _side(c: Dma, side: DmaSide) -> ByteRange:
+    """Returns the bytes of one side of a copy; with indices, all that they can choose."""
+    most = c.indices.most if side.indexed and c.indices is not None else c.sizes[1] - 1
+    return _around(side.region, side.places(itertools.product((0, c.sizes[0] - 1), (0, most))), c.length)
+
+
+def _around(region: int | None, addresses: Sequence[int], length: int) -> ByteRange:
     """Returns the range from the lowest address to the end of the piece at the highest one."""
-    addresses = list(addresses)
     return ByteRange(region, min(addresses), max(addresses) - min(addresses) + length)

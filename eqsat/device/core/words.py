@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.device.core.operands import ByteRange, FeatureMap, FixedPointScale, Kernel, Wait
+from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, FixedPointScale, Kernel, Wait
 from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 
 
@@ -40,10 +40,15 @@ def wait(w: Wait) -> str:
     return f"until {w.outstanding} {'operations' if w.kernel else 'copies'} are outstanding"
 
 
-def copy(sizes: tuple[int, int], length: int, source: str, destination: str) -> str:
-    pieces = f"{sizes[0]} x {sizes[1]} x " if sizes != (1, 1) else ""
-    return f"{pieces}{length:,} bytes {source} -> {destination}"
+def copy(c: Dma) -> str:
+    pieces = f"{c.sizes[0]} x {c.sizes[1]} x " if c.sizes != (1, 1) else ""
+    return f"{pieces}{c.length:,} bytes {_side(c.source, c)} -> {_side(c.destination, c)}"
 
 
-def place(region: int | None, address: int) -> str:
+def _side(side: DmaSide, c: Dma) -> str:
+    chosen = f" by indices at {_place(c.indices.region, c.indices.address)}" if side.indexed and c.indices else ""
+    return _place(side.region, side.address) + chosen
+
+
+def _place(region: int | None, address: int) -> str:
     return f"{'shared memory' if region is None else region}:{address:#x}"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from eqsat.device.core.block_order import Blocks, Reading
-from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.operands import ByteRange, Dma, FeatureMap
 from eqsat.device.core.registers import WeightOrder
-from eqsat.device.core.touched import Accesses, around, of_kernel
+from eqsat.device.core.touched import Accesses, of_copy, of_kernel
 from eqsat.device.ethos_u55.arithmetic import table_place
-from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Pooling
-from eqsat.device.ethos_u55.execution import pieces
+from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, Pooling
 from eqsat.device.ethos_u55.registers import PoolingMode
 from eqsat.device.ethos_u55.weights import DEEP, SHALLOW
 
@@ -28,13 +26,7 @@ def accesses(c: Command, shared: int) -> Accesses:
         case Elementwise():
             read = (c.ifm, c.ifm2)
         case Dma():
-            sources, destinations = pieces(c)
-            if not sources:
-                raise DeviceError("a copy of nothing")
-            return Accesses(
-                (around(c.source_region, sources, c.length),),
-                (around(c.destination_region, destinations, c.length),),
-            )
+            return of_copy(c)
     return of_kernel((*read, table_place(c.output, shared)), c.output.map)
 
 

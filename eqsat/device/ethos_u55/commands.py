@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction
-from eqsat.device.core.operands import ByteRange, Copy, FeatureMap, FixedPointScale, Kernel
+from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, FixedPointScale, Kernel
 from eqsat.device.core.registers import (
     DmaRegionMode,
     DmaStrideMode,
@@ -148,23 +149,6 @@ class Elementwise:
     block: Block
 
 
-@dataclass(frozen=True, slots=True)
-class Dma(Copy):
-    """A copy; regions are None inside the NPU (its shared memory).
-
-    source_mode, destination_mode: number of dimensions in which each side is walked.
-    skips: bytes between rows of pieces and between pieces, on top of their length.
-    """
-
-    source_region: int | None
-    source: int
-    source_mode: DmaStrideMode
-    destination_region: int | None
-    destination: int
-    destination_mode: DmaStrideMode
-    skips: tuple[int, int]
-
-
 Command = Convolution | Pooling | Elementwise | Dma
 
 _UNARY = (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ)
@@ -275,27 +259,29 @@ def _elementwise(r: Registers, i: Instruction) -> Elementwise:
 
 
 def _dma(r: Registers, i: Instruction) -> Dma:
-    source, destination = (r.instruction(f"DMA0_{side}_REGION").fields for side in ("SRC", "DST"))
-    modes = DmaStrideMode(source["stride_mode"]), DmaStrideMode(destination["stride_mode"])
-    most = max(modes)
-    return Dma(
-        offset=i.offset,
-        source_region=source["region"] if source["region_mode"] == DmaRegionMode.EXTERNAL else None,
-        source=r.get("DMA0_SRC"),
-        source_mode=modes[0],
-        destination_region=destination["region"] if destination["region_mode"] == DmaRegionMode.EXTERNAL else None,
-        destination=r.get("DMA0_DST"),
-        destination_mode=modes[1],
-        length=r.get("DMA0_LEN"),
-        sizes=(
-            r.get("DMA0_SIZE1") if most == DmaStrideMode.D3 else 1,
-            r.get("DMA0_SIZE0") if most >= DmaStrideMode.D2 else 1,
-        ),
-        skips=(
-            r.signed_address("DMA0_SKIP1") if most == DmaStrideMode.D3 else 0,
-            r.signed_address("DMA0_SKIP0") if most >= DmaStrideMode.D2 else 0,
-        ),
+    most = max(r.get(f"DMA0_{side}_REGION", "stride_mode") for side in ("SRC", "DST"))
+    length = r.get("DMA0_LEN")
+    sizes = (
+        r.get("DMA0_SIZE1") if most == DmaStrideMode.D3 else 1,
+        r.get("DMA0_SIZE0") if most >= DmaStrideMode.D2 else 1,
     )
+    skips = (
+        r.signed_address("DMA0_SKIP1") if most == DmaStrideMode.D3 else 0,
+        r.signed_address("DMA0_SKIP0") if most >= DmaStrideMode.D2 else 0,
+    )
+    if sizes[0] > 1 and skips[1]:
+        raise DeviceError("the model does not know copies in three dimensions with gaps in the second")
+    source, destination = (_side(r, side, length, sizes[1], skips) for side in ("SRC", "DST"))
+    return Dma(i.offset, length, sizes, source, destination)
+
+
+def _side(r: Registers, side: str, length: int, columns: int, skips: tuple[int, int]) -> DmaSide:
+    """Returns a side, on which pieces are contiguous but for the gaps of the dimensions in which it is walked."""
+    f = r.instruction(f"DMA0_{side}_REGION").fields
+    inner = length + (skips[1] if f["stride_mode"] >= DmaStrideMode.D2 else 0)
+    outer = columns * inner + (skips[0] if f["stride_mode"] == DmaStrideMode.D3 else 0)
+    region = f["region"] if f["region_mode"] == DmaRegionMode.EXTERNAL else None
+    return DmaSide(region, r.get(f"DMA0_{side}"), (outer, inner))
 
 
 MAKERS: Makers = {

@@ -7,11 +7,11 @@ from dataclasses import replace
 from eqsat.device.core.arithmetic import Scales, held
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import Constants, MemoryMap
-from eqsat.device.core.operands import SAME, FixedPointScale
-from eqsat.device.core.registers import DmaStrideMode, IfmUpscaleMode, KernelDecomposition, WeightOrder
+from eqsat.device.core.operands import SAME, Dma, FixedPointScale
+from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
 from eqsat.device.core.state import number
 from eqsat.device.ethos_u55.arithmetic import activated, table_place
-from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, Output, Pooling
 from eqsat.device.ethos_u55.operations import averaged, combined, output, pooled, window
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction, PoolingMode
 from eqsat.device.ethos_u55.weights import Order, scales, weights
@@ -35,7 +35,7 @@ class Execution:
         memory = self._memory
         match c:
             case Dma():
-                _copy(c, memory)
+                memory.copy(c)
             case Convolution():
                 weights = weights_of(c, self._core, memory)
                 sums = window(c).convolved(memory.read(c.ifm), weights, c.depthwise)
@@ -124,32 +124,3 @@ def table_of(o: Output, shared: int, memory: Constants) -> bytes | None:
     """
     place = table_place(o, shared)
     return None if place is None else memory.constant(place)
-
-
-def _copy(c: Dma, memory: MemoryMap) -> None:
-    sources, destinations = pieces(c)
-    data = [memory.at(c.source_region, at, c.length).copy() for at in sources]
-    for at, piece in zip(destinations, data, strict=True):
-        memory.at(c.destination_region, at, c.length)[...] = piece
-
-
-def pieces(c: Dma) -> tuple[list[int], list[int]]:
-    """Addresses of the pieces that a copy reads, and of those that it writes.
-
-    Pieces are contiguous.
-    A side that is walked in two or three dimensions has gaps between them.
-    Raises DeviceError.
-    """
-    if c.sizes[0] > 1 and c.skips[1]:
-        raise DeviceError("the model does not know copies in three dimensions with gaps in the second")
-    return _places(c, c.source, c.source_mode), _places(c, c.destination, c.destination_mode)
-
-
-def _places(c: Dma, at: int, mode: DmaStrideMode) -> list[int]:
-    out = []
-    for _ in range(c.sizes[0]):
-        for _ in range(c.sizes[1]):
-            out.append(at)
-            at += c.length + (c.skips[1] if mode >= DmaStrideMode.D2 else 0)
-        at += c.skips[0] if mode == DmaStrideMode.D3 else 0
-    return out

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from eqsat.device.core import words
-from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.core.operands import Dma
+from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, Output, Pooling
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
 
 
@@ -31,10 +32,7 @@ def describe(c: Command) -> str:
             operands = [words.feature_map(c.ifm), *([] if c.ifm2 is None and c.scalar is None else [second])]
             return f"{', '.join(operands[::-1] if c.reversed else operands)}{_inputs(c)} -> {_output(c.output)}"
         case Dma():
-            source, destination = (
-                words.place(*side) for side in ((c.source_region, c.source), (c.destination_region, c.destination))
-            )
-            return words.copy(c.sizes, c.length, source, destination)
+            return words.copy(c)
 
 
 def _inputs(c: Elementwise) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 from eqsat.device.core.block_order import Blocks, Reading
 from eqsat.device.core.block_size import no_block, rounded_up
-from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.operands import ByteRange, FeatureMap
-from eqsat.device.core.touched import Accesses, around, of_kernel
+from eqsat.device.core.operands import Dma, FeatureMap
+from eqsat.device.core.touched import Accesses, of_copy, of_kernel
 from eqsat.device.ethos_u85.arithmetic import table_place
-from eqsat.device.ethos_u85.commands import Command, Convolution, Dma, DmaSide, Elementwise, Pooling, Resize
+from eqsat.device.ethos_u85.commands import Command, Convolution, Elementwise, Pooling, Resize
 from eqsat.device.ethos_u85.execution import order_of
 from eqsat.device.ethos_u85.registers import ActivationReverse, ActivationTranspose, PoolingMode
 from eqsat.target.family import Core, Family, SplitMemory
@@ -38,26 +36,8 @@ def accesses(c: Command) -> Accesses:
         case Resize():
             read = (c.ifm,)
         case Dma():
-            return _copy(c)
+            return of_copy(c)
     return of_kernel((*read, table_place(c.output.activation)), c.output.map)
-
-
-def _copy(c: Dma) -> Accesses:
-    if min(c.sizes) < 1:
-        raise DeviceError("a copy of nothing")
-    reads = [_side(c, c.source)]
-    if c.indices is not None:
-        rows, columns = c.sizes
-        step = columns * 4 + c.indices.skip
-        reads.append(around(c.indices.region, (c.indices.address, c.indices.address + (rows - 1) * step), columns * 4))
-    return Accesses(tuple(reads), (_side(c, c.destination),))
-
-
-def _side(c: Dma, side: DmaSide) -> ByteRange:
-    """Returns the bytes of one side of a copy; with indices, all that they can choose."""
-    most = c.indices.most if side.indexed and c.indices is not None else c.sizes[1] - 1
-    corners = itertools.product((0, c.sizes[0] - 1), (0, most))
-    return around(side.region, (side.address + a * side.strides[0] + b * side.strides[1] for a, b in corners), c.length)
 
 
 def blocks(c: Command, core: Core) -> Blocks | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqsat.device.core.operands import ByteRange, Copy, Element, FeatureMap, FixedPointScale, Kernel
+from eqsat.device.core.operands import ByteRange, Dma, Element, FeatureMap, FixedPointScale, Kernel
 from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, Rounding, WeightOrder
 from eqsat.device.ethos_u85.registers import (
     AccFormat,
@@ -217,46 +217,6 @@ class Resize:
     x: ResizeAxis
     accumulators: Accumulators
     block: Block
-
-
-@dataclass(frozen=True, slots=True)
-class DmaSide:
-    """One side of a copy, which it reads or writes.
-
-    region: None inside the NPU (its tables).
-    strides: bytes from one piece to the next, (outer, inner).
-    indexed: whether indices choose the pieces.
-    """
-
-    region: int | None
-    address: int
-    strides: tuple[int, int]
-    indexed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Indices:
-    """INT32 numbers of pieces, from 0 to `most`.
-
-    skip: bytes between one row of them and the next.
-    """
-
-    region: int
-    address: int
-    most: int
-    skip: int
-
-
-@dataclass(frozen=True, slots=True)
-class Dma(Copy):
-    """A copy.
-
-    indices: numbers that choose the pieces of one side, None for a plain copy.
-    """
-
-    source: DmaSide
-    destination: DmaSide
-    indices: Indices | None
 
 
 Command = Convolution | Pooling | Elementwise | Resize | Dma

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction
-from eqsat.device.core.operands import ByteRange, FeatureMap, Kernel
+from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, Indices, Kernel
 from eqsat.device.core.registers import (
     DmaRegionMode,
     DmaStrideMode,
@@ -20,10 +20,7 @@ from eqsat.device.ethos_u85.commands import (
     Block,
     Chained,
     Convolution,
-    Dma,
-    DmaSide,
     Elementwise,
-    Indices,
     InputScale,
     Operand,
     Output,

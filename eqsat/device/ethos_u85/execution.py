@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-
 import numpy as np
 
 from eqsat.device.core.arithmetic import held, scaled, scaled_by
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import Constants, MemoryMap
-from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.operands import ByteRange, Dma, FeatureMap
 from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
 from eqsat.device.ethos_u85.arithmetic import activated, table_place
 from eqsat.device.ethos_u85.commands import (
@@ -18,8 +15,6 @@ from eqsat.device.ethos_u85.commands import (
     Chained,
     Command,
     Convolution,
-    Dma,
-    DmaSide,
     Elementwise,
     Operand,
     Output,
@@ -61,8 +56,10 @@ class Execution:
     def step(self, c: Command) -> None:
         """Executes one command. Raises DeviceError."""
         match c:
+            case Dma(indices=None):
+                self._memory.copy(c)
             case Dma():
-                self._copy(c)
+                self._copy_chosen(c)
             case Convolution():
                 self._convolve(c)
             case Pooling():
@@ -161,35 +158,19 @@ class Execution:
         else:
             self._memory.write(out.map, values)
 
-    def _copy(self, c: Dma) -> None:
-        if c.indices is not None:
-            return self._copy_chosen(c)
-        steps = list(itertools.product(range(c.sizes[0]), range(c.sizes[1])))
-        pieces = [piece.copy() for piece in self._pieces(c.source, c.length, steps)]
-        for piece, data in zip(self._pieces(c.destination, c.length, steps), pieces, strict=True):
-            piece[...] = data
-        return None
-
-    def _pieces(self, side: DmaSide, length: int, steps: list[tuple[int, int]]) -> Iterator[Array]:
-        for outer, inner in steps:
-            yield self._memory.at(side.region, side.address + outer * side.strides[0] + inner * side.strides[1], length)
-
     def _copy_chosen(self, c: Dma) -> None:
         """Copies pieces of which one side is chosen by indices, for each sample by its own."""
         assert c.indices is not None
-        outers, inners = c.sizes
         if c.source.indexed and c.destination.indexed:
             raise DeviceError("a copy with indices on both sides")
-        for outer, inner in itertools.product(range(outers), range(inners)):
-            at = c.indices.address + (outer * inners + inner) * 4 + outer * c.indices.skip
+        for outer, inner in c.steps:
+            at = c.indices.address + (outer * c.sizes[1] + inner) * 4 + outer * c.indices.skip
             numbers = np.ascontiguousarray(self._memory.at(c.indices.region, at, 4)).view(np.int32)[:, 0]
             if (numbers < 0).any() or (numbers > c.indices.most).any():
                 raise DeviceError(f"an index outside 0 to {c.indices.most}")
-            sides = []
-            for side in (c.source, c.destination):
-                step = numbers if side.indexed else np.full_like(numbers, inner)
-                base = side.address + outer * side.strides[0]
-                sides.append([base + int(k) * side.strides[1] for k in step])
+            chosen = [(outer, int(k)) for k in numbers]
+            same = [(outer, inner)] * len(chosen)
+            sides = (side.places(chosen if side.indexed else same) for side in (c.source, c.destination))
             for sample, (source, destination) in enumerate(zip(*sides, strict=True)):
                 data = self._memory.at(c.source.region, source, c.length)[sample].copy()
                 self._memory.at(c.destination.region, destination, c.length)[sample] = data

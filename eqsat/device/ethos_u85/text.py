@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from eqsat.device.core import words
-from eqsat.device.core.operands import SAME, FeatureMap
+from eqsat.device.core.operands import SAME, Dma, FeatureMap
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Chained,
     Command,
     Convolution,
-    Dma,
-    DmaSide,
     Elementwise,
     InputScale,
     Operand,
@@ -64,7 +62,7 @@ def describe(c: Command) -> str:
             steps = ", ".join(f"({a.step * a.scale + a.rest} k + {a.offset}) / {a.scale}" for a in (c.y, c.x))
             return f"{words.feature_map(c.ifm)} at {steps} -> {_output(c.output, c.accumulators)}"
         case Dma():
-            return words.copy(c.sizes, c.length, _side(c.source, c), _side(c.destination, c))
+            return words.copy(c)
 
 
 def _convolution(c: Convolution) -> str:
@@ -102,11 +100,6 @@ def _scaled(s: InputScale) -> str:
         return ""
     double = f" {s.double}" if s.double else ""
     return f" scaled {words.scale(s.scale)} {s.rounding.name}{double}"
-
-
-def _side(side: DmaSide, c: Dma) -> str:
-    chosen = f" by indices at {words.place(c.indices.region, c.indices.address)}" if side.indexed and c.indices else ""
-    return words.place(side.region, side.address) + chosen
 
 
 def _output(o: Output, a: Accumulators) -> str:
