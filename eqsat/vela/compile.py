@@ -57,27 +57,20 @@ class Footprint:
 
         It has the largest peaks, and the sums of everything else.
         """
-        total = Footprint(0, 0, 0, 0, {})
-        for f in footprints:
-            memory = {
-                name: {
-                    "peak": max(total._of(name, "peak"), f._of(name, "peak")),
-                    "read": total._of(name, "read") + f._of(name, "read"),
-                    "written": total._of(name, "written") + f._of(name, "written"),
-                }
-                for name in {**total.memory, **f.memory}
-            }
-            total = Footprint(
-                max(total.sram, f.sram),
-                total.commands + f.commands,
-                total.weights + f.weights,
-                total.payload + f.payload,
-                memory,
-            )
-        return total
-
-    def _of(self, memory: str, what: str) -> int:
-        return self.memory.get(memory, {}).get(what, 0)
+        every = list(footprints)
+        memory: dict[str, dict[str, int]] = {}
+        for name, used in (item for f in every for item in f.memory.items()):
+            total = memory.setdefault(name, {"peak": 0, "read": 0, "written": 0})
+            total["peak"] = max(total["peak"], used.get("peak", 0))
+            for what in ("read", "written"):
+                total[what] += used.get(what, 0)
+        return Footprint(
+            max((f.sram for f in every), default=0),
+            sum(f.commands for f in every),
+            sum(f.weights for f in every),
+            sum(f.payload for f in every),
+            memory,
+        )
 
 
 class InSram(NamedTuple):
@@ -195,16 +188,15 @@ def compile_tosa(buffer: bytes, target: Target, via: Pool | Worker, timeout: flo
     return _compile(buffer, "TOSA", target, via, timeout)
 
 
-def compile_tflite(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
+def compile_tflite(buffer: bytes, target: Target, via: Pool | Worker) -> Estimate:
     """Compiles a .tflite model for `target`.
 
-    timeout: seconds.
     Raises WorkerError with Vela's reason, `refused` if Vela refused the model.
     """
-    return _compile(buffer, "TFLITE", target, via, timeout)
+    return _compile(buffer, "TFLITE", target, via)
 
 
-def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeout: float) -> Estimate:
+def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
     answer = via.call(vela, buffer, form, list(target.flags), limits=Limits(timeout))
     if answer["lost"]:
         raise LostOutputs(answer["lost"], refused=True)
@@ -221,5 +213,5 @@ def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeo
     )
 
 
-def compile_graph(graph: TensorGraph, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
-    return compile_tosa(dumps(graph), target, via, timeout)
+def compile_graph(graph: TensorGraph, target: Target, via: Pool | Worker) -> Estimate:
+    return compile_tosa(dumps(graph), target, via)
