@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from eqsat.target import Family
@@ -117,7 +118,7 @@ DEFECTS: tuple[Defect, ...] = (
         until=(5, 2),
         remedy=Guard(
             "a pointwise convolution of several images with an activation behind it (Vela mixes them up)",
-            patterns.activated_images,
+            partial(patterns.activated, wanted=patterns.is_pointwise_of_images),
             patterns.is_pointwise_of_images,
             factor=4.0,
         ),
@@ -129,7 +130,7 @@ DEFECTS: tuple[Defect, ...] = (
         until=(5, 2),
         remedy=Guard(
             "a reduction of several images with an activation behind it (Vela mixes them up)",
-            patterns.activated_reductions,
+            partial(patterns.activated, wanted=patterns.is_reduction_of_images),
             patterns.is_reduction_of_images,
             factor=4.0,
         ),
@@ -187,12 +188,17 @@ DEFECTS: tuple[Defect, ...] = (
         "maximum_of_a_slice",
         _ALL,
         "slice > reduce_max|reduce_min, reduce_max|reduce_min > concat|pad",
-        remedy=Copy(patterns.extrema_of_slices),
+        remedy=Copy(partial(patterns.readers_of_slices, ops=("reduce_max", "reduce_min"))),
     ),
     Defect(
         "sum_of_a_slice", _ALL, "slice > reduce_sum, slice > rescale > reduce_sum", remedy=Copy(patterns.sums_of_slices)
     ),
-    Defect("product_of_a_slice", _U55_U65, "slice > matmul", remedy=Copy(patterns.products_of_slices)),
+    Defect(
+        "product_of_a_slice",
+        _U55_U65,
+        "slice > matmul",
+        remedy=Copy(partial(patterns.readers_of_slices, ops=("matmul",))),  # as the second operand it is read rightly
+    ),
     Defect(
         "channel_scales_before_slices",
         _ALL,

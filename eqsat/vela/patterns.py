@@ -43,22 +43,13 @@ def is_pointwise_of_images(o: Operator) -> bool:
     return o.operands[1].shape[1:3] == attrs["stride"] == (1, 1) and not any(attrs["pad"])
 
 
-def activated_images(graph: TensorGraph) -> Iterator[Place]:
-    """Yields such convolutions with a CLAMP or a TABLE behind them, or behind their RESCALE."""
-    return _activated(graph, is_pointwise_of_images)
-
-
 def is_reduction_of_images(o: Operator) -> bool:
     """Whether it is a sum or an extremum within each of several images."""
     return o.op in ("reduce_max", "reduce_min", "reduce_sum") and math.prod(o.result.shape[:-3]) > 1
 
 
-def activated_reductions(graph: TensorGraph) -> Iterator[Place]:
-    """Yields such reductions with a CLAMP or a TABLE behind them, or behind their RESCALE."""
-    return _activated(graph, is_reduction_of_images)
-
-
-def _activated(graph: TensorGraph, wanted: Callable[[Operator], bool]) -> Iterator[Place]:
+def activated(graph: TensorGraph, wanted: Callable[[Operator], bool]) -> Iterator[Place]:
+    """Yields wanted operators with a CLAMP or a TABLE behind them, or behind their RESCALE."""
     readers = graph.readers()
     for n in (n for n in readers if wanted(Operator.of(graph, n))):
         behind = [r for q in readers[n] for r in (q, *(readers[q] if graph.nodes[q].op == "rescale" else ()))]
@@ -135,16 +126,10 @@ def sums_of_slices(graph: TensorGraph) -> Iterator[Place]:
                 yield from filter(None, (place,))
 
 
-def extrema_of_slices(graph: TensorGraph) -> Iterator[Place]:
-    """Yields REDUCE_MAXs and REDUCE_MINs, from the SLICE that they read."""
-    extrema = (n for n in graph.live() if graph.nodes[n].op in ("reduce_max", "reduce_min"))
-    return filter(None, (_from_slice(graph, n, ("reshape",)) for n in extrema))
-
-
-def products_of_slices(graph: TensorGraph) -> Iterator[Place]:
-    """MATMULs, from the SLICE on that is their first operand; as the second one it is read rightly."""
-    products = (n for n in graph.live() if graph.nodes[n].op == "matmul")
-    return filter(None, (_from_slice(graph, n, ("reshape",)) for n in products))
+def readers_of_slices(graph: TensorGraph, ops: tuple[str, ...]) -> Iterator[Place]:
+    """Yields operators from the SLICE on that is their first operand; RESHAPEs may lie between."""
+    readers = (n for n in graph.live() if graph.nodes[n].op in ops)
+    return filter(None, (_from_slice(graph, n, ("reshape",)) for n in readers))
 
 
 def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
