@@ -63,12 +63,14 @@ class MemoryMap:
 
     def at(self, number: int | None, address: int, length: int) -> Array:
         """Returns a view of bytes of a region, [samples, length]. Raises DeviceFault."""
+        return self._reaching(number, address, address + length)[:, address : address + length]
+
+    def _reaching(self, number: int | None, low: int, high: int) -> Array:
+        """Returns the bytes of a region that has those from `low` to `high`. Raises DeviceFault."""
         region = self.region(number)
-        if not 0 <= address <= address + length <= region.shape[1]:
-            raise DeviceFault(
-                f"bytes {address:#x} to {address + length:#x} of region {number}, which has {region.shape[1]:#x}"
-            )
-        return region[:, address : address + length]
+        if not 0 <= low <= high <= region.shape[1]:
+            raise DeviceFault(f"bytes {low:#x} to {high:#x} of region {number}, which has {region.shape[1]:#x}")
+        return region
 
     def constant(self, place: ByteRange) -> bytes:
         """Returns the bytes of a range that all samples have in common, read from the first."""
@@ -112,15 +114,13 @@ class MemoryMap:
                 yield index, self._view(m, address, rows, columns, channels.stop - first)
 
     def _view(self, m: FeatureMap, address: int, rows: slice, columns: slice, depth: int) -> Array:
-        region = self.region(m.region)
-        shape = (self.samples, rows.stop - rows.start, columns.stop - columns.start, depth)
-        strides = (region.strides[0], m.stride_y, m.stride_x, m.element.bytes)
-        reach = [s * (n - 1) for s, n in zip(strides[1:], shape[1:], strict=True)]
+        shape = (rows.stop - rows.start, columns.stop - columns.start, depth)
+        strides = (m.stride_y, m.stride_x, m.element.bytes)
+        reach = [s * (n - 1) for s, n in zip(strides, shape, strict=True)]
         low = address + sum(r for r in reach if r < 0)
         high = address + sum(r for r in reach if r > 0) + m.element.bytes
-        if low < 0 or high > region.shape[1]:
-            raise DeviceFault(f"bytes {low:#x} to {high:#x} of region {m.region}, which has {region.shape[1]:#x}")
-        return np.ndarray(shape, m.element.dtype, region, address, strides)
+        region = self._reaching(m.region, low, high)
+        return np.ndarray((self.samples, *shape), m.element.dtype, region, address, (region.strides[0], *strides))
 
 
 def tiles(m: FeatureMap) -> Iterator[tuple[slice, slice, int]]:
