@@ -73,9 +73,9 @@ def test_blocks_follow_each_other_depth_first() -> None:
     """Two blocks of 16 channels after each other, in each of two halves of the width."""
     m = FeatureMap(1, (0, 0, 0, 0), 4, 4, 8, 256, 32, 1, ActivationFormat.NHWC, Element(True, 8), 0, 4, 8, 32)
     one = Kernel(1, 1, (1, 1), (1, 1), 0, 0, 0, 0)
-    before = Blocks((4, 8, 32), (4, 4, 16), 0, m, True, ())
+    before = Blocks((4, 8, 32), (4, 4, 16), 0, m, ())
     right, left, first_half = (
-        Blocks((4, 4, 32), (4, 4, 32), 0, None, True, (reading,))
+        Blocks((4, 4, 32), (4, 4, 32), 0, None, (reading,))
         for reading in (
             Reading(replace(m, bases=(128, 0, 0, 0), width=4), one, channels=32),
             Reading(replace(m, width=4), one, channels=32),
@@ -85,7 +85,7 @@ def test_blocks_follow_each_other_depth_first() -> None:
     elsewhere = replace(right, readings=(Reading(replace(m, bases=(4096, 0, 0, 0))),))
     found = [most_dependency(before, after, 7) for after in (right, left, first_half, elsewhere)]
     assert found == [0, 2, 1, 7]
-    assert most_dependency(replace(before, in_place=False), left, 7) == 7, "not judged"
+    assert most_dependency(replace(before, written=None), left, 7) == 7, "not judged"
     for second, allowed in ((0, 2), (16384, 7)):
         tiled = replace(m, bases=(8192, 0, second, 0), height0=2)
         after = replace(right, readings=(Reading(tiled, one, channels=32),))
@@ -96,16 +96,16 @@ def test_parts_of_a_tensor_that_take_turns_are_told_apart() -> None:
     """Every fourth column is written, and one between two of them read; a pooling writes one column with a stride of
     its own, and the next one reads it with another."""
     m = FeatureMap(1, (0, 0, 0, 0), 1, 1, 8, 4096, 128, 1, ActivationFormat.NHWC, Element(True, 8), 0, 1, 8, 32)
-    before = Blocks((1, 8, 32), (1, 8, 32), 0, m, True, ())
+    before = Blocks((1, 8, 32), (1, 8, 32), 0, m, ())
     dense = replace(m, stride_x=32, width=32, width0=32)
     for base, allowed in ((32, 7), (0, 0)):
         between = replace(m, bases=(base, 0, 0, 0))
-        assert most_dependency(before, Blocks((1, 8, 32), (1, 8, 32), 0, None, True, (Reading(between),)), 7) == allowed
-    late = Blocks((1, 32, 32), (1, 8, 32), 0, None, True, (Reading(dense),))
+        assert most_dependency(before, Blocks((1, 8, 32), (1, 8, 32), 0, None, (Reading(between),)), 7) == allowed
+    late = Blocks((1, 32, 32), (1, 8, 32), 0, None, (Reading(dense),))
     assert most_dependency(before, late, 7) == 0, "its first columns have one that was written"
     column = replace(m, width=1, height=8, height0=8, height1=8, stride_y=32)
-    rows = Blocks((8, 1, 32), (4, 1, 32), 0, replace(column, stride_x=999), True, ())
-    assert most_dependency(rows, Blocks((8, 1, 32), (4, 1, 32), 0, None, True, (Reading(column),)), 7) == 1
+    rows = Blocks((8, 1, 32), (4, 1, 32), 0, replace(column, stride_x=999), ())
+    assert most_dependency(rows, Blocks((8, 1, 32), (4, 1, 32), 0, None, (Reading(column),)), 7) == 1
 
 
 CHANGED: dict[str, tuple[Callable[[TensorGraph], int], str, Callable[[int], int], str]] = {

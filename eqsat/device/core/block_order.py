@@ -21,11 +21,25 @@ from eqsat.device.core.memory import BRICK, tiles
 from eqsat.device.core.operands import FeatureMap, Kernel
 from eqsat.device.core.registers import ActivationFormat
 from eqsat.device.core.touched import of_map, overlap
+from eqsat.target.family import HWC, Family
 from eqsat.tensor.types import Array
 
 #: (first, behind the last) element along height, width and depth.
 Span = tuple[int, int]
 Box = tuple[Span, Span, Span]
+
+
+def no_block(block: HWC, micro: HWC, family: Family) -> str:
+    """Returns why a family does not permit a block size, empty if it does."""
+    if any(b % m for b, m in zip(block, micro, strict=True)):
+        return f"blocks of {block}, which are no whole micro blocks of {micro}"
+    if any(b > most for b, most in zip(block, family.largest_block, strict=True)):
+        return f"blocks of {block}, of which {family.largest_block} is the largest"
+    return ""
+
+
+def rounded_up(n: int, step: int) -> int:
+    return -(-n // step) * step
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +100,14 @@ class Blocks:
 
     shape, block: (height, width, depth) of its results and of a block.
     dependency: its BLOCKDEP.
-    written: the feature map of its results, None if they stay inside the NPU.
-    in_place: whether a result has the same position in `written` as in `shape`.
+    written: the feature map of its results.
+    None: they stay inside the NPU, or have another position there than in `shape`.
     """
 
-    shape: tuple[int, int, int]
-    block: tuple[int, int, int]
+    shape: HWC
+    block: HWC
     dependency: int
     written: FeatureMap | None
-    in_place: bool
     readings: tuple[Reading, ...]
 
     def boxes(self, last: bool = False) -> Iterator[Box]:
@@ -118,10 +131,10 @@ class Blocks:
 def most_dependency(before: Blocks, after: Blocks, most: int) -> int:
     """Returns the largest BLOCKDEP, up to `most`, with which `after` reads nothing unwritten of `before`.
 
-    Results that are transposed or reversed when written are not judged: it is `most`.
+    It is `most` without a feature map: results that are transposed or reversed when written are not judged.
     """
     out = before.written
-    if out is None or not before.in_place or not any(overlap(of_map(r.map), of_map(out)) for r in after.readings):
+    if out is None or not any(overlap(of_map(r.map), of_map(out)) for r in after.readings):
         return most
     lasts = [_Runs.of(out, box) for box in itertools.islice(before.boxes(last=True), most)]
     for k, job in enumerate(itertools.islice(after.jobs(), most)):

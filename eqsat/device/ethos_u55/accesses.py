@@ -42,7 +42,7 @@ def blocks(c: Command) -> Blocks | None:
             readings = [Reading(m) for m in (c.ifm, c.ifm2) if m is not None]
         case _:
             return None
-    return Blocks(c.output.shape, c.block.shape, c.block.dependency, c.output.map, True, tuple(readings))
+    return Blocks(c.output.shape, c.block.shape, c.block.dependency, c.output.map, tuple(readings))
 
 
 def input_channels(c: Convolution | Pooling) -> int:

@@ -6,7 +6,7 @@ Blocks of inputs and accumulators are held twice: one is filled while the other 
 
 from __future__ import annotations
 
-from eqsat.device.core.block_size import no_block, rounded_up
+from eqsat.device.core.block_order import no_block, rounded_up
 from eqsat.device.ethos_u55.accesses import input_channels
 from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, Pooling
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction, PoolingMode

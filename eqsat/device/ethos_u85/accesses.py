@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from eqsat.device.core.block_order import Blocks, Reading
-from eqsat.device.core.block_size import no_block, rounded_up
+from eqsat.device.core.block_order import Blocks, Reading, no_block, rounded_up
 from eqsat.device.core.operands import Dma, FeatureMap
 from eqsat.device.core.touched import Accesses, of_copy, of_kernel
 from eqsat.device.ethos_u85.arithmetic import table_place
@@ -59,8 +58,8 @@ def blocks(c: Command, core: Core) -> Blocks | None:
             return None
     out = c.output
     in_place = (out.transpose, out.reverse) == (ActivationTranspose.HWC, ActivationReverse.NONE)
-    written = out.map if isinstance(out.map, FeatureMap) else None
-    return Blocks(out.shape, c.block.shape, c.block.dependency, written, in_place, tuple(readings))
+    written = out.map if in_place and isinstance(out.map, FeatureMap) else None
+    return Blocks(out.shape, c.block.shape, c.block.dependency, written, tuple(readings))
 
 
 def _channels(c: Convolution, core: Core) -> int | None:
