@@ -202,16 +202,9 @@ def _micro_block(
     y, x = (np.array([p[axis] + corner[axis] for p in elements])[e] for axis in (0, 1))
     places = ((oc * height + y) * width + x) * inputs + ic
     places = np.where((ic < inputs) & (oc < out), places, -1).astype(np.int32).reshape(len(elements), -1)
-    size = places.shape[1]
-    rows: list[Array] = []
-    missing = -(-len(elements) // order.rounded) * order.rounded - len(elements)
-    gap = np.full(order.gap * size, -1, np.int32)
-    for at in range(0, len(elements), order.rounded):
-        whole = at + order.rounded <= len(elements)
-        rows += [places[at : at + order.rounded].reshape(-1), gap[: order.gap * size * whole]]
-    if missing:
-        rows.append(np.full((missing + order.gap) * size, -1, np.int32))
-    return np.concatenate(rows)
+    rounded = np.pad(places, ((0, -len(elements) % order.rounded), (0, 0)), constant_values=-1)
+    groups = rounded.reshape(-1, order.rounded, places.shape[1])
+    return np.pad(groups, ((0, 0), (0, order.gap), (0, 0)), constant_values=-1).reshape(-1)
 
 
 @lru_cache(512)
