@@ -17,8 +17,8 @@ from functools import cached_property
 from typing import Any
 
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.instructions import Instruction
-from eqsat.device.stream import Config, commands, decoded, read_header
+from eqsat.device.core.instructions import Instruction, instructions
+from eqsat.device.stream import Config, commands, read_header
 from eqsat.ground.packed import unpack_arrays
 
 #: Region numbers of Vela's binaries.
@@ -119,7 +119,8 @@ class Binary:
 
     def instructions(self) -> list[Instruction]:
         """Returns the instructions of the stream. Raises DeviceError."""
-        return decoded(self.stream)
+        config, words = read_header(self.stream)
+        return list(instructions(words, config.commands.layouts))
 
     def commands(self) -> list[Any]:
         """Returns the commands of the stream, in the family's types. Raises DeviceError."""

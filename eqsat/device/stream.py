@@ -10,7 +10,6 @@ from typing import Any
 from eqsat.device.command_sets import command_set
 from eqsat.device.core.command_set import CommandSet
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.instructions import Instruction, instructions
 from eqsat.target import FAMILIES, Family
 from eqsat.target.family import Core
 
@@ -78,12 +77,6 @@ def with_commands(data: bytes, words: Sequence[int]) -> bytes:
     start = len(data) - 4 * len(before)
     header = struct.pack("<I", _COMMANDS | (len(words) >> 16 & 0xFF) << 8 | (len(words) & 0xFFFF) << 16)
     return data[: start - 4] + header + struct.pack(f"<{len(words)}I", *words)
-
-
-def decoded(data: bytes) -> list[Instruction]:
-    """Returns the instructions of a driver payload. Raises DeviceError."""
-    config, words = read_header(data)
-    return list(instructions(words, config.commands.layouts))
 
 
 def commands(data: bytes) -> Iterator[Any]:
