@@ -6,6 +6,7 @@ They are in `ethosu/regor/compiler/graphir_optimiser.cpp`, Scale.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,6 +127,17 @@ def leading_zeros(values: Array) -> Array:
     """Returns the number of leading zeros of numbers of 32 bits."""
     # frexp counts the bits of a number; below zero there is no leading zero
     return np.where(values < 0, 0, 32 - np.frexp(np.maximum(values, 0).astype(np.float64))[1])
+
+
+#: numpy's function for operations on one operand, by the name of the mode.
+UNARY: dict[str, Callable[[Array], Array]] = {"ABS": np.abs, "CLZ": leading_zeros, "NOT": np.invert}
+
+
+def bit_counts(counts: Array) -> Array:
+    """Returns the counts of a shift unchanged. Raises DeviceError outside 0 to 31."""
+    if (counts < 0).any() or (counts > 31).any():
+        raise DeviceError("a shift outside 0 to 31")
+    return counts
 
 
 def fitting(values: Array, element: Element) -> Array:

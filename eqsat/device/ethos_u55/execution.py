@@ -93,21 +93,18 @@ def _pool(c: Pooling, memory: MemoryMap) -> None:
     if c.block.accumulators not in ACCUMULATORS:
         raise DeviceError(f"the model does not know {c.block.accumulators.name}")
     values = held(pooled(c, memory.read(c.ifm)), ACCUMULATORS[c.block.accumulators])
-    own = None
+    out, own = c.output, None
     if c.mode == PoolingMode.MAX:
         # Vela 5.1 set a scale behind a maximum, which 5.2's changelog calls incorrect
         # its older generator never set one
-        out = replace(c.output, scale=SAME)
+        out = replace(out, scale=SAME)
     elif c.mode == PoolingMode.REDUCE_SUM:
-        if c.output.map.depth != 1 or c.output.scale is None:
+        if out.map.depth != 1 or out.scale is None:
             raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
-        out = c.output
     elif c.kernel.padded:
-        values, out = averaged(c, values), replace(c.output, scale=SAME)
-    else:
-        out = c.output
-        if out.scale is None:
-            own = scales(tuple(memory.constant(s) for s in c.scales), out.map.depth)
+        values, out = averaged(c, values), replace(out, scale=SAME)
+    elif out.scale is None:
+        own = scales(tuple(memory.constant(s) for s in c.scales), out.map.depth)
     _store(out, values, own, memory)
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.device.core.arithmetic import BINARY, Scales, leading_zeros, scaled, scaled_by
+from eqsat.device.core.arithmetic import BINARY, UNARY, Scales, bit_counts, scaled, scaled_by
 from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.registers import Rounding
 from eqsat.device.core.windows import Window
 from eqsat.device.ethos_u55.commands import Convolution, Elementwise, Output, Pooling
 from eqsat.device.ethos_u55.registers import ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
@@ -64,7 +65,9 @@ def combined(c: Elementwise, x: Array, y: Array | int | None) -> Array:
     """
     values = x.astype(np.int64) - c.ifm.zero_point
     if y is None:
-        return _unary(c, values)
+        if c.mode.name not in UNARY:
+            raise DeviceError(f"the model does not know {c.mode.name}")
+        return UNARY[c.mode.name](values)
     other = np.asarray(y, np.int64) - (c.zero_point2 if c.ifm2 is None else c.ifm2.zero_point)
     a, b = (other, values) if c.reversed else (values, other)
     if c.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
@@ -73,19 +76,12 @@ def combined(c: Elementwise, x: Array, y: Array | int | None) -> Array:
         return np.asarray(BINARY[c.mode.name](a, b))
     match c.mode:
         case ElementwiseMode.SHR:
-            return _shifted_right(a, b, c.output.rounding)
+            if c.output.rounding != RoundMode.NATURAL:  # only this one is documented (`ethosu/vela/api.py`)
+                raise DeviceError(f"the model does not know how SHR rounds with {c.output.rounding.name}")
+            return scaled(a, 1, bit_counts(b), Rounding.NATURAL)
         case ElementwiseMode.SHL:
             return (a << b).astype(np.int32).astype(np.int64)
     raise DeviceError(f"the model does not know {c.mode.name} with two operands")
-
-
-def _unary(c: Elementwise, values: Array) -> Array:
-    match c.mode:
-        case ElementwiseMode.ABS:
-            return np.abs(values)
-        case ElementwiseMode.CLZ:
-            return leading_zeros(values)
-    raise DeviceError(f"the model does not know {c.mode.name}")
 
 
 def _operands(c: Elementwise, a: Array, b: Array) -> tuple[Array, Array]:
@@ -109,15 +105,6 @@ def _operands(c: Elementwise, a: Array, b: Array) -> tuple[Array, Array]:
     if c.input_scale == IfmScaleMode.OPA_32:
         return scaled_by(a, c.opa, c.input_rounding.rule), b << shift
     return a << shift, scaled_by(b, c.opa, c.input_rounding.rule)
-
-
-def _shifted_right(a: Array, b: Array, rounding: RoundMode) -> Array:
-    """Returns a rounded right shift; only NATURAL is documented (`ethosu/vela/api.py`)."""
-    if rounding != RoundMode.NATURAL:
-        raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
-    if (b < 0).any() or (b > 31).any():
-        raise DeviceError("a shift outside 0 to 31")
-    return scaled(a, 1, b, rounding.rule)
 
 
 def output(o: Output, values: Array, own: Scales | None) -> Array:

@@ -98,13 +98,12 @@ class Execution:
             assert c.ifm2 is not None
             if (c.kernel.height, c.kernel.width) != (1, 1):
                 raise DeviceError("the model does not know products of matrices with a window")
-            values = held(self._product(c, x), ACCUMULATORS[c.accumulators.format])
-            return self._finish(c.accumulators, values, None, c.output, c.scales)
-        if c.depthwise and x.shape[3] not in (1, c.output.shape[2]):
-            raise DeviceError(f"a depthwise convolution of {x.shape[3]} channels to {c.output.shape[2]}")
-        sums = window(c).convolved(x, weights_of(c, self._core, self._memory), c.depthwise)
-        values = held(sums, ACCUMULATORS[c.accumulators.format])
-        return self._finish(c.accumulators, values, c.ifm2, c.output, c.scales)
+            sums, start = self._product(c, x), None
+        else:
+            if c.depthwise and x.shape[3] not in (1, c.output.shape[2]):
+                raise DeviceError(f"a depthwise convolution of {x.shape[3]} channels to {c.output.shape[2]}")
+            sums, start = window(c).convolved(x, weights_of(c, self._core, self._memory), c.depthwise), c.ifm2
+        self._finish(c.accumulators, held(sums, ACCUMULATORS[c.accumulators.format]), start, c.output, c.scales)
 
     def _product(self, c: Convolution, x: Array) -> Array:
         """Returns the product of two matrices.

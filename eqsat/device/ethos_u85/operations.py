@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.device.core.arithmetic import BINARY, leading_zeros
+from eqsat.device.core.arithmetic import BINARY, UNARY, bit_counts, scaled
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import SAME, FixedPointScale
 from eqsat.device.core.registers import Rounding
@@ -86,18 +86,11 @@ def combined(c: Elementwise, operands: list[Array]) -> Array:
         operands = [scaled_input(x, how) for x, how in zip(operands, c.inputs, strict=True)]
     elif any(how.scale != SAME for how in c.inputs):
         raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
-    return _unary(c, operands[0]) if len(operands) == 1 else _binary(c, *operands)
-
-
-def _unary(c: Elementwise, x: Array) -> Array:
-    match c.mode:
-        case ElementwiseMode.ABS:
-            return np.abs(x)
-        case ElementwiseMode.NOT:
-            return ~x
-        case ElementwiseMode.CLZ:
-            return leading_zeros(x)
-    raise DeviceError(f"the model does not know {c.mode.name}")
+    if len(operands) == 2:
+        return _binary(c, *operands)
+    if c.mode.name not in UNARY:
+        raise DeviceError(f"the model does not know {c.mode.name}")
+    return UNARY[c.mode.name](operands[0])
 
 
 _COMPARISONS: dict[ElementwiseMode, np.ufunc] = {
@@ -118,34 +111,19 @@ def _binary(c: Elementwise, a: Array, b: Array) -> Array:
         case ElementwiseMode.AND_NOT:
             return a & ~b
         case ElementwiseMode.SHL:
-            return (a << _counts(b)).astype(np.int32).astype(np.int64)
+            return (a << bit_counts(b)).astype(np.int32).astype(np.int64)
         case ElementwiseMode.LSR:
-            return ((a & _WORD) >> _counts(b)).astype(np.int32).astype(np.int64)
+            return ((a & _WORD) >> bit_counts(b)).astype(np.int32).astype(np.int64)
         case ElementwiseMode.SHR:
-            return _shifted_right(a, _counts(b), c.output.rounding)
+            # the two roundings that Vela sets (`graphir_optimiser.cpp`, ConvertAttributes)
+            if c.output.rounding not in (Rounding.TRUNCATE_TO_LOWER, Rounding.NATURAL):
+                raise DeviceError(f"the model does not know how SHR rounds with {c.output.rounding.name}")
+            return scaled(a, 1, bit_counts(b), c.output.rounding)
         case ElementwiseMode.DIV:
             if (b == 0).any():
                 raise DeviceError("a division by zero")
             return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
     raise DeviceError(f"the model does not know {c.mode.name}")
-
-
-def _counts(b: Array) -> Array:
-    if (b < 0).any() or (b > 31).any():
-        raise DeviceError("a shift outside 0 to 31")
-    return b
-
-
-def _shifted_right(a: Array, b: Array, rounding: Rounding) -> Array:
-    """Returns an arithmetic right shift with the rounding of TOSA's ARITHMETIC_RIGHT_SHIFT.
-
-    Vela sets one of two roundings (`graphir_optimiser.cpp`, ConvertAttributes).
-    """
-    if rounding == Rounding.TRUNCATE_TO_LOWER:
-        return a >> b
-    if rounding == Rounding.NATURAL:
-        return (a + np.where(b > 0, 1 << np.maximum(b - 1, 0), 0)) >> b
-    raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
 
 
 def resized(c: Resize, x: Array) -> Array:
