@@ -62,8 +62,7 @@ class Registers:
         return f"SET_{name}" in self._values
 
     def signed_address(self, name: str) -> int:
-        value = self.get(name)
-        return value - (1 << 40) if value >> 39 else value
+        return number(self.get(name), True, 40)
 
     def element(self, prefix: str) -> Element:
         fields = self.instruction(f"{prefix}_PRECISION").fields
@@ -95,12 +94,8 @@ class Registers:
         return replace(m, bases=self._bases(prefix))
 
     def _bases(self, prefix: str) -> tuple[int, int, int, int]:
-        return (
-            self.get(f"{prefix}_BASE0"),
-            self.get(f"{prefix}_BASE1"),
-            self.get(f"{prefix}_BASE2"),
-            self.get(f"{prefix}_BASE3"),
-        )
+        a, b, c, d = (self.get(f"{prefix}_BASE{k}") for k in range(4))
+        return a, b, c, d
 
     def scale(self, name: str) -> FixedPointScale:
         return FixedPointScale(self.get(name, "scale"), self.get(name, "shift"))
@@ -158,9 +153,9 @@ class Registers:
         return ByteRange(self.get(f"{region}_REGION"), self.get(f"{name}_BASE"), self.get(f"{name}_LENGTH"))
 
 
-def number(bits: int, signed: bool) -> int:
-    """Returns the value of 16 bits, signed or not."""
-    return bits - (1 << 16) if signed and bits >> 15 else bits
+def number(bits: int, signed: bool, size: int = 16) -> int:
+    """Returns the value of `size` bits, signed or not."""
+    return bits - (1 << size) if signed and bits >> size - 1 else bits
 
 
 def _wait(_: Registers, i: Instruction) -> Wait:

@@ -13,7 +13,7 @@ from eqsat.device.core.registers import (
     Rounding,
     WeightOrder,
 )
-from eqsat.device.core.state import Makers, Registers
+from eqsat.device.core.state import Makers, Registers, number
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Activation,
@@ -197,8 +197,7 @@ def _operand(r: Registers, prefix: str, shape: HWC) -> Operand:
     if storage == ActivationStorage.NONE:
         if mode != BroadcastMode.SCALAR:
             raise DeviceError(f"{prefix} at byte {r.reader.offset} is nowhere, and no scalar")
-        value = r.get("OP_SCALAR")
-        return Scalar(value - (1 << 32) if value >> 31 else value, element, r.zero_point(prefix))
+        return Scalar(number(r.get("OP_SCALAR"), True, 32), element, r.zero_point(prefix))
     if mode == BroadcastMode.SCALAR:
         raise DeviceError(f"{prefix} at byte {r.reader.offset} is a scalar in memory")
     return r.feature_map(prefix, *(1 if mode & axis else n for axis, n in zip(_BROADCAST, shape, strict=True)))
@@ -246,10 +245,9 @@ def _resize(r: Registers, i: Instruction) -> Resize:
 
 
 def _axis(r: Registers, axis: str) -> ResizeAxis:
-    offset = r.get(f"RESIZE_{axis}_OFFSET")
     return ResizeAxis(
         scale=r.get(f"RESIZE_{axis}_SCALE_N_M1") + 1,
-        offset=offset - (1 << 12) if offset >> 11 else offset,
+        offset=number(r.get(f"RESIZE_{axis}_OFFSET"), True, 12),
         step=r.get(f"RESIZE_{axis}", "one_step_int"),
         rest=r.get(f"RESIZE_{axis}", "one_step_mod"),
     )
