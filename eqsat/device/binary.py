@@ -204,11 +204,7 @@ def _blocks(data: bytes, elsewhere: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _packed(data: bytes) -> tuple[Tensor, ...]:
-    """Unpacks inputs or outputs.
-
-    Their number comes first.
-    Each has six axes, bytes of an element, address and region, all of 32 bits.
-    """
+    """Unpacks their number and, of each, six axes, bytes of an element, address and region, all of 32 bits."""
     count = struct.unpack_from("<i", data)[0] if len(data) >= 4 else -1
     if len(data) != 4 + 36 * count:
         raise DeviceError(f"{count} tensors in {len(data)} bytes")

@@ -92,10 +92,7 @@ def run(binary: Binary, inputs: Sequence[Array]) -> list[Array]:
 
 
 def _told(e: Exception, where: str, offset: int = -1) -> DeviceError:
-    """Returns the error with its place in the binary.
-
-    offset: of the command, in bytes, unless the error has it.
-    """
+    """Returns the error with its place in the binary; offset: of the command, in bytes, unless the error has it."""
     if isinstance(e, DeviceFault):
         return DeviceFault(f"{where}: {e}", max(e.offset, offset))
     if isinstance(e, DeviceError):

@@ -177,11 +177,7 @@ def verify(buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: in
 
 
 def _compiled(buffer: bytes, target: Target, via: Pool | Worker) -> Estimate:
-    """Compiles a graph.
-
-    Raises WorkerError.
-    `refused` is also set if the worker dies, as it does when Vela recurses without end.
-    """
+    """Compiles a graph; a worker that dies refuses it, too, as it does when Vela recurses without end."""
     try:
         return compile_tosa(buffer, target, via)
     except WorkerError as e:

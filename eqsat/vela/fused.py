@@ -46,10 +46,7 @@ def is_fused(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -
 
 
 def _only_read(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> int | None:
-    """Returns the first node that is no RESHAPE, from a node on upwards.
-
-    Returns None if one of these nodes has several readers or is an output.
-    """
+    """Returns the first node upwards that is no RESHAPE, None if one up to it is an output or has several readers."""
     while len(readers[n]) == 1 and n not in graph.outputs:
         if graph.nodes[n].op != "reshape":
             return n
@@ -79,10 +76,7 @@ def _reads_narrow(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: i
 
 
 def _scaled_operands(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> tuple[set[str], list[Factor]]:
-    """Returns the types that the RESCALEs of an operator's operands read, and their factors.
-
-    Both are empty if an operand is no RESCALE that the operator alone reads.
-    """
+    """Returns (types read, factors) of an operator's RESCALEs; empty if an operand is none that it alone reads."""
     read = [graph.nodes[k] for i in graph.nodes[n].inputs if (k := _only_read(graph, readers, i)) is not None]
     if len(read) < len(graph.nodes[n].inputs) or any(r.op != "rescale" for r in read):
         return set(), []

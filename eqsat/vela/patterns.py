@@ -216,11 +216,7 @@ def strided_convolutions_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:
-    """Returns the nodes from a SLICE to the operator `n` that reads it.
-
-    Only ops in `between` may lie between.
-    Returns () if it reads no SLICE.
-    """
+    """Returns the nodes from a SLICE by way of ops in `between` to the operator `n` that reads it, () if none."""
     place: Place = (graph.nodes[n].inputs[0], n)
     while graph.nodes[place[0]].op in between:
         place = (graph.nodes[place[0]].inputs[0], *place)

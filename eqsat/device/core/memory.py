@@ -98,10 +98,7 @@ class MemoryMap:
             self.at(c.destination.region, at, c.length)[...] = piece
 
     def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, Array]]:
-        """Yields the feature map in pieces that one view can show.
-
-        Each is its index in the feature map and the view, [samples, height, width, depth].
-        """
+        """Yields pieces that one view can show: the index in the feature map, and [samples, height, width, depth]."""
         for rows, columns, base in tiles(m):
             if m.format == ActivationFormat.NHWC:
                 channels = slice(0, m.depth)

@@ -218,11 +218,7 @@ def _palette(bits: _Bits) -> _Palette:
 
 
 def _slice(bits: _Bits, weights: _Numbers, zeros: _Numbers, plain: bool, ends_at_two: bool) -> tuple[Array, Array]:
-    """Returns (indices into the palette, lengths of runs of zeros).
-
-    Weights and runs alternate so that neither is far ahead.
-    Raises DeviceFault.
-    """
+    """Returns (indices into the palette, lengths of runs of zeros), which alternate so that neither is far ahead."""
     room = _WIDE_CHUNK if plain and weights.bits > 5 else _CHUNK
     length = _CHUNK if zeros.bits < 3 else _LONG_CHUNK
     firsts, seconds, unaries = [], [], []
@@ -249,10 +245,7 @@ def _slice(bits: _Bits, weights: _Numbers, zeros: _Numbers, plain: bool, ends_at
 
 
 def _codes(firsts: Array, seconds: Array, room: int) -> Array:
-    """Returns what each position of the chunks adds to a quotient.
-
-    It is 0 for a bit of the first word that is not set, else 1 plus its bit of the second word.
-    """
+    """Returns what each position adds to a quotient: 0 if its first bit is not set, else 1 plus its second bit."""
     ones = firsts[:, None] >> np.arange(room) & 1
     which = np.cumsum(ones, axis=1) - 1
     return (ones + (ones & seconds[:, None] >> np.maximum(which, 0))).reshape(-1)

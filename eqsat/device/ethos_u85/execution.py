@@ -106,10 +106,7 @@ class Execution:
         self._finish(c.accumulators, held(sums, ACCUMULATORS[c.accumulators.format]), start, c.output, c.scales)
 
     def _product(self, c: Convolution, x: Array) -> Array:
-        """Returns the product of two matrices.
-
-        Each row of the second operand has the weights of one output channel.
-        """
+        """Returns the product of two matrices, of which the second has a row of weights for each output channel."""
         assert c.ifm2 is not None
         second = self._memory.read(c.ifm2)[:, 0].astype(np.float64) - c.ifm2.zero_point
         out = c.output.shape[:2]

@@ -50,11 +50,7 @@ def pooled(c: Pooling, x: Array) -> Array:
 
 
 def _averaged(w: Window, x: Array) -> Array:
-    """Returns the mean of the elements that a window sees, a half rounded away from zero.
-
-    The hardware does this division itself.
-    It must agree with TOSA's reciprocals, which round like this.
-    """
+    """Returns the mean of the elements that a window sees, a half rounded away from zero as by TOSA's reciprocals."""
     sums = w.combined(x, np.add, 0.0).astype(np.int64)
     counts = w.combined(np.full((1, *x.shape[1:3], 1), 1 + w.zero_point), np.add, 0.0).astype(np.int64)
     if (counts == 0).any():
@@ -63,10 +59,7 @@ def _averaged(w: Window, x: Array) -> Array:
 
 
 def _first_largest(c: Pooling, x: Array) -> Array:
-    """Returns the index of the first maximum of each window, in the upper bits of an accumulator.
-
-    Vela shifts the value below it away.
-    """
+    """Returns the index of each window's first maximum, in the upper bits: Vela shifts the value below away."""
     axis = 2 if c.mode == PoolingMode.ARGMAX_X else 1
     if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != Rounding.TRUNCATE_TO_LOWER:
         raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")

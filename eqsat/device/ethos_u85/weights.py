@@ -173,11 +173,7 @@ def _places(order: Order, core: int) -> Array:
 
 
 def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Yields (y, x) of the elements of a piece of a kernel.
-
-    They are grouped by their position within a stride, unless depth comes first.
-    Every other row runs from right to left.
-    """
+    """Yields (y, x) of a kernel's elements, by position within a stride unless depth first, rows in turns backward."""
     strides = order.stride if order.depthwise or order.part_kernel else (1, 1)
     for y, x in itertools.product(range(strides[0]), range(strides[1])):
         for n, row in enumerate(range(y, piece[0], strides[0])):
@@ -188,11 +184,7 @@ def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]
 def _micro_block(
     order: Order, core: int, corner: tuple[int, int], elements: list[tuple[int, int]], first: int, channel: int
 ) -> Array:
-    """Returns the places of the weights of one micro block.
-
-    channel: first output channel.
-    first: first input channel.
-    """
+    """Returns the places of the weights of one micro block; first, channel: its first input and output channel."""
     out, height, width, inputs = order.shape
     step = 1 if order.depthwise else 16 if order.sparse else 8
     inner = np.arange(0, order.shallow, step)
