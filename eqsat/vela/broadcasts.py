@@ -25,6 +25,7 @@ from math import ceil, prod
 from typing import NamedTuple
 
 from eqsat.vela.bursts import burst
+from eqsat.vela.table import Columns
 
 #: Vela's names of the elementwise operators that take two operands.
 #: (s_ElementwiseMap in ethos_u55_register_cs_generator.cpp.)
@@ -34,11 +35,9 @@ _BRICK = 16
 
 #: A shape (n, h, w, c), in elements.
 NHWC = tuple[int, int, int, int]
-#: A row of a table of Vela's: {column: value}.
-_Columns = Mapping[str, str]
 
 
-def corrected(row: _Columns, details: _Columns, blocks: _Columns, bursts: Mapping[str, int]) -> int:
+def corrected(row: Columns, details: Columns, blocks: Columns, bursts: Mapping[str, int]) -> int:
     """Returns the corrected cycles of a row of Vela's table "perf".
 
     If no operand broadcasts, they are the row's own.
@@ -109,7 +108,7 @@ class _Tensor(NamedTuple):
     bits: int
 
     @staticmethod
-    def of(details: _Columns, name: str) -> _Tensor:
+    def of(details: Columns, name: str) -> _Tensor:
         """Returns an operand ("ifm", "ifm2") or the result ("ofm").
 
         For a part of a larger tensor the shape is that of the part.
@@ -136,14 +135,12 @@ class _Tensor(NamedTuple):
 
 
 def _read_by_block(t: _Tensor, result: NHWC, cut: Cut, longest: int) -> float:
-    """Returns the bytes that a memory moves for an operand that broadcasts and is read once a
-    block.
-    """
+    """Returns the bytes that a memory moves for an operand that broadcasts and is read once a block."""
     n, h, w, c = map(min, cut.block, t.shape)
     elements = elements_read(t.shape, result, cut) / t.shape[3] * t.stored(t.shape)[3]
     return elements * t.bytes((n, h, w, c), longest)
 
 
-def _shape(columns: _Columns, name: str) -> NHWC:
+def _shape(columns: Columns, name: str) -> NHWC:
     n, h, w, c = (int(columns.get(f"{name}_{axis}") or 0) for axis in "nhwc")
     return n, h, w, c

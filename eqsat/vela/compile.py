@@ -78,6 +78,8 @@ class InSram(NamedTuple):
 
     first, last : the steps from which and until which it is needed
     address, end: the bytes from `address` to `end`
+
+    A tensor that a cascade passes on piece by piece takes less than its size.
     """
 
     name: str

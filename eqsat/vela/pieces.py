@@ -22,16 +22,15 @@ By Vela's own total they are at 2 to 69 times that price.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import ceil
+
+from eqsat.vela.table import Columns
 
 #: Vela's names of the convolutions that it cuts.
 _CONVOLUTIONS = frozenset({"Conv2D", "DepthwiseConv2D"})
-#: A row of a table of Vela's: {column: value}.
-_Columns = Mapping[str, str]
 
 
-def corrected_piece(row: _Columns, details: _Columns, blocks: _Columns) -> int:
+def corrected_piece(row: Columns, details: Columns, blocks: Columns) -> int:
     """Returns the corrected cycles of a row of Vela's table "perf".
 
     If it is no piece of a dilated convolution, they are the row's own.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypedDict
 from eqsat.target import Target
 from eqsat.vela import broadcasts, pieces, staging
 from eqsat.vela.facts import facts
-from eqsat.vela.table import Row
+from eqsat.vela.table import Columns, Row
 
 
 class RawOutput(TypedDict):
@@ -78,7 +78,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         "raw": _raw_output(model, tables, results) if results is not None else None,
         "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
         "cpu_operators": int(report.cpuOps),
-        "tensors": _in_sram(model.opt_database.tables),
+        "tensors": _in_sram(tables),
     }
 
 
@@ -145,10 +145,7 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
 
 
 def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, str] | None) -> list[Row]:
-    """Returns Vela's table by operator.
-
-    results: the results of the TOSA operators (`_results`).
-    """
+    """Returns Vela's table by operator; results: those of the TOSA operators (`_results`)."""
     if "perf" not in tables:
         return []
     details, blocks, commands = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"]), _commands(tables)
@@ -177,17 +174,8 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
     return rows
 
 
-def _corrected(
-    row: Mapping[str, str],
-    details: Mapping[str, str],
-    blocks: Mapping[str, str],
-    reuses: bool,
-    asked: _Configuration,
-) -> int:
-    """Returns the cycles of a row after all corrections: the least of them.
-
-    reuses: whether its weights are in SRAM already.
-    """
+def _corrected(row: Columns, details: Columns, blocks: Columns, reuses: bool, asked: _Configuration) -> int:
+    """Returns the least cycles of a row by any correction; reuses: whether its weights are in SRAM already."""
     cycles = [int(row["op_cycles"])]
     if asked.bursts:
         cycles.append(broadcasts.corrected(row, details, blocks, asked.bursts))
@@ -220,10 +208,7 @@ def _by_id(table: Any) -> dict[str, dict[str, str]]:
 
 
 def _commands(tables: dict[str, Any]) -> dict[str, int]:
-    """Returns {id: bytes of commands}, up to the next operator's.
-
-    The commands of the last operator of a stream are left out, because its end is not known.
-    """
+    """Returns {id: bytes of commands}, up to the next operator's; the last one is left out, as its end is not known."""
     out: dict[str, int] = {}
     queue = sorted((int(r["offset"]), r["scheduled_id"]) for r in _by_column(tables["queue"]))
     for (offset, number), (end, _) in itertools.pairwise(queue):
@@ -232,11 +217,7 @@ def _commands(tables: dict[str, Any]) -> dict[str, int]:
 
 
 def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int, int]]:
-    """Returns the tensors and buffers of weights in Vela's allocation of SRAM.
-
-    Each is (name, first step, last step, address, end).
-    A tensor that a cascade passes on piece by piece takes less than its size.
-    """
+    """Returns (name, first step, last step, address, end) of tensors and buffers of weights in SRAM."""
     return [
         (
             r["name"],
@@ -282,10 +263,7 @@ def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) 
 
 
 def _queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Returns (offset, result of the TOSA operator) of every operation of a command stream.
-
-    Operations that are made from no operator are left out.
-    """
+    """Returns (offset, result of the TOSA operator) of every operation of a stream that is made from one."""
     source = {row[0]: row[1] for row in tables["optimised"].data}
     queue = _by_column(tables["queue"])
     found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in queue)

@@ -97,20 +97,14 @@ class _Rows:
         return graph.add_with("rescale", [product], makers.rescale(_PRODUCT))
 
     def _correction(self) -> int:
-        """Adds the part that another zero point leaves out of every row's sums.
-
-        It is [1, 1, n * columns], INT32.
-        """
+        """Adds what another zero point leaves out of every row's sums: [1, 1, n * columns], INT32."""
         graph = self.graph
         sums = graph.add("reduce_sum", [self._wide(self.y, self.y_zp)], axis=2)
         factor = graph.add_const(np.full((1, 1, 1), self.zp - self.x_zp), "INT32")
         return self._viewed(graph.add_with("mul", [sums, factor], makers.mul()), (1, 1, self.n * self.columns))
 
     def _wide(self, x: int, zero_point: int) -> int:
-        """Adds `x` less its zero point, in INT32, for one reader.
-
-        A RESCALE to INT32 fuses into its reader, but must not be shared.
-        """
+        """Adds `x` less its zero point, in INT32, for one reader: a RESCALE that fuses must not be shared."""
         return self.graph.add_with("rescale", [x], makers.rescale("INT32", in_zp=zero_point))
 
     def _viewed(self, x: int, shape: tuple[int, ...]) -> int:

@@ -18,11 +18,10 @@ The larger of the cycles of MAC array and output path takes their place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-#: A row of a table of Vela's: {column: value}.
-_Columns = Mapping[str, str]
+from eqsat.vela.table import Columns
 
 
 class Buffer(NamedTuple):
@@ -37,7 +36,7 @@ class Buffer(NamedTuple):
     last: int
 
 
-def reusing(operators: Sequence[_Columns], buffers: Sequence[Buffer]) -> set[str]:
+def reusing(operators: Sequence[Columns], buffers: Sequence[Buffer]) -> set[str]:
     """Returns the ids of the operators that read a buffer which an earlier one filled.
 
     operators: rows of Vela's table "perf_debug", in the order in which they run.
@@ -57,7 +56,7 @@ def reusing(operators: Sequence[_Columns], buffers: Sequence[Buffer]) -> set[str
     return out
 
 
-def corrected_reuse(row: _Columns, details: _Columns, blocks: _Columns, constants: str) -> int:
+def corrected_reuse(row: Columns, details: Columns, blocks: Columns, constants: str) -> int:
     """Returns the corrected cycles of such an operator's row of Vela's table "perf".
 
     details, blocks: the rows of "perf_debug" and "perf_debug_main" for the same operator.

@@ -8,6 +8,8 @@ from typing import Any
 
 from eqsat.tosa.locations import Origin, Origins
 
+#: A row of a table of Vela's: {column: value}.
+Columns = Mapping[str, str]
 #: Fields that JSON tells as Vela's own table does: as text, and by the names of its columns.
 _COLUMNS = {"cycles": "op_cycles", "npu_cycles": "npu_cycles", "macs": "mac_count"}
 
