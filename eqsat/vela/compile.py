@@ -215,5 +215,5 @@ def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeo
     )
 
 
-def compile_graph(graph: TensorGraph, target: Target, via: Pool | Worker) -> Estimate:
-    return compile_tosa(dumps(graph), target, via)
+def compile_graph(graph: TensorGraph, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
+    return compile_tosa(dumps(graph), target, via, timeout)
