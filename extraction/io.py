@@ -1,4 +1,4 @@
-"""Reading and writing choice graphs: our own JSON, extraction-gym's JSON, egglog's, plain rows.
+"""Reading and writing choice graphs: our own JSON, and extraction-gym's, which egglog writes, too.
 
 Our format keeps everything (`save`, `load`; gzip if the name ends in .gz); it is one object:
 
@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,34 +101,18 @@ def load(path: str | Path) -> ChoiceGraph:
     return from_json(read_json(path))
 
 
-@dataclass(frozen=True)
-class GymIds:
-    """The identifiers of an extraction-gym file, by the numbers of its ChoiceGraph."""
-
-    classes: tuple[str, ...]
-    nodes: tuple[str, ...]
-
-
 def read_gym(path: str | Path) -> ChoiceGraph:
     """Reads an extraction-gym file; labels are the ops.
 
     Raises InvalidGraph, OSError.
     """
-    return parse_gym(read_json(path))[0]
+    return parse_gym(read_json(path))
 
 
 @_as_invalid_graph("extraction-gym file")
-def parse_gym(
-    data: Mapping[str, Any],
-    cost: Callable[[Mapping[str, Any]], float] = lambda node: node.get("cost", 1.0),
-    roots: list[str] | None = None,
-    skip_missing_roots: bool = False,
-) -> tuple[ChoiceGraph, GymIds]:
-    """Returns the graph of an extraction-gym (or egglog) object, and the identifiers of its parts.
+def parse_gym(data: Mapping[str, Any], skip_missing_roots: bool = False) -> ChoiceGraph:
+    """Returns the graph of an extraction-gym (or egglog) object.
 
-    cost: prices an e-node from its JSON object.
-    (Files of egglog have no costs of primitives, nor those of `set_cost`.)
-    roots: the root classes, if the file does not name them.
     skip_missing_roots: pass over roots without e-nodes.
     (A file written after a union may name the class that was merged away.)
     Raises InvalidGraph on a child or root that does not exist, and on malformed data.
@@ -137,22 +120,20 @@ def parse_gym(
     nodes = data["nodes"]
     number = {c: i for i, c in enumerate(dict.fromkeys(node["eclass"] for node in nodes.values()))}
     rows: list[list[tuple[float, list[int]]]] = [[] for _ in number]
-    ids: list[list[str]] = [[] for _ in number]
+    names: list[list[str]] = [[] for _ in number]
     for i, node in nodes.items():
         try:
             children = [number[nodes[child]["eclass"]] for child in node["children"]]
         except KeyError as missing:
             raise InvalidGraph(f"e-node {i} reads {missing}, which does not exist") from None
         c = number[node["eclass"]]
-        rows[c].append((cost(node), children))
-        ids[c].append(i)
-    root_ids = [r for r in (data["root_eclasses"] if roots is None else roots) if not skip_missing_roots or r in number]
-    missing_roots = [r for r in root_ids if r not in number]
+        rows[c].append((node.get("cost", 1.0), children))
+        names[c].append(str(node.get("op", i)))
+    roots = [r for r in data["root_eclasses"] if not skip_missing_roots or r in number]
+    missing_roots = [r for r in roots if r not in number]
     if missing_roots:
         raise InvalidGraph(f"root class {missing_roots[0]!r} does not exist")
-    order = tuple(i for group in ids for i in group)
-    graph = ChoiceGraph.build(rows, [number[r] for r in root_ids], names=[str(nodes[i].get("op", i)) for i in order])
-    return graph, GymIds(tuple(number), order)
+    return ChoiceGraph.build(rows, [number[r] for r in roots], names=[name for group in names for name in group])
 
 
 def write_gym(graph: ChoiceGraph, path: str | Path) -> None:

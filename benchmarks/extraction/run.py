@@ -46,7 +46,7 @@ class Instance:
         data = read_json(self.path)
         if data.get("format") == FORMAT:
             return from_json(data)
-        return parse_gym(data, skip_missing_roots=True)[0]
+        return parse_gym(data, skip_missing_roots=True)
 
 
 def instances(directory: Path) -> Iterator[Instance]:
