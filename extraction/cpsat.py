@@ -8,6 +8,7 @@ Each edge of a choice is enforced by its own literal, so no big constants are ne
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,9 +97,7 @@ class ConstraintProgram:
     def _levels(self) -> None:
         """Forbids cycles: within a component a class has a higher level than its readers."""
         component = cyclic_component_of(exact.successors(self.graph))
-        size: dict[int, int] = {}
-        for i in component.values():
-            size[i] = size.get(i, 0) + 1
+        size = Counter(component.values())
         level = {c: self.model.new_int_var(0, size[i] - 1, "") for c, i in component.items()}
         for n, reads in enumerate(self.reads):
             p = self.owner[n]

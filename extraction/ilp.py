@@ -17,8 +17,10 @@ There is one binary x[n] for each e-node; "class c is active" is the sum of its 
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +33,9 @@ from .graph import ChoiceGraph
 from .protocol import Ending, SolverReport
 from .structure import components, surcharge_levels
 
+#: Gap of cost and bound that counts as rounding.
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Ilp:
@@ -42,11 +47,7 @@ class Ilp:
         import highspy
 
         program = LinearProgram(graph)
-        highs = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in _OPTIONS.items():
-            highs.setOptionValue(option, value)
-        highs.setOptionValue("random_seed", seed)
-        highs.passModel(program.as_highs())
+        highs = program.solver({"mip_rel_gap": 0.0, "mip_abs_gap": _ROUNDING, "random_seed": seed})
         if warm_start is not None:
             start = highspy.HighsSolution()
             start.col_value = program.columns_of(warm_start)
@@ -71,60 +72,48 @@ class Ilp:
         return "limit"
 
 
-#: Options of HiGHS: silent, one thread, and no gap beyond rounding errors.
-_OPTIONS = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
-
 extract = exact.extractor("ilp", Ilp())
 
 
-class Rows:
-    """The rows of a sparse linear program under construction."""
-
-    def __init__(self) -> None:
-        self.lower: list[float] = []
-        self.upper: list[float] = []
-        self.start = [0]
-        self.index: list[int] = []
-        self.value: list[float] = []
-
-    def add(self, terms: dict[int, float], lower: float, upper: float) -> None:
-        """Adds the row lower <= sum of coefficient * column <= upper.
-
-        terms: {column: coefficient}.
-        """
-        self.index.extend(terms)
-        self.value.extend(terms.values())
-        self.start.append(len(self.index))
-        self.lower.append(lower)
-        self.upper.append(upper)
-
-
 class LinearProgram:
-    """Columns and rows for `graph`, which must be in normal form."""
+    """Columns and rows for `graph`, which must be in normal form.
+
+    Terms of a row are {column: coefficient}.
+    """
 
     def __init__(self, graph: ChoiceGraph):
         self.graph = graph
         self.cost = graph.cost.tolist()
         self.upper = [1.0] * graph.n_nodes
-        self.rows = Rows()
+        self._rows: list[tuple[dict[int, float], float, float]] = []
         self._classes()
         self._surcharges()
         self._components()
         self._levels()
 
-    def column(self, cost: float, upper: float) -> int:
+    def add_row(self, terms: dict[int, float], lower: float, upper: float) -> None:
+        """Adds the row lower <= sum of the terms <= upper."""
+        self._rows.append((terms, lower, upper))
+
+    def _at_most(self, less: dict[int, float], more: dict[int, float]) -> None:
+        """Adds the row less <= more."""
+        terms = {column: -x for column, x in more.items()}
+        for column, x in less.items():
+            terms[column] = terms.get(column, 0.0) + x
+        self.add_row(terms, -math.inf, 0.0)
+
+    def _column(self, cost: float, upper: float) -> int:
         """Adds a continuous column from 0 to `upper` and returns its number."""
         self.cost.append(cost)
         self.upper.append(upper)
         return len(self.cost) - 1
 
-    def active(self, c: int, sign: float = 1.0) -> dict[int, float]:
+    def _active(self, c: int) -> dict[int, float]:
         """Returns the terms of "class c is active"."""
-        return dict.fromkeys(self.graph.class_nodes(c), sign)
+        return dict.fromkeys(self.graph.class_nodes(c), 1.0)
 
     def _classes(self) -> None:
-        graph, inf = self.graph, float("inf")
-        roots = set(graph.roots)
+        graph, roots = self.graph, set(self.graph.roots)
         self.reading: dict[tuple[int, int], list[int]] = {}
         readers: dict[int, set[int]] = {}
         owner = graph.node_class.tolist()
@@ -133,83 +122,73 @@ class LinearProgram:
                 self.reading.setdefault((owner[n], d), []).append(n)
                 readers.setdefault(d, set()).add(n)
         for c in range(graph.n_classes):
-            self.rows.add(self.active(c), 1.0 if c in roots else 0.0, 1.0)
+            self.add_row(self._active(c), 1.0 if c in roots else 0.0, 1.0)
         for (_, d), nodes in self.reading.items():
             if d not in roots:
-                terms = self.active(d, -1.0)
-                for n in nodes:
-                    terms[n] = terms.get(n, 0.0) + 1.0
-                self.rows.add(terms, -inf, 0.0)
+                self._at_most(dict.fromkeys(nodes, 1.0), self._active(d))
         for d in exact.tainted(graph) - roots:
-            terms = self.active(d)
-            for n in readers.get(d, ()):
-                terms[n] = terms.get(n, 0.0) - 1.0
-            self.rows.add(terms, -inf, 0.0)
+            self._at_most(self._active(d), dict.fromkeys(readers.get(d, ()), 1.0))
 
     def _surcharges(self) -> None:
         for level in surcharge_levels(self.graph):
-            find = {**dict.fromkeys(level.readers, 1.0), **dict.fromkeys(level.free, -1.0)}
-            if level.high < float("inf"):
-                find[self.column(level.high - level.low, 1.0)] = -1.0
-            self.rows.add(find, -float("inf"), 0.0)
+            allowed = dict.fromkeys(level.free, 1.0)
+            if level.high < math.inf:
+                allowed[self._column(level.high - level.low, 1.0)] = 1.0
+            self._at_most(dict.fromkeys(level.readers, 1.0), allowed)
 
     def _components(self) -> None:
         active: list[dict[int, float]] = []  # terms of "the component is active"
         for component in components(self.graph):
             if len(component.classes) == 1:
-                active.append(self.active(component.classes[0]))
+                active.append(self._active(component.classes[0]))
             else:
-                active.append({self.column(0.0, 1.0): 1.0})
+                active.append({self._column(0.0, 1.0): 1.0})
                 self._at_most(active[-1], dict.fromkeys(component.entries, 1.0))
                 for c in component.classes:
-                    self._at_most(self.active(c), active[-1])
+                    self._at_most(self._active(c), active[-1])
             for other, avoiding in component.avoiding.items():
                 self._at_most(active[-1], active[other] | dict.fromkeys(avoiding, 1.0))
         for (p, d), nodes in self.reading.items():
             back = self.reading.get((d, p))
             if back and p != d:
                 # if p reads d, the choice of d does not read p
-                self._at_most(dict.fromkeys(nodes, 1.0), {n: x for n, x in self.active(d).items() if n not in back})
-
-    def _at_most(self, less: dict[int, float], more: dict[int, float]) -> None:
-        """Adds the row less <= more; both are {column: coefficient}."""
-        terms = {column: -x for column, x in more.items()}
-        for column, x in less.items():
-            terms[column] = terms.get(column, 0.0) + x
-        self.rows.add(terms, -float("inf"), 0.0)
+                self._at_most(dict.fromkeys(nodes, 1.0), {n: x for n, x in self._active(d).items() if n not in back})
 
     def _levels(self) -> None:
         component = cyclic_component_of(exact.successors(self.graph))
-        size: dict[int, int] = {}
-        for i in component.values():
-            size[i] = size.get(i, 0) + 1
-        level = {c: self.column(0.0, size[i] - 1.0) for c, i in component.items()}
+        size = Counter(component.values())
+        level = {c: self._column(0.0, size[i] - 1.0) for c, i in component.items()}
         for (p, d), nodes in self.reading.items():
             if p in level and component[p] == component.get(d):
                 # level[d] >= level[p] + 1 if p's choice reads d, else no constraint
                 k = float(size[component[p]])
                 if p == d:
-                    self.rows.add(dict.fromkeys(nodes, 1.0), 0.0, 0.0)
+                    self.add_row(dict.fromkeys(nodes, 1.0), 0.0, 0.0)
                     continue
-                self.rows.add({level[p]: 1.0, level[d]: -1.0, **dict.fromkeys(nodes, k)}, -float("inf"), k - 1.0)
+                self.add_row({level[p]: 1.0, level[d]: -1.0, **dict.fromkeys(nodes, k)}, -math.inf, k - 1.0)
 
-    def as_highs(self) -> Any:
-        """Returns the program as a HighsLp."""
+    def solver(self, options: Mapping[str, Any]) -> Any:
+        """Returns a Highs, silent and in one thread, that has the program and these further options."""
         import highspy
 
         lp: Any = highspy.HighsLp()
-        columns, rows = len(self.cost), self.rows
-        lp.num_col_, lp.num_row_ = columns, len(rows.lower)
+        columns = len(self.cost)
+        terms, lower, upper = zip(*self._rows)
+        lp.num_col_, lp.num_row_ = columns, len(terms)
         lp.col_cost_ = np.array(self.cost)
         lp.col_lower_, lp.col_upper_ = np.zeros(columns), np.array(self.upper)
-        lp.row_lower_, lp.row_upper_ = np.array(rows.lower), np.array(rows.upper)
+        lp.row_lower_, lp.row_upper_ = np.array(lower), np.array(upper)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.array(rows.start, dtype=np.int32)
-        lp.a_matrix_.index_ = np.array(rows.index, dtype=np.int32)
-        lp.a_matrix_.value_ = np.array(rows.value)
+        lp.a_matrix_.start_ = np.cumsum([0, *map(len, terms)], dtype=np.int32)
+        lp.a_matrix_.index_ = np.array([column for row in terms for column in row], dtype=np.int32)
+        lp.a_matrix_.value_ = np.array([x for row in terms for x in row.values()])
         integer, continuous = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
         lp.integrality_ = [integer] * self.graph.n_nodes + [continuous] * (columns - self.graph.n_nodes)
-        return lp
+        highs = highspy.Highs()  # type: ignore[no-untyped-call]
+        for option, value in {"output_flag": False, "threads": 1, **options}.items():
+            highs.setOptionValue(option, value)
+        highs.passModel(lp)
+        return highs
 
     def choice(self, values: Sequence[float]) -> dict[int, int]:
         """Returns the choice that a solution's columns stand for."""
@@ -217,11 +196,6 @@ class LinearProgram:
         return {int(self.graph.node_class[n]): int(n) for n in chosen}
 
     def columns_of(self, choice: Choice) -> list[float]:
-        """Returns the e-node columns of a choice.
-
-        HiGHS completes the others by a linear program.
-        """
-        values = [0.0] * len(self.cost)
-        for n in choice.values():
-            values[n] = 1.0
-        return values
+        """Returns the columns of a choice; HiGHS completes those that are not of e-nodes."""
+        chosen = set(choice.values())
+        return [float(column in chosen) for column in range(len(self.cost))]

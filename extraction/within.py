@@ -9,6 +9,7 @@ So only e-nodes that can never be chosen are dropped before.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -47,8 +48,6 @@ def within(
     Raises Infeasible if no choice exists even without budgets.
     Raises ImportError if highspy is not installed.
     """
-    import highspy
-
     begin = time.perf_counter()
     deadline = clock() + time_limit
     if among is not None:
@@ -61,12 +60,8 @@ def within(
     program = LinearProgram(reduced.graph)
     for b in budgets:
         weights = {i: float(b.weights[n]) for i, n in enumerate(reduced.nodes) if n >= 0 and b.weights[n]}
-        program.rows.add(weights, -float("inf"), b.most)
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "mip_max_nodes": NODES}
-    for option, value in options.items():
-        highs.setOptionValue(option, value)
-    highs.passModel(program.as_highs())
+        program.add_row(weights, -math.inf, b.most)
+    highs = program.solver({"mip_rel_gap": gap, "mip_max_nodes": NODES})
 
     def interrupt(event: Any) -> None:
         if is_over(deadline):
