@@ -157,9 +157,7 @@ class Encoding:
 
     def _component(self, backend: Backend, component: Component) -> int:
         """Returns an atom for "the component is active": one of its entries is chosen."""
-        active = backend.add_atom()
-        for n in component.entries:
-            backend.add_rule([active], [self.node[n]])
+        active = self._new_any(backend, component.entries)
         for c in component.classes:
             backend.add_rule([], [self.active[c], -active])
         return active
@@ -194,11 +192,7 @@ class Encoding:
         levels = sorted({price[n] for n in nodes})
         weights = [(self.active[c], levels[0])] if levels else []
         for low, high in itertools.pairwise(levels):
-            reached = backend.add_atom()
-            for n in nodes:
-                if price[n] >= high:
-                    backend.add_rule([reached], [self.node[n]])
-            weights.append((reached, high - low))
+            weights.append((self._new_any(backend, [n for n in nodes if price[n] >= high]), high - low))
         return weights
 
     def _surcharges(self, backend: Backend) -> list[Weighted]:
@@ -218,8 +212,10 @@ class Encoding:
 
     def _any(self, backend: Backend, nodes: Sequence[int]) -> int:
         """Returns an atom for "one of `nodes` is chosen"."""
-        if len(nodes) == 1:
-            return self.node[nodes[0]]
+        return self.node[nodes[0]] if len(nodes) == 1 else self._new_any(backend, nodes)
+
+    def _new_any(self, backend: Backend, nodes: Sequence[int]) -> int:
+        """Returns a new atom for "one of `nodes` is chosen"."""
         atom = backend.add_atom()
         for n in nodes:
             backend.add_rule([atom], [self.node[n]])

@@ -52,12 +52,10 @@ def extract(
     Deterministic for a seed unless `time_limit` (seconds of computing) ends it early.
     Raises Infeasible, NoChoiceFound.
     """
+    whole = partial(extract_whole, restarts=restarts, starts=starts)
     if graph.n_nodes > parts.WHOLE and not starts:
-        whole = partial(extract_whole, restarts=restarts)
         return parts.extract(graph, whole, "dag_greedy", time_limit=time_limit, seed=seed, warm_start=warm_start)
-    return extract_whole(
-        graph, time_limit=time_limit, seed=seed, warm_start=warm_start, restarts=restarts, starts=starts
-    )
+    return whole(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)
 
 
 def extract_whole(

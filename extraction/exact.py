@@ -212,17 +212,3 @@ def tainted(graph: ChoiceGraph) -> set[int]:
 def successors(graph: ChoiceGraph) -> dict[int, set[int]]:
     """Returns {class: the classes that its e-nodes read}."""
     return {c: {d for n in graph.class_nodes(c) for d in graph.children(n)} for c in range(graph.n_classes)}
-
-
-def surcharges(graph: ChoiceGraph) -> dict[tuple[int, int], dict[int, float]]:
-    """Returns {(reader, class): {e-node of the class: surcharge that the reader pays for it}}.
-
-    A surcharge is inf if the reader may not read the e-node.
-    """
-    found: dict[tuple[int, int], dict[int, float]] = {}
-    owner = graph.node_class.tolist()
-    for (n, m), delta in graph.pair_costs.items():
-        found.setdefault((n, owner[m]), {})[m] = delta
-    for n, m in graph.forbidden_pairs:
-        found.setdefault((n, owner[m]), {})[m] = float("inf")
-    return found

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -106,20 +106,11 @@ class ChoiceGraph:
             names=None if names is None else tuple(names),
         )
         graph._validate()
-        return graph._with_pairs(pair_costs or {}, forbidden_pairs or ())
-
-    def _with_pairs(
-        self, pair_costs: Mapping[tuple[int, int], float], forbidden: Collection[tuple[int, int]]
-    ) -> ChoiceGraph:
-        """Returns the graph with the pairs that apply.
-
-        Raises InvalidGraph.
-        """
-        applies = self._pair_filter()
+        deltas, forbidden_pairs = pair_costs or {}, forbidden_pairs or ()
         return replace(
-            self,
-            pair_costs={(int(n), int(m)): float(d) for (n, m), d in pair_costs.items() if applies(n, m, d)},
-            forbidden_pairs=frozenset((int(n), int(m)) for n, m in forbidden if applies(n, m, 0.0)),
+            graph,
+            pair_costs={(int(n), int(m)): float(d) for (n, m), d in deltas.items() if graph._applies(n, m, d)},
+            forbidden_pairs=frozenset((int(n), int(m)) for n, m in forbidden_pairs if graph._applies(n, m)),
         )
 
     def _validate(self) -> None:
@@ -140,20 +131,16 @@ class ChoiceGraph:
         if self.names is not None and len(self.names) != self.n_nodes:
             raise InvalidGraph(f"{len(self.names)} names for {self.n_nodes} e-nodes")
 
-    def _pair_filter(self) -> Callable[[int, int, float], bool]:
-        """Returns a function that tells whether a pair (n, m) with a delta applies.
+    def _applies(self, n: int, m: int, delta: float = 0.0) -> bool:
+        """Whether e-node n reads the class of e-node m.
 
-        The function raises InvalidGraph for unknown e-nodes and for a delta that is not finite.
+        Raises InvalidGraph for unknown e-nodes and for a delta that is not finite.
         """
-
-        def reads(n: int, m: int, delta: float) -> bool:
-            if not (0 <= n < self.n_nodes and 0 <= m < self.n_nodes):
-                raise InvalidGraph(f"pair ({n}, {m}) names an e-node that does not exist")
-            if not math.isfinite(delta):
-                raise InvalidGraph(f"pair ({n}, {m}) has delta {delta}; use forbidden_pairs")
-            return int(self.node_class[m]) in self.children(n)
-
-        return reads
+        if not (0 <= n < self.n_nodes and 0 <= m < self.n_nodes):
+            raise InvalidGraph(f"pair ({n}, {m}) names an e-node that does not exist")
+        if not math.isfinite(delta):
+            raise InvalidGraph(f"pair ({n}, {m}) has delta {delta}; use forbidden_pairs")
+        return int(self.node_class[m]) in self.children(n)
 
     @property
     def n_classes(self) -> int:
@@ -180,6 +167,14 @@ class ChoiceGraph:
     def integral(self) -> bool:
         """Whether every cost and delta is a whole number, so that every total is one too."""
         return bool((self.cost == np.round(self.cost)).all()) and all(d == round(d) for d in self.pair_costs.values())
+
+    def pair_terms(self) -> dict[tuple[int, int], dict[int, float]]:
+        """Returns {(e-node, class that it reads): {e-node of the class: delta}}, with inf for forbidden pairs."""
+        terms: dict[tuple[int, int], dict[int, float]] = {}
+        owner = self.node_class.tolist()
+        for (n, m), delta in itertools.chain(self.pair_costs.items(), ((p, math.inf) for p in self.forbidden_pairs)):
+            terms.setdefault((n, owner[m]), {})[m] = delta
+        return terms
 
     def in_units(self) -> tuple[ChoiceGraph, float]:
         """Returns the graph with whole-number costs, and the unit that they count.

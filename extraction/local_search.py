@@ -41,12 +41,12 @@ class LocalSearch:
         self.references = [0] * graph.n_classes
         self.owner = graph.node_class.tolist()
         self.cost = 0.0
-        self.locked: set[int] = set()  # classes that `descend` does not change
+        self.locked: set[int] = set()
         self.work = 0
         for r in graph.roots:
             self.references[r] += 1
             if self.references[r] == 1:
-                self.cost += self._activate(self.choice[r])
+                self.cost += self._counted(self.choice[r], 1)
 
     def descend(self, deadline: float, rng: random.Random, rounds: int = 20, work: int = WORK) -> None:
         """Improves the choice by single changes and joint ones; sideways moves are taken at random.
@@ -146,19 +146,12 @@ class LocalSearch:
             if r in paired and c in paired[r] and self.references[self.owner[r]] and self.choice[self.owner[r]] == r:
                 change += _difference(paired[r][c].get(n, 0.0), paired[r][c].get(old, 0.0))
         # The new one before the old one: classes that both need must stay active in between.
-        change += self._activate(n, c)
-        change -= self._release(old)
+        self.choice[c] = n
+        change += self._counted(n, 1)
+        change -= self._counted(old, -1)
         if not math.isinf(change):
             self.cost += change
         return change
-
-    def _activate(self, n: int, as_choice_of: int | None = None) -> float:
-        if as_choice_of is not None:
-            self.choice[as_choice_of] = n
-        return self._counted(n, 1)
-
-    def _release(self, n: int) -> float:
-        return self._counted(n, -1)
 
     def _counted(self, n: int, step: int) -> float:
         """Adds `step` to the references of the classes that e-node n reads, and of all that changes

@@ -72,10 +72,8 @@ class Neighbours:
                 self.adjacent[d].add(self.owner[n])
         self.open = [len(graph.class_nodes(c)) > 1 for c in range(graph.n_classes)]
         self.surcharges: dict[int, dict[int, float]] = {}  # reader -> read -> surcharge
-        for (n, m), delta in graph.pair_costs.items():
-            self.surcharges.setdefault(n, {})[m] = delta
-        for n, m in graph.forbidden_pairs:
-            self.surcharges.setdefault(n, {})[m] = float("inf")
+        for (n, _), terms in graph.pair_terms().items():
+            self.surcharges.setdefault(n, {}).update(terms)
 
     def ball(self, choice: Choice, size: int) -> set[int]:
         """Returns classes around a random active one.

@@ -57,20 +57,14 @@ class NormalForm:
         pairs: dict[int, Surcharges] = {}
         owner = graph.node_class.tolist()
         reads = [set(graph.children(n)) for n in range(graph.n_nodes)]
-
-        def term(n: int, m: int, delta: float) -> None:
-            terms = pairs.setdefault(n, {}).setdefault(owner[m], {})
-            terms[m] = terms.get(m, 0.0) + delta
-
-        for (n, m), delta in graph.pair_costs.items():
-            term(n, m, delta)
-        for n, m in graph.forbidden_pairs:
-            term(n, m, math.inf)
+        for (n, d), terms in graph.pair_terms().items():
+            pairs.setdefault(n, {})[d] = terms
         if graph.per_reader:
             for n, ds in enumerate(reads):
                 for d in ds & graph.per_reader:
+                    terms = pairs.setdefault(n, {}).setdefault(d, {})
                     for m in members[d]:
-                        term(n, m, price[m])
+                        terms[m] = terms.get(m, 0.0) + price[m]
             for c in graph.per_reader - set(graph.roots):
                 for m in members[c]:
                     price[m] = 0.0

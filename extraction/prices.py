@@ -7,8 +7,6 @@ Deltas of pairs are edge prices already.
 
 from __future__ import annotations
 
-import math
-
 from .graph import ChoiceGraph
 
 
@@ -32,18 +30,13 @@ class Prices:
                 for m in graph.class_nodes(c):
                     self.node[m] = 0.0
         self.reads = [tuple(dict.fromkeys(graph.children(n))) for n in range(graph.n_nodes)]
-        owner = graph.node_class.tolist()
-        pairs: dict[int, dict[int, dict[int, float]]] = {}
-        for (n, m), delta in graph.pair_costs.items():
-            pairs.setdefault(n, {}).setdefault(owner[m], {})[m] = delta
-        for n, m in graph.forbidden_pairs:
-            pairs.setdefault(n, {}).setdefault(owner[m], {})[m] = math.inf
+        pairs = graph.pair_terms()
         whole = {c: {m: cost[m] for m in graph.class_nodes(c)} for c in graph.per_reader}
         self.paired: dict[int, dict[int, dict[int, float]]] = {}
-        for n in range(graph.n_nodes) if whole else pairs:
+        for n in range(graph.n_nodes) if whole else {n for n, _ in pairs}:
             found = {}
             for d in self.reads[n]:
-                mine = pairs.get(n, {}).get(d)
+                mine = pairs.get((n, d))
                 if d in whole:
                     found[d] = {m: c + mine.get(m, 0.0) for m, c in whole[d].items()} if mine else whole[d]
                 elif mine:

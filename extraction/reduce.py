@@ -10,7 +10,6 @@ The rules are in `reductions`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import reductions
@@ -105,17 +104,12 @@ def export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
     rows = [[(form.price[n], sorted(new_class[d] for d in form.reads[n])) for n in form.members[c]] for c in classes]
     surcharges = {
         (new_node[n], new_node[m]): surcharge
-        for n, m, surcharge in _surcharges(form)
+        for n, by_class in form.pairs.items()
+        for by_node in by_class.values()
+        for m, surcharge in by_node.items()
         if n in new_node and m in new_node
     }
     pairs = {pair: surcharge for pair, surcharge in surcharges.items() if surcharge < math.inf}
     forbidden = {pair for pair, surcharge in surcharges.items() if surcharge == math.inf}
     small = ChoiceGraph.build(rows, sorted(new_class[c] for c in form.required), pairs, forbidden_pairs=forbidden)
     return Reduced(graph, small, form.offset, tuple(nodes), form.fixed)
-
-
-def _surcharges(form: NormalForm) -> Iterator[tuple[int, int, float]]:
-    """Yields (reader, e-node that is read, surcharge) for each pair that has a surcharge."""
-    for n, by_class in form.pairs.items():
-        for by_node in by_class.values():
-            yield from ((n, m, surcharge) for m, surcharge in by_node.items())

@@ -78,7 +78,7 @@ def surcharge_levels(graph: ChoiceGraph) -> list[SurchargeLevel]:
     """
     owner = graph.node_class.tolist()
     groups: dict[tuple[int, int, tuple[int, ...], float, float], list[int]] = {}
-    for (n, d), paid in exact.surcharges(graph).items():
+    for (n, d), paid in graph.pair_terms().items():
         levels = sorted(set(paid.values()))
         for low, high in zip([0.0, *levels], levels):
             read = tuple(m for m in graph.class_nodes(d) if paid.get(m, 0.0) >= high)
