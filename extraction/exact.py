@@ -46,8 +46,8 @@ def extractor(name: str, solver: Solver) -> Extractor:
             state = run.start(seed, warm_start)
             if not run.proved:
                 solve_apart(state, solver, seed, run.time_limit - run.worked)
-                if not state.reported and state.failures:
-                    raise SolverUnavailable(f"{name}: {next(iter(state.failures.values()))}")
+                if not state.reported and state.failure:
+                    raise SolverUnavailable(f"{name}: {state.failure}")
         return run.result()
 
     return extract
@@ -99,7 +99,7 @@ class ExactSearch:
         self._greedy(seed, warm_start, restarts=1)
         self.reduced = reduce(self.graph, self.cost, self.time_limit - self.worked)
         small = self.reduced.graph
-        self.state = state = State(small, small.integral, on_better=self._better)
+        self.state = state = State(small, on_better=self._better)
         if self.reduced.solved:
             state.offer({0: 0})
             state.least = state.cost

@@ -1,4 +1,9 @@
-"""Runs a solver in a process of its own; it may crash, hang or be missing.
+"""Runs a solver in a process of its own (`eqsat/ground/process.py`); it may crash, hang or be missing.
+
+While it runs it sends messages:
+
+{"choice": {"class": node}}   an incumbent
+{"bound": x}                  a proved lower bound
 
 Its choices are checked here: the cost is that of `check`, never the solver's own.
 """
@@ -9,17 +14,22 @@ import os
 import queue
 import sys
 import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from eqsat.ground.process import Limits, Process, WorkerError
+from eqsat.ground.registry import load, place_of
 
-from ._worker import solve, solver_as_json
 from .errors import InvalidExtraction
-from .io import to_json
+from .io import from_json, to_json
 from .protocol import Solver
 from .state import State
 from .stopping import POLL, stop_asked
+
+Message = dict[str, Any]
 
 #: Seconds beyond its limit that a solver has to stop before it is killed.
 GRACE = 0.3
@@ -38,7 +48,7 @@ def solve_apart(state: State, solver: Solver, seed: int, time_limit: float) -> N
     if time_limit <= 0:
         return
     process = Process(type(solver).__module__, env={"PYTHONPATH": _import_path(solver)})
-    inbox: queue.Queue[dict[str, Any]] = queue.Queue()
+    inbox: queue.Queue[Message] = queue.Queue()
     job = (solver_as_json(solver), to_json(state.graph), time_limit, seed, state.incumbent)
     limits = Limits(seconds=time_limit * (1 + GRACE_SHARE) + GRACE)
 
@@ -56,7 +66,7 @@ def solve_apart(state: State, solver: Solver, seed: int, time_limit: float) -> N
                 message = inbox.get(timeout=POLL)
             except queue.Empty:
                 continue
-            if not _receive(state, str(solver), message):
+            if not _receive(state, message):
                 break
     finally:
         process.end()  # also where the thread has not started it yet
@@ -74,13 +84,13 @@ def _import_path(solver: Solver) -> str:
     return os.pathsep.join([*dict.fromkeys(homes), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def _receive(state: State, solver: str, message: dict[str, Any]) -> bool:
+def _receive(state: State, message: Message) -> bool:
     """Takes in one message; returns whether the process goes on."""
     if "choice" in message:
         try:
             state.choice({int(c): n for c, n in message["choice"].items()})
         except InvalidExtraction as error:
-            state.failures[solver] = f"an invalid choice: {error}"
+            state.failure = f"an invalid choice: {error}"
             return False
     elif "bound" in message:
         state.bound(message["bound"])
@@ -88,6 +98,56 @@ def _receive(state: State, solver: str, message: dict[str, Any]) -> bool:
         state.end(message["end"])
         return False
     else:
-        state.failures[solver] = message["failure"]
+        state.failure = message["failure"]
         return False
     return True
+
+
+def solver_as_json(solver: Solver) -> dict[str, Any]:
+    """Returns a solver's class and options, the argument of `solver_of`."""
+    return {"class": place_of(type(solver)), "options": asdict(solver)}
+
+
+def solver_of(data: dict[str, Any]) -> Solver:
+    """Returns the solver of `solver_as_json`.
+
+    Raises InputError if its module is not there.
+    """
+    solver: Solver = load(data["class"])(**data["options"])
+    return solver
+
+
+def solve(
+    solver: dict[str, Any],
+    graph: dict[str, Any],
+    time_limit: float,
+    seed: int,
+    warm_start: Mapping[str, int] | None,
+    send: Callable[[Message], None],
+) -> str:
+    """Runs a solver, as JSON, on a graph, as JSON, and returns how it ended.
+
+    time_limit: seconds from now.
+    send: called with each message.
+    """
+    deadline = time.perf_counter() + time_limit
+    return solver_of(solver).solve(
+        from_json(graph),
+        Messages(send),
+        deadline=deadline,
+        seed=seed,
+        warm_start=None if warm_start is None else {int(c): n for c, n in warm_start.items()},
+    )
+
+
+class Messages:
+    """A SolverReport that sends what is reported."""
+
+    def __init__(self, send: Callable[[Message], None]):
+        self._send = send
+
+    def choice(self, choice: dict[int, int]) -> None:
+        self._send({"choice": choice})
+
+    def bound(self, value: float) -> None:
+        self._send({"bound": value})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .check import Choice, check
 from .graph import ChoiceGraph
@@ -20,24 +20,23 @@ class State:
     least     : no choice costs less
     infeasible: whether it is proved that there is no choice
     reported  : whether any solver has reported a choice or a bound
-    failures  : {solver as text: reason of its failure}
+    failure   : why the solver failed, or ""
     on_better : called with each new incumbent and its cost
     """
 
     graph: ChoiceGraph
-    integral: bool
     incumbent: dict[int, int] | None = None
     cost: float = float("inf")
     least: float = float("-inf")
     infeasible: bool = False
     reported: bool = False
-    failures: dict[str, str] = field(default_factory=dict)
+    failure: str = ""
     on_better: Callable[[Choice, float], None] = lambda choice, cost: None
 
     @property
     def proved(self) -> bool:
         """Whether the incumbent is proved optimal, or it is proved that there is no choice."""
-        return self.infeasible or (self.incumbent is not None and closes(self.least, self.cost, self.integral))
+        return self.infeasible or (self.incumbent is not None and closes(self.least, self.cost, self.graph.integral))
 
     def offer(self, choice: Choice) -> None:
         """Takes `choice` as the incumbent if it is valid and better.
@@ -50,10 +49,7 @@ class State:
             self.on_better(choice, cost)
 
     def choice(self, choice: dict[int, int]) -> None:
-        """Takes a choice that a solver reports.
-
-        Raises InvalidExtraction.
-        """
+        """Takes a choice that a solver reports, like `offer`."""
         self.offer(choice)
         self.reported = True
 

@@ -118,6 +118,6 @@ def test_a_solver_of_a_file_runs_in_its_process(place: Path) -> None:
     )
     solver = registry.load("my-solver.py:Known")(last=2)
     graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
-    state = State(graph, graph.integral)
+    state = State(graph)
     solve_apart(state, solver, 0, 20)
-    assert (state.incumbent, state.proved, state.failures) == ({0: 1, 1: 2}, True, {})
+    assert (state.incumbent, state.proved, state.failure) == ({0: 1, 1: 2}, True, "")
