@@ -131,37 +131,30 @@ def mac_and_npu(
     )
     source = told or (machine.activations if staged else machine.constants)
     output = max(ceil(path * prod(inside)), SCALES * inside[2] * source.latency / 256 if weights else 0)
-    first = place.read.latency + prod(fed) * work.bits / 8 * waste[0] / place.read.bandwidth
-    last = place.write.write_latency + prod(inside) * out_bits / 8 * waste[1] / place.write.bandwidth
+    first = place.read.reading(prod(fed) * work.bits / 8 * waste[0])
+    last = place.write.writing(prod(inside) * out_bits / 8 * waste[1])
     issue = ((abs(last - first) if n > 1 else 0) + array + output) / 4
     array, output = max(array, issue), max(output, issue)
     npu = n * max(array, output) + min(array, output) + first + last
     repeats = prod(ceil(k / 8) for k in work.kernel) * (
         tiles if work.channelwise else tiles * ceil(work.ofm[2] / blocks.ofm[2])
     )
-    moved = (
-        (
-            place.read,
-            fed[0] * fed[1] * stored_depth(work.ifm[2], place.read_rows) * repeats * work.bits / 8 * waste[0],
-        ),
-        (place.write, prod(work.ofm[:2]) * stored_depth(work.ofm[2], place.write_rows) * out_bits / 8 * waste[1]),
-    )
-    fixed: list[tuple[Memory, float]] = []
+    read = fed[0] * fed[1] * stored_depth(work.ifm[2], place.read_rows) * repeats * work.bits / 8 * waste[0]
+    written = prod(work.ofm[:2]) * stored_depth(work.ofm[2], place.write_rows) * out_bits / 8 * waste[1]
+    moved = [(place.read, read), (place.write, written)]
     computed = npu
     if weights:
-        fixed = [(told or machine.constants, tiles * SCALES * work.ofm[2]), (source, tiles * weights.encoded)]
+        moved += [(told or machine.constants, tiles * SCALES * work.ofm[2]), (source, tiles * weights.encoded)]
         if staged:
             later = max(0.0, weights.encoded - ready)
-            fixed += [(machine.constants, later), (machine.activations, later)]
+            moved += [(machine.constants, later), (machine.activations, later)]
             npu += _weight_delay(machine, weights, ready, SCALES * work.ofm[2], npu)
     if table:
-        npu += max(
-            0.0, machine.constants.latency + _TABLE.get(work.bits // 8, 2048) / machine.constants.bandwidth - ahead
-        )
-    return max(npu, memories((*moved, *fixed, *besides))), computed
+        npu += max(0.0, machine.constants.reading(_TABLE.get(work.bits // 8, 2048)) - ahead)
+    return max(npu, memories((*moved, *besides))), computed
 
 
-def memories(moved: tuple[tuple[Memory, float], ...]) -> float:
+def memories(moved: Sequence[tuple[Memory, float]]) -> float:
     """Returns the cycles of the memory that takes longest, or of one kind of access to it.
 
     moved: (memory, bytes) of each kind of access.
@@ -174,7 +167,7 @@ def memories(moved: tuple[tuple[Memory, float], ...]) -> float:
 
 def transfer(source: Memory, sink: Memory, count: float) -> float:
     """Returns the cycles of a copy of `count` bytes from one memory to another (MemToMemCycles)."""
-    return max(count / source.bandwidth + source.latency, count / sink.bandwidth + sink.write_latency)
+    return max(source.reading(count), sink.writing(count))
 
 
 def _transfer(machine: Machine, count: float) -> float:
@@ -196,8 +189,7 @@ def _staging(
     count = weights.encoded + SCALES * depth
     whole, ahead = _transfer(machine, count), weights.ahead or 0.0
     smallest = whole * min(1.0, 16 / depth)
-    unmoved = (count / machine.constants.bandwidth + machine.constants.latency) * reads
-    moved = (count / machine.activations.bandwidth + machine.activations.latency) * reads
+    unmoved, moved = machine.constants.reading(count) * reads, machine.activations.reading(count) * reads
     better = moved + max(0.0, whole - ahead) < unmoved
     if weights.whole:
         return better or npu <= unmoved, weights.encoded
@@ -239,10 +231,8 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
         for z in range(0, work.kernel[1], 8):
             taps, slices = min(8, work.kernel[0] - y) * min(8, work.kernel[1] - z), 1
             if work.kind == "pool":
-                steps, cycles = (
-                    1,
-                    max(4, taps) * h * x * d * machine.core.pooling * (size if machine.core.pooling > 1 else 1),
-                )
+                steps = 1
+                cycles = max(4, taps) * h * x * d * machine.core.pooling * (size if machine.core.pooling > 1 else 1)
             elif work.kind == "depthwise":
                 steps = ceil(taps / 4)
                 cycles = max(feed, 4 * plane * size) * steps * d
@@ -259,37 +249,6 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
     if work.kind in ("conv", "product", "sum"):
         total *= ceil(work.ifm[2] / fed[2])
     return total // machine.core.cores if split else total
-
-
-def pool(
-    machine: Machine,
-    out: HWC,
-    place: Place,
-    bits: int = 8,
-    path: float | None = None,
-    *,
-    table: bool = False,
-    out_bits: int = 0,
-    ahead: float = 0.0,
-) -> float:
-    """Returns the cycles of an op that runs as a 1x1 pooling.
-
-    These are RESCALE, CLAMP, TABLE, copies, and transposes if the family's transposes are pooled.
-    A copy of INT32 counts as two of INT16.
-    """
-    if path is None:
-        path = machine.looked_up if table else machine.plain
-    if bits == 32:
-        out, bits, out_bits = (out[0], out[1], 2 * out[2]), 16, 16
-    return mac(
-        machine,
-        Work("pool", out, out, bits=bits),
-        place,
-        path=path,
-        out_bits=out_bits or bits,
-        table=table,
-        ahead=ahead,
-    )
 
 
 def elementwise(
@@ -314,33 +273,24 @@ def elementwise(
     An operand that broadcasts is read once a block (`eqsat/vela/broadcasts.py`).
     """
     full = (*out[:2], stored_depth(out[2], place.write_rows))
-    scalar = stored is not None and prod(stored) == 1
-    if block is None:
-        block = (
-            (*full[:2], up(full[2], 16))
-            if not machine.family.blocked_elementwise
-            else machine.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
-        )
-    waste = (
-        wasted(machine, place.read, True, place.read_rows, bits, block, out),
-        wasted(machine, place.write, False, place.write_rows, out_bits, block, out),
-    )
-    npu = (
-        prod(full) * path
-        if not machine.family.blocked_elementwise
-        else prod(full) / prod(out) * by_block(machine, out, block, path, place, bits, out_bits)
-    )
-    moved = [(place.write, prod(full) * out_bits / 8 * waste[1])]
+    blocked, scalar = machine.family.blocked_elementwise, stored is not None and prod(stored) == 1
+    if block is None and blocked:
+        block = machine.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
+    elif block is None:
+        block = (*full[:2], up(full[2], 16))
+    npu = prod(full) * path
+    if blocked:
+        npu = prod(full) / prod(out) * by_block(machine, out, block, path, place, bits, out_bits)
+    waste = wasted(machine, place.write, False, place.write_rows, out_bits, block, out)
+    moved = [(place.write, prod(full) * out_bits / 8 * waste)]
     sources = [(place.read, place.read_rows, shape) for shape in read or (out,)]
     if stored is not None:
         sources.append((machine.constants, True, stored))
     for memory, rows, shape in sources:
         if prod(shape) > 1 or prod(out) == 1:
-            count = prod(shape)
-            if machine.family.blocked_elementwise:
-                count = elements_in_blocks(shape, out, block)
+            count = elements_in_blocks(shape, out, block) if blocked else prod(shape)
             moved.append((memory, operand_bytes(machine, memory, rows, bits, block, shape, out, count)))
-    return max(npu, memories(tuple(moved)))
+    return max(npu, memories(moved))
 
 
 def elements_in_blocks(shape: HWC, out: HWC, block: HWC) -> int:
@@ -403,22 +353,11 @@ def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place
     - a quarter of its share of the cycles of a block, for path and memory.
     """
     inside = _within(block, shape)
-    first = (
-        place.read.latency
-        + prod(inside)
-        * bits
-        / 8
-        * wasted(machine, place.read, True, place.read_rows, bits, block, shape)
-        / place.read.bandwidth
-    )
-    last = (
-        prod(inside)
-        * out_bits
-        / 8
-        * wasted(machine, place.write, False, place.write_rows, out_bits, block, shape)
-        / place.write.bandwidth
-    )
-    return prod(shape) * max(path, (max(first, last + place.write.write_latency) / prod(block) + path) / 4)
+    read = prod(inside) * bits / 8 * wasted(machine, place.read, True, place.read_rows, bits, block, shape)
+    waste = wasted(machine, place.write, False, place.write_rows, out_bits, block, shape)
+    written = prod(inside) * out_bits / 8 * waste
+    transfer_cycles = max(place.read.reading(read), place.write.writing(written))
+    return prod(shape) * max(path, (transfer_cycles / prod(block) + path) / 4)
 
 
 def transpose(machine: Machine, shape: HWC, perm: tuple[int, int, int], size: int, place: Place) -> float:
@@ -435,12 +374,8 @@ def transpose(machine: Machine, shape: HWC, perm: tuple[int, int, int], size: in
         work = Work("pool", shape, shape, bits=bits)  # the block is that of the operand
         path = machine.core.byte * (2 if perm in machine.family.transposes.doubled else 1)
         return mac_and_npu(machine, replace(work, ofm=out), place, machine.block(work), path, out_bits=bits)[0]
-    block: HWC = (1, 2, up(min(shape[2], 32), 8))  # only the depth matters
+    block, out_block = (1, 2, up(min(shape[2], 32), 8)), (1, 2, up(min(out[2], 128), 8))  # only the depth matters
     read = prod(shape) * size * wasted(machine, place.read, True, True, 8 * size, block, shape)
-    write = (
-        prod(shape) * size * wasted(machine, place.write, False, True, 8 * size, (1, 2, up(min(out[2], 128), 8)), out)
-    )
-    npu = max(
-        read / place.read.bandwidth + place.read.latency, write / place.write.bandwidth + place.write.write_latency
-    )
-    return max(npu, memories(((place.read, read), (place.write, write))))
+    written = prod(shape) * size * wasted(machine, place.write, False, True, 8 * size, out_block, out)
+    npu = max(place.read.reading(read), place.write.writing(written))
+    return max(npu, memories(((place.read, read), (place.write, written))))

@@ -19,7 +19,7 @@ from cost_models.estimator import WeightFetch
 from cost_models.machine import Place, machine_of
 from cost_models.protocol import Unit
 from cost_models.setting import Operation, Setting, batches, spatial
-from cost_models.transposes import swap, transpose
+from cost_models.transposes import transpose
 from eqsat.target import Target
 from eqsat.target.family import HWC
 from eqsat.tensor.dtypes import DType
@@ -68,8 +68,17 @@ def _pooled(
     out_bits: int = 0,
     ahead: float = 0.0,
 ) -> float:
-    """Caches `estimator.pool`."""
-    return estimator.pool(machine_of(target), out, place, bits, path, table=table, out_bits=out_bits, ahead=ahead)
+    """Returns the cycles of an op that runs as a 1x1 pooling.
+
+    These are RESCALE, CLAMP, TABLE and copies; a copy of INT32 counts as two of INT16.
+    """
+    machine = machine_of(target)
+    if path is None:
+        path = machine.looked_up if table else machine.plain
+    if bits == 32:
+        out, bits, out_bits = (out[0], out[1], 2 * out[2]), 16, 16
+    work = Work("pool", out, out, bits=bits)
+    return estimator.mac(machine, work, place, path=path, out_bits=out_bits or bits, table=table, ahead=ahead)
 
 
 def _reshape(operation: Operation) -> float:
@@ -110,9 +119,8 @@ def _reduction(operation: Operation) -> float:
     """Returns the cycles of REDUCE_MAX or REDUCE_MIN, which run as a pooling."""
     outer, n, inner = _around_axis(operation.unit)
     work = Work("pool", (outer, n, inner), (outer, 1, inner), (1, n), bits=operation.bits)
-    return estimator.mac(
-        operation.machine, work, operation.place, path=operation.machine.plain, out_bits=operation.bits
-    )
+    machine = operation.machine
+    return estimator.mac(machine, work, operation.place, path=machine.plain, out_bits=operation.bits)
 
 
 def _sum(operation: Operation) -> float:
@@ -122,17 +130,16 @@ def _sum(operation: Operation) -> float:
     """
     outer, n, inner = _around_axis(operation.unit)
     size = 1 if operation.setting.narrow else operation.size
-    moved = swap(operation.machine, (outer, n, inner), size, operation.place) if inner > 1 and n > 1 else 0.0
-    rows = spatial(
-        (outer, inner, n) if inner > 1 else (*operation.unit.operands[0].shape[: operation.unit.attr("axis")], n)
-    )
-    if operation.setting.narrow and operation.machine.family.summed_by_convolution:
+    machine, place = operation.machine, operation.place
+    moved = estimator.transpose(machine, (outer, n, inner), (0, 2, 1), size, place) if inner > 1 and n > 1 else 0.0
+    rows = spatial((*operation.unit.operands[0].shape[: operation.unit.attr("axis")], n))
+    if inner > 1:
+        rows = outer, inner, n
+    if operation.setting.narrow and machine.family.summed_by_convolution:
         work, weights = Work("conv", rows, (*rows[:2], 1)), WeightFetch(n, operation.setting.ahead)
-        return moved + estimator.mac(
-            operation.machine, work, operation.place, path=operation.machine.plain, weights=weights
-        )
+        return moved + estimator.mac(machine, work, place, path=machine.plain, weights=weights)
     work = Work("sum", rows, (*rows[:2], 1), bits=8 * size)
-    return moved + estimator.mac(operation.machine, work, operation.place, path=operation.machine.plain, out_bits=32)
+    return moved + estimator.mac(machine, work, place, path=machine.plain, out_bits=32)
 
 
 def _around_axis(unit: Unit) -> HWC:
@@ -142,21 +149,15 @@ def _around_axis(unit: Unit) -> HWC:
 
 
 def _rescale(operation: Operation) -> float:
-    unit, core = operation.unit, operation.machine.core
-    if operation.machine.family.rescales_wide or not any(
-        DType.of(t.dtype).is_wide for t in (unit.operands[0], unit.result)
-    ):
+    unit, machine, place = operation.unit, operation.machine, operation.place
+    wide = any(DType.of(t.dtype).is_wide for t in (unit.operands[0], unit.result))
+    if machine.family.rescales_wide or not wide:
         return _element_by_element(operation)
     # a sum subtracts the zero point, a product scales (measured)
-    out, plain = spatial(unit.result.shape), operation.machine.plain
-    widening = (
-        estimator.elementwise(operation.machine, out, max(core.add, plain), operation.place, operation.bits, 32)
-        if operation.size < 4
-        else 0.0
-    )
-    return widening + estimator.elementwise(
-        operation.machine, out, max(core.wide, plain), operation.place, 32, operation.out_bits
-    )
+    out, core, widening = spatial(unit.result.shape), machine.core, 0.0
+    if operation.size < 4:
+        widening = estimator.elementwise(machine, out, max(core.add, machine.plain), place, operation.bits, 32)
+    return widening + estimator.elementwise(machine, out, max(core.wide, machine.plain), place, 32, operation.out_bits)
 
 
 def _element_by_element(operation: Operation) -> float:
@@ -164,50 +165,37 @@ def _element_by_element(operation: Operation) -> float:
 
     A tensor of one channel is pooled in another shape, with 16 channels.
     """
-    out, op = spatial(operation.unit.result.shape), operation.unit.op
-    if out[2] == 1:
-        out = (1, ceil(prod(out) / 16), 16)
-    path = operation.machine.core.byte if op == "clamp" else None
-    return _pooled(
-        operation.target,
-        out,
-        operation.place,
-        operation.bits,
-        path,
-        op == "table",
-        operation.out_bits,
-        operation.setting.ahead or 0.0,
-    )
+    out = spatial(operation.unit.result.shape)
+    return _one_by_one(operation, (1, ceil(prod(out) / 16), 16) if out[2] == 1 else out)
 
 
 def _copy(operation: Operation) -> float:
     """Returns the cycles of PAD, TILE or REVERSE as a 1x1 pooling."""
+    return _one_by_one(operation, spatial(operation.unit.result.shape))
+
+
+def _one_by_one(operation: Operation, out: HWC) -> float:
+    op, ahead = operation.unit.op, operation.setting.ahead or 0.0
+    path = operation.machine.core.byte if op == "clamp" else None
     return _pooled(
-        operation.target,
-        spatial(operation.unit.result.shape),
-        operation.place,
-        operation.bits,
-        out_bits=operation.out_bits,
-        ahead=operation.setting.ahead or 0.0,
+        operation.target, out, operation.place, operation.bits, path, op == "table", operation.out_bits, ahead
     )
 
 
 def _elementwise(operation: Operation) -> float:
-    unit, setting = operation.unit, operation.setting
+    unit, setting, machine = operation.unit, operation.setting, operation.machine
     n, out, place = batches(unit.result.shape), spatial(unit.result.shape[-3:]), operation.place
-    if out[2] == 1 and operation.machine.family.planes_in_rows:
+    if out[2] == 1 and machine.family.planes_in_rows:
         place = replace(place, read_rows=True, write_rows=True)
     if len(unit.operands) < 2:
-        return n * estimator.elementwise(
-            operation.machine, out, operation.machine.plain, place, operation.bits, operation.bits
-        )
+        return n * estimator.elementwise(machine, out, machine.plain, place, operation.bits, operation.bits)
     bits = 8 if setting.narrow else operation.bits
-    path = operation.machine.arithmetic(unit.op, bits)
+    path = machine.arithmetic(unit.op, bits)
     shapes = [t.shape for t in unit.operands[:2]]
     if setting.constant in shapes:
         shapes.remove(setting.constant)
     return n * estimator.elementwise(
-        operation.machine,
+        machine,
         out,
         max(path, operation.path),
         place,

@@ -31,6 +31,14 @@ class Memory:
     write_latency: int = 0
     channel: float = float("inf")
 
+    def reading(self, count: float) -> float:
+        """Returns the cycles in which `count` bytes are read."""
+        return count / self.bandwidth + self.latency
+
+    def writing(self, count: float) -> float:
+        """Returns the cycles in which `count` bytes are written."""
+        return count / self.bandwidth + self.write_latency
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:

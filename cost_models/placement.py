@@ -90,9 +90,7 @@ class Placement:
 
         Graph inputs, outputs, and tensors larger than the cache are in `Machine.outer`.
         """
-        tensor = self.graph.type(n)
-        size = tensor.elements * DType.of(tensor.dtype).size
-        outside = self.graph.op(n) == "input" or self._is_output(n) or size > self.machine.cache
+        outside = self.graph.op(n) == "input" or self._is_output(n) or self.graph.type(n).bytes > self.machine.cache
         return self.machine.outer if outside else self.machine.activations
 
     def _is_output(self, n: int) -> bool:

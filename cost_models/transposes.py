@@ -6,19 +6,10 @@ from functools import lru_cache
 from math import prod
 
 from cost_models import estimator
-from cost_models.machine import Machine, Place, machine_of
+from cost_models.machine import Place, machine_of
 from cost_models.setting import spatial
 from eqsat.target import Target
-from eqsat.target.family import HWC
 from eqsat.tensor.types import Type
-
-
-def swap(machine: Machine, shape: HWC, size: int, place: Place) -> float:
-    """Returns the cycles of swapping the last two axes of (h, w, c).
-
-    size: bytes of an element.
-    """
-    return estimator.transpose(machine, shape, (0, 2, 1), size, place)
 
 
 @lru_cache(maxsize=65536)
