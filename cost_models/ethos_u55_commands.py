@@ -7,15 +7,13 @@ They are computed from the shapes, block and memories in its registers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 from cost_models import estimator
-from cost_models.blocks import Work, told_block
-from cost_models.estimator import WeightFetch
-from cost_models.issued import Issued, anywhere, memory, rows, size
+from cost_models.blocks import told_block
+from cost_models.issued import Issued, array_work, memory, rows, size, weight_fetch, without_addresses
 from cost_models.machine import Machine, Place
 from eqsat.device.binary import READ_ONLY
 from eqsat.device.core.operands import Dma, FeatureMap, Wait
@@ -39,7 +37,7 @@ def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]
             case Pooling() if pooling is not None and c.kernel is pooling.kernel:
                 yield again  # it differs in addresses alone (`Registers.same`)
             case Convolution() | Pooling() | Elementwise():
-                found = Issued((type(c).__name__.lower(),), _cycles(machine, _without_addresses(c)))
+                found = Issued((type(c).__name__.lower(),), _cycles(machine, without_addresses(c)))
                 if isinstance(c, Pooling):
                     pooling, again = c, found
                 yield found
@@ -53,17 +51,6 @@ def _copy(machine: Machine, c: Dma) -> float:
 _Computing = Convolution | Pooling | Elementwise
 
 
-def _without_addresses(c: _Computing) -> _Computing:
-    """Returns the command without addresses, which do not change its price.
-
-    So the thousands of commands of a TRANSPOSE are priced once.
-    """
-    moved = replace(c, offset=0, ifm=anywhere(c.ifm), output=replace(c.output, map=anywhere(c.output.map)))
-    if isinstance(moved, Elementwise) and moved.ifm2 is not None:
-        return replace(moved, ifm2=anywhere(moved.ifm2))
-    return moved
-
-
 @lru_cache(maxsize=4096)
 def _cycles(machine: Machine, c: _Computing) -> float:
     return _elementwise(machine, c) if isinstance(c, Elementwise) else _array(machine, c)
@@ -72,20 +59,11 @@ def _cycles(machine: Machine, c: _Computing) -> float:
 def _array(machine: Machine, c: Convolution | Pooling) -> float:
     """Returns the cycles of a convolution or pooling command."""
     out = c.output.map
-    work = Work(
-        _work_kind(c),
-        size(c.ifm),
-        size(out),
-        (c.kernel.height, c.kernel.width),
-        c.kernel.stride,
-        c.kernel.dilation,
-        c.ifm.element.bits,
-    )
+    work = array_work(_work_kind(c), c.kernel, c.ifm, size(out))
     weights, part_kernel = None, False
     if isinstance(c, Convolution):
         part_kernel = not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST
-        encoded = sum(w.length for w in c.weights)
-        weights = WeightFetch(encoded, source=memory(machine, c.weights[0].region))
+        weights = weight_fetch(machine, c.weights)
     blocks = told_block(work, machine.core.micro[0], c.block.shape, part_kernel)
     path = _path(machine, _accumulator_path(machine, c), c.output)
     return estimator.mac_and_npu(machine, work, _place(machine, c.ifm, out), blocks, path, weights, out.element.bits)[0]
@@ -131,9 +109,4 @@ def _path(machine: Machine, arithmetic: float, o: Output) -> float:
 
 
 def _place(machine: Machine, read: FeatureMap, write: FeatureMap) -> Place:
-    return Place(
-        memory(machine, read.region),
-        memory(machine, write.region),
-        rows(read),
-        rows(write),
-    )
+    return Place(memory(machine, read.region), memory(machine, write.region), rows(read), rows(write))

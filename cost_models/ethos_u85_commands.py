@@ -13,26 +13,17 @@ A RESIZE, for which Vela has no formula there, takes the output path's time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 from cost_models import estimator
 from cost_models.blocks import BlockConfig, Work, told_split_block
-from cost_models.estimator import WeightFetch
-from cost_models.issued import Issued, anywhere, memory, rows, size
+from cost_models.issued import Issued, array_work, memory, rows, size, weight_fetch, without_addresses
 from cost_models.machine import Machine, Memory, Place
 from eqsat.device.core.operands import Dma, FeatureMap, Wait
 from eqsat.device.core.registers import WeightOrder
-from eqsat.device.ethos_u85.commands import (
-    Chained,
-    Convolution,
-    Elementwise,
-    Pooling,
-    Resize,
-    Scalar,
-)
+from eqsat.device.ethos_u85.commands import Chained, Convolution, Elementwise, Pooling, Resize, Scalar
 from eqsat.device.ethos_u85.registers import (
     ActivationReverse,
     ActivationTranspose,
@@ -64,7 +55,7 @@ def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]
             case Dma():
                 yield Issued(("copy",), _copy(machine, c))
             case Convolution() | Pooling() | Elementwise() | Resize():
-                chain.append(_without_addresses(c))
+                chain.append(without_addresses(c))
                 if not isinstance(c.output.map, Chained):
                     yield Issued(tuple(type(k).__name__.lower() for k in chain), _cycles(machine, tuple(chain)))
                     chain.clear()
@@ -74,19 +65,6 @@ def _copy(machine: Machine, c: Dma) -> float:
     source, count = memory(machine, c.source.region), c.length * prod(c.sizes)
     sink = _TABLES if c.destination.region is None else memory(machine, c.destination.region)
     return estimator.transfer(source, sink, count)
-
-
-def _without_addresses(c: _Computing) -> _Computing:
-    """Returns the command without addresses, which do not change its price."""
-    written = c.output.map
-    output = replace(c.output, map=anywhere(written) if isinstance(written, FeatureMap) else written)
-    if isinstance(c, Elementwise):
-        read = tuple(anywhere(o) if isinstance(o, FeatureMap) else o for o in c.operands)
-        return replace(c, offset=0, operands=read, output=output)
-    moved = replace(c, offset=0, ifm=anywhere(c.ifm), output=output)
-    if isinstance(moved, Convolution | Pooling) and moved.ifm2 is not None:
-        return replace(moved, ifm2=anywhere(moved.ifm2))
-    return moved
 
 
 @lru_cache(maxsize=4096)
@@ -122,22 +100,11 @@ def _array(
     besides: (memory, bytes) that the other commands of the chain read.
     """
     read = _window(c)
-    shape = (
-        size(c.output.map) if isinstance(c.output.map, FeatureMap) else c.output.shape
-    )  # the shape that is written, like in Vela
-    work = Work(
-        _work_kind(c),
-        size(read),
-        shape,
-        (c.kernel.height, c.kernel.width),
-        c.kernel.stride,
-        c.kernel.dilation,
-        read.element.bits,
-    )
-    weights = None
+    # the shape that is written, like in Vela
+    shape = size(c.output.map) if isinstance(c.output.map, FeatureMap) else c.output.shape
+    work, weights = array_work(_work_kind(c), c.kernel, read, shape), None
     if isinstance(c, Convolution) and c.weights:
-        encoded, sparse = sum(w.length for w in c.weights), c.sparsity != WeightSparsity.NONE
-        weights = WeightFetch(encoded, sparse=sparse, source=memory(machine, c.weights[0].region))
+        weights = weight_fetch(machine, c.weights, c.sparsity != WeightSparsity.NONE)
     place = Place(memory(machine, read.region), _sink(machine, written), rows(read), _in_rows(written))
     return estimator.mac_and_npu(
         machine, work, place, _blocks(machine, c, work), path, weights, _bits(written), besides=besides

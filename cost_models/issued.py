@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from cost_models.blocks import Work
+from cost_models.estimator import WeightFetch
 from cost_models.machine import Machine, Memory
 from eqsat.device.binary import READ_ONLY, SCRATCH_FAST
-from eqsat.device.core.operands import FeatureMap
+from eqsat.device.core.operands import ByteRange, FeatureMap, Kernel
 from eqsat.device.core.registers import ActivationFormat
 from eqsat.target.family import HWC
 
@@ -33,13 +37,31 @@ def memory(machine: Machine, region: int | None) -> Memory:
     return {READ_ONLY: machine.constants, SCRATCH_FAST: machine.activations}.get(region, machine.outer)
 
 
-def anywhere(m: FeatureMap) -> FeatureMap:
-    """Returns the feature map at address 0.
+def without_addresses(command: Any) -> Any:
+    """Returns a command without addresses, which do not change its price.
 
-    Its address does not change a price.
     So the thousands of commands of a TRANSPOSE are priced once.
     """
-    return replace(m, bases=(0, 0, 0, 0))
+    reads = {name: _moved(getattr(command, name)) for name in ("ifm", "ifm2", "operands") if hasattr(command, name)}
+    return replace(command, offset=0, output=replace(command.output, map=_moved(command.output.map)), **reads)
+
+
+def _moved(operand: Any) -> Any:
+    """Returns an operand, or each of several, with a feature map at address 0."""
+    if isinstance(operand, tuple):
+        return tuple(map(_moved, operand))
+    return replace(operand, bases=(0, 0, 0, 0)) if isinstance(operand, FeatureMap) else operand
+
+
+def array_work(kind: str, kernel: Kernel, read: FeatureMap, shape: HWC) -> Work:
+    """Returns the work of a convolution or pooling of `read` that gives `shape`."""
+    window = kernel.height, kernel.width
+    return Work(kind, size(read), shape, window, kernel.stride, kernel.dilation, read.element.bits)
+
+
+def weight_fetch(machine: Machine, weights: Sequence[ByteRange], sparse: bool = False) -> WeightFetch:
+    """Returns the fetch of weights from the memory in which they lie."""
+    return WeightFetch(sum(w.length for w in weights), sparse=sparse, source=memory(machine, weights[0].region))
 
 
 def size(m: FeatureMap) -> HWC:

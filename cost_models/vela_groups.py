@@ -22,7 +22,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from cost_models.pads import has_pad
 from cost_models.probes import canonical, is_wide_sum, probe, with_narrow_constant
 from cost_models.protocol import Fusion, Granularity, Price, Unit
 from cost_models.unmeasured import copied, unmeasured
-from cost_models.windows import Windows, group_cycles
+from cost_models.windows import Windows
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
@@ -51,6 +51,7 @@ from eqsat.vela import facts as facts_by_version
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import facts
 from eqsat.vela.facts import version as vela_version
+from eqsat.vela.table import Row
 
 #: Ops on single elements that are measured.
 _POINTWISE = ("rescale", *ACTIVATIONS)
@@ -129,7 +130,6 @@ class VelaGroups:
         self.target, self.pool, self.cache = target, pool, cache
         self._known: dict[str, float] = {}
         self._ratios: dict[_Sum, float] = {}
-        self._context_bytes: bytes | None = None
 
     # ---- single units -----------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class VelaGroups:
         viewed = moved and unit.steps[0][0] == "reshape" and not unit.from_input
         constants = tuple(c and c.digest for c in unit.constants)
         form = repr((unit.steps, unit.operands, unit.result, constants, unit.from_input)).encode()
-        return _Measurement(hashlib.blake2b(form + self._context(), digest_size=16).hexdigest(), unit, viewed)
+        return _Measurement(hashlib.blake2b(form + self._context, digest_size=16).hexdigest(), unit, viewed)
 
     def _measure(self, measurements: Iterable[_Measurement]) -> dict[str, float]:
         """Returns {key: cycles}, without measurements that have no graph."""
@@ -249,24 +249,21 @@ class VelaGroups:
                         distinct[p] = None
                         yield p
 
-        cycles = self.pool.map(self._compiled, written())
-        measured = dict(zip(distinct, cycles, strict=True))
+        def cycles(p: _Probe) -> float:
+            return self._compiled(p.buffer, lambda row: row.name not in p.pads)
+
+        prices = self.pool.map(cycles, written())
+        measured = dict(zip(distinct, prices, strict=True))
         self._remember({k: measured[p] for k, p in probes.items()})
         return {k: self._known[k] for k in by_key if k in self._known}
 
-    def _compiled(self, p: _Probe) -> float:
-        """Returns the corrected cycles of a probe without its pads, inf if Vela refuses it."""
+    def _compiled(self, buffer: bytes, counts: Callable[[Row], bool]) -> float:
+        """Returns the corrected cycles of the rows of a probe that count, inf if Vela refuses it."""
         try:
-            rows = compile_tosa(p.buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
+            rows = compile_tosa(buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
         except WorkerError:
             return math.inf
-        return float(sum(r.corrected for r in rows if r.name not in p.pads))
-
-    def _recall(self, keys: Sequence[str], measure: Callable[[str], float]) -> dict[str, float]:
-        """Returns {key: cycles}, remembered here or on disk, or measured by the pool."""
-        missing = self._unknown(keys)
-        self._remember(dict(zip(missing, self.pool.map(measure, missing), strict=True)))
-        return {k: self._known[k] for k in keys}
+        return float(sum(r.corrected for r in rows if counts(r)))
 
     def _unknown(self, keys: Iterable[str]) -> list[str]:
         """Returns the keys that have no price here, nor on disk."""
@@ -282,11 +279,10 @@ class VelaGroups:
         self.cache.put({k: v for k, v in measured.items() if v < math.inf})
         self._known.update(measured)
 
+    @cached_property
     def _context(self) -> bytes:
-        """Returns all else that a price depends on: flags, Vela's version, our own code."""
-        if self._context_bytes is None:
-            self._context_bytes = repr((self.target.flags, vela_version(), _measuring())).encode()
-        return self._context_bytes
+        """All else that a price depends on: flags, Vela's version, our own code."""
+        return repr((self.target.flags, vela_version(), _measuring())).encode()
 
     # ---- neighbours -------------------------------------------------------------------------------
 
@@ -336,19 +332,16 @@ class VelaGroups:
     def total(self, graph: TensorGraph) -> float:
         """Returns the sum of the graph's fused groups, each measured with its neighbours."""
         windows = Windows(graph, self.target.family)
-        context = hashlib.blake2b(self._context(), digest_size=8).hexdigest()
+        context = hashlib.blake2b(self._context, digest_size=8).hexdigest()
         by_key = {f"{w.key}-{context}": w for w in windows.all}
 
         def cycles(key: str) -> float:
             buffer, names = windows.probe(by_key[key])
-            try:
-                rows = compile_tosa(buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
-            except WorkerError:
-                return math.inf
-            return group_cycles(rows, names)
+            return self._compiled(buffer, lambda row: row.source in names)  # an op is called by its result
 
-        known = self._recall(list(by_key), cycles)
-        return sum(known[f"{w.key}-{context}"] for w in windows.all)
+        missing = self._unknown(by_key)
+        self._remember(dict(zip(missing, self.pool.map(cycles, missing), strict=True)))
+        return sum(self._known[f"{w.key}-{context}"] for w in windows.all)
 
 
 def _begins_with_view(price: Price) -> bool:

@@ -26,7 +26,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela.table import Row
 
 #: Reads between a group and the edge of its window.
 RADIUS = 2
@@ -254,12 +253,3 @@ class _Copy:
         self.out.outputs = results + self._second_pads
         self.out.output_names = [f"out{i}" for i in range(len(self.out.outputs))]
         return dict(zip(self.out.outputs, self.out.output_names, strict=True))
-
-
-def group_cycles(rows: Sequence[Row], names: frozenset[str]) -> float:
-    """Returns the corrected cycles of the rows of Vela's table that come from the ops called
-    `names`.
-
-    An op is called by the name of its result.
-    """
-    return float(sum(r.corrected for r in rows if r.source in names))
