@@ -98,10 +98,7 @@ class _InContext:
         return self.graph.is_unit(i) and len(self.graph.readers[i]) == 1 and not moves
 
     def _is_copied(self, n: int) -> bool:
-        """Whether a slice is a copy.
-
-        It is one if it is an output, or if a reader cannot read a part of a tensor itself.
-        """
+        """Whether a slice is a copy, as an output or because a reader cannot read a part of a tensor itself."""
         readers = {self.graph.op(r) for r in self.graph.readers[n]}
         return (
             n in self.graph.outputs

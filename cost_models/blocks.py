@@ -182,18 +182,12 @@ def _fetched(work: Work, ifm: tuple[IntArray, ...], ofm: tuple[IntArray, ...]) -
 
 
 def _banks(memory: SharedMemory, size: IntArray, bits: int) -> IntArray:
-    """Returns the banks that two buffers of `size` bytes take (E55: TryBlockConfig).
-
-    bits: of an element.
-    """
+    """Returns the banks of two buffers of `size` bytes, by the bits of an element (E55: TryBlockConfig)."""
     return up(2 * (up(size, 1024) // 1024), memory.granule * (2 if bits == 32 else 1))
 
 
 def _kernel_first(work: Work) -> bool:
-    """Whether the kernel's elements go before the channels (E55: ChooseKernelMethod).
-
-    They do if that fills the MACs better.
-    """
+    """Whether the kernel's elements go before the channels, to fill the MACs better (E55: ChooseKernelMethod)."""
     c, taps = work.ifm[2], prod(work.kernel)
     deep, few = (32, 4) if work.bits == 8 else (16, 2)
     return work.kind == "conv" and (c <= 8 or c / up(c, 8) * (taps / up(taps, few)) >= c / up(c, deep))
@@ -254,10 +248,7 @@ def _micro(work: Work, micro: HWC) -> HWC:
 
 
 def _stored(memory: SplitMemory, micro: int, depth: int, bits: int) -> HWC:
-    """Returns the elements (h, w, c) in whose multiples the input is stored (E85: CalcIfmAUSize).
-
-    depth: channels at a time.
-    """
+    """Returns the (h, w, c) in whose multiples an input is stored, `depth` channels at a time (E85: CalcIfmAUSize)."""
     h, x, granules = memory.units[micro][np.searchsorted((128, 256), depth * bits)]
     return h, x, granules * 128 // bits
 

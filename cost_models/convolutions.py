@@ -120,9 +120,6 @@ def _parts(unit: Unit) -> int:
 
 
 def _area_width(n: int) -> int:
-    """Returns the width of the area that Vela makes of `n` batches if no TABLE follows.
-
-    It is about the root (graphir_optimiser.cpp, RewriteFullyConnected).
-    """
+    """Returns the width, about the root, of the area of `n` batches without a TABLE (RewriteFullyConnected)."""
     side = max(n // 16, ceil(sqrt(n)))
     return next(w for w in range(side, n + 1) if n % w == 0)

@@ -200,10 +200,7 @@ def _staging(
 
 
 def _weight_delay(machine: Machine, weights: WeightFetch, ready: float, scales: float, npu: float) -> float:
-    """Returns the cycles by which the weights come too late; calibrated on Vela 5.1.
-
-    Without it the worst of 19 networks on U55 is off by 74 %.
-    """
+    """Returns the cycles by which weights come too late; calibrated on Vela 5.1 (up to 74 % off without it)."""
     if weights.ahead is None:
         return 0.0
     if weights.whole:

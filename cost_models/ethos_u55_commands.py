@@ -101,10 +101,7 @@ def _elementwise(machine: Machine, c: Elementwise) -> float:
 
 
 def _path(machine: Machine, arithmetic: float, o: Output) -> float:
-    """Returns the cycles per element of the output path.
-
-    A clamp takes no cycles of its own; Vela 5.1 charges it.
-    """
+    """Returns output cycles per element; unlike in Vela 5.1, a clamp takes none of its own."""
     return max(arithmetic, machine.core.table) if o.activation.function >= ActivationFunction.TABLE_0 else arithmetic
 
 

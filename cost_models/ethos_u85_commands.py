@@ -139,10 +139,7 @@ def _path(machine: Machine, c: _Computing) -> float:
 
 
 def _window(c: Convolution | Pooling) -> FeatureMap:
-    """Returns the feature map under the window of a convolution or pooling.
-
-    It is `ifm2` for a pooling without a function, whose accumulators begin with that operand.
-    """
+    """Returns the feature map under the window: `ifm2`, the first accumulators, for a pooling without a function."""
     return c.ifm2 if isinstance(c, Pooling) and c.mode == PoolingMode.NONE and c.ifm2 is not None else c.ifm
 
 
@@ -154,10 +151,7 @@ def _read(c: _Computing) -> tuple[FeatureMap, ...]:
 
 
 def _operand_traffic(machine: Machine, m: FeatureMap, c: _Computing) -> tuple[Memory, float]:
-    """Returns the memory of an operand, and the bytes that it moves for the command.
-
-    An operand that broadcasts is read once a block of the result.
-    """
+    """Returns the memory of an operand, and the bytes that it moves: once a block if the operand broadcasts."""
     if not isinstance(c, Elementwise):
         return _tensor_traffic(machine, m, c.block.shape)
     place, shape, out, block = memory(machine, m.region), size(m), c.output.shape, c.block.shape
@@ -166,10 +160,7 @@ def _operand_traffic(machine: Machine, m: FeatureMap, c: _Computing) -> tuple[Me
 
 
 def _tensor_traffic(machine: Machine, m: FeatureMap, block: HWC, reads: bool = True) -> tuple[Memory, float]:
-    """Returns the memory of a whole tensor, and the bytes that it moves for it.
-
-    They include the bytes that short bursts waste.
-    """
+    """Returns the memory of a whole tensor, and the bytes that it moves, with those that short bursts waste."""
     place, shape, bits = memory(machine, m.region), size(m), m.element.bits
     stored = prod(shape[:2]) * estimator.stored_depth(shape[2], rows(m))
     return place, stored * bits / 8 * estimator.wasted(machine, place, reads, rows(m), bits, block, shape)

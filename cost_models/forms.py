@@ -68,10 +68,7 @@ def _pooled(
     out_bits: int = 0,
     ahead: float = 0.0,
 ) -> float:
-    """Returns the cycles of an op that runs as a 1x1 pooling.
-
-    These are RESCALE, CLAMP, TABLE and copies; a copy of INT32 counts as two of INT16.
-    """
+    """Returns the cycles of RESCALE, CLAMP, TABLE or a copy as a 1x1 pooling; INT32 counts as two of INT16."""
     machine = machine_of(target)
     if path is None:
         path = machine.looked_up if table else machine.plain
@@ -124,10 +121,7 @@ def _reduction(operation: Operation) -> float:
 
 
 def _sum(operation: Operation) -> float:
-    """Returns the cycles of REDUCE_SUM.
-
-    A sum runs along the channels, after a TRANSPOSE if it is of another axis.
-    """
+    """Returns the cycles of REDUCE_SUM, which runs along the channels, after a TRANSPOSE if it is of another axis."""
     outer, n, inner = _around_axis(operation.unit)
     size = 1 if operation.setting.narrow else operation.size
     machine, place = operation.machine, operation.place
@@ -161,10 +155,7 @@ def _rescale(operation: Operation) -> float:
 
 
 def _element_by_element(operation: Operation) -> float:
-    """Returns the cycles of RESCALE, CLAMP or TABLE as a 1x1 pooling.
-
-    A tensor of one channel is pooled in another shape, with 16 channels.
-    """
+    """Returns the cycles of RESCALE, CLAMP or TABLE; a tensor of one channel is pooled with 16 channels."""
     out = spatial(operation.unit.result.shape)
     return _one_by_one(operation, (1, ceil(prod(out) / 16), 16) if out[2] == 1 else out)
 

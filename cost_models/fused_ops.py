@@ -62,18 +62,13 @@ def _operand_scales(graph: UnitGraph, n: int, family: Family) -> Iterator[int]:
 
 
 def _summable(scales: Sequence[Unit]) -> bool:
-    """Whether a sum without `Family.scaled_sums` takes operands of these scales.
-
-    It does if all are 1, or if they differ and the largest is 2^19 or 2^14 (measured on Vela 5.1).
-    """
+    """Whether a sum takes these scales: all 1, or several and the largest 2^19 or 2^14 (measured on Vela 5.1)."""
     values = [s.attr("multiplier")[0] / 2.0 ** s.attr("shift")[0] for s in scales]
     return bool(values) and (all(v == 1 for v in values) or len(set(values)) > 1 and max(values) in (2.0**19, 2.0**14))
 
 
 def _convolution_before(graph: UnitGraph, n: int) -> int | None:
-    """Returns the convolution whose result, rescaled or looked up, only `n` reads, None if there is
-    none.
-    """
+    """Returns the convolution whose result, rescaled or looked up, only `n` reads, or None."""
     i = next((i for i in graph.inputs(n) if i in graph.units), -1)
     while graph.is_unit(i, "rescale", "table") and len(graph.readers[i]) == 1:
         i = graph.inputs(i)[0]
@@ -81,10 +76,7 @@ def _convolution_before(graph: UnitGraph, n: int) -> int | None:
 
 
 def _carrier(graph: UnitGraph, n: int, family: Family) -> int | None:
-    """Returns the op that `n` becomes part of, None if there is none.
-
-    `n` must be its only reader; its RESCALE may lie between.
-    """
+    """Returns the op that `n`, its only reader, becomes part of, also over a RESCALE between; None if there is none."""
     unit, source = graph.units[n], next((i for i in graph.inputs(n) if i in graph.units), None)
     if source is None or is_noop(unit):
         return None

@@ -109,10 +109,7 @@ def _written_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fu
 
 
 def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
-    """Returns the term of a sum for the RESCALE of its operand to INT32.
-
-    A RESCALE of a sum of products fuses into the op that computes the sum instead.
-    """
+    """Returns the term of a sum for an operand's RESCALE to INT32, unless that fuses into a sum of products."""
     widens = read.op == "rescale" and DType.of(read.result.dtype).is_wide
     if widens and DType.of(read.operands[0].dtype).is_accumulator:
         return None
@@ -120,10 +117,7 @@ def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
 
 
 def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
-    """Returns the term of a CLAMP or TABLE, also behind a RESCALE that fuses.
-
-    Only the RESCALE fuses into a MATMUL.
-    """
+    """Returns the term of a CLAMP or TABLE, also behind a RESCALE that fuses; only the RESCALE fuses into a MATMUL."""
     if read.op in (*MACS, *_CARRYING):
         return None if _on_a_batch(read) else Fusion(of_reader=1.0)
     if read.op != "rescale" or any(p.op == "matmul" for p in producers):
@@ -136,11 +130,7 @@ def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fu
 
 
 def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
-    """Returns the term of a native transpose of a result of a convolution, depthwise one or
-    pooling.
-
-    Such an op writes its result in the transposed order itself.
-    """
+    """Returns the term of a native transpose, in whose order a convolution or pooling writes its result itself."""
     native = family.transposes.native_of(reader.attr("perms"))
     if native is None:
         return None
@@ -159,10 +149,7 @@ def _on_a_batch(unit: Unit) -> bool:
 
 
 def _splits(unit: Unit) -> bool:
-    """Whether a sum becomes several operators, into which no TABLE fuses.
-
-    It does so if it broadcasts and has more than three axes.
-    """
+    """Whether a sum broadcasts on more than three axes: it becomes several operators, into which no TABLE fuses."""
     return math.prod(unit.result.shape[:-3]) > 1 and any(t.shape != unit.result.shape for t in unit.operands)
 
 

@@ -86,17 +86,12 @@ class Placement:
         return False
 
     def _memory(self, n: int) -> Memory:
-        """Returns the memory of a tensor.
-
-        Graph inputs, outputs, and tensors larger than the cache are in `Machine.outer`.
-        """
+        """Returns the memory of a tensor: `outer` for inputs, outputs and what is larger than the cache."""
         outside = self.graph.op(n) == "input" or self._is_output(n) or self.graph.type(n).bytes > self.machine.cache
         return self.machine.outer if outside else self.machine.activations
 
     def _is_output(self, n: int) -> bool:
-        """Whether `n` is stored as an output of the graph, or of a chain of views of it with one
-        reader each.
-        """
+        """Whether `n` is stored as an output, or as that of a chain of views of it with one reader each."""
         n = self.result(n)
         while (
             n not in self.graph.outputs
@@ -122,11 +117,7 @@ class Placement:
         )
 
     def _reshapes(self, n: int) -> bool:
-        """Whether it is a RESHAPE that changes the last two axes, or a convolution of several
-        batches.
-
-        Several batches become an area.
-        """
+        """Whether it is a RESHAPE of the last two axes, or a convolution whose several batches become an area."""
         unit = self.graph.units[n]
         if unit.op == "conv2d":
             return unit.operands[0].shape[0] > 1

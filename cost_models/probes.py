@@ -26,11 +26,7 @@ _WIDENING = makers.rescale(_WIDE)
 
 
 def _mac_narrowing(operand: DType) -> Attrs:
-    """Returns the RESCALE that fuses into a multiply-accumulate op, from its sums to its operand's
-    dtype.
-
-    For INT48 TOSA has 16-bit multipliers only.
-    """
+    """Returns the RESCALE from sums to the operand's dtype that fuses; for INT48 TOSA has 16-bit multipliers only."""
     scale32 = DType.of(operand.accumulator).bits <= 32
     return makers.rescale(operand.name, shift=(30 if scale32 else 14) + operand.bits, scale32=scale32)
 

@@ -38,10 +38,7 @@ def transpose(target: Target, t: Type, perm: tuple[int, ...], size: int, place: 
 
 
 def _native_as_written(t: Type, perm: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Returns the permutation of (H, W, C) that `perm` is.
-
-    Returns None if `perm` moves any axis in front of these, or such an axis has several elements.
-    """
+    """Returns `perm` as a permutation of (H, W, C), None if axes in front of these move or have several elements."""
     outer = len(perm) - 3
     if not 0 <= outer <= 1 or prod(t.shape[:outer]) != 1 or perm[:outer] != tuple(range(outer)):
         return None

@@ -272,10 +272,7 @@ class VelaGroups:
         return [k for k in distinct if k not in self._known]
 
     def _remember(self, measured: Mapping[str, float]) -> None:
-        """Remembers measured prices here, and on disk.
-
-        A refusal (inf) is not kept on disk: the next process asks again.
-        """
+        """Remembers measured prices here and on disk, there without refusals (inf): the next process asks again."""
         self.cache.put({k: v for k, v in measured.items() if v < math.inf})
         self._known.update(measured)
 
@@ -355,10 +352,7 @@ def _flattened(t: Type) -> Unit:
 
 
 def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
-    """Returns the price with that of a copy.
-
-    A SLICE gets the cycles of the copy as its price; a view gets them as `copied`.
-    """
+    """Returns the price with that of a copy: as the price itself for a SLICE, as `copied` for a view."""
     if is_part(unit) and price.cycles < math.inf:
         return replace(price, cycles=copies[unit.result])
     return replace(price, copied=copies.get(unit.operands[0])) if _begins_with_view(price) else price
@@ -366,10 +360,7 @@ def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
 
 @cache
 def _measuring() -> str:
-    """Returns a digest of the code that makes probes and reads Vela's table.
-
-    Prices that other code measured have other keys.
-    """
+    """Returns a digest of the code that makes probes and reads the table: prices of other code have other keys."""
     ours = ("fusion", "groups", "pads", "probes", "vela_groups", "windows")
     others = (broadcasts, bursts, facts_by_version, flatbuffer, makers, pieces, regor, rows, staging)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))

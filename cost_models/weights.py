@@ -62,10 +62,7 @@ def encoded(machine: Machine, unit: Unit, kind: str, part_kernel: bool) -> float
 
 
 def _padding_bits(filled: float) -> float:
-    """Returns the bits per weight that distinguish weights from the zeros that fill up.
-
-    filled: places per weight.
-    """
+    """Returns the bits per weight that tell weights from zeros, for `filled` places per weight."""
     share = 1 / filled
     return 0.0 if share == 1 else -(share * log2(share) + (1 - share) * log2(1 - share)) / share
 

@@ -32,9 +32,7 @@ RADIUS = 2
 
 
 def _reorderable(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:
-    """Whether `n` is a RESHAPE that only adds or drops unit axes, and its only reader is a
-    TRANSPOSE.
-    """
+    """Whether `n` is a RESHAPE that only adds or drops unit axes, and its only reader is a TRANSPOSE."""
     node = graph.nodes[n]
     if node.op != "reshape" or n in graph.outputs or [graph.nodes[r].op for r in readers[n]] != ["transpose"]:
         return False
@@ -116,10 +114,7 @@ class Windows:
         return Window(tuple(group), nodes, stops, key.hexdigest())
 
     def _leads_to_kept(self, n: int, inside: Mapping[int, int]) -> bool:
-        """Whether a walk from `n` to the producers meets a reshape that stays.
-
-        The walk ends at reshapes that are moved.
-        """
+        """Whether a walk from `n` to the producers, up to reshapes that are moved, meets one that stays."""
         seen, stack = {n}, [n]
         while stack:
             k = stack.pop()
@@ -207,9 +202,7 @@ class Windows:
         return n in self.outputs or any(r not in window.nodes for r in self.readers[n])
 
     def _ends(self, copy: _Copy, n: int, window: Window) -> list[int]:
-        """Returns the outputs that stand for the readers of `n` outside of the window, with pads if
-        possible.
-        """
+        """Returns the outputs that stand for the readers of `n` outside of the window, with pads if possible."""
         x = copy.number[n]
         if n in self.outputs or not has_pad(self.graph.type(n)):
             return [x]

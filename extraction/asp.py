@@ -113,10 +113,7 @@ class Encoding:
         backend.add_minimize(0, [(x, w) for x, w in weights if w])
 
     def _choices(self, backend: Backend) -> None:
-        """Adds at most one e-node per class, chosen only if all classes that it reads are active.
-
-        Roots must be active.
-        """
+        """Adds at most one e-node per class, chosen only if all that it reads is active; roots must be active."""
         graph = self.graph
         for n, x in enumerate(self.node):
             backend.add_rule([x], [self.active[d] for d in sorted(set(graph.children(n)))], choice=True)
@@ -196,10 +193,7 @@ class Encoding:
         return weights
 
     def _surcharges(self, backend: Backend) -> list[Weighted]:
-        """Returns weighted atoms that add up to the surcharges of the choice.
-
-        Forbidden pairs become constraints.
-        """
+        """Returns weighted atoms that add up to the surcharges of the choice; forbidden pairs become constraints."""
         weights = []
         for level in self.surcharge_levels:
             readers, read = (self._any(backend, nodes) for nodes in (level.readers, level.read))
@@ -235,10 +229,7 @@ class Encoding:
         )
 
     def _scaled(self, level: SurchargeLevel) -> int:
-        """Returns the scaled price of a level.
-
-        The levels of a surcharge add up to the rounded surcharge, which `Scale` counts.
-        """
+        """Returns the scaled price of a level; the levels of a surcharge add up to the rounded one (`Scale`)."""
         return self.scale.round(level.high) - self.scale.round(level.low)
 
     def solve(self, report: SolverReport, deadline: float, *, at_most: int | None = None) -> Ending:

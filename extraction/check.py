@@ -65,10 +65,7 @@ def tree_cost(graph: ChoiceGraph, choice: Choice) -> float | int:
 
 
 def _topological(graph: ChoiceGraph, choice: Choice) -> list[int]:
-    """Returns the reached classes, readers first.
-
-    Raises InvalidExtraction for a class without a valid e-node, and for a cycle.
-    """
+    """Returns the reached classes, readers first; raises InvalidExtraction for one without e-node and for a cycle."""
     done: list[int] = []
     state: dict[int, bool] = {}  # False: on the path, True: finished
     for root in graph.roots:

@@ -110,11 +110,7 @@ class Closure:
 
 
 def _common(form: NormalForm, c: int, need: dict[int, int], own: int) -> int | None:
-    """Returns the bit set of the classes that every derivation of class c needs, `own` included.
-
-    need: the sets of other classes that are known so far.
-    Returns None while c has no derivation.
-    """
+    """Returns `own` and the bits of all that every derivation of c needs by `need` so far; None if it has none yet."""
     common = -1
     for n in form.members[c]:
         if not form.reads[n] <= need.keys():

@@ -39,10 +39,7 @@ VERSION = 1
 
 @contextmanager
 def _as_invalid_graph(what: str) -> Iterator[None]:
-    """Within it errors of malformed data become InvalidGraph.
-
-    what: the kind of data, for the message.
-    """
+    """Within it errors of malformed data, called `what`, become InvalidGraph."""
     try:
         yield
     except InvalidGraph:

@@ -118,10 +118,7 @@ def _force(
 def _pick(
     best: Extraction, pool: list[tuple[dict[int, int], float]], k: int, max_ratio: float
 ) -> list[tuple[dict[int, int], float]]:
-    """Returns k - 1 of `pool`, picked one by one as the farthest from those picked before.
-
-    Expensive choices count as nearer.
-    """
+    """Returns k - 1 of `pool`, each the farthest from those before; expensive choices count as nearer."""
     room = float(best.cost) * (max_ratio - 1) or 1.0
     distance = [len(set(best.choice.values()) ^ set(choice.values())) for choice, _ in pool]
     picked: list[tuple[dict[int, int], float]] = []

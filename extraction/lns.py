@@ -108,10 +108,7 @@ def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) 
 
 
 class _Last:
-    """A SolverReport that keeps the last choice.
-
-    The bound of a neighbourhood means nothing for the whole graph.
-    """
+    """A SolverReport that keeps the last choice; bounds of a neighbourhood mean nothing for the whole graph."""
 
     def __init__(self) -> None:
         self.last: Choice | None = None

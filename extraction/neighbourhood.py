@@ -154,10 +154,7 @@ class Neighbours:
         return price
 
     def _pairs(self, number: dict[int, int]) -> tuple[dict[tuple[int, int], float], list[tuple[int, int]]]:
-        """Returns the surcharges between e-nodes inside, and the forbidden pairs.
-
-        number: {e-node of the whole graph: its number inside}.
-        """
+        """Returns surcharges and forbidden pairs between e-nodes inside, by their `number` there."""
         pairs: dict[tuple[int, int], float] = {}
         forbidden: list[tuple[int, int]] = []
         for n in number:

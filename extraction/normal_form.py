@@ -106,10 +106,7 @@ class NormalForm:
         return changed
 
     def _settled(self, n: int, terms: Surcharges, alive: set[int]) -> Surcharges | None:
-        """Moves the minimum of n's surcharges into its price and returns what remains of them.
-
-        Returns None if n may read nothing of some class.
-        """
+        """Moves the minimum of n's surcharges into its price; returns the rest, None if n may not be chosen."""
         kept: Surcharges = {}
         for d, by_node in terms.items():
             if d not in self.reads[n]:

@@ -128,10 +128,7 @@ def _extracted(graph: ChoiceGraph, extractor: Extractor, time_limit: float, seed
 
 
 def _priced(part: Part, optional: Sequence[float]) -> ChoiceGraph:
-    """Returns the part's graph with the costs of the optional parts below it.
-
-    Parts below that have no choice are forbidden.
-    """
+    """Returns the part's graph with the costs of the optional parts below; those without a choice are forbidden."""
     prices = dict(zip(part.optional, optional, strict=True))
     cost = part.graph.cost.copy()
     cost[part.optional] = [0.0 if x == math.inf else x for x in optional]

@@ -101,10 +101,7 @@ def _search(state: State, time_limit: float, seed: int) -> None:
 
 
 def _proves(state: State, solver: Asp, deadline: float, seed: int) -> bool:
-    """Improves `state` by clingo.
-
-    Returns whether it has proved, up to the rounding of prices, that no more is possible.
-    """
+    """Improves `state` by clingo; returns whether it proved, up to the rounding of prices, that no more is possible."""
     ending = solver.rounded(state.graph, state, deadline=deadline, seed=seed, warm_start=state.incumbent)
     if ending == "infeasible":
         state.end(ending)

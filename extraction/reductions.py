@@ -275,10 +275,7 @@ def _fix(form: NormalForm, c: int, on_cycle: bool) -> bool:
 
 
 def _drop_decided_reads(form: NormalForm, n: int, cycle: dict[int, int]) -> bool:
-    """Drops reads by e-node n of fixed classes, and of classes that are required anyway.
-
-    Returns whether anything changed.
-    """
+    """Drops reads by e-node n of classes that are fixed or required anyway; returns whether there were any."""
     c, changed = form.owner[n], False
     for d in list(form.reads[n]):
         if form.is_fixed(d):

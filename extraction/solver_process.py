@@ -73,10 +73,7 @@ def solve_apart(state: State, solver: Solver, seed: int, time_limit: float) -> N
 
 
 def _import_path(solver: Solver) -> str:
-    """Returns the PYTHONPATH on which a process finds this package and the solver's module.
-
-    The module may be a user's file that only this process knows.
-    """
+    """Returns a PYTHONPATH to this package and the solver's module, which may be a file that only we know."""
     module = sys.modules[type(solver).__module__]
     depth = module.__name__.count(".") + hasattr(module, "__path__")
     file = Path(module.__file__ or "").resolve()
