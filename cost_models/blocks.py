@@ -118,11 +118,9 @@ class _Candidates:
     """
 
     def __init__(self, work: Work, micro: HWC, end: HWC, unit: HWC, depth: int):
-        depths = [
-            c
-            for c in range(micro[2], end[2] + 1, micro[2])
-            if c % _BRICK == 0 or c == end[2] and (c < _BRICK or c % _BRICK == micro[2])
-        ]  # bricks; a remainder of one micro block
+        # bricks; a remainder of one micro block
+        rest = end[2] if end[2] < _BRICK or end[2] % _BRICK == micro[2] else 0
+        depths = [c for c in range(micro[2], end[2] + 1, micro[2]) if c % _BRICK == 0 or c == rest]
         spans = [np.arange(m, e + 1, m) for m, e in zip(micro[:2], end[:2])]
         c, h, x = (a.ravel() for a in np.meshgrid(depths, *spans, indexing="ij"))
         self.work, self.ofm = work, (h, x, c)
@@ -173,9 +171,8 @@ def _fetched(work: Work, ifm: tuple[IntArray, ...], ofm: tuple[IntArray, ...]) -
         if not work.channelwise:  # the input is read for every slice of the output's depth
             inputs, weights = inputs * counts[2], weights * (slices * ofm[2].astype(np.float32))
         fetched = ((inputs + weights) / total).astype(np.float32)
-    return np.where(
-        prod(work.ifm) < 2 * area * ifm[2], fetched / np.float32(2), fetched
-    )  # the input is on chip as a whole
+    whole = prod(work.ifm) < 2 * area * ifm[2]  # the input is on chip
+    return np.where(whole, fetched / np.float32(2), fetched)
 
 
 # ---- one memory for inputs, outputs, accumulators and tables (U55, U65) -----------------------------
@@ -259,13 +256,9 @@ def split_memory_block(work: Work, micros: tuple[HWC, ...], most: HWC, memory: S
 
     Raises ValueError if nothing fits.
     """
-    usable = (
-        range(len(micros))
-        if work.bits > 8
-        else memory.products
-        if work.kind in ("conv", "product", "sum")
-        else memory.pooling
-    )
+    usable = memory.products if work.kind in ("conv", "product", "sum") else memory.pooling
+    if work.bits > 8:
+        usable = tuple(range(len(micros)))
     k = min(usable, key=lambda k: prod(_in_steps(work.ofm, micros[k])))  # E85, FindUBlock: least padding
     micro, c, taps = micros[k], work.ifm[2], prod(work.kernel)
     # E85, ChooseKernelFirst: how well either order fills the MACs
@@ -332,11 +325,9 @@ def _by_aspect(
         unit, area, channels = _stored(memory, k, depth or c, work.bits), elements // c, depth or c
         x = min(most[1], max(gx, int(sqrt(area * whole[1] / whole[0])) // gx * gx, area // most[0]))
         h = min(most[0], max(gh, area // x // gh * gh))
-        heights, widths = np.arange(h, 0, -gh), np.arange(x, 0, -gx)[1:]
-        heights, widths = (
-            np.append(heights, np.full_like(widths, heights[-1])),
-            np.append(np.full_like(heights, x), widths),
-        )
+        fewer_rows, fewer_columns = np.arange(h, 0, -gh), np.arange(x, 0, -gx)[1:]
+        heights = np.append(fewer_rows, np.full_like(fewer_columns, fewer_rows[-1]))
+        widths = np.append(np.full_like(fewer_rows, x), fewer_columns)
         needs = work.window(0, heights, unit[0]), work.window(1, widths, unit[1])
         fits = np.minimum(needs[0] * needs[1] * up(channels, unit[2]), prod(_in_steps(work.ifm, unit))) <= inputs
         n = int(fits.argmax()) if fits.any() else -1

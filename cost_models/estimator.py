@@ -106,8 +106,7 @@ def mac_and_npu(
     ahead: float = 0.0,
     besides: tuple[tuple[Memory, float], ...] = (),
 ) -> tuple[float, float]:
-    """Returns the cycles of an op of the MAC array in given blocks, and those in which the NPU
-    computes.
+    """Returns the cycles of an op of the MAC array in given blocks, and those in which the NPU computes.
 
     While the NPU computes, Vela fetches the constants of the next op.
     path, table, ahead: see `mac`.
@@ -120,15 +119,12 @@ def mac_and_npu(
         wasted(machine, place.write, False, place.write_rows, out_bits, blocks.ofm, work.ofm),
     )
     tiles = _units(work.ofm[:2], blocks.ofm[:2])
-    array = _mac_block(machine, work, blocks, inside, fed) / (
-        2 if weights and weights.sparse and machine.family.sparse_weights else 1
-    )
-    told = weights.source if weights else None
-    staged, ready = (
-        _staging(machine, weights, tiles, work.ofm[2], blocks.ofm[2], n * array)
-        if weights and told is None
-        else (False, 0.0)
-    )
+    array = _mac_block(machine, work, blocks, inside, fed)
+    if weights and weights.sparse and machine.family.sparse_weights:
+        array /= 2
+    told, staged, ready = weights.source if weights else None, False, 0.0
+    if weights and told is None:
+        staged, ready = _staging(machine, weights, tiles, work.ofm[2], blocks.ofm[2], n * array)
     source = told or (machine.activations if staged else machine.constants)
     output = max(ceil(path * prod(inside)), SCALES * inside[2] * source.latency / 256 if weights else 0)
     first = place.read.reading(prod(fed) * work.bits / 8 * waste[0])
@@ -136,9 +132,8 @@ def mac_and_npu(
     issue = ((abs(last - first) if n > 1 else 0) + array + output) / 4
     array, output = max(array, issue), max(output, issue)
     npu = n * max(array, output) + min(array, output) + first + last
-    repeats = prod(ceil(k / 8) for k in work.kernel) * (
-        tiles if work.channelwise else tiles * ceil(work.ofm[2] / blocks.ofm[2])
-    )
+    slices = 1 if work.channelwise else ceil(work.ofm[2] / blocks.ofm[2])
+    repeats = prod(ceil(k / 8) for k in work.kernel) * tiles * slices
     read = fed[0] * fed[1] * stored_depth(work.ifm[2], place.read_rows) * repeats * work.bits / 8 * waste[0]
     written = prod(work.ofm[:2]) * stored_depth(work.ofm[2], place.write_rows) * out_bits / 8 * waste[1]
     moved = [(place.read, read), (place.write, written)]
@@ -177,8 +172,7 @@ def _transfer(machine: Machine, count: float) -> float:
 def _staging(
     machine: Machine, weights: WeightFetch, reads: int, depth: int, slice_depth: int, npu: float
 ) -> tuple[bool, float]:
-    """Whether Vela copies the weights into the memory of the activations, and bytes ready at the
-    start.
+    """Whether Vela copies the weights into the memory of the activations, and bytes ready at the start.
 
     reads: how often the op reads the weights.
     compiler/scheduler.cpp decides it by trying schedules; this is calibrated on Vela 5.1.
@@ -301,8 +295,7 @@ def elements_in_blocks(shape: HWC, out: HWC, block: HWC) -> int:
 def operand_bytes(
     machine: Machine, memory: Memory, rows: bool, bits: int, block: HWC, shape: HWC, out: HWC, count: int
 ) -> float:
-    """Returns the bytes that a memory moves for `count` elements of an operand of an elementwise
-    op.
+    """Returns the bytes that a memory moves for `count` elements of an operand of an elementwise op.
 
     They include the bytes that short bursts waste.
     """

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cost_models.fusion import ACTIVATIONS, SUMS, fuses, is_noop
-from cost_models.protocol import Unit
 from cost_models.unit_graph import UnitGraph
 from eqsat.target import Family
 from eqsat.tensor.dtypes import DType
@@ -51,19 +50,14 @@ def _operand_scales(graph: UnitGraph, n: int, family: Family) -> Iterator[int]:
     scales = [i for i in sources if graph.is_unit(i, "rescale")]
     if unit.op == "reduce_sum":
         scales = [i for i in scales if len(graph.readers[i]) == 1]
-    elif (
-        unit.op not in SUMS
-        or unit.op in ("add", "sub")
-        and not family.scaled_sums
-        and not _summable([graph.units[i] for i in scales])
-    ):
+    elif unit.op not in SUMS or unit.op in ("add", "sub") and not (family.scaled_sums or _summable(graph, scales)):
         scales = []
     yield from (i for i in scales if DType.of(graph.units[i].result.dtype).is_wide)
 
 
-def _summable(scales: Sequence[Unit]) -> bool:
+def _summable(graph: UnitGraph, scales: Sequence[int]) -> bool:
     """Whether a sum takes these scales: all 1, or several and the largest 2^19 or 2^14 (measured on Vela 5.1)."""
-    values = [s.attr("multiplier")[0] / 2.0 ** s.attr("shift")[0] for s in scales]
+    values = [s.attr("multiplier")[0] / 2.0 ** s.attr("shift")[0] for s in (graph.units[i] for i in scales)]
     return bool(values) and (all(v == 1 for v in values) or len(set(values)) > 1 and max(values) in (2.0**19, 2.0**14))
 
 

@@ -59,9 +59,7 @@ def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -
 
 
 def is_part(unit: Unit) -> bool:
-    """Whether it is a SLICE that its readers read where it lies, or copy; SLICEs of sums
-    are not.
-    """
+    """Whether it is a SLICE that its readers read where it lies, or copy; SLICEs of sums are not."""
     return unit.op == "slice" and not DType.of(unit.result.dtype).is_accumulator
 
 

@@ -102,8 +102,7 @@ class Place:
     """Memories and formats of an operator's feature maps.
 
     read, write          : the memories that it reads from and writes to
-    read_rows, write_rows: whether a feature map is in rows (NHWC) rather than in bricks of 16
-        channels
+    read_rows, write_rows: whether a feature map is in rows (NHWC) rather than in bricks of 16 channels
     """
 
     read: Memory
@@ -132,13 +131,11 @@ def machine_of(target: Target) -> Machine:
             system.getint(f"{name}_{k}", 1) for k in ("ports_used", "read_latency", "burst_length")
         )
         bandwidth = target.family.port * float(system[f"{name}_clock_scale"]) * ports
-        # ChannelBW (ethos_u85_performance.cpp): four fifths of the outstanding reads,
-        # at four fifths of their bandwidth
-        channel = (
-            burst * system.getint(f"{name}_max_reads", 1) * ports * 0.64 / max(1, latency)
-            if target.family.bounded_channels
-            else float("inf")
-        )
+        channel = float("inf")
+        if target.family.bounded_channels:
+            # ChannelBW (ethos_u85_performance.cpp): four fifths of the outstanding reads,
+            # at four fifths of their bandwidth
+            channel = burst * system.getint(f"{name}_max_reads", 1) * ports * 0.64 / max(1, latency)
         return Memory(bandwidth, latency, burst, system.getint(f"{name}_write_latency", 0), min(channel, bandwidth))
 
     area = "cache_mem_area" if "cache_mem_area" in mode else "arena_mem_area"

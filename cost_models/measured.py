@@ -1,5 +1,4 @@
-"""Cycles measured on a device beside the price by a cost model, and the price of a command from
-both.
+"""Cycles measured on a device beside the price by a cost model, and the price of a command from both.
 
 The fit is `measured = share * priced + price * commands`, by least squares of the relative errors.
 There is a share for each family and one price of a command.
@@ -63,9 +62,7 @@ def fit(given: Sequence[Measurement]) -> Fit:
 
 
 def without_each(given: Sequence[Measurement]) -> dict[str, Fit]:
-    """Returns {name: the fit without it}, without names whose absence leaves too few
-    measurements.
-    """
+    """Returns {name: the fit without it}, without names whose absence leaves too few measurements."""
     parts = {name: [m for m in given if m.name != name] for name in sorted({m.name for m in given})}
     return {name: fit(part) for name, part in parts.items() if len(part) > len({m.family for m in part}) + 1}
 

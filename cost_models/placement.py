@@ -21,8 +21,7 @@ _BRICK = 16
 class Placement:
     """The tensors of one graph.
 
-    absorbed: ops that are fused into their producer or reader, so that the tensors between are not
-        stored.
+    absorbed: ops that are fused into their producer or reader, so that the tensors between are not stored.
     """
 
     def __init__(self, graph: UnitGraph, absorbed: Set[int], target: Target):
@@ -51,12 +50,7 @@ class Placement:
 
     def result(self, n: int) -> int:
         """Returns the last of the ops that are fused into `n`, or `n` itself."""
-        while (
-            n not in self.graph.outputs
-            and (reader := self.graph.single_reader(n)) is not None
-            and reader in self.absorbed
-            and self.graph.inputs(reader)[0] == n
-        ):
+        while (reader := self.graph.single_reader(n)) in self.absorbed and self.graph.inputs(reader)[0] == n:
             n = reader
         return n
 
@@ -93,12 +87,7 @@ class Placement:
     def _is_output(self, n: int) -> bool:
         """Whether `n` is stored as an output, or as that of a chain of views of it with one reader each."""
         n = self.result(n)
-        while (
-            n not in self.graph.outputs
-            and (reader := self.graph.single_reader(n)) is not None
-            and self.graph.is_unit(reader)
-            and self._is_view(reader)
-        ):
+        while self.graph.is_unit(reader := self.graph.single_reader(n)) and self._is_view(reader):
             n = self.result(reader)
         return n in self.graph.outputs
 

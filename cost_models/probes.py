@@ -133,10 +133,9 @@ class _Probe:
         return self.graph.add_with("rescale", [x], _WIDENING) if self.wide else x
 
     def _constant(self, value: Const, t: Type) -> int:
-        if not (self.wide and value.data.dtype == DType.of(_NARROW).storage):
-            return self.graph.add_const(value.data, t.dtype, t.shape)
-        x = self.graph.add_const(value.data, _NARROW, t.shape)
-        return self.graph.add_with("rescale", [x], _WIDENING)
+        narrow = self.wide and value.data.dtype == DType.of(_NARROW).storage
+        x = self.graph.add_const(value.data, _NARROW if narrow else t.dtype, t.shape)
+        return self.graph.add_with("rescale", [x], _WIDENING) if narrow else x
 
     def _pad(self, x: int, cut: int) -> int:
         self._pads.append(add_pad(self.graph, x, cut))

@@ -34,8 +34,7 @@ class Unit:
     It has none while only `move` says what is to be done; pricing then settles the steps.
 
     operands, result: shapes in elements, outermost axis first, feature maps as NHWC; TOSA's dtypes.
-    constants: the value of each operand that is constant, else None; may be shorter than
-        `operands`.
+    constants: the value of each operand that is constant, else None; may be shorter than `operands`.
     move: the movement, if the unit is one.
     from_input: whether it is a movement that reads an input of the graph.
     An input lies in rows (NHWC) and not in bricks of 16 channels.
@@ -133,8 +132,7 @@ class CostModel(Protocol):
         ...
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
-        """Returns the pairwise term of `reader` reading the result of `read`, None if there is
-        none.
+        """Returns the pairwise term of `reader` reading the result of `read`, None if there is none.
 
         producers: units whose results `read` may read.
         """

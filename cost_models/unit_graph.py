@@ -35,10 +35,10 @@ class UnitGraph:
         """Whether `n` is a live op, and one of `ops` if there are any."""
         return n in self.units and (not ops or self.units[n].op in ops)
 
-    def single_reader(self, n: int) -> int | None:
-        """Returns the only reader of `n`, None if it has none or several."""
+    def single_reader(self, n: int) -> int:
+        """Returns the only reader of `n`, -1 if it has none or several, or is an output."""
         readers = self.readers[n]
-        return readers[0] if len(readers) == 1 else None
+        return readers[0] if len(readers) == 1 and n not in self.outputs else -1
 
     def through_views(self, n: int) -> int:
         """Calls the function `through_views` for this graph."""

@@ -21,10 +21,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from cost_models.cache import PriceCache
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
@@ -86,34 +86,22 @@ class _Sum(NamedTuple):
     constant: Type
 
 
-@dataclass(frozen=True, slots=True)
-class _Measurement:
-    """A unit that is measured.
-
-    key   : the key of its price
-    viewed: whether it begins with a view
-    """
-
-    key: str
-    unit: Unit
-    viewed: bool
-
-    def probe(self) -> _Probe | None:
-        """Returns the graph to compile, None if there is no such graph."""
-        try:
-            graph, pads = probe(self.unit)
-        except GraphError:
-            return None
-        if self.viewed:  # the copy for the second reader is charged apart from this
-            pads |= {f"{p}_copy" for p in pads}
-        return _Probe(dumps(graph), pads)
-
-
 class _Probe(NamedTuple):
     """A flatbuffer to compile, and the names of its pads."""
 
     buffer: bytes
     pads: frozenset[str]
+
+    @classmethod
+    def of(cls, unit: Unit) -> Self | None:
+        """Returns the probe of a unit, None if there is no such graph."""
+        try:
+            graph, pads = probe(unit)
+        except GraphError:
+            return None
+        if _is_moved(unit) and unit.steps[0][0] == "reshape" and not unit.from_input:
+            pads |= {f"{p}_copy" for p in pads}  # a view's copy for the second reader is charged apart from this
+        return cls(dumps(graph), pads)
 
 
 class VelaGroups:
@@ -139,8 +127,7 @@ class VelaGroups:
             for unit in units
             if unit.move is not None
         }
-        distinct = list(dict.fromkeys(moves.values()))
-        best = dict(zip(distinct, self._chains(distinct), strict=True))
+        best = self._chains(dict.fromkeys(moves.values()))
         others = iter(self._cycles([unit for unit in units if unit.move is None]))
         out: list[Price] = []
         for unit in units:
@@ -153,27 +140,27 @@ class VelaGroups:
         self._measure_possible_ratios(units)
         return [_with_copy(p, unit, copies) for unit, p in zip(units, out, strict=True)]
 
-    def _chains(self, moves: Sequence[_Reordering]) -> list[tuple[float, TransposeSteps]]:
-        """Returns (cycles, steps) of the cheapest legal chain of each reordering, measured."""
+    def _chains(self, moves: Iterable[_Reordering]) -> dict[_Reordering, tuple[float, TransposeSteps]]:
+        """Returns {reordering: (cycles, steps) of its cheapest legal chain}, measured."""
         family = self.target.family
-        options = [
-            [
+        options = {
+            wanted: [
                 c
                 for c in ways(wanted.sizes, wanted.perm, DType.of(wanted.dtype).size, family)
                 if all(legal_transpose(shape, wanted.dtype, family) for shape, _ in c)
             ]
             for wanted in moves
-        ]
+        }
         units = []
-        for wanted, chains in zip(moves, options, strict=True):
+        for wanted, chains in options.items():
             move = Move.transpose(wanted.sizes, wanted.perm)
             operand, result = Type(move.in_shape, wanted.dtype), Type(move.out_shape, wanted.dtype)
             units += [Unit(written(move, c), (operand,), result, from_input=wanted.from_input) for c in chains]
         prices = iter(self._cycles(units))
-        return [
-            min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ()))
-            for chains in options
-        ]
+        return {
+            wanted: min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ()))
+            for wanted, chains in options.items()
+        }
 
     def _copies(self, units: Sequence[Unit], prices: Sequence[Price]) -> dict[Type, float]:
         """Returns the cycles of copies.
@@ -190,60 +177,51 @@ class VelaGroups:
                 view = Unit(price.steps[:1], unit.operands, replace(unit.result, shape=shape))
                 if view.operands[0] != view.result:
                     views[unit.operands[0]] = view
-        measured = {t: self._measurement(view) for t, view in views.items()}
-        known = self._measure(m for m in measured.values() if m)
-        return {t: known[m.key] if m and m.key in known else copied(views[t], self.target) for t, m in measured.items()}
+        known = self._measure(views.values())
+        return {t: known[v] if v in known else copied(v, self.target) for t, v in views.items()}
 
     def _cycles(self, units: Sequence[Unit]) -> list[float]:
         """Returns the cycles of units that have steps."""
-        measured: dict[Unit, _Measurement | None] = {}
         canonicals = [canonical(unit) for unit in units]
-        for unit in canonicals:
-            if unit not in measured:
-                measured[unit] = None if unit.op == "reshape" else self._measurement(unit)
-        known = self._measure(m for m in measured.values() if m)
+        known = self._measure(c for c in canonicals if c.op != "reshape")
         out: list[float] = []
         for unit, c in zip(units, canonicals, strict=True):
-            measurement = measured[c]
             if not legal(unit, self.target.family):
                 out.append(math.inf)
-            elif measurement is None or measurement.key not in known:
-                out.append(unmeasured(unit, self.target))
             else:
-                out.append(known[measurement.key])
+                out.append(known[c] if c in known else unmeasured(unit, self.target))
         return out
 
-    def _measurement(self, unit: Unit) -> _Measurement | None:
-        """Returns how a unit is measured, None if it is not."""
+    def _key(self, unit: Unit) -> str | None:
+        """Returns the key of a unit's price, None if the unit is not measured."""
         if not unit.operands:
             return None
         operand = unit.operands[0]
-        moved = any(op == "transpose" for op, _ in unit.steps)
         if unit.op == "resize" and facts().free_resize:
             return None  # our own estimate is closer
         if (
             is_part(unit)
-            or not (moved or unit.op in _MEASURED | {"reshape"})
+            or not (_is_moved(unit) or unit.op in _MEASURED | {"reshape"})
             or not (has_pad(operand) or DType.of(operand.dtype).is_wide)
         ):
             return None
         if unit.op in _POINTWISE and not (has_pad(operand) and has_pad(unit.result)):
             return None
-        viewed = moved and unit.steps[0][0] == "reshape" and not unit.from_input
         constants = tuple(c and c.digest for c in unit.constants)
         form = repr((unit.steps, unit.operands, unit.result, constants, unit.from_input)).encode()
-        return _Measurement(hashlib.blake2b(form + self._context, digest_size=16).hexdigest(), unit, viewed)
+        return hashlib.blake2b(form + self._context, digest_size=16).hexdigest()
 
-    def _measure(self, measurements: Iterable[_Measurement]) -> dict[str, float]:
-        """Returns {key: cycles}, without measurements that have no graph."""
-        by_key = {m.key: m for m in measurements}
+    def _measure(self, units: Iterable[Unit]) -> dict[Unit, float]:
+        """Returns {unit: cycles}, without units that are not measured or have no graph."""
+        keys = {u: k for u in dict.fromkeys(units) if (k := self._key(u))}
+        by_key = {k: u for u, k in keys.items()}
         probes: dict[str, _Probe] = {}
         distinct: dict[_Probe, None] = {}
 
         def written() -> Iterator[_Probe]:
             """Yields each probe once, so that the first are compiled while others are written."""
             for k in self._unknown(by_key):
-                if p := by_key[k].probe():
+                if p := _Probe.of(by_key[k]):
                     probes[k] = p
                     if p not in distinct:
                         distinct[p] = None
@@ -255,7 +233,7 @@ class VelaGroups:
         prices = self.pool.map(cycles, written())
         measured = dict(zip(distinct, prices, strict=True))
         self._remember({k: measured[p] for k, p in probes.items()})
-        return {k: self._known[k] for k in by_key if k in self._known}
+        return {u: self._known[k] for u, k in keys.items() if k in self._known}
 
     def _compiled(self, buffer: bytes, counts: Callable[[Row], bool]) -> float:
         """Returns the corrected cycles of the rows of a probe that count, inf if Vela refuses it."""
@@ -293,8 +271,7 @@ class VelaGroups:
         """Returns the factor of a sum's price if its constant operand is INT8 and rescaled.
 
         The price itself is that of an INT32 constant, beside which no RESCALE fuses.
-        With Vela 5.2 a sum of [1, 16, 16, 32] and [1, 1, 1, 32] has 0.375 on U55, 0.25 on U65,
-        0.196 on U85.
+        With Vela 5.2 a sum of [1, 16, 16, 32] and [1, 1, 1, 32] has 0.375 on U55, 0.25 on U65, 0.196 on U85.
         """
         form = _Sum(reader.steps, reader.operands, constant)
         if form not in self._ratios:
@@ -314,15 +291,13 @@ class VelaGroups:
         self._measure_ratios({form: unit for form, unit in forms.items() if form not in self._ratios})
 
     def _measure_ratios(self, readers: Mapping[_Sum, Unit]) -> None:
-        pairs: dict[_Sum, list[_Measurement | None]] = {}
-        for form, reader in readers.items():
-            wide = canonical(reader)
-            pairs[form] = [self._measurement(unit) for unit in (wide, with_narrow_constant(wide, form.constant))]
-        known = self._measure(m for pair in pairs.values() for m in pair if m)
+        wide = {form: canonical(reader) for form, reader in readers.items()}
+        pairs = {form: (unit, with_narrow_constant(unit, form.constant)) for form, unit in wide.items()}
+        known = self._measure(unit for pair in pairs.values() for unit in pair)
         for form, pair in pairs.items():
-            costs = [known[m.key] for m in pair if m and m.key in known]
-            measured = len(costs) == 2 and all(0 < c < math.inf for c in costs)
-            self._ratios[form] = costs[1] / costs[0] if measured else 1.0
+            whole, narrow = (known.get(unit, math.inf) for unit in pair)
+            measured = 0 < whole < math.inf and 0 < narrow < math.inf
+            self._ratios[form] = narrow / whole if measured else 1.0
 
     # ---- graphs -----------------------------------------------------------------------------------
 
@@ -339,6 +314,10 @@ class VelaGroups:
         missing = self._unknown(by_key)
         self._remember(dict(zip(missing, self.pool.map(cycles, missing), strict=True)))
         return sum(self._known[f"{w.key}-{context}"] for w in windows.all)
+
+
+def _is_moved(unit: Unit) -> bool:
+    return any(op == "transpose" for op, _ in unit.steps)
 
 
 def _begins_with_view(price: Price) -> bool:

@@ -54,10 +54,8 @@ def encoded(machine: Machine, unit: Unit, kind: str, part_kernel: bool) -> float
         return coded
     plain = _FRAME + weights.bytes * (up(taps, 5) * up(channels, 16) / (taps * channels) if part_kernel else filled)
     rate = machine.core.cores * (8 + 60 * (min(0.9, max(0.5, 1 - (1 - zeros) / filled)) - 0.5))
-    slow, fast = (
-        max(size * filled / rate, coded / machine.constants.channel),
-        max(plain / 32, plain / machine.constants.channel),
-    )
+    slow = max(size * filled / rate, coded / machine.constants.channel)
+    fast = max(plain / 32, plain / machine.constants.channel)
     return coded if slow < fast else plain
 
 
