@@ -39,8 +39,7 @@ def available() -> dict[str, str]:
 
 
 def find(method: str) -> Extractor:
-    """Returns the extractor called `method`: a name of `available`, `module:Name` or
-    `file.py:Name`.
+    """Returns the extractor called `method`: a name of `available`, `module:Name` or `file.py:Name`.
 
     Raises InputError if there is none or it takes other arguments, PluginError if its import fails.
     """

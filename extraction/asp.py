@@ -5,8 +5,7 @@
 In a stable model every active atom is founded on atoms that are active before it.
 So the semantics gives acyclicity without levels or big constants.
 Roots are required, the price is minimised.
-Constraints that follow from the structure of the graph (see `structure`) are stated too, because
-they make cores small.
+Constraints that follow from the structure of the graph (see `structure`) are stated too, because they make cores small.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Asp:
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
         """Solves like `solve`; an optimum is one of the rounded prices (`scaling`)."""
-        encoding = Encoding(graph, self.options, seed, self.ordered, self.conflicts)
+        encoding = Encoding(graph, self, seed)
         # Equal prices are allowed: the proof must not depend on the rounding of the warm start.
         at_most = None if warm_start is None else encoding.cost(warm_start)
         return encoding.solve(report, deadline, at_most=at_most)
@@ -77,27 +76,17 @@ extract = exact.extractor("asp", Asp())
 
 
 class Encoding:
-    """`graph`, which must be in normal form, as a ground program in a clingo Control.
+    """`graph`, which must be in normal form, as a ground program in a clingo Control."""
 
-    ordered, conflicts: see `Asp`.
-    """
-
-    def __init__(
-        self,
-        graph: ChoiceGraph,
-        options: Sequence[str],
-        seed: int,
-        ordered: bool = False,
-        conflicts: int | None = None,
-    ):
+    def __init__(self, graph: ChoiceGraph, way: Asp, seed: int):
         import clingo
 
         self.graph = graph
-        self.ordered = ordered
+        self.ordered = way.ordered
         self.scale = Scale(graph)
         self.surcharge_levels = surcharge_levels(graph)
-        limit = "umax" if conflicts is None else conflicts
-        self.control = clingo.Control(["--warn=none", f"--seed={seed}", f"--solve-limit={limit}", *options])
+        limit = "umax" if way.conflicts is None else way.conflicts
+        self.control = clingo.Control(["--warn=none", f"--seed={seed}", f"--solve-limit={limit}", *way.options])
         with self.control.backend() as backend:
             self._build(backend)
 
@@ -160,8 +149,7 @@ class Encoding:
         return active
 
     def _entries(self, backend: Backend, component: Component, active: int, rest: list[int]) -> list[Weighted]:
-        """Returns weighted atoms for the least price of the component's entries, and takes it off
-        `rest`.
+        """Returns weighted atoms for the least price of the component's entries, and takes it off `rest`.
 
         One atom counts it if the component is active.
         For each k > 1 another atom counts it if k entries are chosen.

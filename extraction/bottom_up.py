@@ -13,37 +13,24 @@ import heapq
 import math
 from collections.abc import Callable
 
-from .graph import ChoiceGraph
 from .prices import Prices
 
 Rank = Callable[[int], float]
 
 
-def readers_of(graph: ChoiceGraph, prices: Prices) -> list[list[int]]:
-    """Returns for every class the allowed e-nodes that read it, each once."""
-    readers: list[list[int]] = [[] for _ in range(graph.n_classes)]
-    for n, reads in enumerate(prices.reads):
-        if n not in graph.forbidden:
-            for d in reads:
-                readers[d].append(n)
-    return readers
-
-
 def bottom_up(
-    graph: ChoiceGraph,
     prices: Prices,
-    readers: list[list[int]],
     price: Callable[[int, dict[int, int]], float],
     decided: Callable[[int, dict[int, int], float], None],
     rank: Rank = float,
 ) -> dict[int, int]:
     """Returns choices for every class that can be extracted.
 
-    price(n, choice): called once, when all classes that n reads are decided; inf: n may not be
-    used.
+    price(n, choice): called once, when all classes that n reads are decided; inf: n may not be used.
     decided(c, choice, price): called at each decision; choice[c] is the newest.
     rank(n): the lowest one wins between equal prices.
     """
+    graph = prices.graph
     choice: dict[int, int] = {}
     waiting = [len(reads) for reads in prices.reads]
     owner = graph.node_class.tolist()
@@ -58,7 +45,7 @@ def bottom_up(
             continue
         choice[c] = n
         decided(c, choice, value)
-        for r in readers[c]:
+        for r in prices.readers[c]:
             waiting[r] -= 1
             if waiting[r] == 0 and owner[r] not in choice:
                 value = price(r, choice)

@@ -22,11 +22,9 @@ FEW = 24
 
 
 class Closure:
-    """For each class of a NormalForm the bit set of classes in every derivation of it, itself
-    included.
+    """For each class of a NormalForm the bit set of classes in every derivation of it, itself included.
 
-    need(c) is {c} and the intersection, over the e-nodes n of c, of the union of need(d) over n's
-    reads.
+    need(c) is {c} and the intersection, over the e-nodes n of c, of the union of need(d) over n's reads.
     The greatest solution is computed.
     By induction on the height of a derivation, each derivation of c contains need(c).
     Removing e-nodes or implied reads from the form keeps this true; other changes need a new

@@ -1,5 +1,4 @@
-"""`dag_greedy`: bottom-up choice by the cost of all that an e-node needs, shared parts counted
-once.
+"""`dag_greedy`: bottom-up choice by the cost of all that an e-node needs, shared parts counted once.
 
 It resembles extraction-gym's faster-greedy-dag, but visits e-nodes in order of price.
 It runs several times with different tie orders.
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import parts
-from .bottom_up import Rank, bottom_up, readers_of
+from .bottom_up import Rank, bottom_up
 from .check import Choice, check, reachable
 from .errors import NoChoiceFound
 from .graph import ChoiceGraph
@@ -71,7 +70,6 @@ def extract_whole(
     start = time.perf_counter()
     deadline = clock() + time_limit
     prices = Prices(graph)
-    readers = readers_of(graph, prices)
     rng = random.Random(seed)
     trace: list[tuple[float, float]] = []
     best: dict[int, int] = {}
@@ -87,7 +85,7 @@ def extract_whole(
 
     def improve(choice: dict[int, int]) -> None:
         offer(choice)
-        search = LocalSearch(graph, prices, readers, choice)
+        search = LocalSearch(prices, choice)
         search.descend(deadline, rng)
         offer(search.choice)
 
@@ -97,7 +95,7 @@ def extract_whole(
         if i and (graph.n_nodes > RESTART_NODES or is_over(deadline)):
             break
         try:
-            choice = first_pass(graph, prices, readers, rank)
+            choice = first_pass(prices, rank)
         except NoChoiceFound as error:
             failure = error
             continue
@@ -112,23 +110,22 @@ def extract_whole(
     return Extraction(best, best_cost, float("-inf"), "feasible", trace, time.perf_counter() - start, "dag_greedy")
 
 
-def first_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:
+def first_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
     """Makes a pass that a graph of this size has the memory for.
 
     Raises Infeasible, NoChoiceFound.
     """
-    passed = greedy_pass if graph.n_classes <= SET_CLASSES else tree_pass
-    return passed(graph, prices, readers, rank)
+    return (greedy_pass if prices.graph.n_classes <= SET_CLASSES else tree_pass)(prices, rank)
 
 
-def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:
+def greedy_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
     """Makes one bottom-up pass and returns a choice for every class that can be extracted.
 
     Raises Infeasible, NoChoiceFound.
     """
     closure: dict[int, int] = {}  # class -> bit set of the classes below it, itself included
     total: dict[int, float] = {}  # class -> cost of that set
-    own = np.zeros(graph.n_classes)  # class -> the share of its e-node in that cost
+    own = np.zeros(prices.graph.n_classes)  # class -> the share of its e-node in that cost
 
     def price(n: int, choice: dict[int, int]) -> float:
         below = sorted(prices.reads[n], key=lambda d: -total[d])
@@ -151,8 +148,8 @@ def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], ra
         closure[c], total[c] = bits, value
         own[c] = prices.node[n] + prices.edges(n, choice)
 
-    choice = bottom_up(graph, prices, readers, price, decided, rank)
-    require_roots(graph, choice)
+    choice = bottom_up(prices, price, decided, rank)
+    require_roots(prices.graph, choice)
     return choice
 
 

@@ -91,8 +91,7 @@ class ExactSearch:
         return clock() - self._clock
 
     def start(self, seed: int, warm_start: Choice | None) -> State:
-        """Runs greedy extraction and reductions, and carries the incumbent over to the reduced
-        graph.
+        """Runs greedy extraction and reductions, and carries the incumbent over to the reduced graph.
 
         Returns the state of the reduced graph.
         """
@@ -184,8 +183,7 @@ def carried(reduced: Reduced, choice: Choice, time_limit: float) -> Choice:
     """Returns a choice of the reduced graph that is near to a choice of the original.
 
     Reductions may have dropped e-nodes of it that others replace at no more cost.
-    So greedy extraction looks for a choice with few other e-nodes, which is not always the nearest
-    one.
+    So greedy extraction looks for a choice with few other e-nodes, which is not always the nearest one.
     Raises NoChoiceFound.
     """
     graph, kept = reduced.graph, set(choice.values())

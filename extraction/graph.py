@@ -49,8 +49,7 @@ class ChoiceGraph:
     node_class     : int64[n_nodes]
     cost           : float64[n_nodes]; finite, any sign
     child_start    : int64[n_nodes + 1]
-    child_index    : int64; the classes that n reads are
-        child_index[child_start[n]:child_start[n+1]]
+    child_index    : int64; the classes that n reads are child_index[child_start[n]:child_start[n+1]]
     roots          : the classes that must be extracted, distinct
     pair_costs     : {(n, m): delta}, n reading the class of m
     forbidden      : e-nodes that must not be chosen
@@ -82,8 +81,7 @@ class ChoiceGraph:
         per_reader: Collection[int] | None = None,
         names: Sequence[str] | None = None,
     ) -> ChoiceGraph:
-        """Returns a graph from rows: class i gets the e-nodes `classes[i]`, each `(cost, child
-            classes)`.
+        """Returns a graph from rows: class i gets the e-nodes `classes[i]`, each `(cost, child classes)`.
 
         E-nodes are numbered class by class in the order given.
         An e-node of infinite cost is a forbidden one.

@@ -92,8 +92,7 @@ def save(graph: ChoiceGraph, path: str | Path) -> None:
 def load(path: str | Path) -> ChoiceGraph:
     """Reads a graph in our format.
 
-    Raises InvalidGraph on another format or version, and on a damaged file; OSError if there is
-    none.
+    Raises InvalidGraph on another format or version, and on a damaged file; OSError if there is none.
     """
     return from_json(read_json(path))
 
@@ -160,8 +159,7 @@ def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
 def read_json(path: str | Path) -> Any:
     """Returns the content of a JSON file, gzip'd or not.
 
-    Raises InvalidGraph if it is damaged or unpacks to more than is allowed; OSError if there is
-    none.
+    Raises InvalidGraph if it is damaged or unpacks to more than is allowed; OSError if there is none.
     """
     try:
         return unpack_json(Path(path).read_bytes())

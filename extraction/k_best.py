@@ -1,5 +1,4 @@
-"""`k_best`: several good choices that differ, for callers that can judge them better than prices
-do.
+"""`k_best`: several good choices that differ, for callers that can judge them better than prices do.
 
 Around the best choice every alternative e-node is forced in turn.
 Local search adapts the rest.
@@ -13,7 +12,6 @@ import random
 import time
 
 from . import portfolio
-from .bottom_up import readers_of
 from .check import Choice, check, reachable
 from .dag_greedy import greedy_pass
 from .errors import ExtractionError, InvalidExtraction
@@ -69,9 +67,8 @@ def _alternatives(
 ) -> list[tuple[dict[int, int], float]]:
     """Returns choices with one e-node forced, around the best one and then around those found."""
     prices = Prices(graph)
-    readers = readers_of(graph, prices)
     try:
-        everywhere = greedy_pass(graph, prices, readers)
+        everywhere = greedy_pass(prices)
     except ExtractionError:
         everywhere = {}
     limit = max(float(best.cost) * max_ratio, float(best.cost))
@@ -84,7 +81,7 @@ def _alternatives(
         for c, n in forced:
             if len(found) >= size or is_over(deadline):
                 return found
-            search = LocalSearch(graph, prices, readers, {**everywhere, **centre})
+            search = LocalSearch(prices, {**everywhere, **centre})
             search.locked = {*locked, c}
             candidate = _force(search, c, n, deadline, rng)
             if candidate is None:

@@ -17,7 +17,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .bottom_up import readers_of
 from .check import Choice, check
 from .dag_greedy import first_pass
 from .graph import ChoiceGraph
@@ -76,14 +75,14 @@ class _Steps:
     def __init__(self, graph: ChoiceGraph, budgets: Sequence[Budget]) -> None:
         self.graph, self.budgets = graph, budgets
         self.prices = Prices(graph)
-        self.own, self.readers = self.prices.node, readers_of(graph, self.prices)
+        self.own = self.prices.node
         self.weights = np.array([b.weights for b in budgets])
 
     @cached_property
     def picks(self) -> dict[int, int]:
         """Picks for the classes that a start does not reach."""
         self.prices.node = self.own
-        return first_pass(self.graph, self.prices, self.readers)
+        return first_pass(self.prices)
 
     def of(self, start: Choice, deadline: float, seed: int) -> Iterator[dict[int, int]]:
         """Yields the choices of the steps from a start, until `deadline` on `stopping.clock`."""
@@ -100,8 +99,8 @@ class _Steps:
             rates = np.where(over, np.where(rates > 0, rates * factors, first), rates / factors)
             self.prices.node = (np.array(self.own) + rates @ self.weights).tolist()
             if is_stuck:
-                picks = first_pass(self.graph, self.prices, self.readers)
-            search = LocalSearch(self.graph, self.prices, self.readers, picks if is_stuck else {**picks, **choice})
+                picks = first_pass(self.prices)
+            search = LocalSearch(self.prices, picks if is_stuck else {**picks, **choice})
             search.descend(deadline, rng, work=WORK // _STEPS)
             is_stuck = bool(over.any()) and search.active() == choice
             choice = search.active()

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from . import exact
-from .asp import Encoding
+from .asp import Asp, Encoding
 from .check import Choice, check, reachable
 from .dag_greedy import extract as greedy
 from .errors import NoChoiceFound
@@ -66,7 +66,7 @@ class Lns:
                 warm_start = greedy(graph, time_limit=deadline - time.perf_counter(), seed=seed).choice
             except NoChoiceFound:
                 most = None if self.neighbourhoods is None else CONFLICTS * self.neighbourhoods
-                return Encoding(graph, OPTIONS, seed, conflicts=most).solve(report, deadline)
+                return Encoding(graph, Asp(OPTIONS, conflicts=most), seed).solve(report, deadline)
         best = reachable(graph, warm_start)
         cost = known = check(graph, best)
         neighbours = Neighbours(graph, random.Random(seed))
@@ -103,7 +103,7 @@ def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) 
     if reduced.solved:
         return reduced.lift({0: 0}), True
     report = _Last()
-    ending = Encoding(reduced.graph, OPTIONS, seed, conflicts=CONFLICTS).solve(report, deadline)
+    ending = Encoding(reduced.graph, Asp(OPTIONS, conflicts=CONFLICTS), seed).solve(report, deadline)
     return None if report.last is None else reduced.lift(report.last), ending != "limit"
 
 

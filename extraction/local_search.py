@@ -13,7 +13,6 @@ import math
 import random
 
 from .check import Choice
-from .graph import ChoiceGraph
 from .prices import Prices
 from .stopping import is_over
 
@@ -33,17 +32,15 @@ class LocalSearch:
     work: visits of e-nodes so far.
     """
 
-    def __init__(self, graph: ChoiceGraph, prices: Prices, readers: list[list[int]], choice: Choice):
-        self.graph = graph
-        self.prices = prices
-        self.readers = readers
+    def __init__(self, prices: Prices, choice: Choice):
+        self.prices, self.graph = prices, prices.graph
         self.choice = dict(choice)
-        self.references = [0] * graph.n_classes
-        self.owner = graph.node_class.tolist()
+        self.references = [0] * self.graph.n_classes
+        self.owner = self.graph.node_class.tolist()
         self.cost = 0.0
         self.locked: set[int] = set()
         self.work = 0
-        for r in graph.roots:
+        for r in self.graph.roots:
             self.references[r] += 1
             if self.references[r] == 1:
                 self.cost += self._counted(self.choice[r], 1)
@@ -94,8 +91,7 @@ class LocalSearch:
             self.switch(c, best)
 
     def _improve_jointly(self, deadline: float, work: int) -> None:
-        """For each inactive class, switches all active classes that can read it, and keeps
-        improvements.
+        """For each inactive class, switches all active classes that can read it, and keeps improvements.
 
         A part that is too expensive for one reader may be cheap for several.
         An example is one product for all steps of a recurrence.
@@ -123,7 +119,7 @@ class LocalSearch:
     def _readers_to_be(self, shared: int) -> dict[int, int]:
         """Returns {active class: its first allowed e-node that reads the class `shared`}."""
         joint: dict[int, int] = {}
-        for n in self.readers[shared]:
+        for n in self.prices.readers[shared]:
             c = self.owner[n]
             usable = c not in self.locked and n not in self.graph.forbidden
             if self.references[c] and usable and all(d in self.choice for d in self.prices.reads[n]):
@@ -142,7 +138,7 @@ class LocalSearch:
         old = self.choice[c]
         change = 0.0
         paired = self.prices.paired
-        for r in self.readers[c] if paired else ():
+        for r in self.prices.readers[c] if paired else ():
             if r in paired and c in paired[r] and self.references[self.owner[r]] and self.choice[self.owner[r]] == r:
                 change += _difference(paired[r][c].get(n, 0.0), paired[r][c].get(old, 0.0))
         # The new one before the old one: classes that both need must stay active in between.
@@ -154,8 +150,7 @@ class LocalSearch:
         return change
 
     def _counted(self, n: int, step: int) -> float:
-        """Adds `step` to the references of the classes that e-node n reads, and of all that changes
-        with them.
+        """Adds `step` to the references of the classes that e-node n reads, and of all that changes with them.
 
         step: 1 or -1.
         Returns the price of n and of all classes that become active, or stop being active, by it.

@@ -4,8 +4,7 @@
 The part that stays is paid for already.
 It enters the small graph only where it must.
 Pairs across the border change the prices of e-nodes inside.
-Against cycles, a free e-node stands for a class that stays and reads the free classes on which that
-class depends.
+Against cycles, a free e-node stands for a class that stays and reads the free classes on which that class depends.
 Classes that are active only for the sake of free classes may become inactive.
 So they are inside, each with its chosen e-node.
 """
@@ -100,24 +99,22 @@ class Neighbours:
         """
         cut = self._cut(choice, free)
         price = self._prices(choice, cut)
+        readable = cut.inside.keys() | cut.stays
         usable = {
-            c: [n for n in nodes if price[n] < float("inf") and self._readable(n, cut)]
+            c: [n for n in nodes if price[n] < float("inf") and readable.issuperset(self.graph.children(n))]
             for c, nodes in cut.inside.items()
         }
         # a class gets a free e-node if it stays, depends on free classes and is read inside
         border = sorted({d for n in price for d in self.graph.children(n) if cut.depends.get(d)})
         number = {c: i for i, c in enumerate([*usable, *border])}
-        rows = [[(price[n], self._numbered(n, number)) for n in nodes] for nodes in usable.values()]
+        reads = {n: sorted({number[d] for d in self.graph.children(n) if d in number}) for n in price}
+        rows = [[(price[n], reads[n]) for n in nodes] for nodes in usable.values()]
         rows += [[(0.0, sorted(number[c] for c in cut.depends[d]))] for d in border]
         nodes = [n for kept in usable.values() for n in kept]
         pairs, forbidden = self._pairs({n: i for i, n in enumerate(nodes)})
         roots = [number[c] for c in sorted(cut.required)]
         graph = ChoiceGraph.build(rows, roots, pairs, forbidden_pairs=forbidden)
         return Subproblem(graph, (*nodes, *(-1 for _ in border)))
-
-    def _numbered(self, n: int, number: dict[int, int]) -> list[int]:
-        """Returns the numbers of the classes that e-node n reads, of those that have one."""
-        return sorted({number[d] for d in self.graph.children(n) if d in number})
 
     def _cut(self, choice: Choice, free: set[int]) -> _Cut:
         stays, required, stack = set(), set(), list(self.graph.roots)
@@ -136,10 +133,6 @@ class Neighbours:
                 reads = self.graph.children(choice[c])
                 depends[c] = set().union(*({d} if d in free else depends[d] for d in reads))
         return _Cut(stays, inside, required, depends)
-
-    def _readable(self, n: int, cut: _Cut) -> bool:
-        """Whether all classes that e-node n reads are inside or stay."""
-        return all(d in cut.inside or d in cut.stays for d in self.graph.children(n))
 
     def _prices(self, choice: Choice, cut: _Cut) -> dict[int, float]:
         """Returns the prices of the e-nodes inside, with their surcharges across the border."""

@@ -9,8 +9,7 @@ A class cuts a graph if every path between the roots and the classes below goes 
 Each of its e-nodes must also read only classes below, or only other classes.
 Then nothing above changes which choice below is the cheapest.
 In the graph above, one e-node with the cost of that choice stands for the part.
-If every derivation above needs that class, the e-node is free there, and the cost is added at the
-end.
+If every derivation above needs that class, the e-node is free there, and the cost is added at the end.
 So equal parts stay equal even if the parts below them differ.
 The cut classes of an undirected graph are found in linear time.
 (Hopcroft and Tarjan, "Algorithm 447: efficient algorithms for graph manipulation", 1973.)
@@ -80,8 +79,7 @@ def extract(
     seed: int = 0,
     warm_start: Choice | None = None,
 ) -> Extraction:
-    """Returns the choice that an extractor called `name` makes by parts, each with its share of the
-    time.
+    """Returns the choice that an extractor called `name` makes by parts, each with its share of the time.
 
     time_limit: seconds for the whole graph.
     Raises Infeasible, NoChoiceFound.
@@ -129,10 +127,9 @@ def _extracted(graph: ChoiceGraph, extractor: Extractor, time_limit: float, seed
 
 def _priced(part: Part, optional: Sequence[float]) -> ChoiceGraph:
     """Returns the part's graph with the costs of the optional parts below; those without a choice are forbidden."""
-    prices = dict(zip(part.optional, optional, strict=True))
     cost = part.graph.cost.copy()
     cost[part.optional] = [0.0 if x == math.inf else x for x in optional]
-    gone = frozenset(n for n, x in prices.items() if x == math.inf)
+    gone = frozenset(n for n, x in zip(part.optional, optional, strict=True) if x == math.inf)
     return replace(part.graph, cost=cost, forbidden=part.graph.forbidden | gone)
 
 

@@ -13,12 +13,12 @@ from .graph import ChoiceGraph
 class Prices:
     """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops.
 
-    node  : [e-node]: its price
-    reads : [e-node]: the classes that it reads, each once
-    paired: {e-node: {class that it reads: {e-node of that class: price of the read}}}
+    node   : [e-node]: its price
+    reads  : [e-node]: the classes that it reads, each once
+    readers: [class]: the allowed e-nodes that read it, each once
+    paired : {e-node: {class that it reads: {e-node of that class: price of the read}}}
 
-    A price is inf where e-nodes may not be chosen together; reads that are not in `paired` are
-    free.
+    A price is inf where e-nodes may not be chosen together; reads that are not in `paired` are free.
     """
 
     def __init__(self, graph: ChoiceGraph):
@@ -30,6 +30,11 @@ class Prices:
                 for m in graph.class_nodes(c):
                     self.node[m] = 0.0
         self.reads = [tuple(dict.fromkeys(graph.children(n))) for n in range(graph.n_nodes)]
+        self.readers: list[list[int]] = [[] for _ in range(graph.n_classes)]
+        for n, reads in enumerate(self.reads):
+            if n not in graph.forbidden:
+                for d in reads:
+                    self.readers[d].append(n)
         pairs = graph.pair_terms()
         whole = {c: {m: cost[m] for m in graph.class_nodes(c)} for c in graph.per_reader}
         self.paired: dict[int, dict[int, dict[int, float]]] = {}

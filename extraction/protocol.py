@@ -56,8 +56,7 @@ class Solver(Protocol):
     def solve(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
-        """Searches until the optimum is proved or until `deadline`, on the clock of
-        time.perf_counter.
+        """Searches until the optimum is proved or until `deadline`, on the clock of time.perf_counter.
 
         warm_start: a valid choice to improve on.
         Raises ImportError if a library is not installed.

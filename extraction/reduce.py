@@ -55,8 +55,7 @@ class Reduced:
 
 
 def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float = math.inf) -> Reduced:
-    """Applies all reductions until nothing changes, or `time_limit` seconds of computing have
-    passed.
+    """Applies all reductions until nothing changes, or `time_limit` seconds of computing have passed.
 
     upper_bound: the cost of a known choice; choices that cost more may be lost.
     Raises Infeasible if no choice exists.

@@ -135,8 +135,7 @@ def _pays_no_more(form: NormalForm, m: int, n: int, surcharged: dict[int, dict[i
 
 
 def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> bool:
-    """Drops e-nodes with which every choice costs more than `upper_bound`, the cost of a known
-    choice.
+    """Drops e-nodes with which every choice costs more than `upper_bound`, the cost of a known choice.
 
     Counts the least price of every class that the e-node needs.
     Does nothing if there are negative prices.
@@ -165,8 +164,7 @@ def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> bool:
 
 
 def contract(form: NormalForm) -> bool:
-    """Contracts classes with one e-node into their readers, if the price is then still counted
-    once.
+    """Contracts classes with one e-node into their readers, if the price is then still counted once.
 
     That is so if the e-node is free and pays no surcharges.
     It is also so if all readers are in one class, of which at most one e-node is active.

@@ -42,8 +42,7 @@ def stop_asked() -> bool:
 def clock() -> float:
     """Returns the seconds for which this thread has computed.
 
-    Searches in this thread are limited by it, so that on a busy machine they take longer and find
-    the same.
+    Searches in this thread are limited by it, so that on a busy machine they take longer and find the same.
     """
     return time.thread_time()
 

@@ -2,8 +2,7 @@
 
 A *component* is a strongly connected component of the class graph.
 Its classes can be computed from each other, such as one value in several layouts.
-The first class of an active component is computed by an *entry*: an e-node that reads no class of
-the component.
+The first class of an active component is computed by an *entry*: an e-node that reads no class of the component.
 Linear relaxations do not see that by themselves.
 Half of each of two classes, each read from the other, would satisfy them.
 """
@@ -22,12 +21,10 @@ class Component:
     """A strongly connected component of two or more classes, or a single class.
 
     classes : its classes
-    entries : its e-nodes that read no class of it; if the component is active, one of them is
-        chosen
+    entries : its e-nodes that read no class of it; if the component is active, one of them is chosen
     avoiding: {component that entries read: the entries that do not read it}
 
-    If this component is active, so is each component in `avoiding`, or one of its entries is
-    chosen.
+    If this component is active, so is each component in `avoiding`, or one of its entries is chosen.
     """
 
     classes: tuple[int, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from .bottom_up import Rank, bottom_up, readers_of
+from .bottom_up import Rank, bottom_up
 from .check import Choice, check, reachable
 from .errors import Infeasible, NoChoiceFound
 from .graph import ChoiceGraph
@@ -24,13 +24,12 @@ def extract(
     Raises Infeasible, NoChoiceFound.
     """
     start = time.perf_counter()
-    prices = Prices(graph)
-    choice = reachable(graph, tree_pass(graph, prices, readers_of(graph, prices)))
+    choice = reachable(graph, tree_pass(Prices(graph)))
     cost, seconds = check(graph, choice), time.perf_counter() - start
     return Extraction(choice, cost, float("-inf"), "feasible", [(seconds, cost)], seconds, "tree_greedy")
 
 
-def tree_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:
+def tree_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
     """Returns a choice for every class that can be extracted.
 
     Raises Infeasible, NoChoiceFound.
@@ -38,10 +37,10 @@ def tree_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank
     tree: dict[int, float] = {}
 
     def price(n: int, choice: dict[int, int]) -> float:
-        return prices.node[n] + sum(tree[d] for d in graph.children(n)) + prices.edges(n, choice)
+        return prices.node[n] + sum(tree[d] for d in prices.graph.children(n)) + prices.edges(n, choice)
 
-    choice = bottom_up(graph, prices, readers, price, lambda c, _, value: tree.__setitem__(c, value), rank)
-    require_roots(graph, choice)
+    choice = bottom_up(prices, price, lambda c, _, value: tree.__setitem__(c, value), rank)
+    require_roots(prices.graph, choice)
     return choice
 
 

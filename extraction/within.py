@@ -42,8 +42,7 @@ def within(
     """Returns the cheapest choice that was found; None if none was found or none exists.
 
     among: the e-nodes that may be chosen; None: all.
-    time_limit: seconds of computing; it is only for cases in which `gap` and NODES do not end the
-        search.
+    time_limit: seconds of computing; it is only for cases in which `gap` and NODES do not end the search.
     gap: relative gap of cost and bound at which the search ends.
     Raises Infeasible if no choice exists even without budgets.
     Raises ImportError if highspy is not installed.
