@@ -28,8 +28,7 @@ class Analytic(NodeModel):
         return 1.0 + standalone(self.target, unit, Setting())[0]
 
     def traffic(self, unit: Unit) -> Traffic:
-        constants = sum(t.bytes for k, t in enumerate(unit.operands) if unit.is_constant(k))
-        return Traffic(sum(t.bytes for t in unit.operands) - constants + unit.result.bytes, constants)
+        return Traffic.of(unit)
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
         return fuses(reader, read, producers, self.target.family)

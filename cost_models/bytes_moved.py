@@ -17,10 +17,7 @@ class BytesMoved(NodeModel):
     in_cycles = False
 
     def traffic(self, unit: Unit) -> Traffic:
-        if unit.op == "reshape":
-            return Traffic()
-        constants = sum(t.bytes for k, t in enumerate(unit.operands) if unit.is_constant(k))
-        return Traffic(sum(t.bytes for t in unit.operands) - constants + unit.result.bytes, constants)
+        return Traffic() if unit.op == "reshape" else Traffic.of(unit)
 
     def cycles(self, unit: Unit) -> float:
         moved = self.traffic(unit)

@@ -33,6 +33,7 @@ Neither are commands that share a memory's bandwidth with a copy: like Vela's to
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -107,23 +108,22 @@ def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> St
     accelerator = read_header(stream)[0].accelerator
     if accelerator != target.accelerator:
         raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
-    clock, counts, cycles = _Clock(), dict[str, int](), dict[str, float]()
+    clock, counts, cycles = _Clock(), Counter[str](), defaultdict[str, float](float)
     for c in _ISSUED[target.family.commands](hardware_of(target), commands(stream)):
         if isinstance(c, Wait):
             clock.wait(clock.work if c.kernel else clock.copies, c.outstanding)
             continue
         taken = per_command * len(c.kinds) + c.cycles
-        for kind in c.kinds:
-            counts[kind] = counts.get(kind, 0) + 1
+        counts.update(c.kinds)
         if c.kinds == ("copy",):
             clock.issue(clock.copies, taken)
         else:
-            cycles[c.kinds[0]] = cycles.get(c.kinds[0], 0.0) + taken
+            cycles[c.kinds[0]] += taken
             clock.wait(clock.work, _OUTSTANDING - 1)
             clock.issue(clock.work, taken)
     if "copy" in counts:
         cycles["copy"] = clock.end - sum(cycles.values())
-    by_kind = {kind: KindPrice(counts[kind], round(cycles.get(kind, 0.0))) for kind in sorted(counts)}
+    by_kind = {kind: KindPrice(counts[kind], round(cycles[kind])) for kind in sorted(counts)}
     return StreamPrice(round(clock.end), sum(counts.values()), by_kind)
 
 

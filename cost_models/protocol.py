@@ -91,6 +91,12 @@ class Traffic:
     activations: float = 0.0
     constants: float = 0.0
 
+    @classmethod
+    def of(cls, unit: Unit) -> Traffic:
+        """Returns the bytes of all operands and of the result, each moved once."""
+        constants = sum(t.bytes for k, t in enumerate(unit.operands) if unit.is_constant(k))
+        return cls(sum(t.bytes for t in unit.operands) - constants + unit.result.bytes, constants)
+
 
 @dataclass(frozen=True, slots=True)
 class Price:

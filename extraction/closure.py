@@ -84,7 +84,7 @@ class Closure:
 
     def members(self, bits: int) -> set[int]:
         """Returns the classes of a bit set."""
-        return {self.classes[i] for i in np.flatnonzero(self._flags(bits))}
+        return {self.classes[i] for i in np.flatnonzero(flags_of(bits, len(self.classes)))}
 
     def weigh_with(self, weights: dict[int, float]) -> None:
         """Sets the weights that `weight` adds up; classes without a weight count 0."""
@@ -93,7 +93,7 @@ class Closure:
     def weight(self, bits: int) -> float:
         """Returns the sum of the weights over a bit set."""
         if bits.bit_count() > FEW:
-            return float(self._flags(bits) @ self._weights)
+            return float(flags_of(bits, len(self.classes)) @ self._weights)
         total = 0.0
         while bits:
             i = bits.bit_length() - 1
@@ -101,10 +101,11 @@ class Closure:
             bits ^= 1 << i
         return total
 
-    def _flags(self, bits: int) -> NDArray[np.uint8]:
-        n = len(self.classes)
-        packed = np.frombuffer(bits.to_bytes((n + 7) // 8, "little"), dtype=np.uint8)
-        return np.unpackbits(packed, bitorder="little")[:n]
+
+def flags_of(bits: int, size: int) -> NDArray[np.uint8]:
+    """Returns the first `size` bits of a bit set, a number each."""
+    packed = np.frombuffer(bits.to_bytes((size + 7) // 8, "little"), dtype=np.uint8)
+    return np.unpackbits(packed, count=size, bitorder="little")
 
 
 def _common(form: NormalForm, c: int, need: dict[int, int], own: int) -> int | None:

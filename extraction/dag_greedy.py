@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from . import parts
 from .bottom_up import Rank, bottom_up
 from .check import Choice, check, reachable
+from .closure import flags_of
 from .errors import NoChoiceFound
 from .graph import ChoiceGraph
 from .local_search import LocalSearch
@@ -157,5 +158,4 @@ def _weigh(bits: int, own: NDArray[np.float64]) -> float:
     """Returns the sum of `own` over a bit set."""
     if bits & (bits - 1) == 0:
         return float(own[bits.bit_length() - 1])
-    flags = np.frombuffer(bits.to_bytes((len(own) + 7) // 8, "little"), dtype=np.uint8)
-    return float(own[np.unpackbits(flags, count=len(own), bitorder="little").view(bool)].sum())
+    return float(own[flags_of(bits, len(own)).view(bool)].sum())

@@ -263,14 +263,11 @@ class _Cuts:
                 return False
             if True in inside:
                 lower.append(n)
-        if not lower or len(lower) > 1 and any(not self._is_inside(c, r) for r in self._paired(lower)):
+        paired = {int(graph.node_class[r]) for n in lower for r in self._readers.get(n, ())}
+        if not lower or len(lower) > 1 and any(not self._is_inside(c, d) for d in paired):
             return False
         self.below[c] = lower
         return True
-
-    def _paired(self, nodes: Iterable[int]) -> list[int]:
-        """Returns the classes whose e-nodes have pairs with these e-nodes."""
-        return [int(self.graph.node_class[r]) for n in nodes for r in self._readers.get(n, ())]
 
     def _is_inside(self, c: int, d: int) -> bool:
         """Whether only class c joins class d to the rest."""
@@ -304,7 +301,9 @@ class _Cuts:
         number: dict[int, int] = {}
         below: dict[int, int] = {}
         for c in classes:
-            own, parts = self._nodes(c, top)
+            lower = self.below.get(c, [])
+            own = lower if c == top else sorted(set(graph.class_nodes(c)) - graph.forbidden - set(lower))
+            parts = [] if c == top else lower
             number |= {n: len(nodes) + i for i, n in enumerate(own)} | dict.fromkeys(parts, len(nodes) + len(own))
             rows.append([(float(graph.cost[n]), [position[d] for d in graph.children(n)]) for n in own])
             nodes += own
@@ -323,14 +322,6 @@ class _Cuts:
         asked = below if len(below) <= _MOST_CHECKED_CUTS else {}
         needed = frozenset(n for n in asked if not derivable(small, [n]))
         return Part(small, tuple(nodes), below, needed, _digest(small, (*below, -1, *sorted(needed))))
-
-    def _nodes(self, c: int, top: int) -> tuple[list[int], list[int]]:
-        """Returns the e-nodes of class c that are in a part, and those of the part below c."""
-        lower = self.below.get(c, [])
-        if c == top:
-            return lower, []
-        apart = set(lower)
-        return [n for n in self.graph.class_nodes(c) if n not in self.graph.forbidden and n not in apart], lower
 
 
 def _digest(graph: ChoiceGraph, more: Iterable[int]) -> bytes:
