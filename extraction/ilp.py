@@ -85,7 +85,8 @@ class LinearProgram:
         self.graph = graph
         self.cost = graph.cost.tolist()
         self.upper = [1.0] * graph.n_nodes
-        self._rows: list[tuple[dict[int, float], float, float]] = []
+        self._bounds: list[tuple[float, float]] = []
+        self._start, self._index, self._value = [0], list[int](), list[float]()
         self._classes()
         self._surcharges()
         self._components()
@@ -93,7 +94,10 @@ class LinearProgram:
 
     def add_row(self, terms: dict[int, float], lower: float, upper: float) -> None:
         """Adds the row lower <= sum of the terms <= upper."""
-        self._rows.append((terms, lower, upper))
+        self._bounds.append((lower, upper))
+        self._index.extend(terms)
+        self._value.extend(terms.values())
+        self._start.append(len(self._index))
 
     def _at_most(self, less: dict[int, float], more: dict[int, float]) -> None:
         """Adds the row less <= more."""
@@ -173,15 +177,15 @@ class LinearProgram:
 
         lp: Any = highspy.HighsLp()
         columns = len(self.cost)
-        terms, lower, upper = zip(*self._rows)
-        lp.num_col_, lp.num_row_ = columns, len(terms)
+        lower, upper = zip(*self._bounds)
+        lp.num_col_, lp.num_row_ = columns, len(self._bounds)
         lp.col_cost_ = np.array(self.cost)
         lp.col_lower_, lp.col_upper_ = np.zeros(columns), np.array(self.upper)
         lp.row_lower_, lp.row_upper_ = np.array(lower), np.array(upper)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.cumsum([0, *map(len, terms)], dtype=np.int32)
-        lp.a_matrix_.index_ = np.array([column for row in terms for column in row], dtype=np.int32)
-        lp.a_matrix_.value_ = np.array([x for row in terms for x in row.values()])
+        lp.a_matrix_.start_ = np.array(self._start, dtype=np.int32)
+        lp.a_matrix_.index_ = np.array(self._index, dtype=np.int32)
+        lp.a_matrix_.value_ = np.array(self._value)
         integer, continuous = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
         lp.integrality_ = [integer] * self.graph.n_nodes + [continuous] * (columns - self.graph.n_nodes)
         highs = highspy.Highs()  # type: ignore[no-untyped-call]
