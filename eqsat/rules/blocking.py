@@ -18,7 +18,6 @@ from math import prod
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
@@ -27,7 +26,7 @@ from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.slicing import SliceOrPad
 from eqsat.rules.weights import MovedConvolution
-from eqsat.tensor.blocking import Spelling, blocked, divided, in_columns, phased, stacked, transposed, undilated
+from eqsat.tensor.blocking import ConstantConvolution, Spelling
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
@@ -120,13 +119,14 @@ def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
 
     There are none if weights have another zero point than 0, since the added weights are zeros.
     """
-    weights, out = w.data, _channels_out(call, w.data.shape)
-    bias = np.broadcast_to(b.data, (out,))
     if call.attr("w_zp") != (0,):
         return []
-    made = (s for s in _every(call, x.shape, weights, bias) if s is not None and prod(s.weights_shape) <= _MOST_WEIGHTS)
+    weights, attributes = w.data, dict(call.attrs)
+    out = prod(weights.shape[2:]) if call.op == "depthwise_conv2d" else weights.shape[0]
+    conv = ConstantConvolution(call.op, x.shape, weights, np.broadcast_to(b.data, (out,)), attributes)
+    made = (s for s in _every(conv) if s is not None and prod(s.weights_shape) <= _MOST_WEIGHTS)
     work = _work(weights.shape, x.shape)
-    kept = {k: v for k, v in dict(call.attrs).items() if k not in ("stride", "pad", "dilation", "out_pad")}
+    kept = {k: v for k, v in attributes.items() if k not in ("stride", "pad", "dilation", "out_pad")}
     return [
         Spelled(
             Call(s.op, attrs_of({**kept, **s.attributes})),
@@ -139,36 +139,32 @@ def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
     ]
 
 
-def _every(call: Call, shape: Shape, weights: NDArray[Any], bias: NDArray[Any]) -> Iterator[Spelling | None]:
-    attributes = dict(call.attrs)
-    if call.op == "transpose_conv2d":
-        yield transposed(shape, weights, bias, attributes)
+def _every(conv: ConstantConvolution) -> Iterator[Spelling | None]:
+    if conv.op == "transpose_conv2d":
+        yield conv.transposed()
         return
-    height, width = attributes["dilation"]
+    height, width = conv.attributes["dilation"]
     for dilation in ((h, w) for h in range(1, height + 1) for w in range(1, width + 1)):
         if dilation != (height, width):
-            yield undilated(call.op, shape, weights, bias, attributes, dilation)
-    yield in_columns(call.op, shape, weights, bias, attributes)
-    yield phased(call.op, shape, weights, bias, attributes)
-    yield stacked(call.op, shape, weights, bias, attributes)
+            yield conv.undilated(dilation)
+    yield conv.in_columns()
+    yield conv.phased()
+    yield conv.stacked()
     for parts in _PARTS:
-        yield divided(call.op, shape, weights, bias, attributes, parts)
-    if call.op == "depthwise_conv2d" and shape[-1] > _MOST_DEPTHWISE_CHANNELS:
+        yield conv.divided(parts)
+    is_depthwise, channels = conv.op == "depthwise_conv2d", conv.shape[-1]
+    if is_depthwise and channels > _MOST_DEPTHWISE_CHANNELS:
         return
-    along_h, along_w = (_blocks(s, n) for s, n in zip(attributes["stride"], shape[1:3], strict=True))
+    along_h, along_w = (_blocks(s, n) for s, n in zip(conv.attributes["stride"], conv.shape[1:3], strict=True))
     for block in ((h, w) for h in along_h for w in along_w):
-        if (block != (1, 1) or call.op == "depthwise_conv2d") and prod(block) * shape[-1] <= _MOST_CHANNELS:
-            yield blocked(call.op, shape, weights, bias, attributes, block)
+        if (block != (1, 1) or is_depthwise) and prod(block) * channels <= _MOST_CHANNELS:
+            yield conv.blocked(block)
 
 
 def _blocks(stride: int, size: int) -> list[int]:
     """Returns block sizes along an axis of `size` elements: multiples of the stride, its divisors, and 1."""
     found = {1, *(k * stride for k in _BLOCKS), *(k for k in range(2, stride) if stride % k == 0)}
     return sorted(b for b in found if b <= max(1, size))
-
-
-def _channels_out(call: Call, weights: Shape) -> int:
-    return weights[2] * weights[3] if call.op == "depthwise_conv2d" else weights[0]
 
 
 def _work(weights: Shape, result: Shape) -> int:

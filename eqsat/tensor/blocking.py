@@ -20,7 +20,8 @@ For H they are transposes, which may cancel elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -62,24 +63,7 @@ class Axis:
         reads = [
             (r, t, self.stride * r - self.low + self.dilation * t) for r in range(outputs) for t in range(self.kernel)
         ]
-        first = min(e for _, _, e in reads) // block
-        taps = tuple((e // block - first, r, e % block, t) for r, t, e in reads)
-        kernel = 1 + max(tap[0] for tap in taps)
-        blocks, result_blocks = -(-self.size // block), -(-self.results // outputs)
-        high = (result_blocks - 1) * stride + kernel + first - blocks
-        return BlockedAxis(
-            block,
-            outputs,
-            stride,
-            kernel,
-            -first,
-            high,
-            blocks,
-            blocks * block - self.size,
-            self.results,
-            taps,
-            self.high > 0,
-        )
+        return _over_blocks(self, reads, block, outputs, stride)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +95,23 @@ class TransposedAxis:
             for t in range(self.kernel)
             if (r - self.low - t) % self.stride == 0
         ]
-        first, last = min(e for *_, e in reads), max(e for *_, e in reads)
-        result_blocks = -(-self.results // self.stride)
-        high = result_blocks + last - self.size
-        taps = tuple((e - first, r, 0, t) for r, t, e in reads)
-        made = BlockedAxis(
-            1,
-            self.stride,
-            1,
-            last - first + 1,
-            -first,
-            high,
-            self.size,
-            0,
-            self.results,
-            taps,
-            appended_is_padding=False,
-        )
-        return made if made.low >= 0 and high >= 0 else None
+        made = _over_blocks(self, reads, 1, self.stride, 1)
+        return made if made.low >= 0 and made.high >= 0 else None
+
+
+def _over_blocks(
+    axis: Axis | TransposedAxis, reads: list[tuple[int, int, int]], block: int, outputs: int, stride: int
+) -> BlockedAxis:
+    """Returns the convolution over blocks in which result r reads element e by tap t, for all (r, t, e) of `reads`."""
+    first = min(e for *_, e in reads) // block
+    taps = tuple((e // block - first, r, e % block, t) for r, t, e in reads)
+    kernel = 1 + max(tap[0] for tap in taps)
+    blocks, result_blocks = -(-axis.size // block), -(-axis.results // outputs)
+    high = (result_blocks - 1) * stride + kernel + first - blocks
+    appended = blocks * block - axis.size
+    return BlockedAxis(
+        block, outputs, stride, kernel, -first, high, blocks, appended, axis.results, taps, axis.high > 0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +175,9 @@ class Spelling:
     bias: NDArray[Any]
     read: Move
     write: Move
-    appended: tuple[int, int] = (0, 0)
-    appended_is_padding: bool = False
-
-    results: tuple[int, int] = (0, 0)
+    appended: tuple[int, int]
+    appended_is_padding: bool
+    results: tuple[int, int]
 
     @property
     def weights(self) -> NDArray[Any]:
@@ -204,41 +186,6 @@ class Spelling:
     @property
     def has_surplus(self) -> bool:
         return self.write.out_shape[1:3] != self.results
-
-
-def on_blocks(
-    shape: Shape, weights: NDArray[Any], bias: NDArray[Any], height: BlockedAxis, width: BlockedAxis
-) -> Spelling:
-    """Returns a convolution with weights [OC, KH, KW, IC] as a CONV2D on blocks of H and W.
-
-    shape: of the input, [N, H, W, C].
-    It may be a CONV2D or a TRANSPOSE_CONV2D.
-    """
-
-    def lay() -> NDArray[Any]:
-        laid = width.weights(weights.transpose(2, 0, 1, 3)).transpose(2, 1, 0, 3)
-        return np.ascontiguousarray(height.weights(laid).transpose(1, 0, 2, 3))
-
-    (n, *_, c), out = shape, len(bias)
-    outputs, block = height.outputs * width.outputs, height.block * width.block
-    read = space_to_depth((n, height.blocks * height.block, width.blocks * width.block, c), (height.block, width.block))
-    results = (n, height.result_blocks * height.outputs, width.result_blocks * width.outputs, out)
-    return Spelling(
-        "conv2d",
-        {
-            "stride": (height.stride, width.stride),
-            "pad": (height.low, height.high, width.low, width.high),
-            "dilation": (1, 1),
-        },
-        (outputs * weights.shape[0], height.kernel, width.kernel, block * weights.shape[3]),
-        lay,
-        np.tile(bias, outputs),
-        read,
-        space_to_depth(results, (height.outputs, width.outputs)).inverse(),
-        (height.appended, width.appended),
-        any(a.appended and a.appended_is_padding for a in (height, width)),
-        (height.results, width.results),
-    )
 
 
 def space_to_depth(shape: Shape, block: tuple[int, int]) -> Move:
@@ -260,192 +207,215 @@ def regrouped(shape: Shape, split: Shape, perm: tuple[int, ...], out: Shape) -> 
     return made
 
 
-def blocked(
-    op: str,
-    shape: Shape,
-    weights: NDArray[Any],
-    bias: NDArray[Any],
-    attributes: Mapping[str, Any],
-    block: tuple[int, int],
-) -> Spelling | None:
-    """Returns a CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements.
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantConvolution:
+    """A convolution with constant weights on x of `shape` [N, H, W, C].
 
-    Returns None if neither of stride and block divides the other.
+    op: "conv2d", "depthwise_conv2d" or "transpose_conv2d".
+    bias: one per output channel.
+    attributes: stride, dilation and pad, or stride and out_pad.
     """
-    if op == "depthwise_conv2d":
-        weights = dense(weights)
-    height, width = (a.blocked(b) for a, b in zip(axes_of(shape, weights.shape, attributes), block, strict=True))
-    return on_blocks(shape, weights, bias, height, width) if height and width else None
+
+    op: str
+    shape: Shape
+    weights: NDArray[Any]
+    bias: NDArray[Any]
+    attributes: Mapping[str, Any]
+
+    @property
+    def _kernel_height(self) -> int:
+        """The axis of the weights that is the height of the kernel."""
+        return 0 if self.op == "depthwise_conv2d" else 1
+
+    def _axes(self) -> tuple[Axis, Axis]:
+        """Returns H and W of a CONV2D or DEPTHWISE_CONV2D."""
+        top, bottom, left, right = self.attributes["pad"]
+        (sy, sx), (dy, dx) = self.attributes["stride"], self.attributes["dilation"]
+        (_, h, w, _), (kh, kw) = self.shape, self.weights.shape[self._kernel_height :][:2]
+        return Axis(h, kh, sy, dy, top, bottom), Axis(w, kw, sx, dx, left, right)
+
+    def _result(self) -> Shape:
+        """Returns the shape of the result of a CONV2D or DEPTHWISE_CONV2D."""
+        height, width = self._axes()
+        return (self.shape[0], height.results, width.results, len(self.bias))
+
+    def _plain(self, shape: Shape, weights: NDArray[Any], pad: tuple[int, ...]) -> ConstantConvolution:
+        """Returns the same operator with stride and dilation 1 on x of another shape."""
+        attributes = {"stride": (1, 1), "pad": pad, "dilation": (1, 1)}
+        return ConstantConvolution(self.op, shape, weights, self.bias, attributes)
+
+    def _as(
+        self,
+        other: ConstantConvolution,
+        read: Move,
+        write: Move,
+        appended: tuple[int, int] = (0, 0),
+        appended_is_padding: bool = False,
+    ) -> Spelling:
+        """Returns this convolution as another one between two movements."""
+        _, height, width, _ = self._result()
+        return Spelling(
+            other.op,
+            other.attributes,
+            other.weights.shape,
+            lambda: other.weights,
+            other.bias,
+            read,
+            write,
+            appended,
+            appended_is_padding,
+            (height, width),
+        )
+
+    def _on_blocks(self, weights: NDArray[Any], height: BlockedAxis, width: BlockedAxis) -> Spelling:
+        """Returns the convolution with weights [OC, KH, KW, IC] as a CONV2D on blocks of H and W."""
+
+        def lay() -> NDArray[Any]:
+            laid = width.weights(weights.transpose(2, 0, 1, 3)).transpose(2, 1, 0, 3)
+            return np.ascontiguousarray(height.weights(laid).transpose(1, 0, 2, 3))
+
+        (n, *_, c), out, block = self.shape, len(self.bias), (height.block, width.block)
+        outputs = height.outputs * width.outputs
+        results = (n, height.result_blocks * height.outputs, width.result_blocks * width.outputs, out)
+        return Spelling(
+            "conv2d",
+            {
+                "stride": (height.stride, width.stride),
+                "pad": (height.low, height.high, width.low, width.high),
+                "dilation": (1, 1),
+            },
+            (outputs * weights.shape[0], height.kernel, width.kernel, prod(block) * weights.shape[3]),
+            lay,
+            np.tile(self.bias, outputs),
+            space_to_depth((n, height.blocks * block[0], width.blocks * block[1], c), block),
+            space_to_depth(results, (height.outputs, width.outputs)).inverse(),
+            (height.appended, width.appended),
+            any(a.appended and a.appended_is_padding for a in (height, width)),
+            (height.results, width.results),
+        )
+
+    def blocked(self, block: tuple[int, int]) -> Spelling | None:
+        """Returns a CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements.
+
+        Returns None if neither of stride and block divides the other.
+        """
+        height, width = (a.blocked(b) for a, b in zip(self._axes(), block, strict=True))
+        if not (height and width):
+            return None
+        return self._on_blocks(dense(self.weights) if self.op == "depthwise_conv2d" else self.weights, height, width)
+
+    def transposed(self) -> Spelling | None:
+        """Returns a TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel.
+
+        Returns None if it crops more than a kernel.
+        """
+        top, bottom, left, right = self.attributes["out_pad"]
+        (_, h, w, _), (_, kh, kw, _), (sy, sx) = self.shape, self.weights.shape, self.attributes["stride"]
+        height = TransposedAxis(h, kh, sy, top, bottom).blocked()
+        width = TransposedAxis(w, kw, sx, left, right).blocked()
+        return self._on_blocks(self.weights, height, width) if height and width else None
+
+    def undilated(self, dilation: tuple[int, int]) -> Spelling | None:
+        """Returns the convolution with a smaller dilation of (H, W) and zeros between its taps.
+
+        Returns None if the new dilation does not divide the old one.
+        """
+        first, old = self._kernel_height, self.attributes["dilation"]
+        if any(o % d for o, d in zip(old, dilation, strict=True)):
+            return None
+        laid = spread(spread(self.weights, first, old[0] // dilation[0]), first + 1, old[1] // dilation[1])
+        other = replace(self, weights=laid, attributes={**self.attributes, "dilation": dilation})
+        return self._as(other, _unmoved(self.shape), _unmoved(other._result()))
+
+    def phased(self) -> Spelling | None:
+        """Returns a convolution dilated along W as one without dilation, each phase in a row of its own.
+
+        Returns None unless `_phases` can pad it, and the dilation divides W.
+        """
+        (n, h, w, c), phases, padding = self.shape, self.attributes["dilation"][1], self._phases()
+        if padding is None or w % phases:
+            return None
+        read = regrouped(self.shape, (n, h, w // phases, phases, c), (0, 1, 3, 2, 4), (n, h * phases, w // phases, c))
+        other = self._plain(read.out_shape, self.weights, (0, 0, *padding))
+        written = *_, columns, out = other._result()
+        write = regrouped(written, (n, h, phases, columns, out), (0, 1, 3, 2, 4), (n, h, columns * phases, out))
+        return self._as(other, read, write)
+
+    def in_columns(self) -> Spelling | None:
+        """Returns a convolution of one row, dilated along W, as one without dilation, with a column for each phase.
+
+        Its kernel lies along H, and the movements before and after it are views.
+        Returns None unless `_phases` can pad it.
+        """
+        (n, h, w, c), phases, padding = self.shape, self.attributes["dilation"][1], self._phases()
+        if padding is None or n * h > 1:
+            return None
+        rows, first = -(-w // phases), self._kernel_height
+        read = Move.reshape((1, 1, rows * phases, c), (1, rows, phases, c))
+        other = self._plain(read.out_shape, self.weights.swapaxes(first, first + 1), (*padding, 0, 0))
+        written = _, results, _, out = other._result()
+        write = Move.reshape(written, (1, 1, results * phases, out))
+        return self._as(other, read, write, (0, rows * phases - w), padding[1] > 0)
+
+    def _phases(self) -> tuple[int, int] | None:
+        """Returns the padding at both ends of each phase of W, in elements of the phase.
+
+        None unless the convolution is dilated along W, which divides its padding there.
+        None unless strides are 1 and the kernel has height 1, without padding along H.
+        """
+        (top, bottom, left, right), phases = self.attributes["pad"], self.attributes["dilation"][1]
+        flat = self.weights.shape[self._kernel_height] == 1 and not (top or bottom)
+        if not flat or self.attributes["stride"] != (1, 1) or phases == 1 or left % phases or right % phases:
+            return None
+        return left // phases, right // phases
+
+    def stacked(self) -> Spelling | None:
+        """Returns a dilated convolution as one without dilation.
+
+        The elements of each pair of phases become an image of their own.
+        The images are stacked along H with rows of padding between them.
+        Returns None unless strides are 1 and the dilations divide height, width and padding.
+        Returns None for a kernel of height 1, which needs no padding between (`phased`).
+        """
+        (n, h, w, c), (down, across) = self.shape, self.attributes["dilation"]
+        top, bottom, left, right = self.attributes["pad"]
+        kernel = self.weights.shape[self._kernel_height]
+        if self.attributes["stride"] != (1, 1) or down * across == 1 or kernel == 1:
+            return None
+        if any(size % down for size in (h, top, bottom)) or any(size % across for size in (w, left, right)):
+            return None
+        low, high = top // down, bottom // down
+        if max(low, high) >= kernel:
+            return None
+        rows, images = h // down + max(low, high), down * across
+        split = (n, rows, down, w // across, across, c)
+        read = regrouped((n, rows * down, w, c), split, (0, 2, 4, 1, 3, 5), (n, images * rows, w // across, c))
+        pad = (low, kernel - 1 - low, left // across, right // across)
+        other = self._plain(read.out_shape, self.weights, pad)
+        written = *_, columns, out = other._result()
+        split = (n, down, across, rows, columns, out)
+        write = regrouped(written, split, (0, 3, 1, 4, 2, 5), (n, rows * down, columns * across, out))
+        return self._as(other, read, write, (rows * down - h, 0), low + high > 0)
+
+    def divided(self, parts: int) -> Spelling | None:
+        """Returns a pointwise CONV2D at one position with its channels in `parts` parts along W.
+
+        The parts are taps of its kernel, and nothing is moved.
+        Returns None for another operator, for several positions or taps, and for unequal parts.
+        Returns None with padding.
+        With more positions, parts of parts could be formed without end.
+        """
+        out, channels = self.weights.shape[0], self.shape[-1]
+        several = max(*self.shape[:3], *self.weights.shape[1:3]) > 1
+        if self.op != "conv2d" or channels % parts or several or any(self.attributes["pad"]):
+            return None
+        read = Move.reshape(self.shape, (1, 1, parts, channels // parts))
+        other = self._plain(read.out_shape, self.weights.reshape(out, 1, parts, channels // parts), (0, 0, 0, 0))
+        return self._as(other, read, _unmoved(other._result()))
 
 
-def axes_of(shape: Shape, weights: Shape, attributes: Mapping[str, Any]) -> tuple[Axis, Axis]:
-    """Returns H and W of a CONV2D on x of `shape` [N, H, W, C] with weights [OC, KH, KW, IC]."""
-    top, bottom, left, right = attributes["pad"]
-    (sy, sx), (dy, dx) = attributes["stride"], attributes["dilation"]
-    return Axis(shape[1], weights[1], sy, dy, top, bottom), Axis(shape[2], weights[2], sx, dx, left, right)
-
-
-def transposed(
-    shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
-) -> Spelling | None:
-    """Returns a TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel.
-
-    Returns None if it crops more than a kernel.
-    """
-    top, bottom, left, right = attributes["out_pad"]
-    sy, sx = attributes["stride"]
-    height = TransposedAxis(shape[1], weights.shape[1], sy, top, bottom).blocked()
-    width = TransposedAxis(shape[2], weights.shape[2], sx, left, right).blocked()
-    return on_blocks(shape, weights, bias, height, width) if height and width else None
-
-
-def undilated(
-    op: str,
-    shape: Shape,
-    weights: NDArray[Any],
-    bias: NDArray[Any],
-    attributes: Mapping[str, Any],
-    dilation: tuple[int, int],
-) -> Spelling | None:
-    """Returns a convolution with a smaller dilation of (H, W) and zeros between its taps.
-
-    Returns None if the new dilation does not divide the old one.
-    """
-    first = 0 if op == "depthwise_conv2d" else 1
-    old = attributes["dilation"]
-    if any(o % d for o, d in zip(old, dilation, strict=True)):
-        return None
-    laid = spread(spread(weights, first, old[0] // dilation[0]), first + 1, old[1] // dilation[1])
-    same, results = Move.reshape(shape, shape), _result_shape(op, shape, laid, {**attributes, "dilation": dilation})
-    kept = {"stride": attributes["stride"], "pad": attributes["pad"], "dilation": dilation}
-    return Spelling(
-        op, kept, laid.shape, lambda: laid, bias, same, Move.reshape(results, results), results=(results[1], results[2])
-    )
-
-
-def phased(
-    op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
-) -> Spelling | None:
-    """Returns a convolution dilated along W as one without dilation, each phase in a row of its own.
-
-    Returns None unless `_phases` can pad it, and the dilation divides W.
-    """
-    (n, h, w, c), phases, padding = shape, attributes["dilation"][1], _phases(op, weights, attributes)
-    if padding is None or w % phases:
-        return None
-    read = regrouped(shape, (n, h, w // phases, phases, c), (0, 1, 3, 2, 4), (n, h * phases, w // phases, c))
-    kept = {"stride": (1, 1), "pad": (0, 0, *padding), "dilation": (1, 1)}
-    _, _, columns, out = _result_shape(op, read.out_shape, weights, kept)
-    results = (n, h, columns * phases, out)
-    write = regrouped((n, h * phases, columns, out), (n, h, phases, columns, out), (0, 1, 3, 2, 4), results)
-    return Spelling(op, kept, weights.shape, lambda: weights, bias, read, write, results=results[1:3])
-
-
-def in_columns(
-    op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
-) -> Spelling | None:
-    """Returns a convolution of one row, dilated along W, as one without dilation, with a column for each phase.
-
-    Its kernel lies along H, and the movements before and after it are views.
-    Returns None unless `_phases` can pad it.
-    """
-    (n, h, w, c), phases, padding = shape, attributes["dilation"][1], _phases(op, weights, attributes)
-    if padding is None or n * h > 1:
-        return None
-    rows, axis = -(-w // phases), _kernel_height(op)
-    read = Move.reshape((1, 1, rows * phases, c), (1, rows, phases, c))
-    kept = {"stride": (1, 1), "pad": (*padding, 0, 0), "dilation": (1, 1)}
-    turned = weights.swapaxes(axis, axis + 1)
-    written = _result_shape(op, read.out_shape, turned, kept)
-    write = Move.reshape(written, (1, 1, written[1] * phases, written[3]))
-    _, *results, _ = _result_shape(op, shape, weights, attributes)
-    appended = (0, rows * phases - w)
-    return Spelling(
-        op, kept, turned.shape, lambda: turned, bias, read, write, appended, padding[1] > 0, (results[0], results[1])
-    )
-
-
-def _kernel_height(op: str) -> int:
-    """Returns the axis of weights that is the height of the kernel."""
-    return 0 if op == "depthwise_conv2d" else 1
-
-
-def _phases(op: str, weights: NDArray[Any], attributes: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Returns the padding at both ends of each phase of W, in elements of the phase.
-
-    None unless the convolution is dilated along W, which divides its padding there.
-    None unless strides are 1 and the kernel has height 1, without padding along H.
-    """
-    (top, bottom, left, right), phases = attributes["pad"], attributes["dilation"][1]
-    flat = weights.shape[_kernel_height(op)] == 1 and not (top or bottom) and attributes["stride"] == (1, 1)
-    if not flat or phases == 1 or left % phases or right % phases:
-        return None
-    return left // phases, right // phases
-
-
-def stacked(
-    op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
-) -> Spelling | None:
-    """Returns a dilated convolution as one without dilation.
-
-    The elements of each pair of phases become an image of their own.
-    The images are stacked along H with rows of padding between them.
-    Returns None unless strides are 1 and the dilations divide height, width and padding.
-    Returns None for a kernel of height 1, which needs no padding between (`phased`).
-    """
-    (n, h, w, c), (down, across), (top, bottom, left, right) = shape, attributes["dilation"], attributes["pad"]
-    kernel = weights.shape[_kernel_height(op)]
-    if attributes["stride"] != (1, 1) or down * across == 1 or kernel == 1:
-        return None
-    if any(size % down for size in (h, top, bottom)) or any(size % across for size in (w, left, right)):
-        return None
-    low, high = top // down, bottom // down
-    if max(low, high) >= kernel:
-        return None
-    rows, images = h // down + max(low, high), down * across
-    split = (n, rows, down, w // across, across, c)
-    read = regrouped((n, rows * down, w, c), split, (0, 2, 4, 1, 3, 5), (n, images * rows, w // across, c))
-    kept = {"stride": (1, 1), "pad": (low, kernel - 1 - low, left // across, right // across), "dilation": (1, 1)}
-    *_, columns, out = _result_shape(op, read.out_shape, weights, kept)
-    split = (n, down, across, rows, columns, out)
-    write = regrouped(
-        (n, images * rows, columns, out), split, (0, 3, 1, 4, 2, 5), (n, rows * down, columns * across, out)
-    )
-    _, *results, _ = _result_shape(op, shape, weights, attributes)
-    appended = (rows * down - h, 0)
-    return Spelling(
-        op, kept, weights.shape, lambda: weights, bias, read, write, appended, low + high > 0, (results[0], results[1])
-    )
-
-
-def divided(
-    op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any], parts: int
-) -> Spelling | None:
-    """Returns a pointwise CONV2D at one position with its channels in `parts` parts along W.
-
-    The parts are taps of its kernel, and nothing is moved.
-    Returns None for another operator, for several positions or taps, and for unequal parts.
-    Returns None with padding.
-    With more positions, parts of parts could be formed without end.
-    """
-    out, channels = weights.shape[0], shape[-1]
-    places, taps = shape[:3], weights.shape[1:3]
-    if op != "conv2d" or channels % parts or max(*places, *taps) > 1 or any(attributes["pad"]):
-        return None
-    results, kept = (1, 1, 1, out), {"stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1)}
-    read = Move.reshape(shape, (1, 1, parts, channels // parts))
-    laid, same = weights.reshape(out, 1, parts, channels // parts), Move.reshape(results, results)
-    return Spelling(op, kept, laid.shape, lambda: laid, bias, read, same, results=(1, 1))
-
-
-def _result_shape(op: str, shape: Shape, weights: NDArray[Any], attributes: Mapping[str, Any]) -> Shape:
-    if op == "depthwise_conv2d":
-        kh, kw, channels, multiplier = weights.shape
-        kernel = (channels * multiplier, kh, kw, 1)
-    else:
-        kernel = weights.shape
-    height, width = axes_of(shape, kernel, attributes)
-    return (shape[0], height.results, width.results, kernel[0])
+def _unmoved(shape: Shape) -> Move:
+    return Move.reshape(shape, shape)
 
 
 def spread(weights: NDArray[Any], axis: int, factor: int) -> NDArray[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eqsat.tensor.blocking import Spelling, blocked, divided, in_columns, phased, stacked, transposed, undilated
+from eqsat.tensor.blocking import ConstantConvolution, Spelling
 from eqsat.tensor.graph import TensorGraph
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -60,7 +60,7 @@ def test_on_blocks(h: Any, w: Any, channels: int, out: int, op: str, seed: int) 
     shape = (1, h[0], w[0], channels)
     x, weights, bias, zero_point = drawn(rng, op, shape, (h[1], w[1]), out)
     attributes = {"stride": (h[2], w[2]), "dilation": (h[3], w[3]), "pad": (h[4], h[5], w[4], w[5])}
-    s = blocked(op, shape, weights, bias, attributes, (h[6], w[6]))
+    s = ConstantConvolution(op, shape, weights, bias, attributes).blocked((h[6], w[6]))
     assert s is not None
     np.testing.assert_array_equal(
         spelled(s, x, zero_point, rng), convolve(op, x, weights, bias, zero_point, attributes)
@@ -81,7 +81,7 @@ def test_transposed(sizes: Any, strides: Any, pads: Any, seed: int) -> None:
     results = (h - 1) * strides[0] + pads[0] + pads[1] + kh, (w - 1) * strides[1] + pads[2] + pads[3] + kw
     assume(min(results) >= 1 and min(pads[:2]) > -kh and min(pads[2:]) > -kw)
     x, weights, bias, zero_point = drawn(rng, "transpose_conv2d", (1, h, w, 2), (kh, kw), 3)
-    s = transposed(x.shape, weights, bias, attributes)
+    s = ConstantConvolution("transpose_conv2d", x.shape, weights, bias, attributes).transposed()
     assume(s is not None)
     expected = convolve("transpose_conv2d", x, weights, bias, zero_point, attributes)
     np.testing.assert_array_equal(spelled(s, x, zero_point, rng), expected)
@@ -95,7 +95,7 @@ def test_zeros_between_taps_stand_for_dilation(w: Any, dilation: int, op: str, s
     x, weights, bias, zero_point = drawn(rng, op, shape, (1, w[1]), 2)
     attributes = {"stride": (1, 1), "dilation": (1, dilation), "pad": (0, 0, w[4], w[5])}
     for smaller in (d for d in range(1, dilation) if dilation % d == 0):
-        s = undilated(op, shape, weights, bias, attributes, (1, smaller))
+        s = ConstantConvolution(op, shape, weights, bias, attributes).undilated((1, smaller))
         assume(s is not None and min(s.results) >= 1)
         expected = convolve(op, x, weights, bias, zero_point, attributes)
         np.testing.assert_array_equal(spelled(s, x, zero_point, rng), expected)
@@ -114,7 +114,7 @@ def test_phases(h: int, blocks: int, kernel: int, low: int, high: int, dilation:
     shape = (1, h, (blocks + kernel) * dilation, 2)
     x, weights, bias, zero_point = drawn(rng, op, shape, (1, kernel), 2)
     attributes = {"stride": (1, 1), "dilation": (1, dilation), "pad": (0, 0, low * dilation, high * dilation)}
-    s = phased(op, shape, weights, bias, attributes)
+    s = ConstantConvolution(op, shape, weights, bias, attributes).phased()
     assert s is not None and s.attributes["dilation"] == (1, 1)
     np.testing.assert_array_equal(
         spelled(s, x, zero_point, rng), convolve(op, x, weights, bias, zero_point, attributes)
@@ -137,7 +137,7 @@ def test_phases_in_columns(
     shape = (1, 1, (blocks + kernel) * dilation + more, 2)
     x, weights, bias, zero_point = drawn(rng, op, shape, (1, kernel), 2)
     attributes = {"stride": (1, 1), "dilation": (1, dilation), "pad": (0, 0, low * dilation, high * dilation)}
-    s = in_columns(op, shape, weights, bias, attributes)
+    s = ConstantConvolution(op, shape, weights, bias, attributes).in_columns()
     assert s is not None and s.attributes["dilation"] == (1, 1)
     assert s.read.is_view and s.write.is_view and s.appended == (0, -shape[2] % dilation)
     np.testing.assert_array_equal(
@@ -162,7 +162,7 @@ def test_images_below_each_other(axes: tuple[tuple[int, ...], ...], op: str, see
     x, weights, bias, zero_point = drawn(rng, op, (1, height, width, 2), (taps, columns), 2)
     pad = (top * down, bottom * down, left * across, right * across)
     attributes = {"stride": (1, 1), "dilation": (down, across), "pad": pad}
-    s = stacked(op, x.shape, weights, bias, attributes)
+    s = ConstantConvolution(op, x.shape, weights, bias, attributes).stacked()
     assert s is not None and s.attributes["dilation"] == (1, 1)
     np.testing.assert_array_equal(
         spelled(s, x, zero_point, rng), convolve(op, x, weights, bias, zero_point, attributes)
@@ -177,7 +177,7 @@ def test_parts_of_channels_as_taps(parts: int, depth: int, seed: int) -> None:
     x, weights, bias, zero_point = drawn(rng, "conv2d", shape, (1, 1), 3)
     attributes = {"stride": (1, 1), "dilation": (1, 1), "pad": (0, 0, 0, 0)}
     expected = convolve("conv2d", x, weights, bias, zero_point, attributes)
-    s = divided("conv2d", shape, weights, bias, attributes, parts)
+    s = ConstantConvolution("conv2d", shape, weights, bias, attributes).divided(parts)
     assert s is not None and s.read.is_view and s.write.is_identity and not s.has_surplus
     np.testing.assert_array_equal(spelled(s, x, zero_point, rng), expected)
 
@@ -188,24 +188,38 @@ def test_channels_of_several_places_stay_together() -> None:
     attributes = {"stride": (1, 1), "dilation": (1, 1), "pad": (0, 0, 0, 0)}
     for shape in ((1, 1, 2, 4), (1, 2, 1, 4), (2, 1, 1, 4)):
         _, weights, bias, _ = drawn(rng, "conv2d", shape, (1, 1), 3)
-        assert divided("conv2d", shape, weights, bias, attributes, 2) is None
+        assert ConstantConvolution("conv2d", shape, weights, bias, attributes).divided(2) is None
 
 
 def test_what_has_no_such_spelling() -> None:
     weights, bias = np.ones((2, 1, 3, 2), np.int8), np.zeros(2, np.int32)
     plain = {"stride": (1, 1), "dilation": (1, 2), "pad": (0, 0, 0, 0)}
-    assert phased("conv2d", (1, 1, 7, 2), weights, bias, plain) is None  # the dilation does not divide W
-    assert phased("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "pad": (0, 0, 1, 1)}) is None
-    assert phased("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "dilation": (1, 1)}) is None
-    assert in_columns("conv2d", (1, 2, 8, 2), weights, bias, plain) is None  # several rows
-    assert in_columns("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "pad": (0, 0, 1, 1)}) is None
-    assert stacked("conv2d", (1, 1, 8, 2), weights, bias, plain) is None  # a flat kernel
-    assert undilated("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "dilation": (1, 3)}, (1, 2)) is None
-    assert blocked("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "stride": (1, 3)}, (1, 2)) is None
+    assert (
+        ConstantConvolution("conv2d", (1, 1, 7, 2), weights, bias, plain).phased() is None
+    )  # the dilation does not divide W
+    assert ConstantConvolution("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "pad": (0, 0, 1, 1)}).phased() is None
+    assert ConstantConvolution("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "dilation": (1, 1)}).phased() is None
+    assert ConstantConvolution("conv2d", (1, 2, 8, 2), weights, bias, plain).in_columns() is None  # several rows
+    assert (
+        ConstantConvolution("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "pad": (0, 0, 1, 1)}).in_columns() is None
+    )
+    assert ConstantConvolution("conv2d", (1, 1, 8, 2), weights, bias, plain).stacked() is None  # a flat kernel
+    assert (
+        ConstantConvolution("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "dilation": (1, 3)}).undilated((1, 2))
+        is None
+    )
+    assert (
+        ConstantConvolution("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "stride": (1, 3)}).blocked((1, 2)) is None
+    )
     one = {**plain, "dilation": (1, 1)}
     pointwise = np.ones((2, 1, 1, 2), np.int8)
-    assert divided("conv2d", (1, 1, 1, 2), pointwise, bias, one, 2) is not None
-    assert divided("conv2d", (1, 1, 3, 2), weights, bias, one, 2) is None  # several taps along W
-    assert divided("conv2d", (1, 1, 4, 2), pointwise, bias, one, 2) is None  # several places
-    assert divided("conv2d", (1, 1, 1, 2), pointwise, bias, one, 4) is None  # two channels in four parts
-    assert divided("depthwise_conv2d", (1, 1, 1, 2), np.ones((1, 1, 2, 1), np.int8), bias, one, 2) is None
+    assert ConstantConvolution("conv2d", (1, 1, 1, 2), pointwise, bias, one).divided(2) is not None
+    assert ConstantConvolution("conv2d", (1, 1, 3, 2), weights, bias, one).divided(2) is None  # several taps along W
+    assert ConstantConvolution("conv2d", (1, 1, 4, 2), pointwise, bias, one).divided(2) is None  # several places
+    assert (
+        ConstantConvolution("conv2d", (1, 1, 1, 2), pointwise, bias, one).divided(4) is None
+    )  # two channels in four parts
+    assert (
+        ConstantConvolution("depthwise_conv2d", (1, 1, 1, 2), np.ones((1, 1, 2, 1), np.int8), bias, one).divided(2)
+        is None
+    )
