@@ -12,13 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Axial, Binary, ChannelRescale, Concat, Ternary, Unary, Value, Values
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
+from eqsat.rules.crossing import (
+    concat_pulled,
+    concat_pushed,
+    pulled,
+    pushed,
+    stack_pushed,
+    units_pulled,
+    units_pushed,
+)
 from eqsat.rules.weights import scales_taken
-from eqsat.tensor import crossing
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -35,44 +42,7 @@ def back(m: Move, result: Type, operand: Type) -> Move | None:
     return m.inverse().restrict(operand.shape) if m.out_shape == result.shape else None
 
 
-# ---- ops that act along axes --------------------------------------------------------------------
-
-
-@extern
-def pushed(m: Move, call: Axial, operand: Type) -> tuple[Axial, Move] | None:
-    """Returns call' and m' such that m (call x) = call' (m' x).
-
-    call' acts on the axis where m puts the axis of call.
-    """
-    found = crossing.push(m, call.op, call.attrs, operand)
-    return None if found is None else (Call(call.op, found[0]), found[1])
-
-
-@extern
-def pulled(call: Axial, m: Move, moved: Type) -> tuple[Move, Axial] | None:
-    """Returns m' and call' such that call (m x) = m' (call' x)."""
-    found = crossing.pull(call.op, call.attrs, m, moved)
-    return None if found is None else (found[0], Call(call.op, found[1]))
-
-
-@extern
-def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Axial, Move] | None:
-    """Returns view, call', m' such that m (call x) = view (call' (m' x)), where call makes axes of size 1 longer.
-
-    call' acts on axes of their own.
-    """
-    found = crossing.push_units(m, call.op, call.attrs, operand)
-    return None if found is None else (found[0], Call(call.op, found[1]), found[2])
-
-
-@extern
-def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, Move]]:
-    """Returns m', call', view such that call (m x) = m' (call' (view x)), where call acts along axes of size 1.
-
-    The view puts each beside the axis before it or the one after, which gives several answers.
-    """
-    found = crossing.pull_units(call.op, call.attrs, m, moved)
-    return [(after, Call(call.op, attrs), view) for after, attrs, view in found]
+# ---- channels ----------------------------------------------------------------------------------
 
 
 @extern
@@ -120,43 +90,6 @@ def adjusted(m: Move, axis: int, operand: Type) -> Move | None:
     """Returns the movement that does the same to an operand of another size along the axis."""
     found = m.resize({axis: operand.shape[axis]})
     return None if found is None or found.in_shape != operand.shape else found
-
-
-@extern
-def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
-    """Returns concat' and an axis such that m (concat xs) = concat' (xs moved).
-
-    Each operand is moved by m adjusted to its size along that axis, which is the concat's.
-    """
-    atom = m.whole(concat.attr("axis"))
-    return None if atom is None else (concat.with_attrs(axis=atom.out_dim), concat.attr("axis"))
-
-
-@extern
-def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Type, Move, int] | None:
-    """Returns the parts of m (concat xs) = view (concat' (xs moved)), where the xs have size 1 along the axis.
-
-    They are the view, concat' with its type, the movement of the operands, and the concat's axis.
-    """
-    axis = concat.attr("axis")
-    found = crossing.concat_push_units(m, axis, first)
-    if found is None:
-        return None
-    to, moved, view = found
-    return view, concat.with_attrs(axis=to), Type(moved.out_shape, first.dtype), moved, axis
-
-
-@extern
-def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Type, Move, int]]:
-    """Returns the parts of concat xs = m' (concat' (xs moved)), where one operand is m y.
-
-    They are m', concat' with its type, the movement of the operands, and the axis along which it is adjusted to each.
-    """
-    axis = concat.attr("axis")
-    return [
-        (w.inverse(), concat.with_attrs(axis=to), Type(w.out_shape, result.dtype), w, axis)
-        for to, w in crossing.concat_pull(axis, m, result)
-    ]
 
 
 @extern

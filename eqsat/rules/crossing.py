@@ -11,40 +11,38 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Axial, Concat
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS, infer
-from eqsat.tensor.ops.op import AxisPlacement
-from eqsat.tensor.types import Attrs, GraphError, Shape, Type, attrs_of
+from eqsat.tensor.ops.op import Along, AxisPlacement
+from eqsat.tensor.types import Shape, Type
 
 #: Most axes of a tensor (TOSA 1.0, level 8K).
 MAX_RANK = 6
 
 
-def acts_along(op: str, attrs: Attrs, shape: Shape) -> tuple[int, ...]:
-    """Returns the axes of an operand of this shape along which an axial operator acts.
-
-    Raises GraphError for other operators.
-    """
-    along = OPS[op].along
-    if along is None:
-        raise GraphError(f"{op} acts along no axes")
-    return along.axes(dict(attrs), shape)
+def _along(call: Axial) -> Along:
+    along = OPS[call.op].along
+    assert along is not None
+    return along
 
 
-def carry(
-    op: str, attrs: Attrs, operand: Type, m: Move, units: Mapping[int, int] | None = None
-) -> tuple[Attrs, Move] | None:
-    """Returns (attrs', m') with Move m' (op attrs y) = op attrs' (Move m y), or None.
+def _axes(call: Axial, operand: Type) -> tuple[int, ...]:
+    """Returns the axes of an operand along which an operator acts."""
+    return _along(call).axes(dict(call.attrs), operand.shape)
+
+
+def carry(call: Axial, operand: Type, m: Move, units: Mapping[int, int] | None = None) -> tuple[Axial, Move] | None:
+    """Returns (call', m') with m' (call y) = call' (m y), or None.
 
     An axis that the operator acts along must stay whole and be outermost within its new axis.
     Then a slice or pad of it is one of the new axis, scaled by the size of what lies inside.
     operand: the type of y.
     units: {axis of size 1 of the operand: the axis of size 1 of `m.out_shape` that it becomes}.
-    Raises GraphError for an operator that is not axial.
     """
-    along = OPS[op].along
-    axes = acts_along(op, attrs, operand.shape)
-    if along is None or m.in_shape != operand.shape:
+    axes = _axes(call, operand)
+    if m.in_shape != operand.shape:
         return None
     to, inner = {}, {}
     for d in axes:
@@ -57,86 +55,80 @@ def carry(
             to[d], inner[d] = atom.out_dim, m.out_shape[atom.out_dim] // operand.shape[d]
     if len(set(to.values())) != len(to):
         return None
-    changed = along.across(dict(attrs), AxisPlacement(m.out_shape, to, inner))
+    changed = _along(call).across(dict(call.attrs), AxisPlacement(m.out_shape, to, inner))
     if changed is None:
         return None
-    result = infer(op, attrs, [operand]).shape
+    result = infer(call.op, call.attrs, [operand]).shape
     drops = len(result) < len(operand.shape)
     after = m.resize({d: 1 if drops else result[d] for d in axes}, units or {})
     if after is not None and drops:
         after = Move(_without(after.in_shape, axes), _without(after.out_shape, to.values()), after.axes)
-    return None if after is None else (attrs_of({**dict(attrs), **changed}), after)
+    return None if after is None else (call.with_attrs(**changed), after)
 
 
 def _without(shape: Shape, axes: Collection[int]) -> Shape:
     return tuple(n for d, n in enumerate(shape) if d not in axes)
 
 
-def push(m: Move, op: str, attrs: Attrs, operand: Type) -> tuple[Attrs, Move] | None:
-    """Returns (attrs', m') with Move m (op attrs x) = op attrs' (Move m' x), or None.
+@extern
+def pushed(m: Move, call: Axial, operand: Type) -> tuple[Axial, Move] | None:
+    """Returns call' and m' such that m (call x) = call' (m' x).
 
-    operand: the type of x.
-    Raises GraphError for an operator that is not axial.
+    call' acts on the axis where m puts the axis of call.
     """
-    axes = acts_along(op, attrs, operand.shape)
-    # The operator drops axes, whose places in m' are open; `pull` finds all that there is to gain.
+    # The operator drops axes, whose places in m' are open; `pulled` finds all that there is to gain.
     if len(m.in_shape) < len(operand.shape):
         return None
+    axes = _axes(call, operand)
     shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
     free = [d for d, n in enumerate(m.out_shape) if n == 1]
     if len(shrunk) > len(free):
         return None
     before = m.resize({d: operand.shape[d] for d in axes}, dict(zip(shrunk, free)))
-    carried = None if before is None else carry(op, attrs, operand, before)
+    carried = None if before is None else carry(call, operand, before)
     return None if before is None or carried is None or carried[1] != m else (carried[0], before)
 
 
-def pull(op: str, attrs: Attrs, m: Move, operand: Type) -> tuple[Move, Attrs] | None:
-    """Returns (m', attrs') with op attrs (Move m x) = Move m' (op attrs' x), or None.
-
-    operand: the type of Move m x.
-    Raises GraphError for an operator that is not axial.
-    """
-    carried = carry(op, attrs, operand, m.inverse())
+@extern
+def pulled(call: Axial, m: Move, moved: Type) -> tuple[Move, Axial] | None:
+    """Returns m' and call' such that call (m x) = m' (call' x)."""
+    carried = carry(call, moved, m.inverse())
     return None if carried is None else (carried[1].inverse(), carried[0])
 
 
 # ---- unit axes ----------------------------------------------------------------------------------
 
 
-def pull_units(op: str, attrs: Attrs, m: Move, operand: Type) -> list[tuple[Move, Attrs, Move]]:
-    """Returns all (m', attrs', view) with op attrs (Move m x) = Move m' (op attrs' (Move view x)).
+@extern
+def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, Move]]:
+    """Returns m', call', view such that call (m x) = m' (call' (view x)), where call acts along axes of size 1.
 
-    operand: the type of Move m x.
-    The operator acts along axes of size 1 of it; without such axes there are no answers.
-    They may stand next to what the axes before them become, or next to what those after them become.
-    Raises GraphError for an operator that is not axial.
+    The view puts each beside the axis before it or the one after, which gives several answers.
     """
-    units = [d for d in acts_along(op, attrs, operand.shape) if operand.shape[d] == 1]
+    units = [d for d in _axes(call, moved) if moved.shape[d] == 1]
     out = []
     for back, to in _opened(m.inverse(), units):
-        carried = carry(op, attrs, operand, back, to)
+        carried = carry(call, moved, back, to)
         if carried is not None:
             out.append((carried[1].inverse(), carried[0], Move.reshape(m.in_shape, back.out_shape)))
     return out
 
 
-def push_units(m: Move, op: str, attrs: Attrs, operand: Type) -> tuple[Move, Attrs, Move] | None:
-    """Returns (view, attrs', m') with Move m (op attrs x) = Move view (op attrs' (Move m' x)).
+@extern
+def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Axial, Move] | None:
+    """Returns view, call', m' such that m (call x) = view (call' (m' x)), where call makes axes of size 1 longer.
 
-    operand: the type of x.
-    Returns None if the operator makes no axis of size 1 of x longer, or if there is no such form.
-    Raises GraphError for an operator that is not axial.
+    call' acts on axes of their own.
     """
-    axes = acts_along(op, attrs, operand.shape)
     if len(m.in_shape) < len(operand.shape):
         return None
+    axes = _axes(call, operand)
     parted = _parted(m, [d for d in axes if operand.shape[d] == 1 < m.in_shape[d]])
     if parted is None:
         return None
     whole, to = parted
     before = whole.resize({d: operand.shape[d] for d in axes})
-    carried = None if before is None else carry(op, attrs, operand, before, to)
+    carried = None if before is None else carry(call, operand, before, to)
     if before is None or carried is None or carried[1] != whole:
         return None
     return Move.reshape(whole.out_shape, m.out_shape), carried[0], before
@@ -219,61 +211,47 @@ def _cut(shape: Shape, strides: set[int]) -> Shape:
     return tuple(out)
 
 
-# ---- roles of axes --------------------------------------------------------------------------
-
-
-def by_roles(op: str, m: Move, k: int, types: Sequence[Type]) -> tuple[Move, ...] | None:
-    """Returns the movements m_0, m_1, ... of all operands and then that of the result.
-
-    They fulfil op (m_0 x_0) (m_1 x_1) ... = m_last (op x_0 x_1 ...).
-    m: the movement of operand k, or of the result if k is -1.
-    types: of the operands and the result.
-    Returns None if the axes of the operator have no roles.
-    Returns None if `m` exchanges elements between axes or moves an axis that the operator acts along.
-    """
-    roles = OPS[op].roles
-    parts = m.within()
-    if roles is None or parts is None:
-        return None
-    tensors = roles.replace("->", ",").split(",")
-    of = dict(zip(tensors[k], parts, strict=True))
-    if any(letter.isupper() and not part.is_identity for letter, part in of.items()):
-        return None
-    return tuple(
-        Move.product([of.get(letter) or Move.reshape((n,), (n,)) for letter, n in zip(names, t.shape, strict=True)])
-        for names, t in zip(tensors, types, strict=True)
-    )
-
-
 # ---- concat -------------------------------------------------------------------------------------
 
 
-def concat_push_units(m: Move, axis: int, first: Type) -> tuple[int, Move, Move] | None:
-    """Returns (axis', m', view) for a movement of a CONCAT whose operands have size 1 along its axis.
+@extern
+def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
+    """Returns concat' and an axis such that m (concat xs) = concat' (xs moved).
 
-    They fulfil Move m (concat axis xs) = Move view (concat axis' of the operands, moved by m').
-    For each operand m' is resized to its size along `axis`.
-    first: the type of the first operand.
-    Returns None if its size is not 1, or if there is no such form.
+    Each operand is moved by m adjusted to its size along that axis, which is the concat's.
     """
+    atom = m.whole(concat.attr("axis"))
+    return None if atom is None else (concat.with_attrs(axis=atom.out_dim), concat.attr("axis"))
+
+
+@extern
+def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Type, Move, int] | None:
+    """Returns the parts of m (concat xs) = view (concat' (xs moved)), where the xs have size 1 along the axis.
+
+    They are the view, concat' with its type, the movement of the operands, and the concat's axis.
+    """
+    axis = concat.attr("axis")
     parted = _parted(m, [axis] if first.shape[axis] == 1 else [])
-    return None if parted is None else (parted[1][axis], parted[0], Move.reshape(parted[0].out_shape, m.out_shape))
+    if parted is None:
+        return None
+    moved, to = parted
+    view = Move.reshape(moved.out_shape, m.out_shape)
+    return view, concat.with_attrs(axis=to[axis]), Type(moved.out_shape, first.dtype), moved, axis
 
 
-def concat_pull(axis: int, m: Move, result: Type) -> list[tuple[int, Move]]:
-    """Returns all (axis', w) with concat axis (.., Move m y, ..) = Move w' (concat axis' ys).
+@extern
+def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Type, Move, int]]:
+    """Returns the parts of concat xs = m' (concat' (xs moved)), where one operand is m y.
 
-    w moves the whole result, and w' is its inverse.
-    The ys are the operands moved by w, which is resized to the size of each along `axis`.
-    result: the type of the CONCAT.
-    If Move m y has size 1 along `axis`, that axis may stand next to the one before it or after it.
+    They are m', concat' with its type, the movement of the operands, and the axis along which it is adjusted to each.
+    If m y has size 1 along that axis, the axis may stand next to the one before it or after it.
     """
-    back = m.inverse()
-    options = _opened(back, [axis]) if m.out_shape[axis] == 1 else [(back, {})]
+    axis, back = concat.attr("axis"), m.inverse()
     out = []
-    for moved, to in options:
-        whole = moved.resize({axis: result.shape[axis]}, to)
-        atom = whole.whole(axis) if whole and whole.in_shape == result.shape else None
-        if whole is not None and atom is not None:
-            out.append((atom.out_dim, whole))
+    for moved, units in _opened(back, [axis]) if m.out_shape[axis] == 1 else [(back, {})]:
+        w = moved.resize({axis: result.shape[axis]}, units)
+        atom = w.whole(axis) if w and w.in_shape == result.shape else None
+        if w is not None and atom is not None:
+            to = concat.with_attrs(axis=atom.out_dim)
+            out.append((w.inverse(), to, Type(w.out_shape, result.dtype), w, axis))
     return out

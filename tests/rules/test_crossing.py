@@ -10,23 +10,25 @@ from math import prod
 import numpy as np
 import pytest
 
-from eqsat.tensor import makers
-from eqsat.tensor.crossing import (
+from eqsat.egraph.attributes import Call
+from eqsat.rules import roles
+from eqsat.rules.crossing import (
     MAX_RANK,
-    by_roles,
     carry,
-    concat_pull,
-    concat_push_units,
-    pull,
-    pull_units,
-    push,
-    push_units,
+    concat_pulled,
+    pulled,
+    pushed,
+    stack_pushed,
+    units_pulled,
+    units_pushed,
 )
+from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 from eqsat.tensor.types import Attrs, Shape, Type, attrs_of
 
+pull, push, pull_units, push_units = pulled.fn, pushed.fn, units_pulled.fn, units_pushed.fn
 #: Shapes with axes of size 1 in every place.
 SHAPES = [s for rank in (1, 2, 3) for s in product((1, 2, 3), repeat=rank)] + [
     (1, 2, 1, 3),
@@ -60,32 +62,37 @@ def movements(shape: Shape) -> Iterator[Move]:
             yield joined
 
 
-def instances(op: str, shape: Shape) -> Iterator[Attrs]:
-    """Attributes of `op` on `shape`: along each axis, and along the first and last at once where it can."""
+def instances(op: str, shape: Shape) -> Iterator[Call]:
+    """Calls of `op` on `shape`: along each axis, and along the first and last at once where it can."""
     rank = len(shape)
     sets = [{d} for d in range(rank)] + ([{0, rank - 1}] if rank > 1 else [])
     for axes in sets:
-        if op == "tile":
-            yield attrs_of({"multiples": tuple(2 + d if d in axes else 1 for d in range(rank))})
-        elif op == "pad":
-            pads = [n for d in range(rank) for n in ((d, 2) if d in axes else (0, 0))]
-            yield attrs_of({"pads": tuple(pads), "value": (7,)})
-        elif op == "slice":
-            start = tuple(n - 1 if d in axes else 0 for d, n in enumerate(shape))
-            yield attrs_of({"start": start, "size": tuple(1 if d in axes else n for d, n in enumerate(shape))})
-        elif len(axes) == 1 and op != "rescale":
-            yield attrs_of({"axis": min(axes)})
-        elif axes == {rank - 1}:
-            yield makers.rescale("INT32", range(1, shape[-1] + 1), (2,) * shape[-1])
+        if (attrs := attributes(op, shape, axes)) is not None:
+            yield Call(op, attrs)
+
+
+def attributes(op: str, shape: Shape, axes: set[int]) -> Attrs | None:
+    rank = len(shape)
+    if op == "tile":
+        return attrs_of({"multiples": tuple(2 + d if d in axes else 1 for d in range(rank))})
+    if op == "pad":
+        pads = [n for d in range(rank) for n in ((d, 2) if d in axes else (0, 0))]
+        return attrs_of({"pads": tuple(pads), "value": (7,)})
+    if op == "slice":
+        start = tuple(n - 1 if d in axes else 0 for d, n in enumerate(shape))
+        return attrs_of({"start": start, "size": tuple(1 if d in axes else n for d, n in enumerate(shape))})
+    if len(axes) == 1 and op != "rescale":
+        return attrs_of({"axis": min(axes)})
+    return makers.rescale("INT32", range(1, shape[-1] + 1), (2,) * shape[-1]) if axes == {rank - 1} else None
 
 
 def data(shape: Shape) -> np.ndarray:
     return (np.arange(prod(shape), dtype=np.int32) * 5 + 1).reshape(shape)
 
 
-def run(op: str, attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    t = infer(op, attrs, [Type(x.shape, "INT32")])
-    out = evaluate_op(op, attrs, [x], t)
+def run(call: Call, x: np.ndarray) -> np.ndarray:
+    t = infer(call.op, call.attrs, [Type(x.shape, "INT32")])
+    out = evaluate_op(call.op, call.attrs, [x], t)
     assert out.shape == t.shape
     return out
 
@@ -101,15 +108,15 @@ def test_pull_is_exact(op: str) -> None:
     for shape in SHAPES:
         for m in movements(shape):
             x, operand = data(shape), Type(m.out_shape, "INT32")
-            for attrs in instances(op, m.out_shape):
-                want = run(op, attrs, m.apply(x))
-                if pulled := pull(op, attrs, m, operand):
-                    after, moved = pulled
-                    same(after.apply(run(op, moved, x)), want)
+            for call in instances(op, m.out_shape):
+                want = run(call, m.apply(x))
+                if one := pull(call, m, operand):
+                    after, moved = one
+                    same(after.apply(run(moved, x)), want)
                     found["pull"] += 1
-                for after, moved, view in pull_units(op, attrs, m, operand):
+                for after, moved, view in pull_units(call, m, operand):
                     assert view.is_view and len(view.out_shape) <= MAX_RANK
-                    same(after.apply(run(op, moved, view.apply(x))), want)
+                    same(after.apply(run(moved, view.apply(x))), want)
                     found["units"] += 1
     assert found["pull"] > 100 and (found["units"] > 100 or op == "slice")  # a slice leaves unit axes alone
 
@@ -120,18 +127,18 @@ def test_push_is_exact(op: str) -> None:
     found = {"push": 0, "units": 0}
     for shape in SHAPES:
         x, operand = data(shape), Type(shape, "INT32")
-        for attrs in instances(op, shape):
-            y = run(op, attrs, x)
+        for call in instances(op, shape):
+            y = run(call, x)
             for m in movements(y.shape):
                 want = m.apply(y)
-                if pushed := push(m, op, attrs, operand):
-                    moved, before = pushed
-                    same(run(op, moved, before.apply(x)), want)
+                if one := push(m, call, operand):
+                    moved, before = one
+                    same(run(moved, before.apply(x)), want)
                     found["push"] += 1
-                if opened := push_units(m, op, attrs, operand):
+                if opened := push_units(m, call, operand):
                     view, moved, before = opened
                     assert view.is_view
-                    same(view.apply(run(op, moved, before.apply(x))), want)
+                    same(view.apply(run(moved, before.apply(x))), want)
                     found["units"] += 1
     assert (found["push"] > 100) == (op != "argmax") and (found["units"] > 100 or op not in ("tile", "pad"))
 
@@ -143,57 +150,57 @@ def test_every_unit_axis_of_a_tile_can_be_pulled() -> None:
             m = Move.transpose(shape, perm)
             for d, n in enumerate(m.out_shape):
                 if n == 1 and len(shape) < MAX_RANK:
-                    attrs = attrs_of({"multiples": tuple(3 if k == d else 1 for k in range(len(shape)))})
-                    assert pull_units("tile", attrs, m, Type(m.out_shape, "INT8"))
+                    call = Call("tile", attrs_of({"multiples": tuple(3 if k == d else 1 for k in range(len(shape)))}))
+                    assert pull_units(call, m, Type(m.out_shape, "INT8"))
 
 
 def test_every_axis_that_a_tile_makes_can_be_pushed() -> None:
     for shape in SHAPES:
         for d, n in enumerate(shape):
-            attrs = attrs_of({"multiples": tuple(3 if k == d else 1 for k in range(len(shape)))})
-            grown = infer("tile", attrs, [Type(shape, "INT8")]).shape
+            call = Call("tile", attrs_of({"multiples": tuple(3 if k == d else 1 for k in range(len(shape)))}))
+            grown = infer("tile", call.attrs, [Type(shape, "INT8")]).shape
             for perm in permutations(range(len(shape))):
-                assert n != 1 or push_units(Move.transpose(grown, perm), "tile", attrs, Type(shape, "INT8"))
+                assert n != 1 or push_units(Move.transpose(grown, perm), call, Type(shape, "INT8"))
 
 
 @pytest.mark.slow
 def test_stacks_are_pulled_and_pushed_exactly() -> None:
     """concat along an axis, its operands 1 or more long there."""
-    pulled = pushed = 0
+    backward = forward = 0
     for shape in SHAPES:
         for axis in range(len(shape)):
+            concat = Call("concat", attrs_of({"axis": axis}))
             for lengths in ((1, 1), (1, 2), (2, 1, 3)):
                 shapes = [(*shape[:axis], n, *shape[axis + 1 :]) for n in lengths]
                 xs = [data(s) + 100 * k for k, s in enumerate(shapes)]
                 whole = np.concatenate(xs, axis)
                 for m in movements(whole.shape):
-                    if opened := concat_push_units(m, axis, Type(shapes[0], "INT32")):
-                        to, moved, view = opened
-                        parts = [moved.resize({axis: s[axis]}) for s in shapes]
-                        assert all(parts) and view.is_view
-                        same(
-                            view.apply(np.concatenate([p.apply(x) for p, x in zip(parts, xs) if p], to)), m.apply(whole)
-                        )
-                        pushed += 1
+                    if opened := stack_pushed.fn(m, concat, Type(shapes[0], "INT32")):
+                        view, to, t, moved, along = opened
+                        parts = [moved.resize({along: s[axis]}) for s in shapes]
+                        assert all(parts) and view.is_view and t.shape == moved.out_shape
+                        joined = [p.apply(x) for p, x in zip(parts, xs) if p]
+                        same(view.apply(np.concatenate(joined, to.attr("axis"))), m.apply(whole))
+                        forward += 1
                 for m in movements(shapes[0]):  # the first operand is m.inverse() of something
-                    for to, w in concat_pull(axis, m.inverse(), Type(whole.shape, "INT32")):
-                        parts = [w.resize({axis: s[axis]}) for s in shapes]
-                        assert all(parts)
-                        joined = np.concatenate([p.apply(x) for p, x in zip(parts, xs) if p], to)
-                        same(w.inverse().apply(joined), whole)
-                        pulled += 1
-    assert pulled > 1000 and pushed > 1000
+                    for after, to, t, w, along in concat_pulled.fn(concat, m.inverse(), Type(whole.shape, "INT32")):
+                        parts = [w.resize({along: s[axis]}) for s in shapes]
+                        assert all(parts) and t.shape == w.out_shape
+                        joined = [p.apply(x) for p, x in zip(parts, xs) if p]
+                        same(after.apply(np.concatenate(joined, to.attr("axis"))), whole)
+                        backward += 1
+    assert backward > 1000 and forward > 1000
 
 
 def test_repeated_pixels_of_channels_first_become_repeated_pixels_of_channels_last() -> None:
     """repeat_interleave between NHWC convolutions: the TILE itself runs channels last."""
     m = Move.transpose((1, 16, 20, 8), (0, 3, 1, 2)).then(Move.reshape((1, 8, 16, 20), (1, 8, 16, 1, 20, 1)))
     assert m is not None
-    attrs = attrs_of({"multiples": (1, 1, 1, 2, 1, 2)})
-    found = pull_units("tile", attrs, m, Type(m.out_shape, "INT8"))
+    call = Call("tile", attrs_of({"multiples": (1, 1, 1, 2, 1, 2)}))
+    found = pull_units(call, m, Type(m.out_shape, "INT8"))
     assert (1, 16, 1, 20, 1, 8) in [view.out_shape for _, _, view in found]
     after, moved, _ = next(f for f in found if f[2].out_shape == (1, 16, 1, 20, 1, 8))
-    assert dict(moved)["multiples"] == (1, 1, 2, 1, 2, 1)
+    assert moved.attr("multiples") == (1, 1, 2, 1, 2, 1)
     to_last = Move.reshape(after.out_shape, (1, 8, 32, 40)).then(Move.transpose((1, 8, 32, 40), (0, 2, 3, 1)))
     assert to_last is not None
     total = after.then(to_last)
@@ -202,10 +209,11 @@ def test_repeated_pixels_of_channels_first_become_repeated_pixels_of_channels_la
 
 def test_what_is_split_or_does_not_fit_stays() -> None:
     t = Type((1, 4), "INT8")
-    attrs = attrs_of({"multiples": (6, 1)})
-    assert push_units(Move.reshape((6, 4), (2, 3, 4)), "tile", attrs, t) is None  # the new axis is split
-    assert pull_units("tile", attrs_of({"multiples": (1, 2)}), Move.transpose((4, 1), (1, 0)), t) == []  # no unit axis
-    assert carry("tile", attrs, t, Move.reshape((4,), (4,))) is None  # of another operand
+    tile = Call("tile", attrs_of({"multiples": (6, 1)}))
+    assert push_units(Move.reshape((6, 4), (2, 3, 4)), tile, t) is None  # the new axis is split
+    other = tile.with_attrs(multiples=(1, 2))
+    assert pull_units(other, Move.transpose((4, 1), (1, 0)), t) == []  # no unit axis
+    assert carry(tile, t, Move.reshape((4,), (4,))) is None  # of another operand
 
 
 RESIZE = [
@@ -225,21 +233,21 @@ def within(shape: Shape) -> Iterator[Move]:
         yield shuffled or split
 
 
-@pytest.mark.parametrize("attrs", [attrs_of(a) for a in RESIZE])
-def test_a_resize_lets_batches_and_channels_pass(attrs: Attrs) -> None:
+@pytest.mark.parametrize("call", [Call("resize", attrs_of(a)) for a in RESIZE])
+def test_a_resize_lets_batches_and_channels_pass(call: Call) -> None:
     """H and W stay where they are; N and C may exchange elements, C be shuffled."""
-    pulled, pushed = 0, 0
+    backward, forward = 0, 0
     for shape in ((4, 2, 3, 6), (1, 3, 2, 4), (2, 2, 2, 1), (1, 1, 3, 4)):
-        x, y = data(shape), run("resize", attrs, data(shape))
+        x, y = data(shape), run(call, data(shape))
         for m in within(shape):
-            if found := pull("resize", attrs, m, Type(m.out_shape, "INT32")):
-                same(found[0].apply(run("resize", found[1], x)), run("resize", attrs, m.apply(x)))
-                pulled += not m.is_view
+            if found := pull(call, m, Type(m.out_shape, "INT32")):
+                same(found[0].apply(run(found[1], x)), run(call, m.apply(x)))
+                backward += not m.is_view
         for m in within(y.shape):
-            if other := push(m, "resize", attrs, Type(shape, "INT32")):
-                same(run("resize", other[0], other[1].apply(x)), m.apply(y))
-                pushed += not m.is_view
-    assert pulled >= 4 and pushed >= 4
+            if other := push(m, call, Type(shape, "INT32")):
+                same(run(other[0], other[1].apply(x)), m.apply(y))
+                forward += not m.is_view
+    assert backward >= 4 and forward >= 4
 
 
 @pytest.mark.parametrize("op", ["gather", "scatter"])
@@ -259,7 +267,7 @@ def test_movement_within_the_axes_of_an_indexed_operator_is_exact(op: str) -> No
     crossed = refused = 0
     for place, t in enumerate(types):
         for m in shuffles(t.shape):
-            found = by_roles(op, m, place if place < len(xs) else -1, types)
+            found = roles.moved(Call(op, ()), m, place if place < len(xs) else -1, types)
             refused += found is None
             if found is not None:
                 assert found[place] == m
