@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -29,6 +29,8 @@ from eqsat.tensor.types import GraphError, Type
 POINTS = np.arange(-128, 128)[:, None]
 #: The largest INT8 weight, with which the bias, in the same unit, is finest.
 _WEIGHT = 127
+#: The fields of a `Line` with an element per channel.
+_PER_CHANNEL = ("weight", "bias", "multiplier", "shift")
 #: Bits of the magnitude of a bias, 2**28 at most; scales are large enough for that.
 _BIAS_BITS = 28
 
@@ -235,29 +237,12 @@ class Line:
 
     def at(self, channels: NDArray[Any]) -> Line:
         """Returns the line of some channels."""
-        return Line(
-            self.in_zp,
-            self.out_zp,
-            self.weight[channels],
-            self.bias[channels],
-            self.multiplier[channels],
-            self.shift[channels],
-        )
+        return replace(self, **{name: getattr(self, name)[channels] for name in _PER_CHANNEL})
 
     def put(self, channels: NDArray[Any], line: Line) -> None:
         """Sets the parameters of some channels to those of another line."""
-        for name in ("weight", "bias", "multiplier", "shift"):
+        for name in _PER_CHANNEL:
             getattr(self, name)[channels] = getattr(line, name)
-
-    def convolution(self) -> tuple[DepthwiseConv2d, LeafValue, LeafValue, ChannelRescale]:
-        """Returns DEPTHWISE_CONV2D, weights, bias and RESCALE."""
-        conv = Call("depthwise_conv2d", makers.conv("INT8", in_zp=self.in_zp))
-        return (
-            conv,
-            LeafValue.constant(self.weight.reshape(1, 1, -1, 1), "INT8"),
-            LeafValue.constant(self.bias, "INT32"),
-            self.rescale(),
-        )
 
 
 @lru_cache(maxsize=1024)
@@ -288,7 +273,14 @@ def exact_line(chain: Chain) -> Line | None:
 def as_convolution(line: Line, x: Type, t: Type) -> AsConvolution:
     """Returns a line from x to t as a convolution."""
     shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
-    return AsConvolution(Move.reshape(x.shape, shape), *line.convolution(), Move.reshape(shape, t.shape))
+    return AsConvolution(
+        Move.reshape(x.shape, shape),
+        Call("depthwise_conv2d", makers.conv("INT8", in_zp=line.in_zp)),
+        LeafValue.constant(line.weight.reshape(1, 1, -1, 1), "INT8"),
+        LeafValue.constant(line.bias, "INT32"),
+        line.rescale(),
+        Move.reshape(shape, t.shape),
+    )
 
 
 def spans_channels(chain: Chain, x: Type, t: Type) -> bool:

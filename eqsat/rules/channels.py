@@ -25,7 +25,7 @@ Arithmetic = Annotated[Call, op("add", "sub", "mul", name="arithmetic")]
 known = fact("known", Value, gives=Constant)
 
 
-def _one_op(
+def _as_convolution(
     widen: Call, call: Call, constant: LeafValue, on_the_left: bool, narrow: Call, x: Type, t: Type
 ) -> AsConvolution | None:
     if not (is_plain(widen) and is_plain(narrow) and varies_by_channel(constant)):
@@ -42,7 +42,7 @@ def as_convolution(
 
     None if none is found that is exact for all 256 values.
     """
-    return _one_op(widen, call, constant, False, narrow, x, t)
+    return _as_convolution(widen, call, constant, False, narrow, x, t)
 
 
 @extern
@@ -53,7 +53,7 @@ def as_convolution_left(
 
     None if none is found that is exact for all 256 values.
     """
-    return _one_op(widen, call, constant, True, narrow, x, t)
+    return _as_convolution(widen, call, constant, True, narrow, x, t)
 
 
 @extern
@@ -62,27 +62,17 @@ def integral(constant: Constant) -> Constant | None:
     return constant if constant.node.dtype in ("INT8", "INT32") else None
 
 
-def _result(call: Call, *constants: LeafValue) -> LeafValue | None:
+@extern
+def result(call: Call, *constants: Constant) -> Constant | None:
+    """Returns the value of an op on constants.
+
+    Most often it is the RESCALE of an INT8 constant to the scale of its neighbour.
+    """
     try:
         t = infer(call.op, call.attrs, [Type(k.node.shape, k.node.dtype) for k in constants])
         return LeafValue.constant(evaluate_op(call.op, call.attrs, [k.data for k in constants], t), t.dtype)
     except GraphError:
         return None
-
-
-@extern
-def result(call: Unary, constant: Constant) -> Constant | None:
-    """Returns the value of an op on a constant.
-
-    Most often it is the RESCALE of an INT8 constant to the scale of its neighbour.
-    """
-    return _result(call, constant)
-
-
-@extern
-def result_of_two(call: Binary, left: Constant, right: Constant) -> Constant | None:
-    """Returns the value of an op on two constants."""
-    return _result(call, left, right)
 
 
 f, g, call = symbols("f", Unary), symbols("g", Binary), symbols("call", Arithmetic)
@@ -96,5 +86,5 @@ RULES = [
     rule("channels-left", narrow(call(y, widen(x))), as_convolution_left(widen, call, known(y), narrow, x, LHS)(x)),
     rule("known-leaf", known(k), integral(k)),
     rule("known-unary", known(f(y)), result(f, known(y))),
-    rule("known-binary", known(g(y, z)), result_of_two(g, known(y), known(z))),
+    rule("known-binary", known(g(y, z)), result(g, known(y), known(z))),
 ]

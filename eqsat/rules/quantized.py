@@ -80,7 +80,9 @@ def constant_curve(k: Constant) -> Curve | None:
     return Curve.of(np.full(256, int(k.data.reshape(-1)[0])), k.node.dtype, 2)
 
 
-def _follow(f: Call, *curves: Curve) -> Curve | None:
+@extern
+def follow(f: Call, *curves: Curve) -> Curve | None:
+    """Returns f of one or two curves of one value, at each of their points."""
     if any(not DType.of(c.dtype).is_integral for c in curves):
         return None
     try:
@@ -90,18 +92,6 @@ def _follow(f: Call, *curves: Curve) -> Curve | None:
         return None
     single = f.op in ("clamp", "table") and curves[0].steps == 0
     return Curve.of(points, t.dtype, 1 if single else 2) if DType.of(t.dtype).is_integral else None
-
-
-@extern
-def follow(f: Unary, c: Curve) -> Curve | None:
-    """Returns f of a curve, at each of its points."""
-    return _follow(f, c)
-
-
-@extern
-def follow_two(f: Binary, c: Curve, d: Curve) -> Curve | None:
-    """Returns f of two curves of one value, at each of their points."""
-    return _follow(f, c, d)
 
 
 @extern
@@ -179,7 +169,7 @@ RULES = [
     rule("curve-start-left", curve(x, x), start(x), where=g(x, y)),
     rule("curve-start-right", curve(x, x), start(x), where=g(y, x)),
     rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y))),
-    rule("curve-left", curve(x, g(y, z)), follow_two(g, curve(x, y), scalar(z))),
-    rule("curve-right", curve(x, g(z, y)), follow_two(g, scalar(z), curve(x, y))),
-    rule("curve-both", curve(x, g(y, z)), follow_two(g, curve(x, y), curve(x, z))),
+    rule("curve-left", curve(x, g(y, z)), follow(g, curve(x, y), scalar(z))),
+    rule("curve-right", curve(x, g(z, y)), follow(g, scalar(z), curve(x, y))),
+    rule("curve-both", curve(x, g(y, z)), follow(g, curve(x, y), curve(x, z))),
 ]

@@ -100,11 +100,13 @@ def ordered(order: ChannelOrder, weights: Constant, bias: Constant) -> tuple[Mov
     return Move.reshape(order.in_shape, order.out_shape), taken(weights, channels, 0), taken(bias, channels, 0)
 
 
-def _order_on(
-    order: Move, weights: LeafValue, bias: LeafValue, operand: Type
-) -> tuple[Move, LeafValue, LeafValue] | None:
-    """Returns an order on the shape of a depthwise convolution's operand, and its weights and bias in that order.
+@extern
+def ordered_depthwise(
+    order: ChannelOrder, weights: Constant, bias: Constant, operand: Type
+) -> tuple[Move, Constant, Constant] | None:
+    """Returns order', weights', bias' such that order (depthwise x weights bias) = depthwise (order' x) weights' bias'.
 
+    order' is the same order on the shape of x.
     None for a convolution with several output channels per input channel.
     """
     channels = channel_order(order)
@@ -118,17 +120,6 @@ def _order_on(
 
 
 @extern
-def ordered_depthwise(
-    order: ChannelOrder, weights: Constant, bias: Constant, operand: Type
-) -> tuple[Move, Constant, Constant] | None:
-    """Returns order', weights', bias' such that order (depthwise x weights bias) = depthwise (order' x) weights' bias'.
-
-    order' is the same order on the shape of x.
-    """
-    return _order_on(order, weights, bias, operand)
-
-
-@extern
 def unordered_depthwise(
     order: ChannelOrder, weights: Constant, bias: Constant, result: Type
 ) -> tuple[Move, Constant, Constant] | None:
@@ -136,7 +127,7 @@ def unordered_depthwise(
 
     order' is the same order on the shape of the result.
     """
-    found = _order_on(order.inverse(), weights, bias, result)
+    found = ordered_depthwise.fn(order.inverse(), weights, bias, result)
     return None if found is None else (found[0].inverse(), found[1], found[2])
 
 
