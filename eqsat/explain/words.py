@@ -34,8 +34,8 @@ def move_text(m: Move) -> str:
     direct = m.direct()
     if direct is not None:
         return f"transpose[{numbers(direct)}]"
-    sizes = sorted(m.axes, key=lambda a: -a[1])
-    return f"reorder[{'x'.join(str(n) for n, _ in sizes)} by {numbers(m.permutation)}, to {numbers(m.out_shape)}]"
+    sizes, perm = m.squeezed()
+    return f"reorder[{'x'.join(map(str, sizes))} by {numbers(perm)}, to {numbers(m.out_shape)}]"
 
 
 def value_text(value: Any) -> str:

@@ -78,10 +78,7 @@ def _before(graph: TensorGraph, node: Node, found: Sequence[Array]) -> list[Arra
 
 
 def _spread(x: Type, out: Type, attrs: Attributes, d: int, kernel: int) -> list[Array]:
-    """Returns windows along the height (0) or width (1) that do not overlap.
-
-    Each is the positions of its taps, -1 for those in the padding.
-    """
+    """Returns the taps of each window along the height (0) or width (1), without overlap; -1 is in the padding."""
     before, stride, dilation = attrs["pad"][2 * d], attrs["stride"][d], attrs["dilation"][d]
     step = -(-((kernel - 1) * dilation + 1) // stride)
     first = min(-(-before // stride), out.shape[1 + d] - 1)
@@ -107,12 +104,7 @@ def _over_windows(attrs: Attributes, signs: Array, x: Type, out: Type, first: in
 
 
 def _over_rows(attrs: Attributes, signs: Array, x: Type, out: Type, first: int) -> Array:
-    """Lays the signs of weights over rows of the operand, int8 of its shape.
-
-    signs: [turn, matrix, elements of a column].
-    Each row takes the next turn, with every other one negated.
-    first: number of the pattern.
-    """
+    """Lays signs [turn, matrix, elements of a column] over rows of the operand as `_over_windows` does over windows."""
     turns = first * x.shape[1] + np.arange(x.shape[1])
     return np.asarray(signs[turns % len(signs)].swapaxes(0, 1) * np.where(turns % 2, -1, 1)[:, None]).astype(np.int8)
 

@@ -53,10 +53,7 @@ def asked(graph: TensorGraph) -> dict[int, Allowed]:
 
 
 def _own(graph: TensorGraph, node: Node) -> Mapping[int, Allowed]:
-    """Returns the requirements of one operator by operand.
-
-    An opaque operator has them if the op table has it.
-    """
+    """Returns the requirements of one operator by operand, also of an opaque one that the op table has."""
     op = OPS.get(str(node.attr("tosa")).lower()) if node.op == "opaque" else OPS[node.op]
     return op.allowed(dict(node.attrs), [graph.type(i) for i in node.inputs]) if op and op.allowed else {}
 
@@ -81,19 +78,15 @@ def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> lis
         return passed
     if op.kind != "pointwise":
         return nothing
-    alone = all(graph.nodes[i].op == "const" for j, i in enumerate(node.inputs) if j != k)
-    return _preimages(graph, node, k, wanted) if alone else passed
-
-
-def _preimages(graph: TensorGraph, node: Node, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:
-    """Returns the values of operand k of a pointwise node whose other operands are constants."""
-    operands = [None if j == k else graph.nodes[i].attr("value") for j, i in enumerate(node.inputs)]
-    return _tried(node, graph.nodes[node.inputs[k]].dtype, tuple(operands), tuple(wanted))
+    if any(graph.nodes[i].op != "const" for j, i in enumerate(node.inputs) if j != k):
+        return passed
+    operands = (None if j == k else graph.nodes[i].attr("value") for j, i in enumerate(node.inputs))
+    return _tried(node, operand.dtype, tuple(operands), tuple(wanted))
 
 
 @lru_cache(4096)
 def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted: tuple[Allowed, ...]) -> list[Allowed]:
-    """Returns the values of the operand that is None in `operands`, for each of the wanted sets.
+    """Returns the values of a pointwise node's operand that is None in `operands`, for each of the wanted sets.
 
     operand: its dtype.
     Answers are cached, since the graphs of one search have much in common.

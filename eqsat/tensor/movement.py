@@ -148,12 +148,6 @@ class Move:
     def is_identity(self) -> bool:
         return self.is_view and self.in_shape == self.out_shape
 
-    @property
-    def permutation(self) -> tuple[int, ...]:
-        """The order of the atomic axes: output position i has the input's axis permutation[i]."""
-        order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
-        return tuple(order.index(i) for i in range(len(self.axes)))
-
     def inverse(self) -> Move:
         """Returns the movement from `out_shape` back to `in_shape`."""
         out = _strides([n for n, _ in self.axes])
@@ -316,8 +310,5 @@ def _atoms(m: Move) -> tuple[AtomicAxis, ...] | None:
 
 
 def _dim(shape: Shape, strides: Sequence[int], position: int) -> int:
-    """Returns the axis whose stretch of the flat space contains `position`.
-
-    Axes of size 1 have none.
-    """
+    """Returns the axis, longer than 1, whose stretch of the flat space contains `position`."""
     return next(d for d, (n, s) in enumerate(zip(shape, strides, strict=True)) if n > 1 and s <= position < s * n)

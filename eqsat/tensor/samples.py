@@ -257,10 +257,7 @@ def _draw(domain: Domain, kind: str, trial: int, rng: np.random.Generator) -> Ar
 
 
 def _within(low: int | Array, high: int | Array, allowed: Allowed) -> tuple[int | Array, int | Array]:
-    """Returns the limits narrowed to the allowed values.
-
-    Without common values they are the nearest limit.
-    """
+    """Returns the limits narrowed to the allowed values; without common values both are the nearest limit."""
     for limit, nearer in ((allowed.low, np.maximum), (allowed.high, np.minimum)):
         if limit is not None:
             low, high = nearer(low, limit), nearer(high, limit)

@@ -101,7 +101,10 @@ def striped(graph: TensorGraph, region: Region, parts: int) -> tuple[TensorGraph
     A node computes all or a part of its source, a node of `graph`.
     Raises GraphError if an operator of the region cannot compute some rows by themselves.
     """
-    return _Writer(graph, region).written(parts)
+    ends = cuts(graph.nodes[region.target].shape[region.axis], parts)
+    divided = (needed(graph, region, 0, ends[-1]) or {}).keys()
+    out = graph.rewritten({region.target: lambda out: _Writer(graph, region, out).joined(ends)}, without=divided)
+    return out.graph, out.source
 
 
 def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
@@ -116,7 +119,8 @@ def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None]
     if node.op in _WINDOWS:
         return _windows(graph, node, attrs, rows)
     if node.op == "matmul":
-        return _product(node, rows)
+        # [n, h, c] [n, c, w]: matrices, rows of the left operand, or columns of the right one.
+        return [rows if rows.axis != 2 else None, rows if rows.axis != 1 else None], node.attrs
     if kind == "pointwise":
         is_last = rows.axis == len(node.shape) - 1
         if is_last and len(attrs.get("multiplier", (1,))) > 1:
@@ -131,21 +135,12 @@ def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None]
 
 def _whole_steps(graph: TensorGraph, n: int, rows: Rows) -> Rows:
     """Returns the smallest range around the rows that a RESHAPE makes of whole rows of its operand."""
-    step = _rows_of_one(graph, n, rows.axis)
+    node, step = graph.nodes[n], 1
+    if node.op == "reshape":
+        operand = graph.nodes[node.inputs[0]].shape
+        if (read := _axis_read(operand, node.shape, rows.axis)) is not None:
+            step = max(1, prod(operand[read + 1 :]) // prod(node.shape[rows.axis + 1 :]))
     return Rows(rows.axis, rows.begin // step * step, -(-rows.end // step) * step)
-
-
-def _rows_of_one(graph: TensorGraph, n: int, axis: int) -> int:
-    """Returns the number of rows that a RESHAPE makes of one row of its operand.
-
-    1 for other operators, and for a RESHAPE that makes fewer.
-    """
-    node = graph.nodes[n]
-    if node.op != "reshape":
-        return 1
-    operand = graph.nodes[node.inputs[0]].shape
-    read = _axis_read(operand, node.shape, axis)
-    return 1 if read is None else max(1, prod(operand[read + 1 :]) // prod(node.shape[axis + 1 :]))
 
 
 def _axis_read(operand: Shape, shape: Shape, axis: int) -> int | None:
@@ -186,14 +181,6 @@ def _seen(
     return [seen, *[None] * (len(node.inputs) - 1)], attrs_of({**attrs, pads: tuple(padding)})
 
 
-def _product(node: Node, rows: Rows) -> tuple[list[Rows | None], Attrs]:
-    """Returns the rows that a MATMUL [n, h, c] [n, c, w] reads.
-
-    These are matrices, rows of the left operand, or columns of the right one.
-    """
-    return [rows if rows.axis != 2 else None, rows if rows.axis != 1 else None], node.attrs
-
-
 def _moved(graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
     axis, before, operand = rows.axis, rows.axis + 1, graph.nodes[node.inputs[0]].shape
     if node.op == "transpose":
@@ -223,31 +210,20 @@ def _moved(graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows) ->
 
 
 class _Writer:
-    """Writes a graph with one region in stripes."""
+    """Writes a region in stripes into a copy of its graph."""
 
-    def __init__(self, graph: TensorGraph, region: Region) -> None:
+    def __init__(self, graph: TensorGraph, region: Region, out: Rewritten) -> None:
         self._graph, self._region = graph, region
+        self._new, self._number, self._source = out.graph, out.number, out.source
         self._parts: dict[tuple[int, Rows], int] = {}
-        self._divided = (needed(graph, region, 0, graph.nodes[region.target].shape[region.axis]) or {}).keys()
 
-    def written(self, parts: int) -> tuple[TensorGraph, dict[int, int]]:
-        def joined(out: Rewritten) -> int:
-            self._new, self._number, self._source = out.graph, out.number, out.source
-            return self._joined(parts)
-
-        out = self._graph.rewritten({self._region.target: joined}, without=self._divided)
-        return out.graph, out.source
-
-    def _joined(self, parts: int) -> int:
-        region = self._region
-        ends = cuts(self._graph.nodes[region.target].shape[region.axis], parts)
-        return self._new.add("concat", [self._stripe(a, b) for a, b in pairwise(ends)], axis=region.axis)
+    def joined(self, ends: Sequence[int]) -> int:
+        """Adds the stripes between `ends` and their CONCAT, and returns its node."""
+        stripes = [self._stripe(a, b) for a, b in pairwise(ends)]
+        return self._new.add("concat", stripes, axis=self._region.axis)
 
     def _stripe(self, begin: int, end: int) -> int:
-        """Adds the rows of the target from `begin` to `end` and returns their node.
-
-        Raises GraphError if an operator cannot compute some rows by themselves.
-        """
+        """Adds the rows of the target from `begin` to `end` and returns their node, or raises GraphError."""
         graph, region = self._graph, self._region
         rows = needed(graph, region, begin, end)
         if rows is None:

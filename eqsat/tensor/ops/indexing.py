@@ -26,19 +26,12 @@ def _fits(indices: Type, *others: Type) -> None:
 
 
 def _positions(values: Shape, distinct: bool = False) -> Allowed:
-    """Returns the positions that TOSA allows in values [N, K, C].
-
-    distinct: none may occur twice.
-    If several elements are written to one place, TOSA leaves open which stays.
-    """
+    """Returns the positions that TOSA allows in values [N, K, C]; where elements are written, none occurs twice."""
     return Allowed(0, values[1] - 1, distinct=distinct)
 
 
 def _at(values: Array, indices: Array, distinct: bool = False) -> tuple[Array, Array]:
-    """Returns numpy's indices for the positions of each batch.
-
-    Raises GraphError for positions that are not allowed.
-    """
+    """Returns numpy's indices for the positions of each batch; raises GraphError if some are not allowed."""
     if why_not := _positions(values.shape, distinct).why_not(indices):
         raise GraphError(f"positions {why_not}")
     return np.arange(len(values))[:, None], wide(indices)
@@ -151,10 +144,7 @@ def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 
 
 def _resize_across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
-    """Returns no changes if H and W stay where they are, else None.
-
-    N and C may exchange elements.
-    """
+    """Returns no changes if H and W stay where they are, else None; N and C may exchange elements."""
     return {} if p.alone and len(p.out_shape) == 4 and all(d == to for d, to in p.to.items()) else None
 
 

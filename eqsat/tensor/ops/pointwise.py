@@ -30,10 +30,7 @@ _WHOLE = NotModelled("has no interpretation in real numbers: it cuts to whole on
 
 
 def _joined(dtype: str | None = None) -> Infer:
-    """Returns the inference for operands of one dtype that broadcast.
-
-    dtype: of the result; None is that of the operands.
-    """
+    """Returns the inference for operands of one dtype that broadcast; the result has `dtype` or, for None, theirs."""
 
     def infer(attrs: Attributes, xs: Sequence[Type]) -> Type:
         alike(xs)

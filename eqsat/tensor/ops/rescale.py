@@ -27,10 +27,7 @@ def _rescale(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 
 def _scales(attrs: Attributes, dtype: type) -> tuple[Array, Array]:
-    """Returns multipliers and shifts, arrays if they are per channel.
-
-    Otherwise they are scalars, with which a tensor without axes stays one.
-    """
+    """Returns multipliers and shifts: arrays per channel, or scalars, with which a tensor without axes stays one."""
     keep = slice(None) if attrs["per_channel"] else 0
     return np.asarray(attrs["multiplier"], dtype)[keep], np.asarray(attrs["shift"], dtype)[keep]
 
