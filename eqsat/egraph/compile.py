@@ -16,12 +16,10 @@ from eqsat.egraph.tree import (
     Apply,
     Compute,
     Each,
-    Fact,
     Function,
     Joined,
     Let,
     Lookup,
-    Postponed,
     Sublist,
     Symbol,
     Term,
@@ -37,14 +35,13 @@ class CompiledRule:
     """A rule in the form that the engine runs.
 
     functions: those that the rule calls, in the order of use.
-    facts, postponed: facts and postponed operators that must be declared before the rule.
+    declarations: {name: command} of the facts and postponed operators that the rule needs declared.
     needs: kinds of attributes without which the rule matches nothing.
     """
 
     query: Query
     functions: tuple[Function, ...]
-    facts: tuple[Fact, ...]
-    postponed: tuple[Postponed, ...]
+    declarations: dict[str, str]
     needs: frozenset[Kind]
 
 
@@ -78,15 +75,12 @@ def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes:
     query = Query(atoms, tuple(pattern.demands), tuple(actions.made))
     functions = tuple(dict.fromkeys(c.function for c in pattern.calls))
     needs = frozenset(s.kind for s in pattern.symbols if s.kind.sort == "i64" and s.kind != INDEX)
-    return CompiledRule(query, functions, tuple(pattern.facts), tuple(pattern.postponed), needs)
+    declarations = {x.symbol: x.declaration for x in pattern.declared if x.declaration}
+    return CompiledRule(query, functions, declarations, needs)
 
 
 def _guard(pattern: Pattern) -> None:
-    """Prepends a test of the kind of each narrow symbol that no called function tests.
-
-    The kind is narrow if the place in the pattern does not imply it (`Kind.is_narrow`).
-    Functions are only called with arguments of the kinds of their parameters (`Extern.table`).
-    """
+    """Prepends a test of the kind of each narrow symbol that no called function tests (`Extern.table`)."""
     looked = {
         a
         for call in pattern.calls
@@ -140,10 +134,7 @@ class _Actions:
         self.made.append(("delete", (row.function, *row.arguments)))
 
     def _value(self, t: Term, top: bool = False) -> Expr:
-        """Returns the expression of a value on the right side.
-
-        top: whether it is the whole right side, which is joined with a class that has a type.
-        """
+        """Returns the expression of a value; `top` is the whole right side, whose class has a type."""
         if isinstance(t, Wrong):
             raise RuleError(t.problem)
         if isinstance(t, Let):
@@ -159,11 +150,7 @@ class _Actions:
         return self._node(t, top)
 
     def _node(self, t: Apply, typed: bool) -> Expr:
-        """Returns the expression of a new e-node.
-
-        typed: whether its class gets a type by other means than inference from the operands.
-        A CONCAT needs that.
-        """
+        """Returns the expression of a new e-node, whose class is `typed` or gets its type from the operands."""
         name, attributes = self.pattern.operator(t.operator, Role.USE)
         if name == "Cat" and not typed:
             raise RuleError(f"the type of {t} cannot be inferred from its operands: say typed({t}, ...)")

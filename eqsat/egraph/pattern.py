@@ -52,6 +52,7 @@ class Pattern:
     atoms: rows; None stands for one that is reserved.
     bound: symbols that a row holds.
     symbols: all symbols, in the order of use.
+    declared: facts and postponed operators that must be declared before the rule.
     root: the slot of the left side, None if that is a fact.
     calls: {call: slots of its results}.
     """
@@ -61,8 +62,7 @@ class Pattern:
         self.demands: list[Demand] = []
         self.bound: set[Symbol] = set()
         self.symbols: dict[Symbol, None] = {}
-        self.facts: dict[Fact, None] = {}
-        self.postponed: dict[Postponed, None] = {}
+        self.declared: dict[Fact | Postponed, None] = {}
         #: {vector: (its sublist, the slot of the position where that begins)}.
         self.sublists: dict[Term, tuple[Sublist, Slot]] = {}
         self.root: Slot | None = None
@@ -150,7 +150,7 @@ class Pattern:
         if isinstance(t, Wrong):
             raise RuleError(t.problem)
         if isinstance(t, Partial):
-            self.postponed[t.postponed] = None
+            self.declared[t.postponed] = None
             if len(t.attributes) != len(t.postponed.attributes):
                 raise RuleError(f"{t.postponed.name} has {len(t.postponed.attributes)} attributes: {t}")
             pairs = zip(t.attributes, t.postponed.attributes, strict=True)
@@ -193,7 +193,7 @@ class Pattern:
 
         Raises RuleError if their number is wrong.
         """
-        self.facts[t.fact] = None
+        self.declared[t.fact] = None
         if len(t.keys) != len(t.fact.keys):
             raise RuleError(f"the fact {t.fact.name} has {len(t.fact.keys)} keys, not {len(t.keys)}: {t}")
         return tuple(self.slot(k, kind, role) for k, kind in zip(t.keys, t.fact.keys, strict=True))
@@ -215,10 +215,7 @@ class Pattern:
     # -- vectors ----------------------------------------------------------------------------------
 
     def _sublist(self, t: Sublist | Vector) -> Slot:
-        """Returns the slot of a vector, and adds the rows of the operands in its sublist.
-
-        Raises RuleError if the vector has two sublists.
-        """
+        """Returns the slot of a vector, and adds the rows of the operands in its sublist."""
         sublist = t if isinstance(t, Sublist) else Sublist(t, False, t.items, False)
         if sublist.vector in self.sublists:
             raise RuleError(f"{sublist.vector} has two sublists in the pattern")
@@ -246,10 +243,7 @@ class Pattern:
         return found
 
     def _index(self, t: Term, role: Role) -> Slot:
-        """Returns the slot of a position in a vector.
-
-        Raises RuleError if the term is none.
-        """
+        """Returns the slot of a position in a vector."""
         if isinstance(t, Number):
             return t.value
         if isinstance(t, Sum):

@@ -23,7 +23,7 @@ from eqsat.egraph import engine
 from eqsat.egraph.compile import CompiledRule, compile_rule
 from eqsat.egraph.kinds import RuleError
 from eqsat.egraph.query import text
-from eqsat.egraph.tree import Apply, Fact, Function, Let, Lookup, Partial, Postponed, Term, term
+from eqsat.egraph.tree import Apply, Function, Let, Lookup, Partial, Term, term
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +96,7 @@ class Rule:
     @property
     def declarations(self) -> dict[str, str]:
         """{name: command} of the facts and postponed operators that the rule needs declared."""
-        declared: list[Fact | Postponed] = [*self.compiled.facts, *self.compiled.postponed]
-        return {x.symbol: x.declaration for x in declared if x.declaration}
+        return self.compiled.declarations
 
     def for_engine(self) -> engine.EgglogRule:
         """Returns the rule in the form that the engine takes."""

@@ -37,6 +37,8 @@ _LEAST = 1 << 20
 _MESSAGE = 500
 #: Bytes that reading a string counts for, besides its length.
 _STRING = 16
+#: What reading a broken file may raise.
+_BROKEN = (struct.error, LookupError, TypeError, ValueError, OverflowError, AttributeError, MemoryError, RecursionError)
 #: Dtype of shapes, which only constants have; they are written as 64-bit integers.
 _SHAPE = DType("SHAPE", schema.DTYPE_CODE["SHAPE"], "integer", 64, 8, np.int64)
 
@@ -89,10 +91,7 @@ def _dtype(name: str) -> DType:
 
 
 def _folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mapping[str, Any]) -> list[str]:
-    """Returns the dtypes of an operator's folded operands, as the op table says.
-
-    operands, result: dtypes of the tensors.
-    """
+    """Returns the dtypes of an operator's folded operands (`Op.folded`), for those of its tensors."""
     if not spec.folded:
         return []
     known = {
@@ -120,18 +119,7 @@ def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
     except (TosaError, GraphError) as e:
         text = str(e) if len(str(e)) <= _MESSAGE else f"{str(e)[:_MESSAGE]}..."
         raise TosaError(text if text.startswith(name) else f"{name}: {text}") from e
-    except (
-        struct.error,
-        IndexError,
-        TypeError,
-        UnicodeDecodeError,
-        ValueError,
-        OverflowError,
-        AttributeError,
-        KeyError,
-        MemoryError,
-        RecursionError,
-    ) as e:
+    except _BROKEN as e:
         raise TosaError(f"{name} is truncated or corrupted ({type(e).__name__}: {e}): write it again") from e
 
 
@@ -217,10 +205,7 @@ class _Reader:
         return name in self.number or name in self.tensors and name in self.constant
 
     def _node(self, name: str) -> int:
-        """Returns the node of a tensor. Raises TosaError if there is none yet.
-
-        A constant gets a node when it is first read as a tensor, since most are only folded.
-        """
+        """Returns the node of a tensor; a constant gets one when it is first read, since most are only folded."""
         if name not in self.number and self._is_tensor(name):
             t = self.tensors[name][0]
             self.number[name] = self.graph.add_const(self.constant[name], t.dtype, t.shape)
@@ -267,10 +252,7 @@ class _Reader:
             self._opaque(code, ins, outs, attrs)
 
     def _modelled(self, op: str, ins: list[str], out: str, attrs: dict[str, Any]) -> bool:
-        """Adds an operator of the op table and returns True; False if its form is not modelled.
-
-        Raises TosaError.
-        """
+        """Adds an operator of the op table and returns True; False if its form is not modelled."""
         spec = OPS.get(op)
         if spec is None or not spec.tosa:
             return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -167,20 +166,21 @@ class Reference:
     def _run(
         self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[Array]], deaths: int = _DEATHS
     ) -> Iterator[list[Array] | WorkerError]:
-        """Returns, per sample, the outputs and perhaps inner values of a graph, or an error.
-
-        Only the last samples, which are random, have inner values.
-        """
+        """Returns, per sample, a graph's outputs, in the last ones (random) also inner values, or an error."""
         plain = max(0, len(drawn) - self._inner_samples)
+        workers = self._via.size if isinstance(self._via, Pool) else 1
         shown = replace(graph, outputs=[*graph.outputs, *inner])
         parts: list[tuple[bytes, Sequence[Sequence[Array]]]] = []
         for g, some in ((graph, drawn[:plain]), (shown, drawn[plain:])):
             if some:
                 size = sum(g.type(o).bytes for o in g.outputs) + sum(x.nbytes for x in some[0])
-                step = max(1, min(_MESSAGE // size, math.ceil(len(some) / _workers(self._via))))
+                step = max(1, min(_MESSAGE // size, math.ceil(len(some) / workers)))
                 buffer = dumps(g)
                 parts += [(buffer, some[k : k + step]) for k in range(0, len(some), step)]
-        run = partial(_run_part, via=self._via, timeout=self._timeout, deaths=deaths)
+
+        def run(part: tuple[bytes, Sequence[Sequence[Array]]]) -> list[list[Array] | WorkerError]:
+            return run_samples(*part, self._via, self._timeout, deaths)
+
         answers = self._via.map(run, parts) if isinstance(self._via, Pool) else map(run, parts)
         return (answer for part in answers for answer in part)
 
@@ -244,16 +244,6 @@ class Reference:
         for inputs in self.inputs:
             for slot, (x, y) in enumerate(zip(self.graph.evaluate(inputs), other.evaluate(inputs), strict=True)):
                 difference.add(x, y, f"output {slot}")
-
-
-def _workers(via: Pool | Worker) -> int:
-    return via.size if isinstance(via, Pool) else 1
-
-
-def _run_part(
-    part: tuple[bytes, Sequence[Sequence[Array]]], via: Pool | Worker, timeout: float, deaths: int
-) -> list[list[Array] | WorkerError]:
-    return run_samples(*part, via, timeout, deaths)
 
 
 def _shown(graph: TensorGraph, node: int) -> bool:
