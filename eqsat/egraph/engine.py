@@ -256,10 +256,7 @@ class Engine:
         self.run(f'(input {relation} "{name}")')
 
     def _add_ready(self) -> None:
-        """Gives egglog the rules whose kinds of attributes exist by now.
-
-        It also matches them against the rows that existed before.
-        """
+        """Gives egglog the rules whose kinds of attributes exist by now; it matches them against all rows."""
         for value in self.intern.since(self._looked):
             self._lacking -= {k for k in self._lacking if k.accepts(value)}
             self._looked += 1
@@ -391,10 +388,7 @@ class Engine:
         return total
 
     def _answer(self) -> int:
-        """Loads the results for demands that are new, and returns the number of these rows.
-
-        Raises EngineError for an exception of an extern.
-        """
+        """Loads the results for demands that are new, and returns the number of these rows."""
         asked, new = self.run("(run new 1)")[0].report.num_matches_per_rule, 0
         for e in self._externs.values():
             rows = []

@@ -153,10 +153,7 @@ class Extern(Generic[P, R]):
         return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers)
 
     def _checked(self, row: Any, results: tuple[Kind, ...]) -> tuple[Any, ...]:
-        """Returns a result as a tuple.
-
-        Raises TypeError if a value is not of its kind.
-        """
+        """Returns a result as a tuple of values, each of its kind."""
         values: tuple[Any, ...] = row if len(results) != 1 or self.per_rest is not None else (row,)
         for kind, value in zip(results, values, strict=True):
             if not kind.accepts(value):

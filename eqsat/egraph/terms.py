@@ -96,10 +96,7 @@ def let(call: Term, build: Callable[..., Any]) -> Term:
 
 
 def _names(build: Callable[..., Any], count: int) -> tuple[str, ...]:
-    """Returns the names of a function's parameters.
-
-    A parameter `*g` gives as many names g1, g2, ... as are left of `count`.
-    """
+    """Returns the names of a function's parameters; `*g` gives as many g1, g2, ... as are left of `count`."""
     names: list[str] = []
     for p in inspect.signature(build).parameters.values():
         more = range(1, count - len(names) + 1)

@@ -107,17 +107,9 @@ class Apply(Term):
 
 
 def _operator(t: Term) -> str:
-    """Returns an operator as a statement shows it.
-
-    A pointwise operator is shown by its variable, others by their kind.
-    The variable follows in brackets if its name differs from that of the kind.
-    """
-    kind = _kind(t)
-    return str(t) if kind is None or kind.name in ("pointwise", str(t)) else f"{kind.name}[{t}]"
-
-
-def _kind(t: Term) -> Kind | None:
-    return t.kind if isinstance(t, Symbol | CallResult) else None
+    """Returns an operator as a statement shows it: by its kind too, if that is not pointwise and has another name."""
+    kind = t.kind.name if isinstance(t, Symbol | CallResult) else "pointwise"
+    return str(t) if kind in ("pointwise", str(t)) else f"{kind}[{t}]"
 
 
 @dataclass(frozen=True, slots=True)

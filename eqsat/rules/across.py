@@ -64,10 +64,7 @@ def reordered(m: Move, call: ChannelRescale) -> ChannelRescale | None:
 
 
 def _channel_of(m: Move) -> tuple[int, ...] | None:
-    """Returns, for each index along m's last input axis, the index along its last output axis.
-
-    None if that depends on other input axes too.
-    """
+    """Returns the index along m's last output axis for each along its last input axis; None if others decide too."""
     atoms = m.atoms()
     last, channels = len(m.in_shape) - 1, m.out_shape[-1]
     if atoms is None or last < 0 or any(a.in_dim != last for a in atoms if a.out_dim == len(m.out_shape) - 1):

@@ -13,7 +13,7 @@ from math import prod
 
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Axial, Concat
-from eqsat.tensor.movement import Move
+from eqsat.tensor.movement import Move, split
 from eqsat.tensor.ops import OPS, infer
 from eqsat.tensor.ops.op import Along, AxisPlacement
 from eqsat.tensor.types import Shape, Type
@@ -203,11 +203,9 @@ def _cut(shape: Shape, strides: set[int]) -> Shape:
     """
     out: list[int] = []
     for k, n in enumerate(shape):
-        step = prod(shape[k + 1 :])
-        for s in sorted((s for s in strides if step < s < step * n), reverse=True):
-            out.append(step * n // s)
-            n = s // step
-        out.append(n)
+        pieces = split(n, prod(shape[k + 1 :]), tuple(strides))
+        assert pieces is not None, "strides of atoms divide axes"
+        out += [size for size, _ in pieces]
     return tuple(out)
 
 

@@ -45,10 +45,7 @@ def one_element(x: Type) -> bool:
 
 
 def _beside_one_element(name: str, other: str) -> Rule:
-    """Returns a rule on two operands for matches whose operand `other` has one element.
-
-    Such an operand broadcasts in any layout.
-    """
+    """Returns a rule on two operands for matches whose operand `other` has one element, which fits any layout."""
     rule = _BY_NAME[name]
     return replace(rule, name=f"{name}-scalar", where=(*rule.where, one_element(symbols(other, Value))))
 

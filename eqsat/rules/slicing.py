@@ -111,10 +111,7 @@ def _kernel(f: Call, weights: Type) -> tuple[int, int]:
 
 
 def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: int) -> range:
-    """Returns the taps along H (axis 0) or W (axis 1) without outer ones that see nothing but the padding.
-
-    At either end no more are left out than its padding is long, since no padding is negative.
-    """
+    """Returns the taps along H (0) or W (1) without as many outer ones that see only padding as that is long."""
     stride, dilation, size = f.attr("stride")[axis], f.attr("dilation")[axis], x.shape[1 + axis]
     low, high = f.attr("pad")[2 * axis : 2 * axis + 2]
     first = [tap * dilation - low for tap in range(kernel[axis])]
@@ -235,10 +232,7 @@ def with_image(f: Pad, g: Unary, x: Type) -> Pad | None:
 
 
 def _grown(pad: tuple[int, ...], p: Call, kernel: tuple[int, int]) -> tuple[int, ...] | None:
-    """Returns a window's pad with that of PAD p added.
-
-    None unless p pads H and W only, and all pads stay below the kernel, as Vela requires.
-    """
+    """Returns a window's pad and that of PAD p, None unless p pads H and W only, and Vela allows it for the kernel."""
     n, h, w, c = _pads(p)
     if any(n) or any(c) or not any((*h, *w)):
         return None

@@ -27,10 +27,7 @@ class Allowed:
     distinct: bool = False
 
     def __and__(self, other: Allowed) -> Allowed:
-        """Returns the values that both allow.
-
-        A limit is an allowed value, unless there is none.
-        """
+        """Returns the values that both allow, with limits that are allowed unless there are none."""
         low = max((v for v in (self.low, other.low) if v is not None), default=None)
         high = min((v for v in (self.high, other.high) if v is not None), default=None)
         never = {*self.never, *other.never}

@@ -75,17 +75,14 @@ def _some(values: Array) -> list[int]:
 
 
 def _pulled_back(graph: TensorGraph, n: int, k: int, found: tuple[int, ...]) -> list[int]:
-    """Returns the ends of the ranges of operand k of a node in which the node's value is a point.
-
-    If there are none, and for a TABLE, which need not be monotone, values below and above it count.
-    For a RESCALE the ends of the values that saturate count too.
-    """
+    """Returns the ends of the ranges of operand k of a node in which the node's value is a point or saturates."""
     node = graph.nodes[n]
     wanted = [Allowed(p, p) for p in found]
     if node.op == "rescale":
         low, high = DType.of(node.dtype).limits
         wanted += [Allowed(high=low), Allowed(low=high)]
     back = before(graph, n, k, wanted)
+    # A TABLE need not be monotone, so values below and above a point count too, as they do if there is no range.
     besides = [p for p, a in zip(found, back, strict=False) if a == ANY or node.op == "table"]
     back += before(graph, n, k, [w for p in besides for w in (Allowed(high=p - 1), Allowed(low=p + 1))])
     lowest, highest = DType.of(graph.nodes[node.inputs[k]].dtype).limits
