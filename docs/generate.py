@@ -50,8 +50,10 @@ def _code(text: str) -> str:
 
 def _rules_of(family: ModuleType) -> str:
     """A family's rules, then the functions that they call."""
+    from eqsat.egraph.externs import first_sentence
+
     written = _table(("rule", "identity"), [(f"`{r.name}`", _code(r.statement)) for r in family.RULES])
-    functions = {f.name: f.summary for r in family.RULES for f in r.functions}
+    functions = {f.name: first_sentence(f.fn) for r in family.RULES for f in r.functions}
     called = _table(("function", "what it gives"), [(f"`{n}`", _plain(s)) for n, s in functions.items()])
     return f"{written}\n{called}" if functions else written
 

@@ -45,15 +45,8 @@ class LeafValue:
     @staticmethod
     def constant(data: NDArray[Any], dtype: str) -> LeafValue:
         """Returns the leaf of a constant array, which is stored in the numpy type of `dtype`."""
-        return LeafValue(
-            Node(
-                "const",
-                (),
-                attrs_of({"value": Const(np.asarray(data, DType.of(dtype).storage), dtype)}),
-                data.shape,
-                dtype,
-            )
-        )
+        value = Const(np.asarray(data, DType.of(dtype).storage), dtype)
+        return LeafValue(Node("const", (), attrs_of({"value": value}), data.shape, dtype))
 
     @property
     def is_const(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from eqsat.egraph.externs import is_of
 from eqsat.egraph.kinds import INDEX, VALUE, VALUES, Kind, RuleError, kind_of
@@ -16,7 +17,7 @@ from eqsat.egraph.tree import (
     Apply,
     Compute,
     Each,
-    Function,
+    Extern,
     Joined,
     Let,
     Lookup,
@@ -40,7 +41,7 @@ class CompiledRule:
     """
 
     query: Query
-    functions: tuple[Function, ...]
+    functions: tuple[Extern[..., Any], ...]
     declarations: dict[str, str]
     needs: frozenset[Kind]
 

@@ -23,7 +23,7 @@ from eqsat.egraph import engine
 from eqsat.egraph.compile import CompiledRule, compile_rule
 from eqsat.egraph.kinds import RuleError
 from eqsat.egraph.query import text
-from eqsat.egraph.tree import Apply, Function, Let, Lookup, Partial, Term, term
+from eqsat.egraph.tree import Apply, Extern, Let, Lookup, Partial, Term, term
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Rule:
         )
 
     @property
-    def functions(self) -> tuple[Function, ...]:
+    def functions(self) -> tuple[Extern[..., Any], ...]:
         """The functions that the rule calls, in the order of use."""
         return self.compiled.functions
 

@@ -7,29 +7,16 @@ Then `compile.py` names what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any, Protocol
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from eqsat.egraph import engine
 from eqsat.egraph.kinds import Kind, RuleError
 
-
-class Function(Protocol):
-    """A function that a term may call (`externs.py`)."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def summary(self) -> str: ...
-
-    def takes(self, arguments: int) -> tuple[Kind, ...] | None: ...
-
-    def results_of(self, arguments: int) -> tuple[Kind, ...]: ...
-
-    def table(self, arguments: int) -> engine.ExternTable: ...
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +99,92 @@ def _operator(t: Term) -> str:
     return str(t) if kind in ("pointwise", str(t)) else f"{kind}[{t}]"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Extern(Generic[P, R]):
+    """A function of attributes; called with terms it is a term, and `fn` is the function itself.
+
+    parameters: the kinds of its parameters.
+    rest: the kind of any number of further arguments, or None.
+    results: the kinds of its results.
+    per_rest: the kind of its results if there is one for each further argument, or None.
+    several: whether it returns a list of answers.
+    condition: whether it returns a bool.
+    graph: the NamedTuple of the results, or None.
+    """
+
+    name: str
+    fn: Callable[P, R]
+    parameters: tuple[Kind, ...]
+    rest: Kind | None
+    results: tuple[Kind, ...]
+    per_rest: Kind | None
+    several: bool
+    condition: bool
+    graph: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        call = Compute(self, tuple(map(term, arguments)))
+        if self.graph is not None:
+            return SmallGraph(call, self.graph)
+        single = not self.condition and self.per_rest is None and len(self.results) == 1
+        return CallResult(call, 0) if single else call
+
+    def takes(self, arguments: int) -> tuple[Kind, ...] | None:
+        """Returns the kinds of so many arguments, or None if the function does not take that number."""
+        more = arguments - len(self.parameters)
+        if more < 0 or (more and self.rest is None):
+            return None
+        return self.parameters + (() if self.rest is None else (self.rest,) * more)
+
+    def results_of(self, arguments: int) -> tuple[Kind, ...]:
+        """Returns the kinds of the results for so many arguments."""
+        if self.per_rest is not None:
+            return (self.per_rest,) * (arguments - len(self.parameters))
+        return self.results
+
+    def symbol(self, arguments: int) -> str:
+        """Returns the name of the function's table for so many arguments.
+
+        No such name is another one followed by digits, since egglog 13.2 makes such names itself.
+        """
+        return f"{self.fn.__module__}.{self.name}[{arguments}]"
+
+    def table(self, arguments: int) -> engine.ExternTable:
+        """Returns the function as the engine calls it with so many arguments.
+
+        It has no answer if an argument is not of the kind of its parameter.
+        It raises TypeError if a result is not of its kind.
+        """
+        kinds, results = self.takes(arguments), self.results_of(arguments)
+        assert kinds is not None
+        fn: Callable[..., Any] = self.fn
+
+        def answers(*values: Any) -> list[tuple[Any, ...]]:
+            for kind, value in zip(kinds, values, strict=True):
+                if not kind.accepts(value):
+                    return []
+            found = fn(*values)
+            if found is None or found is False:
+                return []
+            many = found if self.several else [found]
+            return [self._checked(() if self.condition else row, results) for row in many]
+
+        return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers)
+
+    def _checked(self, row: Any, results: tuple[Kind, ...]) -> tuple[Any, ...]:
+        """Returns a result as a tuple of values, each of its kind."""
+        values: tuple[Any, ...] = row if len(results) != 1 or self.per_rest is not None else (row,)
+        for kind, value in zip(results, values, strict=True):
+            if not kind.accepts(value):
+                raise TypeError(f"it gave {value!r} and says it gives a {kind.name}")
+        return values
+
+
 @dataclass(frozen=True, slots=True)
 class Compute(Term):
     """A call of a function of attributes, which is a condition if the function returns a bool."""
 
-    function: Function
+    function: Extern[..., Any]
     arguments: tuple[Term, ...]
 
     @property
@@ -166,6 +234,22 @@ class Let(Term):
 
     def __str__(self) -> str:
         return str(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallGraph:
+    """The results of a call that form a small graph; called with values it is a term.
+
+    of: the NamedTuple of the results.
+    """
+
+    call: Compute
+    of: Any
+
+    def __call__(self, *values: Any) -> Term:
+        names: tuple[str, ...] = self.of._fields
+        results = (CallResult(self.call, k, name) for k, name in enumerate(names))
+        return Let(self.call, names, term(self.of(*results).graph(*map(term, values))))
 
 
 @dataclass(frozen=True, slots=True)

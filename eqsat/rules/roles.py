@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from eqsat.egraph.attributes import Call
-from eqsat.egraph.externs import Extern, extern
+from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Value, op, such
 from eqsat.egraph.rule import Rule
 from eqsat.egraph.terms import LHS, let, symbols
+from eqsat.egraph.tree import Extern
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type

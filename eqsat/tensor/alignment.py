@@ -160,9 +160,6 @@ def reach(graph: TensorGraph, n: int) -> tuple[Array, Array] | None:
     if node.op == "matmul":
         up, down, bias = up.max(0), down.max(0), np.int64(0)
     else:
-        up, down, bias = (
-            up.reshape(-1),
-            down.reshape(-1),
-            graph.nodes[node.inputs[2]].attr("value").data.astype(np.int64),
-        )
+        up, down = up.reshape(-1), down.reshape(-1)
+        bias = graph.nodes[node.inputs[2]].attr("value").data.astype(np.int64)
     return bias + low * up - high * down, bias + high * up - low * down
