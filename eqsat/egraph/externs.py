@@ -75,8 +75,7 @@ def extern(fn: Callable[P, R]) -> Extern[P, R]:
         results, per_rest, several, graph = _results(hints["return"])
     except (RuleError, NameError) as e:
         raise RuleError(f"{where}: {e}") from None
-    condition = hints["return"] is bool
-    return Extern(fn.__name__, fn, tuple(parameters), rest, results, per_rest, several, condition, graph)
+    return Extern(fn.__name__, fn, tuple(parameters), rest, results, per_rest, several, graph)
 
 
 def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool, Any]:
@@ -116,4 +115,4 @@ def is_of(kind: Kind) -> Extern[..., bool]:
     def test(value: Any) -> bool:
         return True
 
-    return Extern(f"is.{kind.name.replace('|', '.or.')}", test, (kind,), None, (), None, False, True)
+    return Extern(f"is.{kind.name.replace('|', '.or.')}", test, (kind,), None, (), None, False)

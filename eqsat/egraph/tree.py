@@ -105,10 +105,9 @@ class Extern(Generic[P, R]):
 
     parameters: the kinds of its parameters.
     rest: the kind of any number of further arguments, or None.
-    results: the kinds of its results.
+    results: the kinds of its results; none if it returns a bool.
     per_rest: the kind of its results if there is one for each further argument, or None.
     several: whether it returns a list of answers.
-    condition: whether it returns a bool.
     graph: the NamedTuple of the results, or None.
     """
 
@@ -119,14 +118,13 @@ class Extern(Generic[P, R]):
     results: tuple[Kind, ...]
     per_rest: Kind | None
     several: bool
-    condition: bool
     graph: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         call = Compute(self, tuple(map(term, arguments)))
         if self.graph is not None:
             return SmallGraph(call, self.graph)
-        single = not self.condition and self.per_rest is None and len(self.results) == 1
+        single = self.per_rest is None and len(self.results) == 1
         return CallResult(call, 0) if single else call
 
     def takes(self, arguments: int) -> tuple[Kind, ...] | None:
@@ -167,7 +165,7 @@ class Extern(Generic[P, R]):
             if found is None or found is False:
                 return []
             many = found if self.several else [found]
-            return [self._checked(() if self.condition else row, results) for row in many]
+            return [self._checked(row if results else (), results) for row in many]
 
         return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers)
 

@@ -29,7 +29,7 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
-from eqsat.rules.weights import scales_taken, taken
+from eqsat.rules.weights import kernel_of, scales_taken, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.movement import Move
@@ -66,14 +66,10 @@ def _flat(x: Type, t: Type) -> bool:
     return _exchange(x.shape).is_view and _exchange(t.shape).is_view
 
 
-def _one_tap(call: Call, weights: Shape) -> bool:
-    return (weights[:2] if call.op == "depthwise_conv2d" else weights[1:3]) == (1, 1)
-
-
 @extern
 def exchange_pays(call: Convolution, x: Type, weights: Type, t: Type) -> bool:
     """Tells whether the exchange of H and W is free, H and W differ, and the kernel has several taps."""
-    return _flat(x, t) and x.shape[1] != x.shape[2] and not _one_tap(call, weights.shape)
+    return _flat(x, t) and x.shape[1] != x.shape[2] and kernel_of(call, weights.shape) != (1, 1)
 
 
 @extern
@@ -111,7 +107,7 @@ def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tupl
     Behind one image Vela fuses a TABLE or CLAMP; several images take up to twice as long.
     None unless the kernel has one tap, stride 1 and no padding, and there are several images.
     """
-    alone = _one_tap(call, weights.shape) and call.attr("stride") == (1, 1) and not any(call.attr("pad"))
+    alone = kernel_of(call, weights.shape) == (1, 1) and call.attr("stride") == (1, 1) and not any(call.attr("pad"))
     if not alone or x.shape[0] == 1:
         return None
     row = (1, 1, prod(x.shape[:3]))

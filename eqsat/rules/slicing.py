@@ -31,7 +31,7 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules.weights import scales_taken
+from eqsat.rules.weights import kernel_of, scales_taken
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
@@ -104,12 +104,6 @@ def exchanged(f: Slice, g: Sliceable, x: Type) -> tuple[Sliceable, Slice]:
 # ---- slices of windows --------------------------------------------------------------------------
 
 
-def _kernel(f: Call, weights: Type) -> tuple[int, int]:
-    """Returns height and width of a convolution's kernel."""
-    height, width = weights.shape[1:3] if f.op == "conv2d" else weights.shape[:2]
-    return height, width
-
-
 def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: int) -> range:
     """Returns the taps along H (0) or W (1) without as many outer ones that see only padding as that is long."""
     stride, dilation, size = f.attr("stride")[axis], f.attr("dilation")[axis], x.shape[1 + axis]
@@ -131,7 +125,7 @@ def without_unseen(
     A kernel that is larger than the image has such taps.
     Padding has the value of the zero point, so it adds nothing.
     """
-    kernel, at = _kernel(f, Type(weights.node.shape, weights.node.dtype)), 1 if f.op == "conv2d" else 0
+    kernel, at = kernel_of(f, weights.node.shape), 1 if f.op == "conv2d" else 0
     taps = [_seen_taps(f, x, result, kernel, axis) for axis in (0, 1)]
     if [len(t) for t in taps] == list(kernel):
         return None
@@ -155,7 +149,7 @@ def seen_by_conv(
     (n, *starts, _), (images, *sizes, channels) = s.attr("start"), s.attr("size")
     if channels != result.shape[3] or s.attr("size") == result.shape:
         return None
-    kernel, first, count, pads = _kernel(f, weights), [], [], []
+    kernel, first, count, pads = kernel_of(f, weights.shape), [], [], []
     for k in (0, 1):
         stride, low = f.attr("stride")[k], f.attr("pad")[2 * k]
         begin = starts[k] * stride - low
@@ -248,7 +242,7 @@ def padding(f: PaddingConvolution, p: Pad, weights: Type) -> PaddingConvolution 
     """
     if p.attr("value") != f.attr("in_zp"):
         return None
-    (height, width), (down, right) = _kernel(f, weights), f.attr("dilation")
+    (height, width), (down, right) = kernel_of(f, weights.shape), f.attr("dilation")
     grown = _grown(f.attr("pad"), p, ((height - 1) * down + 1, (width - 1) * right + 1))
     return None if grown is None else f.with_attrs(pad=grown)
 

@@ -13,13 +13,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.attributes import LeafValue
+from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import ChannelRescale, Constant, Conv2d, Convolution, DepthwiseConv2d, Slice, Value, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Type
+from eqsat.tensor.types import Shape, Type
 
 #: Most channels of an order, and of a tensor whose slice becomes zero weights.
 _MAX_CHANNELS = 2048
@@ -62,6 +62,12 @@ class MovedConvolution(NamedTuple):
     def graph(self: Any, x: Any) -> Any:
         """Builds this small graph on x."""
         return self.write(self.conv(self.read(x), self.weights, self.bias))
+
+
+def kernel_of(call: Call, weights: Shape) -> tuple[int, int]:
+    """Returns height and width of a convolution's kernel, for the shape of its weights."""
+    height, width = weights[:2] if call.op == "depthwise_conv2d" else weights[1:3]
+    return height, width
 
 
 def taken(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> LeafValue:
