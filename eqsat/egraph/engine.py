@@ -19,6 +19,7 @@ import math
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -172,11 +173,10 @@ class Saturation:
     @property
     def matches(self) -> dict[str, int]:
         """{rule: number of matches} over all passes."""
-        out: dict[str, int] = {}
+        out = Counter[str]()
         for it in self.iterations:
-            for rule, n in it.matches.items():
-                out[rule] = out.get(rule, 0) + n
-        return out
+            out.update(it.matches)
+        return dict(out)
 
 
 class _Deadline:

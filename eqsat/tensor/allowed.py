@@ -63,13 +63,10 @@ class Allowed:
         if not self.never:
             return values
         never = np.asarray(self.never)
-        after, following = never + 1, never[-1] + 1
-        for k in range(len(never) - 1, -1, -1):
-            following = following if k + 1 < len(never) and never[k + 1] == never[k] + 1 else never[k] + 1
-            after[k] = following
-        at = np.minimum(np.searchsorted(never, values), len(never) - 1)
-        out: Array = np.where(never[at] == values, after[at], values)
-        return out
+        # The values that follow a run of values that are not allowed.
+        after = np.setdiff1d(never + 1, never)
+        above = after[np.minimum(np.searchsorted(after, values), len(after) - 1)]
+        return np.where(np.isin(values, never), above, values)
 
 
 #: Any value.

@@ -12,6 +12,7 @@ The op table, `eqsat.tensor.ops`, has the meaning of operators.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -179,12 +180,9 @@ class TensorGraph:
 
         Opaque ones count under their TOSA name.
         """
-        counts: dict[str, int] = {}
-        for n in self.live():
-            node = self.nodes[n]
-            if OPS[node.op].kind != "leaf" and node.op != "item":
-                name = node.attr("tosa").lower() if node.op == "opaque" else node.op
-                counts[name] = counts.get(name, 0) + 1
+        nodes = [self.nodes[n] for n in self.live()]
+        counted = (n for n in nodes if OPS[n.op].kind != "leaf" and n.op != "item")
+        counts = Counter(n.attr("tosa").lower() if n.op == "opaque" else n.op for n in counted)
         return dict(sorted(counts.items()))
 
     def evaluate(self, inputs: Sequence[Array]) -> list[Array]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.tensor.ops.op import ALONG_AXIS, Attributes, NotModelled, axis_of, broadcast, declared_type, record
+from eqsat.tensor.ops.op import ALONG_AXIS, Attributes, NotModelled, broadcast, declared_type, record, reduced
 from eqsat.tensor.types import GraphError, Type
 
 _LEAF = NotModelled("has no operands to compute from")
@@ -23,9 +23,7 @@ def _call(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 
 def _reduction(attrs: Attributes, xs: Sequence[Type]) -> Type:
-    shape = list(xs[0].shape)
-    shape[axis_of(attrs, len(shape))] = 1
-    return Type(tuple(shape), attrs["dtype"])
+    return Type(reduced(attrs, xs).shape, attrs["dtype"])
 
 
 record("leaf", "input", 0, _leaf, _LEAF, tosa=False, shown=lambda attrs: f"input {attrs['name']}")

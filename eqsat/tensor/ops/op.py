@@ -264,6 +264,13 @@ def axis_of(attrs: Attributes, rank: int) -> int:
     return int(axis)
 
 
+def reduced(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    """Returns the type of the first operand with size 1 along the attribute "axis"."""
+    shape = list(xs[0].shape)
+    shape[axis_of(attrs, len(shape))] = 1
+    return Type(tuple(shape), xs[0].dtype)
+
+
 def but_the_lowest(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
     """Allows all INT32 values of the first operand but the lowest, which has no negative."""
     return {0: Allowed(low=DType.of("INT32").limits[0] + 1)} if xs[0].dtype == "INT32" else {}

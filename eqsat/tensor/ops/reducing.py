@@ -8,14 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.tensor.ops.op import ALONG_AXIS, Attributes, Evaluate, NotModelled, axis_of, record, wide
+from eqsat.tensor.ops.op import ALONG_AXIS, Attributes, Evaluate, NotModelled, axis_of, record, reduced, wide
 from eqsat.tensor.types import Type
-
-
-def _reduce(attrs: Attributes, xs: Sequence[Type]) -> Type:
-    shape = list(xs[0].shape)
-    shape[axis_of(attrs, len(shape))] = 1
-    return Type(tuple(shape), xs[0].dtype)
 
 
 def _along(function: Callable[..., Any]) -> Evaluate:
@@ -27,14 +21,14 @@ _FLOATS = NotModelled("is defined for floats only, which the reference model com
 
 _reducing(
     "reduce_sum",
-    infer=_reduce,
+    infer=reduced,
     integer=lambda attrs, xs, t: np.asarray(np.sum(wide(xs[0]), attrs["axis"], keepdims=True)),
     real=_along(np.sum),
     overflows=True,
 )
 for _name, _function in (("max", np.max), ("min", np.min), ("any", np.any), ("all", np.all)):
-    _reducing(f"reduce_{_name}", infer=_reduce, integer=_along(_function))
-_reducing("reduce_product", infer=_reduce, integer=_FLOATS)
+    _reducing(f"reduce_{_name}", infer=reduced, integer=_along(_function))
+_reducing("reduce_product", infer=reduced, integer=_FLOATS)
 
 
 def _argmax(attrs: Attributes, xs: Sequence[Type]) -> Type:
