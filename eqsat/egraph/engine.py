@@ -439,11 +439,9 @@ class Engine:
                 if value not in decoded:
                     decoded[value] = self._egraph.value_to_i64(value)
                 return decoded[value]
-            return (
-                tuple(number.setdefault(v, len(number)) for v in self._egraph.value_to_vec(value))
-                if kind == "TV"
-                else None
-            )
+            if kind == "TV":
+                return tuple(decode("T", v) for v in self._egraph.value_to_vec(value))
+            return None
 
         return [
             (name, tuple(map(decode, f.input_sorts, row.inputs)), decode(f.output_sort, row.output))

@@ -16,6 +16,7 @@ from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.weights import ChannelOrder, channels_of
 from eqsat.tensor import makers
+from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
@@ -60,10 +61,7 @@ def as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, Move]]:
     channels = max(c for c in range(1, _POOL_CHANNELS + 1) if outer % c == 0)
     if inner == 1 and channels > 1:
         across = (1, size, outer // channels, channels)
-        turned = Move.reshape(shape, (outer, size)).then(Move.transpose((outer, size), (1, 0)))
-        assert turned is not None
-        there = turned.then(Move.reshape((size, outer), across))
-        assert there is not None
+        there = regrouped(shape, (outer, size), (1, 0), across)
         out.append((there, _max_pool(size, 1), Move.reshape((1, 1, *across[2:]), after)))
     return out
 

@@ -64,12 +64,8 @@ def in_runs(order: ChannelOrder, part: Slice, x: Type) -> Move | None:
 
 
 part, order = symbols("part", Slice), symbols("order", ChannelOrder)
-conv, x, weights, bias = (
-    symbols("conv", Conv2d),
-    symbols("x", Value),
-    symbols("weights", Constant),
-    symbols("bias", Value),
-)
+conv, weights = symbols("conv", Conv2d), symbols("weights", Constant)
+x, bias = symbols("x bias", Value)
 rule = partial(rule, family="sparsity")
 
 RULES = [

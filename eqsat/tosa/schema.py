@@ -76,12 +76,9 @@ def read_attributes(union: str, table: Any, spend: Callable[[int], None] = lambd
     out: dict[str, Any] = {}
     for name, f in names.items():
         if hasattr(view, f + "AsNumpy"):
-            spend(4 * getattr(view, f + "Length")())
-            array = (
-                np.atleast_1d(getattr(view, f + "AsNumpy")())
-                if getattr(view, f + "Length")()
-                else np.zeros(0, np.int32)
-            )
+            length = getattr(view, f + "Length")()
+            spend(4 * length)
+            array = np.atleast_1d(getattr(view, f + "AsNumpy")()) if length else np.zeros(0, np.int32)
             out[name] = array.tobytes() if array.dtype == np.uint8 else tuple(int(v) for v in array)
         else:
             out[name] = getattr(view, f)()
