@@ -5,7 +5,7 @@ Cycles are listed by Vela's operators and by PyTorch's modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from eqsat.explain.pruning import advice
@@ -281,9 +281,3 @@ def seconds(given: Mapping[str, float]) -> ReportTable:
     total = sum(given.values())
     rows = [(called(k), f"{v:.2f}", share(v / total)) for k, v in given.items() if v >= 0.005] if total else []
     return ReportTable("Seconds", "", ("stage", "seconds", "of all"), tuple(rows))
-
-
-def named(pairs: Iterable[tuple[str, Any]], title: str, header: Sequence[str]) -> ReportTable:
-    """Returns a table of text alone."""
-    rows = tuple((k, str(v)) for k, v in pairs)
-    return ReportTable(title, "", tuple(header), rows, words=2)

@@ -70,70 +70,6 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """The figures of a configuration on a target, each by model.
-
-    models: number of models with figures.
-    peer: cycles over those of the better peer, stock or LiteRT, if the run has both.
-    corrected, corrected_peer: corrected cycles over stock's and over the better peer's.
-    roofline, operators: cycles over the roofline and over the bound by operators.
-    utilisation: the share of cycles that the MACs need at the full rate.
-    sram, pte: bytes of SRAM in use and of the .pte over the baseline's.
-    """
-
-    target: str
-    configuration: str
-    models: int
-    peer: dict[str, float]
-    corrected: dict[str, float]
-    corrected_peer: dict[str, float]
-    roofline: dict[str, float]
-    operators: dict[str, float]
-    utilisation: dict[str, float]
-    sram: dict[str, float]
-    pte: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Opinions:
-    """Cycles of a configuration over stock's on a target by each total, by model.
-
-    vela, corrected: Vela's total and the corrected one, if the records have it.
-    stream: the price of the command stream.
-    commands: the number of commands over stock's.
-    Only models with prices of command streams are included.
-    """
-
-    target: str
-    configuration: str
-    vela: dict[str, float]
-    corrected: dict[str, float]
-    stream: dict[str, float]
-    commands: dict[str, float]
-
-    @property
-    def opposed(self) -> tuple[str, ...]:
-        """Models that gain by the corrected total and lose by their commands.
-
-        Vela's own total is used if there is no corrected one.
-        """
-        return tuple(m for m, x in self.stream.items() if x > 1 > self.corrected.get(m, self.vela[m]))
-
-
-@dataclass(frozen=True, slots=True)
-class Excess:
-    """Cycles of one of Vela's operators above what its MACs and weights need, on a target.
-
-    computing, waiting: shares of the model's cycles, mean over the models.
-    The latter is waiting for memory.
-    """
-
-    operator: str
-    computing: float
-    waiting: float
-
-
-@dataclass(frozen=True, slots=True)
 class Tolerant:
     """A result of tolerant numerics that is not bit-exact, by the worst output of its delegates.
 
@@ -222,15 +158,18 @@ class RecordedRun:
         for target in self.targets:
             for c in self.configurations:
                 mine = [m for m in self.models if (m, target, c) in self.records]
-                ratios = {m: r for m in mine if (r := self.ratio(m, target, c)) is not None}
                 if mine and c != STOCK:
+                    ratios = self.by_model(target, c, self.ratio)
                     failed = tuple(m for m in mine if self.get(m, target, c) is None)
-                    out.append(
-                        Summary(
-                            target, c, ratios, failed, tuple(m for m in mine if m not in ratios and m not in failed)
-                        )
-                    )
+                    alone = tuple(m for m in mine if m not in ratios and m not in failed)
+                    out.append(Summary(target, c, ratios, failed, alone))
         return out
+
+    def by_model(
+        self, target: str, configuration: str, figure: Callable[..., float | None], *more: Any
+    ) -> dict[str, float]:
+        """Returns a figure of each model that has it; `figure` takes the cell and `more`."""
+        return {m: x for m in self.models if (x := figure(m, target, configuration, *more)) is not None}
 
     def peer(self, model: str, target: str, total: str = "cycles") -> Record | None:
         """Returns the best of stock, stock in the best settings, and LiteRT by a total.
@@ -279,54 +218,16 @@ class RecordedRun:
         found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
         return geometric_mean(found) if found else None
 
-    def standings(self) -> list[Standing]:
-        """Returns the standing of every configuration on every target with figures."""
-        out = []
-        for target in self.targets:
-            for c in self.configurations:
-                models = [m for m in self.models if self.get(m, target, c)]
-                figures = (
-                    {m: self._over_peer(m, target, c, "cycles") for m in models},
-                    {m: self.to_baseline(m, target, c, corrected) for m in models},
-                    {m: self._over_peer(m, target, c, "corrected") for m in models},
-                    {m: self.over(m, target, c) for m in models},
-                    {m: self.over(m, target, c, "operators") for m in models},
-                    {m: self.utilisation(m, target, c) for m in models},
-                    {m: self.to_baseline(m, target, c, sram) for m in models},
-                    {m: self.to_baseline(m, target, c, pte_bytes) for m in models},
-                )
-                if models:
-                    known = ({m: x for m, x in f.items() if x is not None} for f in figures)
-                    out.append(Standing(target, c, len(models), *known))
-        return out
-
-    def _over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
+    def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
+        """Returns a total of a cell over that of the better peer."""
         record, peer = self._whole(model, target, configuration), self.peer(model, target, total)
         return record[total] / peer[total] if record and peer and peer[total] and total in record else None
 
-    def opinions(self) -> list[Opinions]:
-        """Returns the totals of every configuration and target whose records have command stream prices.
+    def excess(self, target: str, configuration: str) -> dict[str, tuple[float, float]]:
+        """Returns the cycles of each of Vela's operators above what its MACs and weights need, the most first.
 
-        Stock's prices must be among them.
+        They are (computing, waiting for memory), as shares of the model's cycles, mean over the models.
         """
-        out = []
-        for target in self.targets:
-            for c in self.optimized:
-                vela, stream, commands = dict[str, float](), dict[str, float](), dict[str, float]()
-                known = {m: r for m in self.models if (r := self.to_baseline(m, target, c, corrected)) is not None}
-                for m in self.models:
-                    record, stock = self.get(m, target, c), self.get(m, target, STOCK)
-                    prices = (record or {}).get("command_stream") or {}
-                    base, ours = prices.get("stock"), prices.get("eqsat")
-                    if record and stock and stock["cycles"] and ours and base and base["cycles"] and base["commands"]:
-                        vela[m] = record["cycles"] / stock["cycles"]
-                        stream[m], commands[m] = (ours[k] / base[k] for k in ("cycles", "commands"))
-                if vela:
-                    out.append(Opinions(target, c, vela, {m: known[m] for m in vela if m in known}, stream, commands))
-        return out
-
-    def excess(self, target: str, configuration: str) -> list[Excess]:
-        """Returns the excess of each of Vela's operators, the largest first."""
         found = (self.get(m, target, configuration) for m in self.models)
         records = [
             r
@@ -340,8 +241,7 @@ class RecordedRun:
                 waiting, (computes, waits) = min(above, o["waiting"]), total.get(name, (0.0, 0.0))
                 share = r["cycles"] * len(records)
                 total[name] = computes + (above - waiting) / share, waits + waiting / share
-        every = [Excess(name, *shares) for name, shares in total.items()]
-        return sorted(every, key=lambda e: -(e.computing + e.waiting))
+        return dict(sorted(total.items(), key=lambda found: -sum(found[1])))
 
     def tolerant(self) -> list[Tolerant]:
         """Returns the cells whose results differ within their options' tolerance."""

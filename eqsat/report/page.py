@@ -117,9 +117,8 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
 def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable | None, list[str]]]:
     """Returns the graphs before as (name, picture), and what is shown of the result.
 
-    The latter is its picture, the table of its changes, and data for Model Explorer in base64.
-    These are all graphs and their cycles.
-    The result's marks are against the first graph before.
+    The latter is its picture with marks against the first graph before, the table of its changes,
+    and all graphs and their cycles for Model Explorer, in base64.
     """
     first, after = d.first, d.after
     left, new, pairs, costs = [], set(), {}, {}

@@ -88,8 +88,7 @@ def _number(axes: Any, points: Sequence[tuple[float, float]]) -> None:
     placed = axes.transData.transform(points) * 72 / axes.figure.dpi
     groups: list[list[int]] = []
     for i, at in enumerate(placed):
-        near = (g for g in groups if (abs(placed[g[0]] - at) < _NEAR).all())
-        shared = next(near, None)
+        shared = next((g for g in groups if (abs(placed[g[0]] - at) < _NEAR).all()), None)
         if shared is None:
             groups.append([i])
         else:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from functools import partial
+from itertools import product
 
-from eqsat.report.data import RecordedRun, Standing, file_bytes, geometric_mean, sram
+from eqsat.bench.cells import STOCK
+from eqsat.report.data import RecordedRun, corrected, file_bytes, geometric_mean, pte_bytes, sram
 from eqsat.report.environment import kib
 from eqsat.report.table import ReportTable
 
@@ -22,26 +25,29 @@ def tables(run: RecordedRun) -> list[ReportTable]:
 
 def standings(run: RecordedRun) -> ReportTable:
     """Returns the table of geometric means over the models, a row per target and configuration."""
-    found = run.standings()
-    means = {(s.target, s.configuration): s for s in run.summaries()}
     rows = []
-    for s in found:
-        to_stock = means[s.target, s.configuration].ratios if (s.target, s.configuration) in means else {}
+    for target, c in product(run.targets, run.configurations):
+        figure = partial(run.by_model, target, c)
+        models = sum(run.get(m, target, c) is not None for m in run.models)
+        if not models:
+            continue
+        to_stock = figure(run.ratio) if c != STOCK else {}
+        peer, utilisation = figure(run.over_peer, "cycles"), figure(run.utilisation).values()
         rows.append(
             (
-                s.target,
-                s.configuration,
-                str(s.models),
-                _mean(to_stock.values()),
-                _mean(s.peer.values()),
-                _mean(s.corrected.values()),
-                _mean(s.corrected_peer.values()),
-                _worst(s, to_stock),
-                _mean(s.roofline.values()),
-                _mean(s.operators.values()),
-                f"{sum(s.utilisation.values()) / len(s.utilisation):.1%}" if s.utilisation else "-",
-                _mean(s.sram.values()),
-                _mean(s.pte.values()),
+                target,
+                c,
+                str(models),
+                _mean(to_stock),
+                _mean(peer),
+                _mean(figure(run.to_baseline, corrected)),
+                _mean(figure(run.over_peer, "corrected")),
+                _worst(peer or to_stock),
+                _mean(figure(run.over)),
+                _mean(figure(run.over, "operators")),
+                f"{sum(utilisation) / len(utilisation):.1%}" if utilisation else "-",
+                _mean(figure(run.to_baseline, sram)),
+                _mean(figure(run.to_baseline, pte_bytes)),
             )
         )
     return ReportTable(
@@ -75,15 +81,25 @@ def standings(run: RecordedRun) -> ReportTable:
 def opinions(run: RecordedRun) -> ReportTable:
     """Returns the table of Vela's totals and the corrected ones beside the prices of command streams.
 
-    Geometric means over the models that have both.
+    Geometric means over the models that have both, and stock's prices.
+    A named model gains by the corrected total, or by Vela's own without one, and loses by its commands.
     """
-    rows = [
-        (
-            *(o.target, o.configuration, ", ".join(o.opposed) or "-", str(len(o.vela))),
-            *(_mean(ratios.values()) for ratios in (o.vela, o.corrected, o.stream, o.commands)),
-        )
-        for o in run.opinions()
-    ]
+    rows = []
+    for target, c in product(run.targets, run.optimized):
+        vela, stream, commands = dict[str, float](), dict[str, float](), dict[str, float]()
+        for m in run.models:
+            record, stock = run.get(m, target, c), run.get(m, target, STOCK)
+            prices = (record or {}).get("command_stream") or {}
+            base, ours = prices.get("stock"), prices.get("eqsat")
+            if record and stock and stock["cycles"] and ours and base and base["cycles"] and base["commands"]:
+                vela[m] = record["cycles"] / stock["cycles"]
+                stream[m], commands[m] = (ours[k] / base[k] for k in ("cycles", "commands"))
+        known = run.by_model(target, c, run.to_baseline, corrected)
+        known = {m: known[m] for m in vela if m in known}
+        opposed = [m for m, x in stream.items() if x > 1 > known.get(m, vela[m])]
+        if vela:
+            means = (_mean(ratios) for ratios in (vela, known, stream, commands))
+            rows.append((target, c, ", ".join(opposed) or "-", str(len(vela)), *means))
     return ReportTable(
         "By their commands",
         "To stock's, geometric means over the models: cycles by Vela's total and by the corrected one; cycles of the command stream, command by command "
@@ -94,8 +110,7 @@ def opinions(run: RecordedRun) -> ReportTable:
     )
 
 
-def _worst(s: Standing, to_stock: dict[str, float]) -> str:
-    ratios = s.peer or to_stock
+def _worst(ratios: Mapping[str, float]) -> str:
     return max((f"{x:.3f} {m}" for m, x in ratios.items()), key=lambda text: float(text.split()[0]), default="-")
 
 
@@ -133,15 +148,15 @@ def excess(run: RecordedRun, target: str) -> ReportTable:
 
     They are shares of the model's cycles, mean over the models.
     """
-    found = {c: {e.operator: e for e in some} for c in run.configurations if (some := run.excess(target, c))}
-    size = {o: max(f[o].computing + f[o].waiting for f in found.values() if o in f) for f in found.values() for o in f}
+    found = {c: some for c in run.configurations if (some := run.excess(target, c))}
+    size = {o: max(sum(f[o]) for f in found.values() if o in f) for f in found.values() for o in f}
     named = [o for o in sorted(size, key=lambda o: -size[o]) if size[o] >= _LEAST][:_NAMED]
     rows = []
     for o in [*named, "others"]:
         row = [o]
         for f in found.values():
-            mine = [e for name, e in f.items() if name == o or o == "others" and name not in named]
-            row += [f"{sum(e.computing for e in mine):.1%}", f"{sum(e.waiting for e in mine):.1%}"]
+            mine = [shares for name, shares in f.items() if name == o or o == "others" and name not in named]
+            row += [f"{sum(shares[i] for shares in mine):.1%}" for i in (0, 1)]
         rows.append(tuple(row))
     return ReportTable(
         f"Where the excess lies: {target}",
@@ -152,9 +167,8 @@ def excess(run: RecordedRun, target: str) -> ReportTable:
     )
 
 
-def _mean(ratios: Iterable[float]) -> str:
-    every = list(ratios)
-    return f"{geometric_mean(every):.3f}" if every else "-"
+def _mean(ratios: Mapping[str, float]) -> str:
+    return f"{geometric_mean(ratios.values()):.3f}" if ratios else "-"
 
 
 def _number(x: float | None, form: str) -> str:

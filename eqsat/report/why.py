@@ -6,7 +6,7 @@ It lists each operator of the source, the rules that prove its new form, and its
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from eqsat.egraph.rule import Rule
 from eqsat.explain import ExplainError, Explanation, Verdict, explain
@@ -34,7 +34,7 @@ class Why:
 
     headline: Sequence[str] = ()
     tables: Sequence[ReportTable] = ()
-    details: Sequence[tuple[str, str]] = field(default_factory=list)
+    details: Sequence[tuple[str, str]] = ()
     problem: str = ""
 
 

@@ -31,6 +31,7 @@ from eqsat.report.data import (
 )
 from eqsat.report.environment import environment, error, number, ratio
 from eqsat.report.sides import node_costs
+from eqsat.report.table import ReportTable
 from eqsat.report.tables import tables
 from eqsat.search.clock import called
 from eqsat.vela.facts import facts_of
@@ -108,10 +109,7 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
 
 
 def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
-    """Returns the values of the page of a model on a target.
-
-    They include its records, and stock's graph beside the graph of each of eqsat's configurations.
-    """
+    """Returns the values of the page of a model on a target, with stock's graph beside each of eqsat's."""
     records = {c: run.records[model, target, c] for c in run.configurations if (model, target, c) in run.records}
     good = {c: r for c, r in records.items() if "error" not in r}
     found = {c: chosen for c, r in good.items() if (chosen := run.chosen(r))}
@@ -173,7 +171,7 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
     ]
     lines += [_summary_row(s) for s in run.summaries()]
     for t in tables(run):
-        lines += ["", f"## {t.title}", "", t.note, "", *t.markdown()]
+        lines += _section(t)
     lines += headline(run)
     for target in run.targets:
         others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]
@@ -193,26 +191,35 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
                     + f" | {_verified(cells)} | {_seconds(run, model, target)} |"
                 )
     if tolerant := run.tolerant():
-        lines += [
-            "",
-            "## Tolerant numerics",
-            "",
-            TOLERANT,
-            "",
-            "| model | target | configuration | cycles | ratio | largest | mean | error before | error after |",
-            "|---|---|---|" + "--:|" * 6,
-        ]
-        lines += [
-            f"| {t.model} | {t.target} | {t.configuration} | {t.cycles:,} | {ratio(t.ratio)} | {t.largest:g} | {t.mean:.2f} | {error(t.before)} "
-            f"| {error(t.after)} |"
+        header = (
+            "model",
+            "target",
+            "configuration",
+            "cycles",
+            "ratio",
+            "largest",
+            "mean",
+            "error before",
+            "error after",
+        )
+        rows = [
+            (
+                *(t.model, t.target, t.configuration),
+                *(number(t.cycles), ratio(t.ratio), f"{t.largest:g}", *map(error, (t.mean, t.before, t.after))),
+            )
             for t in tolerant
         ]
+        lines += _section(ReportTable("Tolerant numerics", TOLERANT, header, tuple(rows), words=3))
     if failures := run.failures():
         lines += ["", "## Cells that failed", ""]
         lines += [f"* {r['model']}, {r['target']}, {r['configuration']}: {r['error']}" for r in failures]
     if comparison:
         lines += ["", "## Against the other run", "", comparison_markdown(comparison).rstrip()]
     return "\n".join(lines) + "\n"
+
+
+def _section(t: ReportTable) -> list[str]:
+    return ["", f"## {t.title}", "", *([t.note, ""] if t.note else []), *t.markdown()]
 
 
 def headline(run: RecordedRun) -> list[str]:
@@ -230,25 +237,20 @@ def headline(run: RecordedRun) -> list[str]:
 def _against_stock(run: RecordedRun, total: str) -> list[str]:
     """Returns the table of one total: "cycles" (Vela's own) or "corrected"."""
     c = run.optimized[0]
-    columns = [f"{t.removeprefix('ethos-').upper()} stock | eqsat | ratio" for t in run.targets]
-    lines = [
-        "",
-        f"## {c} against stock" + ", corrected cycles" * (total == "corrected"),
-        "",
-        f"| model | {' | '.join(columns)} |",
-        "|---|" + "--:|--:|--:|" * len(run.targets),
-    ]
+    columns = [name for t in run.targets for name in (f"{t.removeprefix('ethos-').upper()} stock", "eqsat", "ratio")]
     ratios: dict[str, list[float]] = {t: [] for t in run.targets}
+    rows = []
     for model in run.models:
-        cells = []
+        cells: list[str] = []
         for target in run.targets:
             base, record = run.get(model, target, STOCK), run.get(model, target, c)
             found = record[total] / base[total] if base and record and base[total] else None
             ratios[target] += [] if found is None else [found]
             cells += [*(number(r[total] if r else None) for r in (base, record)), ratio(found)]
-        lines.append(f"| {model} | {' | '.join(cells)} |")
+        rows.append((model, *cells))
+    title = f"{c} against stock" + ", corrected cycles" * (total == "corrected")
     return [
-        *lines,
+        *_section(ReportTable(title, "", ("model", *columns), tuple(rows))),
         f"| **geometric mean** | {' | '.join(f' | | **{geometric_mean(r):.3f}**' for r in ratios.values())} |",
     ]
 
