@@ -18,18 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
 from eqsat.explain.chains import ExplainError, Proof
-from eqsat.explain.cycles import Removal, by_choice, by_node, path, removal
+from eqsat.explain.cycles import Removal, path, removal
 from eqsat.explain.joins import Link
 from eqsat.explain.replay import Replay
+from eqsat.explain.text import detail, overview
 from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
-from eqsat.explain.words import enode_text, row_text, type_text
-from eqsat.search.origins import of_buffer, of_choice
+from eqsat.explain.words import row_text, type_text
+from eqsat.search.origins import of_buffer
 from eqsat.search.result import Result
 from eqsat.search.run import Run
-from eqsat.tosa.flatbuffer import tensor_names
 from eqsat.tosa.locations import Origins
 
 __all__ = ["ExplainError", "Explanation", "Removal", "Verdict", "explain"]
@@ -42,16 +41,7 @@ def explain(what: Run | Result, rules: Sequence[Rule] = ()) -> Explanation:
     Raises ExplainError, and InputError for a result without a run.
     """
     run = what if isinstance(what, Run) else what.run_or_error()
-    return Explanation(run, Replay(run.source, run.rules, _as_far(run), run.target, rules))
-
-
-def _as_far(run: Run) -> Budget:
-    """Returns limits under which the recorded saturation gets at least as far as the run's.
-
-    A recorded saturation is slower.
-    """
-    done = run.choices.frozen.saturation.iterations
-    return Budget(nodes=2 * max((i.nodes for i in done), default=1000), seconds=3600.0, passes=max(1, len(done)))
+    return Explanation(run, Replay(run, rules))
 
 
 class Explanation:
@@ -59,18 +49,11 @@ class Explanation:
 
     def __init__(self, run: Run, replay: Replay):
         self.run, self.replay = run, replay
-        before = by_node(run.source, run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
-        now = by_choice(run.tables.get("eqsat", ()), run.choices, run.choice)
         #: PyTorch operators behind the source's operators, if the explicit graph has locations.
         self.origins: dict[int, Origins] = of_buffer(run.graphs["explicit"])
-        graph, made_for = run.choices.tensor_graph(run.choice)
-        chosen = of_choice(run.choices, graph, made_for, self.origins) if self.origins else {}
-        self._verdicts = Verdicts(
-            replay, run.choices, run.choice, before, now, {made_for[n]: o for n, o in chosen.items()}
-        )
+        self._verdicts = Verdicts(run, replay, self.origins)
         self.ops: dict[int, Verdict] = self._verdicts.all()
         self.added = self._verdicts.added()
-        self._position = {c: i for i, c in enumerate(run.choices.classes)}
         self._removals: dict[int, Removal] = {}
         self._paths: dict[int, float | None] = {}
 
@@ -89,7 +72,7 @@ class Explanation:
 
     def position(self, node: int) -> int:
         """Returns the class of a node in the run's choice graph."""
-        return self._position[self.run.choices.frozen.handle[node]]
+        return self._verdicts.position[self.run.choices.frozen.handle[node]]
 
     def removal(self, node: int) -> Removal:
         """Returns the cost of the graph without an operator that stayed.
@@ -99,9 +82,7 @@ class Explanation:
         if self.op(node).verdict != "stayed":
             raise ExplainError(f"n{node} did not stay: it was {self.op(node).verdict}")
         if node not in self._removals:
-            self._removals[node] = removal(
-                self.run.choices, self.run.choice, self.run.cost(), self.position(node), self._chosen_text
-            )
+            self._removals[node] = removal(self.run, self.position(node))
         return self._removals[node]
 
     def alternatives(self, node: int) -> list[dict[str, Any]]:
@@ -119,7 +100,7 @@ class Explanation:
         Returns None if it cannot be used.
         """
         if enode not in self._paths:
-            self._paths[enode] = path(self.run.choices, self.run.choice, self.run.cost(), enode)
+            self._paths[enode] = path(self.run, enode)
         return self._paths[enode]
 
     # -- text -------------------------------------------------------------------------------------
@@ -129,14 +110,10 @@ class Explanation:
 
         removals: whether lines of operators that stayed tell the cost of the graph without them.
         """
-        from eqsat.explain.text import overview
-
         return overview(self, removals)
 
     def op_text(self, node: int) -> str:
         """Returns the verdict, the proof, and the alternatives with cycles of one operator."""
-        from eqsat.explain.text import detail
-
         return detail(self, node)
 
     def proof_lines(self, proof: Proof) -> list[tuple[str, str]]:
@@ -174,10 +151,6 @@ class Explanation:
 
     def proof_type(self, proof: Proof) -> str:
         return type_text(self.replay.history.type_of(proof.start[2]))
-
-    def _chosen_text(self, n: int) -> str:
-        e = self.run.choices.candidates[n].enode
-        return f"{enode_text(e)} {type_text(self.run.choices.frozen.types[e.cls])}"
 
     # -- data -------------------------------------------------------------------------------------
 
@@ -223,13 +196,13 @@ class Explanation:
                 }
                 for a in self.alternatives(node)
             ],
+            "proofs": [
+                {"type": self.proof_type(p), "lines": [list(line) for line in self.proof_lines(p)]}
+                for q in v.proofs
+                for p in q.proofs()
+                if p.links
+            ],
         }
-        out["proofs"] = [
-            {"type": self.proof_type(p), "lines": [list(line) for line in self.proof_lines(p)]}
-            for q in v.proofs
-            for p in q.proofs()
-            if p.links
-        ]
         if v.problem:
             out["problem"] = v.problem
         if removals and v.verdict == "stayed":

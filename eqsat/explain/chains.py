@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from eqsat.explain.joins import Adjacency, Joins, Link
-from eqsat.explain.match import Matcher
 from eqsat.explain.record import FOREVER, History, TableRow
 
 #: Length of a link by a rule in a proof.
@@ -82,7 +81,7 @@ class Chains:
 
     def __init__(self, history: History):
         self.history = history
-        self.joins = Joins(history, Matcher(history))
+        self.joins = Joins(history)
         self._proofs: dict[tuple[TableRow, TableRow, int], Proof | None] = {}
         self._neighbours: dict[int, Adjacency] = {}
 
@@ -118,8 +117,7 @@ class Chains:
     def _along(self, way: Iterable[Stretch], proof: Proof, limit: int, banned: set[Part]) -> Proof:
         """Adds the links of a path to a proof.
 
-        Raises _Circular if a part needs the proof itself; that part is
-        then banned for the next attempt.
+        Raises _Circular if a part needs the proof itself; that part is then banned for the next attempt.
         """
         for at, row, link in way:
             part: Part = (at, row)
@@ -138,36 +136,22 @@ class Chains:
         return proof
 
     def _same(self, one: TableRow, other: TableRow, limit: int) -> list[Proof]:
-        """Returns the proofs that two rows are one call.
-
-        They prove equal operands that were in different classes when the rows were written.
-        """
-        out = []
-        for a, b in zip(self.history.operands(one), self.history.operands(other)):
+        """Returns the proofs that two rows are one call: of operands that were in different classes before."""
+        h, out = self.history, []
+        for a, b in zip(h.operands(one), h.operands(other)):
             if a != b:
-                joint = next(
-                    (
-                        s
-                        for s in range(min(limit, len(self.history.steps)))
-                        if self.history.cls(a, s) == self.history.cls(b, s)
-                    ),
-                    limit,
-                )
-                out.append(self.prove(self.history.origin[a], self.history.origin[b], joint))
+                steps = range(min(limit, len(h.steps)))
+                joint = next((s for s in steps if h.cls(a, s) == h.cls(b, s)), limit)
+                out.append(self.prove(h.origin[a], h.origin[b], joint))
         return [p for p in out if p.links or p.needs]
 
     def _assumed(self, link: Link) -> list[TableRow]:
-        """Returns the e-nodes that a link assumes to be in their classes.
-
-        These are the e-nodes that the pattern saw, and older parts of the right side.
-        """
+        """Returns the e-nodes that a link assumes: those that the pattern saw, and older parts of the right side."""
         if link.match is None:
             return []
         life = self.history.life
-        return [
-            *link.match.seen.values(),
-            *(r for r in link.match.made.values() if r in life and life[r][0] < link.step),
-        ]
+        older = (r for r in link.match.made.values() if r in life and life[r][0] < link.step)
+        return [*link.match.seen.values(), *older]
 
     def _is_in(self, row: TableRow, limit: int) -> list[Proof]:
         """Returns the proofs that an e-node that a rule saw is in its class."""
@@ -180,10 +164,8 @@ class Chains:
     def _way(self, start: TableRow, end: TableRow, limit: int, banned: Collection[Part]) -> list[Stretch]:
         """Returns the shortest path without banned parts.
 
-        The proofs that two rows are one call depend on these two rows
-        only, not on rows between them.
-        So the search has pairs as states: the row after the last link, and
-        the row as which it is rewritten.
+        The proofs that two rows are one call depend on these two rows only, not on rows between them.
+        So the search has pairs as states: the row after the last link, and the row as which it is rewritten.
         """
         graph = self._graph(self.history.cls(start[2]))
         before: dict[Same, tuple[Same, Link | None]] = {}
@@ -227,6 +209,3 @@ class Chains:
 
 def _key(link: Link) -> Part:
     return link.rule, link.step, link.start, link.end
-
-
-__all__ = ["Chains", "ExplainError", "Proof"]

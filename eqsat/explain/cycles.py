@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.choice.choice import Choices
+from eqsat.explain.words import enode_text, type_text
+from eqsat.search.run import Run
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.table import Row
@@ -88,12 +90,9 @@ class Removal:
     instead: tuple[str, ...] = ()
 
 
-def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, text: Callable[[int], str]) -> Removal:
-    """Returns the cheapest choice found without the e-node that `choice` has for `cls`.
-
-    cost: cycles of `choice`.
-    text: returns the name of a choice node.
-    """
+def removal(run: Run, cls: int) -> Removal:
+    """Returns the cheapest choice found without the e-node that the run's choice has for `cls`."""
+    choices, choice = run.choices, run.choice
     enode = choices.candidates[choice[cls]].enode
     without = [n for n in choices.graph.class_nodes(cls) if choices.candidates[n].enode is enode]
     if not derivable(choices.graph, without):
@@ -104,23 +103,22 @@ def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, 
         return Removal(None)
     except ExtractionError as e:
         return Removal(None, (str(e),))
-    new = [
-        n
-        for c, n in choices.of_classes(found.choice).items()
-        if choice.get(c) != n and choices.candidates[n].enode.op != "const"
-    ]
-    return Removal(
-        max(0.0, found.cost - cost), tuple(text(n) for n in sorted(new, key=lambda n: -choices.candidates[n].cycles))
-    )
+    changed = [n for c, n in choices.of_classes(found.choice).items() if choice.get(c) != n]
+    new = [n for n in changed if choices.candidates[n].enode.op != "const"]
+    new.sort(key=lambda n: -choices.candidates[n].cycles)
+    enodes = [choices.candidates[n].enode for n in new]
+    instead = tuple(f"{enode_text(e)} {type_text(choices.frozen.types[e.cls])}" for e in enodes)
+    return Removal(max(0.0, found.cost - run.cost()), instead)
 
 
-def path(choices: Choices, choice: Mapping[int, int], cost: float, n: int) -> float | None:
+def path(run: Run, n: int) -> float | None:
     """Returns the additional cycles of the whole graph if choice node `n` computes its class.
 
     The estimate is the better of a greedy extraction and a change of the present choice.
     Returns None if that is impossible, because `n` is forbidden or depends on itself.
     """
-    graph, cls = choices.graph, int(choices.graph.node_class[n])
+    graph, choice = run.choices.graph, run.choice
+    cls = int(graph.node_class[n])
     if choice.get(cls) == n:
         return 0.0
     others = {k for k in graph.class_nodes(cls) if k != n}
@@ -132,4 +130,4 @@ def path(choices: Choices, choice: Mapping[int, int], cost: float, n: int) -> fl
     costs = [found.cost]
     with contextlib.suppress(InvalidExtraction):  # the run's choice may depend on itself with `n`
         costs.append(check(forced, reachable(forced, {**found.choice, **choice, cls: n})))
-    return max(0.0, min(costs) - cost)
+    return max(0.0, min(costs) - run.cost())

@@ -41,15 +41,16 @@ Adjacency = dict[TableRow, list[tuple[TableRow, Link | None, int]]]
 class Joins:
     """The joins of one history."""
 
-    def __init__(self, history: History, matcher: Matcher):
-        self.history, self.matcher = history, matcher
+    def __init__(self, history: History):
+        self.history, self.matcher = history, Matcher(history)
         #: Rules that only unite an e-node with its operand.
         #: They join nothing new, since both are in one class already, but give the shortest proofs.
         self._removals = [r for r in history.rules.values() if not r.analysis and _joins_two_names(r)]
 
     def neighbours(self, cls: int) -> Adjacency:
         """Returns the joins of the rows that ended in class `cls`."""
-        h, out = self.history, _Graph()
+        h = self.history
+        out: Adjacency = defaultdict(list)
         rows = h.lineage[cls]
         rewritten = self._join_rewritten(rows, out)
         new = [r for r in rows if h.life[r][0] > 0 and (r, h.life[r][0]) not in rewritten]
@@ -59,18 +60,15 @@ class Joins:
             before = {h.cls(c, step - 1) for c in classes if h.life[h.origin[c]][0] < step}
             rules = [h.rules.get(h.steps[step])] if step in happened else []
             links = [link for rule in (*rules, *self._removals) for link in self._instances(rule, step, before)]
-            self._join_linked(links, out)
+            for link in links:
+                if link.right not in h.life:
+                    _join(out, link.right, h.at(link.right, step), None, step)
+                _join(out, link.left, link.right, link, step)
             explained = {h.at(link.right, step) for link in links}
             self._join_unexplained([r for r in new if h.life[r][0] == step and r not in explained], before, step, out)
-        return out.neighbours
+        return out
 
-    def _join_linked(self, links: Iterable[Link], out: _Graph) -> None:
-        for link in links:
-            if link.right not in self.history.life:
-                out.join(link.right, self.history.at(link.right, link.step), None, link.step)
-            out.join(link.left, link.right, link, link.step)
-
-    def _join_rewritten(self, rows: Iterable[TableRow], out: _Graph) -> set[tuple[TableRow, int]]:
+    def _join_rewritten(self, rows: Iterable[TableRow], out: Adjacency) -> set[tuple[TableRow, int]]:
         """Joins each row with its rewritten form after a union of an operand's class.
 
         Returns {(rewritten row, step)}.
@@ -81,11 +79,11 @@ class Joins:
             if death < FOREVER:
                 later = h.at(row, death)
                 if later != row and later in h.life:
-                    out.join(row, later, None, death)
+                    _join(out, row, later, None, death)
                     rewritten.add((later, death))
         return rewritten
 
-    def _join_unexplained(self, new: Iterable[TableRow], before: set[int], step: int, out: _Graph) -> None:
+    def _join_unexplained(self, new: Iterable[TableRow], before: set[int], step: int, out: Adjacency) -> None:
         """Joins rows that a step made, but that no match of its rule explains, with their class."""
         h = self.history
         became = {h.cls(c, step): c for c in reversed(list(before))}
@@ -93,27 +91,23 @@ class Joins:
             cls = became.get(h.cls(row[2], step))
             if cls is not None:
                 left = self.history.origin_at(cls, step - 1)
-                out.join(left, row, Link(h.steps[step], step, left, row), step)
+                _join(out, left, row, Link(h.steps[step], step, left, row), step)
 
     def _instances(self, rule: Rule | None, step: int, classes: Iterable[int]) -> list[Link]:
-        out: list[Link] = []
         if rule is None or rule.analysis:
-            return out
-        for c in classes:
-            for m in self.matcher.matches(rule, step, c):
-                out.append(Link(rule.name, step, m.left or self.history.origin_at(c, step - 1), m.right, m))
-        return out
+            return []
+        return [
+            Link(rule.name, step, m.left or self.history.origin_at(c, step - 1), m.right, m)
+            for c in classes
+            for m in self.matcher.matches(rule, step, c)
+        ]
 
 
-class _Graph:
-    def __init__(self) -> None:
-        self.neighbours: Adjacency = defaultdict(list)
-
-    def join(self, a: TableRow, b: TableRow, link: Link | None, step: int) -> None:
-        """Joins two rows, by `link` from a to b or as one rewritten call."""
-        if a != b:
-            self.neighbours[a].append((b, link, step))
-            self.neighbours[b].append((a, replace(link, backwards=True) if link else None, step))
+def _join(out: Adjacency, a: TableRow, b: TableRow, link: Link | None, step: int) -> None:
+    """Joins two rows, by `link` from a to b or as one rewritten call."""
+    if a != b:
+        out[a].append((b, link, step))
+        out[b].append((a, replace(link, backwards=True) if link else None, step))
 
 
 def _joins_two_names(rule: Rule) -> bool:

@@ -66,15 +66,11 @@ class Matcher:
         for _, left, _ in (a for a in query.actions if a[0] == "union"):
             assert not isinstance(left, tuple)
             for env, rows in self._solve([*query.atoms, *answers], {left: cls}, (), step - 1):
-                found = self._instance(query, env, rows, step, cls)
-                if found:
+                if found := self._instance(query, env, rows, step, cls):
                     yield found
 
     def _instance(self, query: Query, env: Env, rows: tuple[TableRow, ...], step: int, cls: int) -> Match | None:
-        """Returns the match for the rows that a pattern matched.
-
-        Returns None if the rule's actions did not put its right side into `cls` at `step`.
-        """
+        """Returns the match for these rows, None if the actions did not put its right side into `cls` at `step`."""
         h, env = self.history, dict(env)
         made: dict[int, TableRow] = {}
         for _, slot, expr in (a for a in query.actions if a[0] == "let"):
@@ -96,10 +92,7 @@ class Matcher:
     def _solve(
         self, atoms: Sequence[Atom], env: Env, rows: tuple[TableRow, ...], step: int
     ) -> Iterator[tuple[Env, tuple[TableRow, ...]]]:
-        """Yields the slots' values for which all atoms have rows, with these rows.
-
-        The atom with the fewest candidates comes first.
-        """
+        """Yields the slots' values for which all atoms have rows, with these rows."""
         if not atoms:
             yield env, rows
             return
@@ -136,8 +129,7 @@ class Matcher:
     # -- the right side ---------------------------------------------------------------------------
 
     def _make(self, expr: Expr, env: Env, step: int, made: dict[int, TableRow]) -> Any:
-        """Returns the value of an expression that the step made, None
-        if one of its rows is missing.
+        """Returns the value of an expression that the step made, None if one of its rows is missing.
 
         Its rows are added to `made`, by class.
         """
@@ -169,9 +161,7 @@ class Matcher:
         return found if len(found) == len(rows) else None
 
     def _row(self, name: str, args: tuple[Any, ...], step: int, made: dict[int, TableRow]) -> int | None:
-        """Returns the class of an e-node from before the step, or
-        made by it; None if there is none.
-        """
+        """Returns the class of an e-node from before the step, or made by it; None if there is none."""
         h = self.history
         row = h.find(name, args, step - 1)
         if row is None:
@@ -179,8 +169,8 @@ class Matcher:
             if there is None:
                 return None
             row = (name, args, there[2])
-        made[row[2]] = row
         cls: int = row[2]
+        made[cls] = row
         return cls
 
 

@@ -1,5 +1,4 @@
-"""The history of every row of an e-graph: a saturation repeated, with
-its rows read after each rule.
+"""The history of every row of an e-graph: a saturation repeated, with its rows read after each rule.
 
 egglog gives no proofs to Python.
 Classes keep their number as long as they exist.
@@ -36,13 +35,12 @@ def sorts_of(rules: Iterable[Rule]) -> dict[str, tuple[str, ...]]:
 
     A relation has no result.
     """
-    out = {}
-    for line in (*DECLARATIONS, *declarations(rules).values()):
-        words = line.replace("(", " ").replace(")", " ").split()
-        if words[0] in ("constructor", "function", "relation"):
-            kinds = tuple(w for w in words[2:] if w in ("i64", "T", "TV"))
-            out[words[1]] = kinds
-    return out
+    lines = (*DECLARATIONS, *declarations(rules).values())
+    return {
+        name: tuple(w for w in more if w in ("i64", "T", "TV"))
+        for what, name, *more in (line.replace("(", " ").replace(")", " ").split() for line in lines)
+        if what in ("constructor", "function", "relation")
+    }
 
 
 def is_enode(function: str) -> bool:
@@ -102,8 +100,12 @@ class History:
 
     def operands(self, row: TableRow) -> list[int]:
         """Returns the classes of the operands of a row."""
+        return self.classes(row[0], row[1])
+
+    def classes(self, function: str, values: Iterable[Any]) -> list[int]:
+        """Returns the classes among the arguments of a function, or among these and its result."""
         out: list[int] = []
-        for kind, value in zip(self.sorts[row[0]], row[1]):
+        for kind, value in zip(self.sorts[function], values):
             out += [value] if kind == "T" else value if kind == "TV" else []
         return out
 
@@ -204,12 +206,9 @@ def _split_removals(rules: Sequence[Rule]) -> list[Rule]:
 def _join(
     history: History, died: Sequence[TableRow], current: Iterable[TableRow], now: Iterable[TableRow], step: int
 ) -> None:
-    """Finds the classes that the removed classes became part of.
-
-    Their rows exist under the numbers of these classes.
-    """
-    there = _classes(history, now)
-    gone = _classes(history, died) - there
+    """Finds the classes that the removed classes became part of: their rows exist under the numbers of these."""
+    there = {c for name, args, out in now for c in history.classes(name, (*args, out))}
+    gone = {c for name, args, out in died for c in history.classes(name, (*args, out))} - there
     calls = {(name, args): out for name, args, out in now if is_enode(name)}
     waiting = [r for r in died if is_enode(r[0]) and r[2] in gone]
     while gone:
@@ -226,14 +225,3 @@ def _join(
         if len(later) == len(waiting):
             return
         waiting = later
-
-
-def _classes(history: History, rows: Iterable[TableRow]) -> set[int]:
-    out = set()
-    for name, args, result in rows:
-        for kind, value in zip(history.sorts[name], (*args, result)):
-            if kind == "T":
-                out.add(value)
-            elif kind == "TV":
-                out.update(value)
-    return out

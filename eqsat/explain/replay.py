@@ -10,12 +10,13 @@ from eqsat.egraph.encoding import ENode
 from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.rule import Rule
 from eqsat.explain.chains import Chains, ExplainError
-from eqsat.explain.record import FOREVER, History, TableRow, is_enode, record
+from eqsat.explain.record import FOREVER, TableRow, is_enode, record
 from eqsat.options.spellings import for_target
 from eqsat.rules import tolerant
 from eqsat.rules.presets import PRESETS
+from eqsat.search.run import Run
 from eqsat.target import Target
-from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.graph import Node
 from eqsat.tensor.movement import Move
 
 
@@ -34,23 +35,21 @@ def rules_of(names: Sequence[str], own: Sequence[Rule], target: Target) -> list[
 
 
 class Replay:
-    """A recorded history, with the rows of the run's e-nodes in it."""
+    """A recorded history of a run, with the rows of the run's e-nodes in it.
 
-    def __init__(
-        self,
-        source: TensorGraph,
-        names: Sequence[str],
-        budget: Budget,
-        target: Target,
-        own: Sequence[Rule] = (),
-    ):
+    own: the user's own rules that took part.
+    """
+
+    def __init__(self, run: Run, own: Sequence[Rule]):
+        done = run.choices.frozen.saturation.iterations
+        # a recorded saturation is slower, and has to get at least as far as the run's
+        budget = Budget(nodes=2 * max((i.nodes for i in done), default=1000), seconds=3600.0, passes=max(1, len(done)))
         try:
-            self.history: History = record(source, rules_of(names, own, target), budget)
+            h = self.history = record(run.source, rules_of(run.rules, own, run.target), budget)
         except EngineError as e:
             raise ExplainError(f"the saturation cannot be repeated: {e}") from e
-        self.source = source
-        self.chains = Chains(self.history)
-        h = self.history
+        self.source = run.source
+        self.chains = Chains(h)
         #: {node of the source: its class at loading}.
         self.loaded = {r[1][0]: r[2] for r in h.by_name["Node"] if h.life[r][0] == 0}
         self._first = {r[2]: r for r in h.life if is_enode(r[0]) and h.life[r][0] == 0}
@@ -71,30 +70,21 @@ class Replay:
         """
         at = {c: self.final(n) for n, c in choices.frozen.handle.items()}
         out: dict[int, TableRow] = {}
-        position = choices.classes
-
-        def need(cls: int) -> list[int]:
-            return [c for c in choices.candidates[chosen[cls]].operands if c not in out]
-
-        for root in chosen:
-            stack = [root]
-            while stack:
-                cls = stack[-1]
-                if cls in out:
-                    stack.pop()
-                    continue
-                missing = need(cls)
-                if missing:
-                    stack.extend(missing)
-                    continue
-                e = choices.candidates[chosen[cls]].enode
-                row = self._row(e, choices, tuple(out[c][2] for c in choices.candidates[chosen[cls]].operands))
-                if row is None or at.get(position[cls], row[2]) != row[2]:
-                    raise ExplainError(
-                        "saturating again gave another e-graph (another egglog, or other rules): this run cannot be explained here"
-                    )
-                out[cls] = row
-                stack.pop()
+        stack = [*chosen][::-1]
+        while stack:
+            cls = stack.pop()
+            if cls in out:
+                continue
+            candidate = choices.candidates[chosen[cls]]
+            if missing := [c for c in candidate.operands if c not in out]:
+                stack += [cls, *missing]
+                continue
+            row = self._row(candidate.enode, choices, tuple(out[c][2] for c in candidate.operands))
+            if row is None or at.get(choices.classes[cls], row[2]) != row[2]:
+                raise ExplainError(
+                    "saturating again gave another e-graph (another egglog, or other rules): this run cannot be explained here"
+                )
+            out[cls] = row
         return out
 
     def _row(self, e: ENode, choices: Choices, operands: tuple[int, ...]) -> TableRow | None:
@@ -107,8 +97,7 @@ class Replay:
             name, value = "Move", e.move
         else:
             name, value = constructor(e.op, e.attrs, len(operands)), Call(e.op, e.attrs)
-        known = self.history.values.known(value)
-        if known is None:
+        if (known := self.history.values.known(value)) is None:
             return None
         args = (known, operands) if name in ("Cat", "Opq") else (known, *operands)
         return self.history.find(name, args, FOREVER - 1)
@@ -119,10 +108,8 @@ class Replay:
         It is the first source node in the class, or a constant, or a number of its own.
         """
         if step not in self._labels:
-            labels: dict[int, int] = {}
-            for n in sorted(self.loaded, reverse=True):
-                labels[self.history.cls(self.loaded[n], step)] = n
-            self._labels[step] = labels
+            loaded = sorted(self.loaded.items(), reverse=True)
+            self._labels[step] = {self.history.cls(c, step): n for n, c in loaded}
         node = self._labels[step].get(self.history.cls(cls, step))
         if node is None:
             return f"e{cls}"

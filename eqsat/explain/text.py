@@ -47,13 +47,8 @@ def headline(e: Explanation) -> list[str]:
     ]
     if r:
         out += _totals(r, e.run.chosen)
-    before, now = (
-        {
-            k: sum((o.cycles if side == "before" else o.cycles_now) or 0 for o in e.ops.values() if o.verdict == k)
-            for k in VERDICTS
-        }
-        for side in ("before", "now")
-    )
+    before = {k: sum(o.cycles or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
+    now = {k: sum(o.cycles_now or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
     out.append(
         "of which "
         + "; ".join(f"{k} {cycles(before[k])} -> {cycles(now[k])}" for k in VERDICTS)
@@ -157,9 +152,7 @@ def _path(e: Explanation, alternative: dict[str, Any]) -> str:
 
 
 def _proofs(e: Explanation, v: Verdict) -> list[str]:
-    """Returns the lines of each proof once: those of the value first,
-    then the proofs that they need.
-    """
+    """Returns the lines of each proof once: those of the value first, then the proofs that they need."""
     out: list[str] = []
     seen: set[int] = set()
     written: set[tuple[tuple[str, str], ...]] = set()

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from eqsat.choice.choice import Choices
 from eqsat.explain.chains import ExplainError, Proof
+from eqsat.explain.cycles import by_choice, by_node
 from eqsat.explain.record import FOREVER, TableRow
 from eqsat.explain.replay import Replay
 from eqsat.explain.words import enode_text, op_text, type_text, value_text
-from eqsat.tensor.graph import TensorGraph
+from eqsat.search.origins import of_choice
+from eqsat.search.run import Run
 from eqsat.tensor.movement import Move
+from eqsat.tosa.flatbuffer import tensor_names
 from eqsat.tosa.locations import Origins
 
 VERDICTS = ("stayed", "changed", "moved", "removed")
@@ -72,26 +74,21 @@ class Added(NamedTuple):
 
 
 class Verdicts:
-    """The comparison of the source graph with a choice.
+    """The comparison of the source graph with a run's choice.
 
-    before: cycles by node of the source.
-    now: cycles by choice node.
-    An operator without cycles runs as part of another.
-    origins: origins by choice node.
+    origins: origins by node of the source.
     """
 
-    def __init__(
-        self,
-        replay: Replay,
-        choices: Choices,
-        choice: Mapping[int, int],
-        before: Mapping[int, float],
-        now: Mapping[int, float],
-        origins: Mapping[int, Origins],
-    ):
-        self.origins = origins
-        self.replay, self.choices, self.choice, self.before, self.now = replay, choices, choice, before, now
-        self.source: TensorGraph = choices.frozen.source
+    def __init__(self, run: Run, replay: Replay, origins: Mapping[int, Origins]):
+        choices, choice = run.choices, run.choice
+        self.replay, self.choices, self.choice, self.source = replay, choices, choice, run.source
+        #: Cycles by node of the source, and by choice node. An operator without any runs as part of another.
+        self.before = by_node(run.source, run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
+        self.now = by_choice(run.tables.get("eqsat", ()), choices, choice)
+        graph, made_for = choices.tensor_graph(choice)
+        chosen = of_choice(choices, graph, made_for, origins) if origins else {}
+        #: Origins by choice node.
+        self.origins = {made_for[n]: o for n, o in chosen.items()}
         self.rows = replay.rows_of(choices, choices.of_classes(choice))
         self.computed: dict[int, TableRow] = {r[2]: r for r in self.rows.values()}
         self.node_of = {self.rows[c][2]: n for c, n in choices.of_classes(choice).items()}
@@ -100,34 +97,29 @@ class Verdicts:
         for n in self.source.live():
             self.of_class[replay.final(n)].append(n)
         self.stays = {n for n in self.live if self._kept(n)}
+        kept = {replay.final(n) for n in self.stays}
+        #: Classes that the choice computes by operators that are not the source's.
+        self.new = [c for c, row in self.computed.items() if c not in kept and row[0] != "Leaf"]
+        self.position = {c: i for i, c in enumerate(choices.classes)}
+        self.pairs = self._pairs()
         self._below: dict[int, list[Proof]] = {}
         self._mentioned: dict[int, set[int]] = {}
 
     def _kept(self, n: int) -> bool:
         cls = self.replay.final(n)
-        first = next(k for k in self.of_class[cls] if self.replay.explicit(k) == self.replay.explicit(n))
-        return n == first and self.computed.get(cls) == self.replay.history.version(
-            self.replay.explicit(n), FOREVER - 1
-        )
+        own = self.replay.explicit(n)
+        first = next(k for k in self.of_class[cls] if self.replay.explicit(k) == own)
+        return n == first and self.computed.get(cls) == self.replay.history.version(own, FOREVER - 1)
 
     def all(self) -> dict[int, Verdict]:
-        """Returns {node: verdict} of all operators of the source
-        graph, without constants and inputs.
-        """
-        pairs = self._pairs()
+        """Returns {node: verdict} of all operators of the source graph, without constants and inputs."""
         out = {}
         for n in self.live:
             node, cls = self.source.nodes[n], self.replay.final(n)
-            text = self._op(self.replay.explicit(n))
-            v = Verdict(
-                n,
-                text,
-                node.inputs,
-                type_text(self.source.type(n)),
-                "stayed" if n in self.stays else "removed",
-                self.before.get(n),
-            )
-            place = cls if n in self.stays else pairs.get(n)
+            verdict = "stayed" if n in self.stays else "removed"
+            text, kind = self._op(self.replay.explicit(n)), type_text(self.source.type(n))
+            v = Verdict(n, text, node.inputs, kind, verdict, self.before.get(n))
+            place = cls if n in self.stays else self.pairs.get(n)
             if place is not None:
                 v.now, v.now_type = self._op(self.computed[place]), type_text(self.replay.history.type_of(place))
                 v.cycles_now = self.now.get(self.node_of[place])
@@ -141,16 +133,16 @@ class Verdicts:
         return out
 
     def added(self) -> list[Added]:
-        taken = {self.replay.final(n) for n in self.stays} | set(self._pairs().values())
+        taken = set(self.pairs.values())
         return [
             Added(
-                self._op(row),
+                self._op(self.computed[cls]),
                 type_text(self.replay.history.type_of(cls)),
                 self.now.get(self.node_of[cls]),
                 self.origins.get(self.node_of[cls], ()),
             )
-            for cls, row in self.computed.items()
-            if cls not in taken and row[0] != "Leaf"
+            for cls in self.new
+            if cls not in taken
         ]
 
     def alternatives(self, n: int) -> list[dict[str, Any]]:
@@ -158,14 +150,12 @@ class Verdicts:
 
         Each has its operator, operands, own cycles, and whether it is chosen.
         """
-        position = {c: i for i, c in enumerate(self.choices.classes)}
-        cls = position.get(self.choices.frozen.handle[n])
-        names = {c: self.replay.name(row[2], len(self.replay.history.steps)) for c, row in self.rows.items()}
-        names |= {
-            position[c]: f"n{k}" for k, c in sorted(self.choices.frozen.handle.items(), reverse=True) if c in position
-        }
+        position, handle = self.position, self.choices.frozen.handle
+        cls = position.get(handle[n])
         if cls is None:
             return []
+        names = {c: self.replay.name(row[2], len(self.replay.history.steps)) for c, row in self.rows.items()}
+        names |= {position[c]: f"n{k}" for k, c in sorted(handle.items(), reverse=True) if c in position}
         return [
             {
                 "enode": k,
@@ -183,17 +173,12 @@ class Verdicts:
         return value_text(self.replay.history.values[row[1][0]])
 
     def _pairs(self) -> dict[int, int]:
-        """Returns {node that did not stay: class that its operator computes now}.
-
-        Both are in one connected part of the changed graph.
-        """
-        kept = {self.replay.final(n) for n in self.stays}
+        """Returns {node that did not stay: class that its operator computes now}, within connected changes."""
         gone = [n for n in self.live if n not in self.stays]
-        new = [c for c, row in self.computed.items() if c not in kept and row[0] != "Leaf"]
         out: dict[int, int] = {}
-        for part in nx.connected_components(self._changed(gone, set(new))):
+        for part in nx.connected_components(self._changed(gone, set(self.new))):
             old = sorted(n for kind, n in part if kind == "old")
-            fresh = [c for c in new if ("new", c) in part]
+            fresh = [c for c in self.new if ("new", c) in part]
             for key in (self._in_place, self._exactly, self._roughly):
                 self._match_up(old, fresh, key, out)
         return out
@@ -201,8 +186,7 @@ class Verdicts:
     def _changed(self, gone: list[int], new: set[int]) -> nx.Graph:
         """Returns the graph of changes.
 
-        Its nodes are source nodes that are gone ("old", number) and
-        classes that are new ("new", number).
+        Its nodes are source nodes that are gone ("old", number) and classes that are new ("new", number).
         Two are joined if one reads the other, or if both are of one class.
         """
         parts = nx.Graph()
@@ -239,10 +223,7 @@ class Verdicts:
         return row[0], row[1][0], t.dtype, t.elements
 
     def _roughly(self, row: TableRow, cls: int) -> Any:
-        """Returns the key of one operator with dtype and sorted dims; None for a movement.
-
-        A movement is meaningless at another place.
-        """
+        """Returns the key of one operator with dtype and sorted dims; None for a movement, which is of one place."""
         value, t = self.replay.history.values[row[1][0]], self.replay.history.type_of(cls)
         return None if isinstance(value, Move) else (value.op, t.dtype, tuple(sorted(t.shape)))
 
@@ -264,10 +245,7 @@ class Verdicts:
             done.update(map(id, proofs))
 
     def _proofs(self, node: int) -> list[Proof]:
-        """Returns proofs that the values computed now equal a node of the source.
-
-        Raises ExplainError.
-        """
+        """Returns proofs that the values computed now equal a node of the source. Raises ExplainError."""
         cls = self.replay.final(node)
         return [self.replay.chains.prove(self.replay.explicit(node), self.computed[cls]), *self._made_below(cls)]
 

@@ -1,5 +1,4 @@
-"""The e-graph as a picture: a box per class with its candidates and
-their cycles, as JSON, DOT or SVG.
+"""The e-graph as a picture: a box per class with its candidates and their cycles, as JSON, DOT or SVG.
 
 The view of a whole model shows the choice, with chains of operators in one box.
 The view of a region shows every class within a distance of a node, chosen or not.
@@ -9,7 +8,7 @@ Constants are left out, and long lists tell how many entries they leave out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
@@ -49,7 +48,6 @@ class ClassBox:
     chosen: bool
     source: bool
     hidden: int = 0
-    classes: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -127,14 +125,8 @@ def _view(run: Run, wanted: Iterable[int]) -> View:
             (enode_text(choices.candidates[k].enode), choices.candidates[k].cycles, run.choice.get(c) == k)
             for k in nodes[:_CANDIDATES]
         ]
-        boxes[c] = ClassBox(
-            f"{label} {type_text(choices.frozen.types[cls])}",
-            lines,
-            c in run.choice,
-            cls in names,
-            len(nodes) - len(lines),
-            [c],
-        )
+        title = f"{label} {type_text(choices.frozen.types[cls])}"
+        boxes[c] = ClassBox(title, lines, c in run.choice, cls in names, len(nodes) - len(lines))
         for k in nodes[:_CANDIDATES]:
             edges |= {
                 (o, c, run.choice.get(c) == k) for o in choices.candidates[k].operands if o in set(shown) and o != c
@@ -159,7 +151,6 @@ def _join_runs(view: View) -> None:
             last.chosen,
             last.source,
             sum(b.hidden for b in boxes),
-            [c for b in boxes for c in b.classes],
         )
         view.edges = [(a, b, y) for a, b, y in view.edges if not (a in run and b in run)]
         view.edges = [(order[-1] if a in run else a, order[-1] if b in run else b, y) for a, b, y in view.edges]
