@@ -102,6 +102,3 @@ def as_given(path: Path, target: str) -> tuple[dict[str, bytes], dict[str, Any]]
         "calibration": "",
         "pte_frame_bytes": None,
     }
-
-
-__all__ = ["as_given", "prepare"]

@@ -59,9 +59,13 @@ def measure(
     """
     configuration, target = Configuration.parse(name), Target.from_flags(flags)
     delegates: list[Fields] = []
-    for i in range(len(side["stock_errors"])):
-        arena = max((d["stock"].sram or 0 for d in delegates), default=0)
-        delegates.append(_delegate(configuration, target, files, i, side, cold, arena))
+    for i, error in enumerate(side["stock_errors"]):
+        given = configuration, target, files[f"{i}.explicit"], files.get(f"{i}.stock"), error
+        if configuration.kind in (STOCK, TUNED, EXPLICIT):
+            delegates.append(_compiled(*given))
+        else:
+            arena = max((d["stock"].sram or 0 for d in delegates), default=0)
+            delegates.append(_optimized(*given, cold, Container.of(len(side["stock_errors"]), arena)))
     total = {"vela": vela_version(), **_over_delegates(delegates, side["pte_frame_bytes"])}
     seconds = {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}
     total["seconds"] = {k: round(v, 3) for k, v in seconds.items()}
@@ -70,10 +74,7 @@ def measure(
 
 
 def _over_delegates(delegates: list[Fields], frame: int | None) -> Fields:
-    """Returns the figures of all delegates: sums, the worst, or a list.
-
-    frame: bytes of the .pte besides those of the delegates.
-    """
+    """Returns sums, the worst or lists of the delegates' figures; `frame` has the .pte's other bytes."""
     stock, ours = (GraphFigures.together([d[side] for d in delegates], complete=True) for side in ("stock", "eqsat"))
     footprint = ours.footprint
     assert footprint is not None
@@ -101,22 +102,10 @@ def _over_delegates(delegates: list[Fields], frame: int | None) -> Fields:
     }
 
 
-def _delegate(
-    configuration: Configuration,
-    target: Target,
-    files: dict[str, bytes],
-    i: int,
-    side: Fields,
-    cold: bool,
-    arena: int,
-) -> Fields:
-    explicit, stock = files[f"{i}.explicit"], files.get(f"{i}.stock")
-    errors = side["stock_errors"]
-    if configuration.kind not in (STOCK, TUNED, EXPLICIT):
-        return _optimized(configuration, target, explicit, stock, errors[i], cold, Container.of(len(errors), arena))
+def _compiled(configuration: Configuration, target: Target, explicit: bytes, stock: bytes | None, error: str) -> Fields:
     tosa = explicit if configuration.kind == EXPLICIT else stock
     if tosa is None:
-        raise RuntimeError(f"there is no stock graph: {errors[i]}")
+        raise RuntimeError(f"there is no stock graph: {error}")
     with Pool(1) as pool:
         compile_tosa(explicit, target, pool)  # the worker's imports are not Vela's time
         started = time.perf_counter()
@@ -186,10 +175,7 @@ def _graph(tosa: bytes, rows: list[Row], ours: GraphFigures, stock: GraphFigures
 
 
 def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -> dict[str, float]:
-    """Returns the seconds of the lowering that this configuration needs.
-
-    After the hook point it needs one of the two tails, eqsat both.
-    """
+    """Returns the seconds of the lowering that this configuration needs: of the two tails one, for eqsat both."""
     unused = {STOCK: "explicit passes", TUNED: "explicit passes", EXPLICIT: "stock passes"}.get(configuration.kind)
     return {k: v for k, v in seconds.items() if k != unused}
 

@@ -89,12 +89,10 @@ class RunFiles:
         delegate, kind = name.split(".")
         return self.directory / "graphs" / f"{model}.{delegate}.{target}.{kind}.tosa"
 
-    def save_chosen(self, record: Record, tosas: dict[str, bytes], rows: list[list[Record]]) -> None:
+    def save_chosen(self, at: CellKey, tosas: dict[str, bytes], rows: list[list[Record]]) -> None:
         for i, data in tosas.items():
-            write_atomically(chosen_path(self.directory, place(record), i), data)
-        write_atomically(
-            chosen_path(self.directory, place(record), "rows").with_suffix(".json"), json.dumps(rows).encode()
-        )
+            write_atomically(chosen_path(self.directory, at, i), data)
+        write_atomically(chosen_path(self.directory, at, "rows").with_suffix(".json"), json.dumps(rows).encode())
 
     def save_outlines(self, others: Mapping[CellKey, ChosenGraphs] | None = None) -> None:
         """Writes the outlines of the cells of all records. Raises InputError.

@@ -244,42 +244,29 @@ class _Scheduler:
         return bool(self.pending)
 
     def _start(self, model: Model, target: str) -> None:
-        for c in self.plan.of(model):
-            if c.kind == LITERT:
-                key = digest(self.plan.fingerprints[model.name], target, litert.fingerprint())
-                if not self._known(key, model, target, c):
-                    self._add_task(
-                        2,
-                        partial(self._measured, key, model, target, c),
-                        "eqsat.bench.litert:measure",
-                        model.reference,
-                        target,
-                        str(self.plan.environment),
-                    )
-        if not any(c.kind != LITERT for c in self.plan.of(model)):
+        own, configurations = self.plan.fingerprints[model.name], self.plan.of(model)
+        for c in (c for c in configurations if c.kind == LITERT):
+            key, environment = digest(own, target, litert.fingerprint()), str(self.plan.environment)
+            at = model.name, target, c.name
+            self._measure(2, key, at, "eqsat.bench.litert:measure", model.reference, target, environment)
+        if all(c.kind == LITERT for c in configurations):
             return
-        key = digest(self.plan.fingerprints[model.name], target, self.plan.quantization, lowering_fingerprint())
+        key = digest(own, target, self.plan.quantization, lowering_fingerprint())
         saved = self.files.graphs(model.name, target)
         if saved and saved[1]["key"] == key:
             self._lowered(key, model, target, TaskOutcome(saved))
         elif model.reference.endswith(".tosa"):
             self._lowered(key, model, target, TaskOutcome(lowering.as_given(Path(model.reference), target)))
         else:
-            self._add_task(
-                0,
-                partial(self._lowered, key, model, target),
-                "eqsat.bench.lowering:prepare",
-                model.reference,
-                target,
-                self.plan.quantization,
-            )
+            then, args = partial(self._lowered, key, model, target), (model.reference, target, self.plan.quantization)
+            self._add_task(0, then, "eqsat.bench.lowering:prepare", *args)
 
     def _lowered(self, key: str, model: Model, target: str, outcome: TaskOutcome) -> None:
-        mine = [c for c in self.plan.of(model) if c.kind != LITERT]
+        cells = [(c, (model.name, target, c.name)) for c in self.plan.of(model) if c.kind != LITERT]
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
-            for c in mine:
-                self._failed(digest(key, c.name), model, target, c, outcome)
+            for c, at in cells:
+                self._measured(digest(key, c.name), at, outcome)
             return
         graphs, side = outcome.value
         if "key" not in side:
@@ -287,46 +274,32 @@ class _Scheduler:
             self.files.save_graphs(model.name, target, graphs, side)
         self._count(f"{model.name} {target}: lowered")
         about = [side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")]
-        for c in mine:
+        for c, at in cells:
             cell = digest(
                 *(graphs[n] for n in sorted(graphs)), json.dumps(about), c.name, measuring_fingerprint(), *c.plugins()
             )
-            if not self._known(cell, model, target, c):
-                self._add_task(
-                    1,
-                    partial(self._measured, cell, model, target, c),
-                    "eqsat.bench.measure:measure",
-                    c.name,
-                    side["flags"],
-                    graphs,
-                    side,
-                    self.cold,
-                )
+            args = c.name, side["flags"], graphs, side, self.cold
+            self._measure(1, cell, at, "eqsat.bench.measure:measure", *args)
 
-    def _known(self, key: str, model: Model, target: str, c: Configuration) -> bool:
-        old = self.files.log.records.get((model.name, target, c.name))
-        known = old is not None and old["key"] == key and "lost" not in old
-        if known:
-            self._count(f"{model.name} {target} {c.name}: there already")
-        return known
+    def _measure(self, rank: int, key: str, at: CellKey, function: str, *args: Any) -> None:
+        """Adds the task of a cell, unless its record is there already."""
+        old = self.files.log.records.get(at)
+        if old is not None and old["key"] == key and "lost" not in old:
+            self._count(f"{' '.join(at)}: there already")
+        else:
+            self._add_task(rank, partial(self._measured, key, at), function, *args)
 
-    def _measured(self, key: str, model: Model, target: str, c: Configuration, outcome: TaskOutcome) -> None:
+    def _measured(self, key: str, at: CellKey, outcome: TaskOutcome) -> None:
+        """Keeps the record of a cell: its figures, or why it failed."""
+        record: Record = {"model": at[0], "target": at[1], "configuration": at[2], "key": key}
         if outcome.error:
-            self._failed(key, model, target, c, outcome)
-            return
-        fields, tosas, rows = outcome.value
-        record = {"key": key, **fields, "peak_mib": outcome.peak_mib}
-        self.files.save_chosen({"model": model.name, "target": target, "configuration": c.name}, tosas, rows)
-        self._add(record, model, target, c)
-
-    def _failed(self, key: str, model: Model, target: str, c: Configuration, outcome: TaskOutcome) -> None:
-        lost = {"lost": True} if outcome.lost else {}
-        self._add({"key": key, "error": outcome.error, **lost}, model, target, c)
-
-    def _add(self, fields: Record, model: Model, target: str, c: Configuration) -> None:
-        record = {"model": model.name, "target": target, "configuration": c.name, **fields}
+            record |= {"error": outcome.error, **({"lost": True} if outcome.lost else {})}
+        else:
+            fields, tosas, rows = outcome.value
+            record |= {**fields, "peak_mib": outcome.peak_mib}
+            self.files.save_chosen(at, tosas, rows)
         self.files.log.add(record)
-        self._count(f"{model.name} {target} {c.name}: " + (record.get("error") or f"{record['cycles']:,} cycles"))
+        self._count(f"{' '.join(at)}: " + (record.get("error") or f"{record['cycles']:,} cycles"))
 
     def _count(self, what: str) -> None:
         self.done += 1
