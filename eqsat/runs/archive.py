@@ -1,9 +1,9 @@
-"""Archives: directories of data files with a manifest.
+"""The directory of a saved run: data files with a manifest.
 
-They are written whole or not at all, and read only if nothing is missing or changed.
+It is written whole or not at all, and read only if nothing is missing or changed.
 
-    archive.write(Path("out"), "my-format", 1, {"note": "hello"}, {"data.bin": b"..."})
-    note, files = archive.read(Path("out"), "my-format", 1)
+    archive.write(Path("out"), {"note": "hello"}, {"data.bin": b"..."})
+    note, files = archive.read(Path("out"))
 
 manifest.json holds the format's name and version, and the caller's information.
 It also holds the size and SHA-256 of every file, and a SHA-256 of itself.
@@ -20,11 +20,12 @@ from typing import Any
 
 from eqsat.ground.files import InputError, OutputError, beside, check_directory, is_file_name, placing
 
+FORMAT, VERSION = "eqsat-run", 2
 MANIFEST = "manifest.json"
 
 
 class ArchiveError(InputError):
-    """A directory that is not an intact archive of this format.
+    """A directory that is not an intact saved run of this version.
 
     The message names the file and the remedy.
     """
@@ -34,18 +35,17 @@ def _seal(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def write(place: Path, form: str, version: int, info: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    """Writes the archive beside `place` and renames it there.
+def write(place: Path, info: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+    """Writes the directory beside `place` and renames it there; an older run is replaced.
 
-    An older archive of the same format is replaced.
-    form, version: of the format. info: the caller's JSON object. files: contents by name.
+    info: the caller's JSON object. files: contents by name.
     Raises InputError if `place` is something else, OutputError if it cannot be written.
     """
     place = Path(os.path.abspath(place))
-    check_place(place, form)
+    check_place(place)
     content = {
-        "format": form,
-        "version": version,
+        "format": FORMAT,
+        "version": VERSION,
         "info": info,
         "files": {
             name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
@@ -69,22 +69,22 @@ def write(place: Path, form: str, version: int, info: Mapping[str, Any], files: 
         raise OutputError(f"cannot write {place}: {e.strerror or e}; choose a writable place") from e
 
 
-def check_place(place: Path, form: str) -> None:
-    """Raises InputError if `place` cannot become an archive, so that no work is lost."""
-    if place.exists() and not (is_archive(place, form) or (place.is_dir() and not any(place.iterdir()))):
-        raise InputError(f"{place} exists and is no {form}: choose another place")
+def check_place(place: Path) -> None:
+    """Raises InputError if a run cannot be saved at `place`, so that no work is lost."""
+    if place.exists() and not (_is_run(place) or (place.is_dir() and not any(place.iterdir()))):
+        raise InputError(f"{place} exists and is no {FORMAT}: choose another place")
     check_directory(place.absolute().parent)
 
 
-def is_archive(place: Path, form: str) -> bool:
+def _is_run(place: Path) -> bool:
     try:
-        return bool(json.loads((place / MANIFEST).read_bytes())["format"] == form)
+        return bool(json.loads((place / MANIFEST).read_bytes())["format"] == FORMAT)
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def read(place: Path, form: str, version: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Returns (information, files) of an archive. Raises ArchiveError."""
+def read(place: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Returns (information, files) of a saved run. Raises ArchiveError."""
 
     def broken(what: str) -> ArchiveError:
         return ArchiveError(f"{place}: {what}; save it again")
@@ -92,7 +92,7 @@ def read(place: Path, form: str, version: int) -> tuple[dict[str, Any], dict[str
     try:
         raw = (place / MANIFEST).read_bytes()
     except OSError as e:
-        raise ArchiveError(f"{place} is no {form}: {MANIFEST} cannot be read ({e.strerror or e})") from e
+        raise ArchiveError(f"{place} is no {FORMAT}: {MANIFEST} cannot be read ({e.strerror or e})") from e
     try:
         content = json.loads(raw)
         seal = content.pop("seal")
@@ -100,8 +100,8 @@ def read(place: Path, form: str, version: int) -> tuple[dict[str, Any], dict[str
         listed = {name: (entry["bytes"], entry["sha256"]) for name, entry in content["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise broken(f"{MANIFEST} is truncated or was edited") from e
-    if found != form or theirs != version:
-        raise ArchiveError(f"{place} is {found!r} version {theirs!r}; this eqsat reads {form!r} version {version}")
+    if (found, theirs) != (FORMAT, VERSION):
+        raise ArchiveError(f"{place} is {found!r} version {theirs!r}; this eqsat reads {FORMAT!r} version {VERSION}")
     if seal != _seal(content):
         raise broken(f"{MANIFEST} was edited")
     files = {}

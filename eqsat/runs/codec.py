@@ -118,10 +118,7 @@ def read(files: dict[str, bytes], source: TensorGraph, copies: Sequence[Copy]) -
 
 
 def _attributes(rows: list[Any], stored: bytes) -> list[Attrs]:
-    """Returns the attribute lists, indexed as e-nodes and steps refer to them.
-
-    stored: the content of the file of constants.
-    """
+    """Returns the attribute lists as e-nodes and steps refer to them; `stored` is the file of constants."""
     constants = {digest: const(digest, data) for digest, data in unpack_arrays(stored).items()}
     return [tuple((name, value(v, constants.__getitem__)) for name, v in pairs) for pairs in rows]
 

@@ -18,7 +18,13 @@ def outline(graph: TensorGraph) -> dict[str, Any]:
     """Returns the graph's outline as a JSON object."""
     return {
         "nodes": [
-            [n.op, list(n.inputs), [[name, plain(v, _passed_over)] for name, v in n.attrs], list(n.shape), n.dtype]
+            [
+                n.op,
+                list(n.inputs),
+                [[name, plain(v, lambda constant: None)] for name, v in n.attrs],
+                list(n.shape),
+                n.dtype,
+            ]
             for n in graph.nodes
         ],
         "inputs": graph.inputs,
@@ -32,16 +38,12 @@ def drawn(data: dict[str, Any]) -> TensorGraph:
 
     Raises KeyError, TypeError and ValueError.
     """
+
+    def empty(digest: str) -> Const:
+        return const(digest, np.empty(0, np.uint8))
+
     nodes = [
-        Node(op, tuple(inputs), tuple((name, value(v, _empty)) for name, v in attrs), tuple(shape), dtype)
+        Node(op, tuple(inputs), tuple((name, value(v, empty)) for name, v in attrs), tuple(shape), dtype)
         for op, inputs, attrs, shape, dtype in data["nodes"]
     ]
     return TensorGraph(nodes, data["inputs"], data["outputs"], data["output_names"])
-
-
-def _passed_over(c: Const) -> None:
-    pass
-
-
-def _empty(digest: str) -> Const:
-    return const(digest, np.empty(0, np.uint8))

@@ -25,8 +25,6 @@ from eqsat.vela.defects import Copy, remedies
 from eqsat.vela.facts import PACKAGE
 from eqsat.vela.table import Row
 
-FORMAT, VERSION = "eqsat-run", 2
-
 
 def save(what: Run | Result, place: str | Path) -> None:
     """Writes a run, or a result's run, to a directory, whole or not at all.
@@ -46,7 +44,7 @@ def save(what: Run | Result, place: str | Path) -> None:
     }
     files = {f"{k}.tosa": v for k, v in run.graphs.items()}
     files["tables.json.gz"] = pack_json({k: [r.record() for r in rows] for k, rows in run.tables.items()})
-    archive.write(Path(place), FORMAT, VERSION, info, {**files, **codec.write(run.choices)})
+    archive.write(Path(place), info, {**files, **codec.write(run.choices)})
 
 
 def load(place: str | Path) -> Run:
@@ -54,7 +52,7 @@ def load(place: str | Path) -> Run:
 
     Raises ArchiveError if it is not a run, or is of another version, incomplete or changed.
     """
-    info, files = archive.read(Path(place), FORMAT, VERSION)
+    info, files = archive.read(Path(place))
     try:
         graphs = {name.removesuffix(".tosa"): data for name, data in files.items() if name.endswith(".tosa")}
         source = loads(graphs["explicit"], f"{place}/explicit.tosa")
@@ -79,9 +77,3 @@ def load(place: str | Path) -> Run:
         raise ArchiveError(
             f"{place}: its content does not fit together ({type(e).__name__}: {e}); save it again"
         ) from e
-
-
-def check_place(place: Path | None) -> None:
-    """Raises InputError if a run cannot be saved at `place`."""
-    if place is not None:
-        archive.check_place(place, FORMAT)

@@ -105,7 +105,7 @@ def test_an_output_is_whole_before_it_ends(tmp_path: Path) -> None:
     """Here the signal arrives between the two renamings of an archive, which would lose the old one."""
     work = """
 from eqsat.runs import archive
-archive.write(place / "run", "form", 1, {}, {"x": b"old"})
+archive.write(place / "run", {}, {"x": b"old"})
 replace = os.replace
 
 def slow(old, new):
@@ -114,7 +114,7 @@ def slow(old, new):
 
 def work():
     os.replace = slow
-    archive.write(place / "run", "form", 1, {}, {"x": b"new"})
+    archive.write(place / "run", {}, {"x": b"new"})
     time.sleep(60)
 """
     code, out, err = run(work, tmp_path)

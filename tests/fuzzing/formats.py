@@ -150,8 +150,8 @@ def _read_run(data: bytes, place: Path) -> str:
     content = gzip.compress(content, 1) if name.endswith(".gz") else content
     shutil.rmtree(target, ignore_errors=True)
     if sealed and name != archive.MANIFEST:
-        info, files = archive.read(source, runs.FORMAT, runs.VERSION)
-        archive.write(target, runs.FORMAT, runs.VERSION, info, {**files, name: content})
+        info, files = archive.read(source)
+        archive.write(target, info, {**files, name: content})
     else:
         shutil.copytree(source, target)
         (target / name).write_bytes(content)
