@@ -65,14 +65,7 @@ def bench(
 ) -> None:
     """Measure models on targets, configuration against configuration; a record per cell in OUT/records.jsonl."""
     quiet()
-    from rich.progress import (  # takes a while
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as bars  # takes a while
 
     with bad_input():
         from eqsat import bench as library
@@ -84,13 +77,13 @@ def bench(
                 litert_path.setup(setup_litert)
             return
         names = _models(_listed(models or ["zoo"]))
-        bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left:"),
-            TimeRemainingColumn(),
+        bar = bars.Progress(
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            bars.TimeElapsedColumn(),
+            bars.TextColumn("left:"),
+            bars.TimeRemainingColumn(),
             console=status,
             disable=not status.is_terminal,
         )

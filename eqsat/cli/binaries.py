@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, app, fail, quiet, status
+from eqsat.cli.common import app, bad_input, quiet, status
 from eqsat.cli.terminal import visible
 from eqsat.device.core.errors import DeviceError
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
@@ -34,14 +35,10 @@ def disassemble_command(
     from eqsat.executorch.binaries import disassembled
     from eqsat.ground.worker import Worker
 
-    try:
+    with bad_input(), _of(file, DeviceError):
         data = read_bytes(file)
         with Worker() as worker:
             lines, outside = disassembled(data, worker, registers, delegate)
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e
-    except DeviceError as e:
-        raise fail(f"{file}: {e}", BAD_INPUT) from e
     _show_outside(outside)
     for line in lines:
         print(visible(line))
@@ -73,33 +70,33 @@ def run_command(
     from eqsat.ground.process import Limits
     from eqsat.ground.worker import Worker
 
-    try:
+    with bad_input(), _of(file, DeviceError):
         check_output(output)
         data, limits = read_bytes(file), Limits(time_limit, memory_limit)
         if (inputs is None) == (random is None):
             raise InputError("give either --inputs FILE.npz or --random SEED")
         given: Any = random
         if inputs is not None:
-            try:
+            with _of(inputs, UnpackError):
                 given = unpack_arrays(read_bytes(inputs))
-            except UnpackError as e:
-                raise InputError(f"{inputs}: {e}") from e
-        try:
-            with Worker() as worker:
-                found = ran(data, given, worker, limits, delegate)
-        except InputError as e:
-            raise InputError(f"{file}: {e}") from e
+        with _of(file, InputError), Worker() as worker:
+            found = ran(data, given, worker, limits, delegate)
         _show_outside(found.outside)
         written = {n: v.data for n, v in found.inputs.items()} if inputs is None else {}
         written |= {n: v.real if dequantize else v.data for n, v in found.outputs.items()}
         write_atomically(output, _as_npz(written))
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e
-    except DeviceError as e:
-        raise fail(f"{file}: {e}", BAD_INPUT) from e
     for what, values in (("inputs", found.inputs), ("outputs", found.outputs)):
         print(visible(f"{what}: {', '.join(f'{n} {v}' for n, v in values.items()) or 'none'}"))
     print(visible(f"wrote {output}: ") + ", ".join(f"{n} {a.dtype}{list(a.shape)}" for n, a in written.items()))
+
+
+@contextmanager
+def _of(file: Path, error: type[Exception]) -> Iterator[None]:
+    """Within it an error of this type becomes an InputError that names the file."""
+    try:
+        yield
+    except error as e:
+        raise InputError(f"{file}: {e}") from e
 
 
 def _as_npz(arrays: Mapping[str, Any]) -> bytes:

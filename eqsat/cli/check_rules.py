@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 def _proved(report: Report) -> str:
-    """Returns the line about the e-nodes of all graphs.
-
-    It gives no count of them, which depends on the machine's speed.
-    """
+    """Returns the line about all e-nodes, without their number, which depends on the machine's speed."""
     others = ", ".join(f"{n} {op}" for op, n in sorted(report.undecided.items()))
     return "proved equal for every input: all e-nodes" + (f" but {others}, compared on samples" if others else "")
 

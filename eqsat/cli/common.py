@@ -35,6 +35,7 @@ from eqsat.target import Target, TargetError
 from eqsat.vela.facts import PACKAGE as VELA
 
 if TYPE_CHECKING:
+    from eqsat.executorch.compiling import CompileSummary
     from eqsat.options.options import Options
     from eqsat.report import RecordedRun
     from eqsat.search.figures import GraphFigures
@@ -72,18 +73,17 @@ app = App(
     help="Equality saturation for PyTorch models on Arm Ethos-U.",
 )
 
-_EVERYWHERE = {
-    "verbose": Annotated[int, typer.Option("--verbose", "-v", count=True, help="log what is done; -vv: all of it")],
-    "debug": Annotated[bool, typer.Option("--debug", help="log all, and show tracebacks and others' output")],
-}
+_EVERYWHERE = (
+    ("verbose", int, typer.Option("--verbose", "-v", count=True, help="log what is done; -vv: all of it")),
+    ("debug", bool, typer.Option("--debug", help="log all, and show tracebacks and others' output")),
+)
 
 
 def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(command, eval_str=True)
-    kind = inspect.Parameter.KEYWORD_ONLY
     added = [
-        inspect.Parameter("verbose", kind, default=0, annotation=_EVERYWHERE["verbose"]),
-        inspect.Parameter("debug", kind, default=False, annotation=_EVERYWHERE["debug"]),
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=type_(), annotation=Annotated[type_, option])
+        for name, type_, option in _EVERYWHERE
     ]
 
     @functools.wraps(command)
@@ -222,10 +222,7 @@ def bad_input(*also: type[Exception]) -> Iterator[None]:
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Returns the frames of the deepest cause in the user's own code.
-
-    Frames of installed packages and of this project are left out.
-    """
+    """Returns the frames of the deepest cause in the user's own code: not of installed packages or this project."""
     while (cause := _cause(error)) is not None:
         error = cause
     ours = [Path(m.__file__).parent for n in _OURS if (m := sys.modules.get(n)) is not None and m.__file__]
@@ -257,8 +254,12 @@ def quiet() -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 
-def check_target(target: str, config: str | None) -> None:
-    """Checks the target without importing PyTorch. Raises TargetError and InputError."""
+def check_places(output: Path, report: Path | None, csv: Path | None, target: str, config: str | None) -> None:
+    """Checks what is written, and the target without importing PyTorch. Raises TargetError and InputError."""
+    check_output(output)
+    check_report(report)
+    if csv:
+        check_output(csv, "--csv")
     Target.check_name(target)
     if config is not None and not Path(config).is_file():
         raise InputError(f"the Vela config file {config} does not exist")
@@ -298,11 +299,14 @@ def show(
     console.print(table)
 
 
-def write_csv(place: Path, facts: dict[str, Any], old: GraphFigures, new: GraphFigures) -> None:
-    """Writes one row of facts and figures below the names of its columns. Raises OutputError."""
+def write_csv(
+    place: Path, model: str, target: str, answer: Result | CompileSummary, figures: tuple[GraphFigures, GraphFigures]
+) -> None:
+    """Writes one row of facts and figures, before and after, below the names of its columns. Raises OutputError."""
     from eqsat.search.comparison import record
 
-    row = {**facts, **record(old, new)}
+    facts = {"model": model, "target": target, "vela": answer.vela}
+    row = {**facts, "verified": answer.verified, "proved": answer.proved, **record(*figures)}
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(row), lineterminator="\n")
     writer.writeheader()

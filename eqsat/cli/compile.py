@@ -23,8 +23,7 @@ from eqsat.cli.common import (
     SystemOption,
     TargetOption,
     app,
-    check_report,
-    check_target,
+    check_places,
     console,
     failures,
     print_json,
@@ -41,7 +40,7 @@ from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.executorch.names import INT8, check_quantization, model_place
-from eqsat.ground.files import check_output, write_atomically
+from eqsat.ground.files import write_atomically
 from eqsat.search.interruption import Interruption
 
 if TYPE_CHECKING:
@@ -92,11 +91,7 @@ def compile_command(
     quiet()
     failing = f"{model} could not be compiled for {target}"
     with failures(failing):
-        check_output(output)
-        check_report(report)
-        if csv:
-            check_output(csv, "--csv")
-        check_target(target, config)
+        check_places(output, report, csv, target, config)
         place = model_place(model)
         check_quantization(quantization, model)
         if save:
@@ -130,8 +125,7 @@ def compile_command(
     with failures(failing, figures):
         write_atomically(output, pte)
         if csv:
-            facts = {"model": model, "target": target, "vela": summary.vela, "verified": summary.verified}
-            write_csv(csv, {**facts, "proved": summary.proved}, summary.figures["stock"], summary.figures["eqsat"])
+            write_csv(csv, model, target, summary, (summary.figures["stock"], summary.figures["eqsat"]))
         if save:
             save_runs(summary.results, save, model)
         if report:

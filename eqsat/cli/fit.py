@@ -12,7 +12,7 @@ import typer
 from eqsat.cli.common import BAD_INPUT, FAILED, app, fail, quiet
 from eqsat.cli.terminal import visible
 from eqsat.ground.files import InputError, read_bytes
-from eqsat.target import Target, TargetError
+from eqsat.target import Target
 
 if TYPE_CHECKING:
     from cost_models.measured import Measurement
@@ -23,10 +23,7 @@ _COLUMNS = ("file", "target", "cycles")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of the CSV.
-
-    vela: Vela's total in cycles, None if the file has none.
-    """
+    """A row of the CSV, with Vela's total in cycles, None if the file has none."""
 
     given: Measurement
     target: str
@@ -46,7 +43,6 @@ def fit_command(
     command."""
     quiet()
     from cost_models.measured import fit, per_command
-    from eqsat.device.core.errors import DeviceError
     from eqsat.ground.process import WorkerError
     from eqsat.ground.worker import Worker
 
@@ -54,7 +50,7 @@ def fit_command(
         with Worker() as via:
             rows = [_row(measured.parent, line, via) for line in _lines(measured)]
         found = fit([r.given for r in rows])
-    except (InputError, TargetError, DeviceError, ValueError) as e:
+    except ValueError as e:  # also InputError, TargetError and DeviceError
         raise fail(f"{measured}: {e}", BAD_INPUT) from e
     except WorkerError as e:
         raise fail(f"{measured}: {e}", FAILED) from e
@@ -86,10 +82,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
 
 
 def _row(place: Path, line: dict[str, str], via: Worker) -> _Row:
-    """Reads the file of a row and prices it.
-
-    Raises InputError, TargetError, DeviceError and WorkerError.
-    """
+    """Reads the file of a row and prices it. Raises InputError, TargetError, DeviceError and WorkerError."""
     from cost_models.command_stream import price
     from cost_models.measured import Measurement
     from eqsat.executorch.binaries import read

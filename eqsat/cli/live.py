@@ -76,16 +76,11 @@ class Progress:
         self.best = cycles
         return ": ".join(filter(None, [self.title, self.delegate, record.getMessage()]))
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the work began."""
-        return time.perf_counter() - self.started
-
     def line(self, record: logging.LogRecord) -> str:
         """Returns a record with its time, its delegate and its stage."""
         message = record.getMessage()
         place = " ".join(filter(None, [self.delegate.partition(" ")[0], self.stage if self.stage != message else ""]))
-        return f"[{self.seconds:.1f} s] {place}: {message}" if place else f"[{self.seconds:.1f} s] {message}"
+        return f"[{time.perf_counter() - self.started:.1f} s] {': '.join(filter(None, [place, message]))}"
 
     def show(self, stage: str) -> None:
         """Shows a stage that is not logged.
@@ -150,10 +145,7 @@ def working(title: str) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def _apart() -> Iterator[TextIO]:
-    """The current stderr, while all other output to stdout and stderr is discarded.
-
-    That includes output of native code.
-    """
+    """Yields the current stderr, and discards all other output to stdout and stderr, also of native code."""
     with contextlib.ExitStack() as stack:
         sys.stdout.flush()
         stream: TextIO = sys.stderr

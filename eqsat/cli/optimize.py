@@ -20,8 +20,7 @@ from eqsat.cli.common import (
     SystemOption,
     TargetOption,
     app,
-    check_report,
-    check_target,
+    check_places,
     fail,
     failures,
     print_json,
@@ -37,7 +36,7 @@ from eqsat.cli.common import (
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
-from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.ground.files import InputError, read_bytes, write_atomically
 from eqsat.search.interruption import Interruption
 from eqsat.target import Target
 
@@ -68,11 +67,7 @@ def optimize(
     quiet()
     failing = f"{source} could not be optimized for {target}"
     with failures(failing):
-        check_output(output)
-        check_report(report)
-        if csv:
-            check_output(csv, "--csv")
-        check_target(target, config)
+        check_places(output, report, csv, target, config)
         if source.suffix == ".pt2" or (":" in str(source) and not source.exists()):
             raise InputError(f"{source} is a PyTorch model: did you mean `eqsat compile`?")
         buffer = read_bytes(source)
@@ -91,8 +86,7 @@ def optimize(
     with failures(failing, figures):
         write_atomically(output, result.tosa)
         if csv:
-            facts = {"model": str(source), "target": target, "vela": result.vela, "verified": result.verified}
-            write_csv(csv, {**facts, "proved": result.proved}, *result.columns())
+            write_csv(csv, str(source), target, result, result.columns())
         if save and (result.run is not None or not result.interrupted):
             runs.save(result, save)
         if report:
@@ -109,10 +103,7 @@ def optimize(
 
 
 def _optimized(source: Path, buffer: bytes, target: Target, options: Options) -> Result:
-    """Optimizes the graph.
-
-    Raises InputError, and Exit if Vela refuses the file.
-    """
+    """Optimizes the graph. Raises InputError, and Exit if Vela refuses the file."""
     from eqsat.ground.process import WorkerError
     from eqsat.search.optimizer import optimize_tosa
     from eqsat.tosa.flatbuffer import TosaError
@@ -128,10 +119,7 @@ def _optimized(source: Path, buffer: bytes, target: Target, options: Options) ->
 
 
 def _record(result: Result) -> dict[str, Any]:
-    """Returns the record of a result, in which the file's own graph is called stock's.
-
-    That is what there would be without eqsat.
-    """
+    """Returns the record of a result, in which the file's own graph is stock's: what there would be without eqsat."""
     record = result.record()
     streams = record["command_stream"]
     return {

@@ -30,10 +30,7 @@ _FIELDS = {"rules": "preset"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Given:
-    """The options of a command line, each with its help and its default.
-
-    The defaults and meanings are those of `Options`.
-    """
+    """The options of a command line with their help; the defaults and meanings are those of `Options`."""
 
     effort: Annotated[
         int,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from rich.table import Table
 from rich.text import Text
 
@@ -13,11 +11,12 @@ from eqsat.cli.common import JsonOption, app, console, print_json
 @app.command()
 def rules(as_json: JsonOption = False) -> None:
     """List the families with their rules, and the presets, with their statements."""
+    from eqsat.egraph.externs import first_sentence
     from eqsat.rules import FAMILIES, tolerant
     from eqsat.rules.presets import CATALOGUE
 
     families = {
-        _title(f): [{"name": r.name, "statement": r.statement, "analysis": r.analysis} for r in f.RULES]
+        first_sentence(f): [{"name": r.name, "statement": r.statement, "analysis": r.analysis} for r in f.RULES]
         for f in (*FAMILIES, tolerant)
     }
     if as_json:
@@ -32,12 +31,6 @@ def rules(as_json: JsonOption = False) -> None:
             [(f"{p.name} ({len([r for r in p.rules if not r.analysis])})", p.statement) for p in CATALOGUE],
         )
     )
-
-
-def _title(family: ModuleType) -> str:
-    from eqsat.egraph.externs import first_sentence
-
-    return first_sentence(family)
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> Table:
