@@ -133,10 +133,7 @@ class _Walk:
         np.add.at(self.out.bias, row, constant)
 
     def _step(self, row: Ints, steps: list[Step]) -> None:
-        """Prepends unary operators, which come after all that is added up.
-
-        Raises NoRows.
-        """
+        """Prepends unary operators, which come after all that is added up. Raises NoRows."""
         if (self.out.how[row] != "copy").any():
             raise NoRows("an operator before a sum or a largest element")
         for r, step in zip(row.tolist(), steps, strict=True):
@@ -144,10 +141,7 @@ class _Walk:
 
 
 def _of_channels(node: Node, element: Ints) -> list[Attrs]:
-    """Returns an operator's attributes for each element of its result.
-
-    Attributes per channel are those of the element's channel.
-    """
+    """Returns an operator's attributes for each element of its result, those per channel for its channel."""
     attrs: dict[str, Any] = dict(node.attrs)
     if not attrs.get("per_channel"):
         return [node.attrs] * len(element)

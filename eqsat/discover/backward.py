@@ -96,11 +96,6 @@ def _constant(graph: TensorGraph, n: int) -> Ints:
     return data
 
 
-def _add_bias(graph: TensorGraph, n: int, channel: Ints, constant: Ints) -> None:
-    bias = _constant(graph, graph.nodes[n].inputs[2])
-    constant += bias[channel if len(bias) > 1 else np.zeros_like(channel)]
-
-
 def _convolution(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend] | None:
     weights = _weights(graph, n)
     return None if weights is None else _products(graph, n, element, constant, weights)
@@ -109,7 +104,8 @@ def _convolution(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> I
 def _products(graph: TensorGraph, n: int, element: Ints, constant: Ints, weights: Ints) -> Iterator[Addend]:
     node, attrs = graph.nodes[n], dict(graph.nodes[n].attrs)
     image, row, column, channel = np.unravel_index(element, node.shape)
-    _add_bias(graph, n, channel, constant)
+    bias = _constant(graph, node.inputs[2])
+    constant += bias[channel if len(bias) > 1 else np.zeros_like(channel)]
     shape, zero = graph.nodes[node.inputs[0]].shape, attrs["in_zp"][0]
     depthwise = node.op == "depthwise_conv2d"
     kernel = weights.shape[:2] if depthwise else weights.shape[1:3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,9 +23,7 @@ _POINTS = 256
 class Selection:
     """The output as a part of the one input, moved once and padded."""
 
-    @property
-    def text(self) -> str:
-        return "one slice, movement and pad"
+    text: ClassVar = "one slice, movement and pad"
 
     def follow(self, source: Source) -> TensorGraph | None:
         graph = source.graph
@@ -60,10 +59,7 @@ class Selection:
 
 
 def _part(graph: TensorGraph, x: int, order: Ints, size: tuple[int, ...]) -> int | None:
-    """Adds a SLICE and a movement that give the elements of x in this order.
-
-    Returns None if the elements are not a box of x, or if no movement gives the order.
-    """
+    """Adds a SLICE and a movement that give the elements of x in this order; None if there are none such."""
     shape = graph.nodes[x].shape
     place = np.unravel_index(order, shape)
     start = tuple(int(p.min()) for p in place)
@@ -100,9 +96,7 @@ def _axes(order: Ints) -> tuple[tuple[int, int], ...] | None:
 class Table:
     """One TABLE or CLAMP, where the output is a pointwise function of the one INT8 input."""
 
-    @property
-    def text(self) -> str:
-        return "one table"
+    text: ClassVar = "one table"
 
     def follow(self, source: Source) -> TensorGraph | None:
         graph = source.graph

@@ -118,10 +118,7 @@ class Equality:
         return (*form.attributes, *(LeafValue(made.nodes[n]) for n in form.constants))
 
     def _graph(self, operators: Sequence[Any], inputs: Sequence[Type], constants: Sequence[LeafValue]) -> TensorGraph:
-        """Returns the left side as a graph.
-
-        Raises GraphError or ValueError if parts do not fit.
-        """
+        """Returns the left side as a graph. Raises GraphError or ValueError if parts do not fit."""
         g = TensorGraph(output_names=["y"])
         number = {f"x{k}": g.add_input(f"x{k}", t.shape, t.dtype) for k, t in enumerate(inputs)}
         for k, leaf in enumerate(constants):

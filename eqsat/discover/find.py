@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from eqsat.discover.copies import Selection, Table
@@ -114,7 +115,7 @@ class Discoverer:
 
     def _candidates(self, graph: TensorGraph) -> list[tuple[Recipe, TensorGraph]]:
         """Returns recipes and the graphs that they make, those of least work first."""
-        recipes: Iterator[Recipe] = (r for some in (_recipes(graph), rearranged(graph, self.seconds)) for r in some)
+        recipes: Iterable[Recipe] = chain((Table(), Selection()), windows(graph), rearranged(graph, self.seconds))
         source, most = Source(graph), _MOST_WORK * work(graph)
         found: dict[bytes, tuple[Recipe, TensorGraph]] = {}
         for recipe in recipes:
@@ -123,13 +124,6 @@ class Discoverer:
                 found.setdefault(dumps(made), (recipe, made))
         found.pop(dumps(graph), None)
         return sorted(found.values(), key=lambda p: work(p[1]))[:_MOST_COMPILED]
-
-
-def _recipes(graph: TensorGraph) -> Iterator[Recipe]:
-    """Yields recipes whose constants are computed from the neighbourhood."""
-    yield Table()
-    yield Selection()
-    yield from windows(graph)
 
 
 def work(graph: TensorGraph) -> int:

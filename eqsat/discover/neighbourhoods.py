@@ -125,10 +125,7 @@ def replaced(graph: TensorGraph, part: Neighbourhood, other: TensorGraph) -> Ten
 
 
 def _form(graph: TensorGraph) -> tuple[Any, ...]:
-    """Returns a key that is equal for neighbourhoods of one form.
-
-    They differ only in the values of constants and in quantization.
-    """
+    """Returns a key of all but the values of constants and quantization, equal for neighbourhoods of one form."""
     nodes = (graph.nodes[n] for n in graph.live())
     return tuple(
         (n.op, n.inputs, n.shape, n.dtype, tuple((k, v) for k, v in n.attrs if k not in {*_QUANTIZATION, "value"}))

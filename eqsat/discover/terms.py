@@ -56,10 +56,10 @@ class Rearranged:
                 return new.inputs[place]
             if place >= len(nodes):
                 return None
-            operands = [write(o) for o in rest[1:]]
-            if any(o is None for o in operands):
+            operands = [x for o in rest[1:] if (x := write(o)) is not None]
+            if len(operands) < len(rest) - 1:
                 return None
-            return put(new, graph, nodes[place], kind, rest[0], [o for o in operands if o is not None])
+            return put(new, graph, nodes[place], kind, rest[0], operands)
 
         y = write(self.body)
         if y is None:
@@ -191,15 +191,13 @@ def _kept(bank: _Bank, graph: TensorGraph, n: int, body: Body, operands: Sequenc
     try:
         for m in range(before, made + 1):
             node = bank.graph.nodes[m]
-            values[m] = value_of(bank.terms, node, [values[i] if i in values else _leaf(bank, i) for i in node.inputs])
+            for i in node.inputs:
+                if i not in values:  # a constant
+                    values[i] = value_of(bank.terms, bank.graph.nodes[i], [])
+            values[m] = value_of(bank.terms, node, [values[i] for i in node.inputs])
     except Undecidable:
         return None
     return bank.keep(body, made, values[made])
-
-
-def _leaf(bank: _Bank, n: int) -> Value:
-    """Returns the value of a constant that the bank's graph has."""
-    return value_of(bank.terms, bank.graph.nodes[n], [])
 
 
 def _size(body: Body) -> int:

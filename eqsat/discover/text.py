@@ -65,13 +65,14 @@ def module(found: Discovery, name: str, source: str, tried: Sequence[Trial]) -> 
     results = [*_kinds(right), *["Constant"] * len(right.constants)]
     names = [*(f"g{k}" for k in range(len(right.lines))), *(f"l{k}" for k in range(len(right.constants)))]
     call = f"right({', '.join(n for n, _ in given)})"
+    by_answer = {word: [t.change for t in tried if t.answer == word] for word in (HOLDS, UNPROVED, OTHER, SPARED)}
     template = (files("eqsat.discover") / "rule.py.in").read_text()
     return template.format(
         name=name,
         source=source,
         found=found,
         nodes=", ".join(map(str, found.neighbourhood.nodes)),
-        trials="\n".join(f"{word}: {'; '.join(c) or 'nothing'}." for word, c in _by_answer(tried).items()),
+        trials="\n".join(f"{word}: {'; '.join(c) or 'nothing'}." for word, c in by_answer.items()),
         recipe_module=type(found.recipe).__module__,
         recipe_type=type(found.recipe).__name__,
         kinds="\n".join(sorted(_declarations(left) | _declarations(right))),
@@ -85,7 +86,7 @@ def module(found: Discovery, name: str, source: str, tried: Sequence[Trial]) -> 
         symbols="\n".join(f'{n} = symbols("{n}", {"Value" if kind == "Type" else kind})' for n, kind in given),
         left=_term(left, "f", "k"),
         right=_right(call, right, names),
-        spared=pformat([t.change for t in tried if t.answer == SPARED], width=110),
+        spared=pformat(by_answer[SPARED], width=110),
     )
 
 
@@ -96,10 +97,6 @@ def _right(call: str, right: Form, names: Sequence[str]) -> str:
     if len(names) == 1:
         return _term(right, "g", "l").replace("g0(", f"{call}(", 1)
     return f"let({call}, lambda {', '.join(names)}: {_term(right, 'g', 'l')})"
-
-
-def _by_answer(tried: Sequence[Trial]) -> dict[str, list[str]]:
-    return {word: [t.change for t in tried if t.answer == word] for word in (HOLDS, UNPROVED, OTHER, SPARED)}
 
 
 def _kinds(form: Form) -> list[str]:
@@ -115,8 +112,7 @@ def _kind(op: str, attribute: Any) -> str:
 def _declarations(form: Form) -> set[str]:
     """Returns the declarations of all kinds but Move, which is imported."""
     out = set()
-    for (op, *_), attribute in zip(form.lines, form.attributes, strict=True):
-        kind = _kind(op, attribute)
+    for (op, *_), kind in zip(form.lines, _kinds(form), strict=True):
         more = ', name="channel_rescale", per_channel=True' if kind == "ChannelRescale" else ""
         out |= {f'{kind} = Annotated[Call, op("{op}"{more})]'} if op != "move" else set()
     return out
