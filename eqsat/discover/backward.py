@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -74,13 +75,20 @@ def _moved(graph: TensorGraph, n: int, element: Ints) -> Reads:
 def _windows(
     shape: tuple[int, ...], attrs: Mapping[str, Any], kernel: tuple[int, int], row: Ints, column: Ints
 ) -> Iterator[tuple[int, int, Ints, Ints, Ints]]:
-    """Yields (ky, kx, windows whose tap (ky, kx) is inside, its rows, its columns)."""
-    (top, _, left, _), (sy, sx), (dy, dx) = attrs["pad"], attrs["stride"], attrs.get("dilation", (1, 1))
-    for ky in range(kernel[0]):
-        for kx in range(kernel[1]):
-            y, x = row * sy - top + ky * dy, column * sx - left + kx * dx
-            at = np.flatnonzero((y >= 0) & (y < shape[1]) & (x >= 0) & (x < shape[2]))
-            yield ky, kx, at, y[at], x[at]
+    """Yields (ky, kx, windows whose tap (ky, kx) is inside, its rows, its columns).
+
+    A transposed convolution has `out_pad`; its windows are the elements to which an input element contributes by a tap.
+    """
+    is_transposed, (sy, sx), (dy, dx) = "out_pad" in attrs, attrs["stride"], attrs.get("dilation", (1, 1))
+    top, _, left, _ = attrs["out_pad" if is_transposed else "pad"]
+    for ky, kx in product(range(kernel[0]), range(kernel[1])):
+        if is_transposed:
+            (y, ry), (x, rx) = np.divmod(row - top - ky, sy), np.divmod(column - left - kx, sx)
+            inside = (ry == 0) & (rx == 0)
+        else:
+            y, x, inside = row * sy - top + ky * dy, column * sx - left + kx * dx, np.True_
+        at = np.flatnonzero(inside & (y >= 0) & (y < shape[1]) & (x >= 0) & (x < shape[2]))
+        yield ky, kx, at, y[at], x[at]
 
 
 def _weights(graph: TensorGraph, n: int) -> Ints | None:
@@ -109,8 +117,7 @@ def _products(graph: TensorGraph, n: int, element: Ints, constant: Ints, weights
     shape, zero = graph.nodes[node.inputs[0]].shape, attrs["in_zp"][0]
     depthwise = node.op == "depthwise_conv2d"
     kernel = weights.shape[:2] if depthwise else weights.shape[1:3]
-    taps = _spread(shape, attrs, kernel, row, column) if node.op == "transpose_conv2d" else None
-    for ky, kx, at, y, x in taps or _windows(shape, attrs, kernel, row, column):
+    for ky, kx, at, y, x in _windows(shape, attrs, kernel, row, column):
         if depthwise:
             of, which = np.divmod(channel[at], weights.shape[3])
             factors, inner = weights[ky, kx, of, which][:, None], of[:, None]
@@ -120,18 +127,6 @@ def _products(graph: TensorGraph, n: int, element: Ints, constant: Ints, weights
         flat = ((image[at] * shape[1] + y) * shape[2] + x)[:, None] * shape[3] + inner
         kept = factors != 0
         yield node.inputs[0], np.repeat(at, kept.sum(1)), flat[kept], factors[kept]
-
-
-def _spread(
-    shape: tuple[int, ...], attrs: Mapping[str, Any], kernel: tuple[int, int], row: Ints, column: Ints
-) -> Iterator[tuple[int, int, Ints, Ints, Ints]]:
-    """Yields what `_windows` yields, for elements of the result of a transposed convolution."""
-    (top, _, left, _), (sy, sx) = attrs["out_pad"], attrs["stride"]
-    for ky in range(kernel[0]):
-        for kx in range(kernel[1]):
-            (y, ry), (x, rx) = np.divmod(row - top - ky, sy), np.divmod(column - left - kx, sx)
-            at = np.flatnonzero((ry == 0) & (rx == 0) & (y >= 0) & (y < shape[1]) & (x >= 0) & (x < shape[2]))
-            yield ky, kx, at, y[at], x[at]
 
 
 def _pooled(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend]:
@@ -150,14 +145,10 @@ def _pooled(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterat
 def _reduced(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend]:
     node, shape = graph.nodes[n], graph.nodes[graph.nodes[n].inputs[0]].shape
     axis, place = node.attr("axis"), list(np.unravel_index(element, node.shape))
+    at, ones = np.arange(len(element)), np.ones(len(element), np.int64)
     for k in range(shape[axis]):
         place[axis] = np.full(len(element), k)
-        yield (
-            node.inputs[0],
-            np.arange(len(element)),
-            np.ravel_multi_index(place, shape),
-            np.ones(len(element), np.int64),
-        )
+        yield node.inputs[0], at, np.ravel_multi_index(place, shape), ones
 
 
 def _of_both(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend]:
