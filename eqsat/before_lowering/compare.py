@@ -106,13 +106,13 @@ def run(program: Program, values: Mapping[str, torch.Tensor]) -> list[Any]:
     return tree_leaves(result)
 
 
-def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 0) -> ProgramComparison:
+def compare(source: Source, new: Program, trials: int, exact: bool) -> ProgramComparison:
     """Compares all outputs of two programs on `samples`.
 
     exact: to the bit; otherwise floats are compared within the tolerance.
     """
     largest, names = 0.0, [n.name for n in source.inputs]
-    for xs in samples(source, trials, seed):
+    for xs in samples(source, trials):
         values = dict(zip(names, xs, strict=True))
         for slot, (a, b) in enumerate(zip(run(source.program, values), run(new, values), strict=True)):
             if not isinstance(a, torch.Tensor):

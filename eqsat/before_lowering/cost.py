@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Price, Unit
+from eqsat.before_lowering.vocabulary import QParams
 from eqsat.choice.choice import build
 from eqsat.egraph.encoding import saturate
 from eqsat.options.options import Options
@@ -53,9 +54,8 @@ def cheapest(graph: TensorGraph, target: Target, options: Options) -> tuple[Tens
 
 def element_bytes(dtype: str) -> int:
     """Returns the bytes of an element; a quantized dtype is written Q:int8:scale:..."""
-    if dtype.startswith("Q:"):
-        return {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2}.get(dtype.split(":")[1], 4)
-    return DType.of(dtype).size
+    q = QParams.parse(dtype)
+    return q.dtype.itemsize if q else DType.of(dtype).size
 
 
 class MovementCost(NodeModel):
@@ -91,8 +91,8 @@ class MovementCost(NodeModel):
         start, result = unit.operands[0].shape, unit.result
         move = unit.move
         if move is None:
-            of_op = Move.transpose if unit.op == "transpose" else Move.reshape
-            move = of_op(start, unit.attr("perms" if unit.op == "transpose" else "shape"))
+            transposes = unit.op == "transpose"
+            move = Move.transpose(start, unit.attr("perms")) if transposes else Move.reshape(start, result.shape)
         if move.is_view:
             bytes_viewed = result.elements * element_bytes(result.dtype)
             return _VIEW + _VIEW_PER_BYTE * bytes_viewed, (("reshape", attrs_of({"shape": result.shape})),)
@@ -103,10 +103,7 @@ class MovementCost(NodeModel):
         return cycles, written(move, chain)
 
     def _chains(self, move: Move, result: Type) -> Iterator[tuple[float, TransposeSteps]]:
-        """Yields (cycles, steps) of chains of native transposes.
-
-        If there is no such chain, it is the plain transpose, which Vela decomposes.
-        """
+        """Yields (cycles, steps) of chains of native transposes, or else of the plain one, which Vela decomposes."""
         size, family = element_bytes(result.dtype), self.target.family
         for chain in ways(*reordering(move), size, family):
             if any(len(shape) != 4 or shape[0] != 1 for shape, _ in chain):

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from executorch.exir.dialects._ops import ops as dialects
 from torch.fx import Node
 
 from eqsat.before_lowering.lift import FxCall, Lifted
 from eqsat.before_lowering.program import Program, ProgramError, Rewriting
-from eqsat.before_lowering.vocabulary import reduced_axis
+from eqsat.before_lowering.vocabulary import QParams, aligned, reduced_axis, shape_of
 from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
 
@@ -54,6 +55,7 @@ class _Emitter:
         #: {node: tensor} of constants and of movements of constants.
         self.data: dict[int, torch.Tensor] = {}
         self.edge = any(type(n.target).__name__ == "EdgeOpOverload" for n in lifted.source.graph.nodes)
+        self.dialect: Any = dialects.edge if self.edge else torch.ops
 
     def run(self) -> Program:
         """Writes the live nodes in order and returns the program. Raises ProgramError."""
@@ -81,34 +83,38 @@ class _Emitter:
         """Returns the FX node of a value; constants are added when they are first read."""
         if n not in self.values:
             node = self.graph.nodes[n]
-            origin = self.lifted.constants.get(node.attr("value").digest) if node.op == "const" else None
-            same = origin is not None and tuple(origin.meta["val"].shape) == node.shape
+            origin = self._origin(node)
+            same = origin is not None and shape_of(origin) == node.shape
             value = self.data[n].contiguous()
             self.values[n] = self.new.nodes[origin] if origin and same else self.new.new_constant(value)
         return self.values[n]
 
+    def _origin(self, node: TensorNode) -> Node | None:
+        """Returns the source's node of a constant."""
+        return self.lifted.constants.get(node.attr("value").digest) if node.op == "const" else None
+
     def _operand(self, n: int) -> Node:
         """Returns the FX node of a pointwise op's operand; leading unit axes may be missing."""
         node = self.graph.nodes[n]
-        if node.op == "reshape" and n in self.values:
-            shape = self.graph.nodes[node.inputs[0]].shape
-            if (1,) * (len(node.shape) - len(shape)) + shape == node.shape:
-                return self._value(node.inputs[0])
-        if node.op == "const" and (origin := self.lifted.constants.get(node.attr("value").digest)):
-            shape = tuple(origin.meta["val"].shape)
-            if (1,) * (len(node.shape) - len(shape)) + shape == node.shape:
-                return self.new.nodes[origin]
-        return self._value(n)
+        origin, rank = self._origin(node), len(node.shape)
+        if origin and aligned(shape_of(origin), rank) == node.shape:
+            return self.new.nodes[origin]
+        read = node.inputs[0] if node.op == "reshape" and n in self.values else n
+        return self._value(read if aligned(self.graph.nodes[read].shape, rank) == node.shape else n)
 
     def _written(self, node: TensorNode) -> Node:
         """Appends a node as FX ops and returns the last one."""
         match node.op:
+            case "fx" if node.attr("call") < 0:
+                # The integers are equal and only the dtype of the tensor language differs.
+                return self._value(node.inputs[0])
             case "fx":
-                return self._pointwise(node)
-            case "reduce_fx":
-                return self._copied(self.lifted.calls[node.attr("call")], node, node.attr("axis"))
-            case "opaque":
-                return self._copied(self.lifted.calls[node.attr("call")], node)
+                operands = [self._operand(i) for i in node.inputs]
+                if max(x.meta["val"].ndim for x in operands) < len(node.shape):
+                    operands = [self._value(i) for i in node.inputs]
+                return self._copied(node, operands)
+            case "reduce_fx" | "opaque":
+                return self._copied(node, [self._value(i) for i in node.inputs])
             case "item":
                 return self.new.call(operator.getitem, self._value(node.inputs[0]), node.attr("index"))
         xs = [self._value(i) for i in node.inputs]
@@ -116,33 +122,19 @@ class _Emitter:
             xs = [self._movement(op, xs, node.dtype, *args)]
         return xs[0]
 
-    def _pointwise(self, node: TensorNode) -> Node:
-        # The integers are equal and only the dtype of the tensor language differs.
-        if node.attr("call") < 0:
-            return self._value(node.inputs[0])
-        operands = [self._operand(i) for i in node.inputs]
-        if max(x.meta["val"].ndim for x in operands) < len(node.shape):
-            operands = [self._value(i) for i in node.inputs]
-        call = self.lifted.calls[node.attr("call")]
-        return self._copies(call, operands)
-
-    def _copied(self, call: FxCall, node: TensorNode, axis: int | None = None) -> Node:
-        return self._copies(call, [self._value(i) for i in node.inputs], axis)
-
-    def _copies(self, call: FxCall, operands: Sequence[Node], axis: int | None = None) -> Node:
-        """Appends copies of a call's nodes on new operands, and returns the last one.
-
-        axis: along which they reduce, if it is another one.
-        """
+    def _copied(self, node: TensorNode, operands: Sequence[Node]) -> Node:
+        """Appends copies of the FX nodes of a call on new operands, and returns the last one."""
+        call: FxCall = self.lifted.calls[node.attr("call")]
         known = dict(zip(call.inputs, operands, strict=True))
         for n in call.nodes:
-            changed = {} if axis is None or reduced_axis(n) is None else {"dim": [axis]}
+            reduces = node.op == "reduce_fx" and reduced_axis(n) is not None
+            changed = {"dim": [node.attr("axis")]} if reduces else {}
             known[n] = self.new.copy(n, known, **changed)
         return known[call.nodes[-1]]
 
     def _movement(self, op: str, xs: Sequence[Node], dtype: str, *args: Any) -> Node:
         """Appends a movement, between dequantize and quantize if its tensor is quantized."""
-        q = self.lifted.qparams.get(dtype)
+        q = QParams.parse(dtype)
         meta = {"custom": self.lifted.annotation} if q and self.lifted.annotation else {}
         given = [self.new.call(self._quantizing("dequantize"), x, *q.args) for x in xs] if q else list(xs)
         first = given if op == "cat" else given[0]
@@ -156,25 +148,15 @@ class _Emitter:
         return self.new.call(self._quantizing("quantize"), y, *q.args) if q else y
 
     def _quantizing(self, op: str) -> Any:
-        return getattr(self._dialect().quantized_decomposed, f"{op}_per_tensor").default
+        return getattr(self.dialect.quantized_decomposed, f"{op}_per_tensor").default
 
     def _target(self, op: str) -> Any:
         aten, edge, overload = _OPS[op]
-        return getattr(getattr(self._dialect().aten, edge if self.edge else aten), overload)
-
-    def _dialect(self) -> Any:
-        if self.edge:
-            from executorch.exir.dialects._ops import ops
-
-            return ops.edge
-        return torch.ops
+        return getattr(getattr(self.dialect.aten, edge if self.edge else aten), overload)
 
 
 def _movements(node: TensorNode, shape: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Returns the FX ops, with their arguments, for a movement of tensors of `shape`.
-
-    Raises ProgramError for an operator that FX lacks.
-    """
+    """Returns the FX ops, with their arguments, for a movement of tensors of `shape`."""
     match node.op:
         case "identity":
             return []

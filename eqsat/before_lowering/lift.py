@@ -24,6 +24,7 @@ from eqsat.before_lowering.program import ProgramError, Source
 from eqsat.before_lowering.vocabulary import (
     DTYPES,
     QParams,
+    aligned,
     is_dequantize,
     is_pointwise,
     is_quantize,
@@ -71,7 +72,6 @@ class Lifted:
     The attribute is -1 if the integers stay as they are and only the dtype changes.
     leaves: {input name: FX node}.
     constants: {digest: FX node}.
-    qparams: by dtype.
     outputs: the FX nodes that graph.outputs represent.
     annotation: the meta entry "custom" of ops that are inserted among quantized ones.
     """
@@ -81,7 +81,6 @@ class Lifted:
     calls: list[FxCall] = field(default_factory=list)
     leaves: dict[str, Node] = field(default_factory=dict)
     constants: dict[str, Node] = field(default_factory=dict)
-    qparams: dict[str, QParams] = field(default_factory=dict)
     outputs: list[Node] = field(default_factory=list)
     annotation: dict[str, Any] | None = None
 
@@ -145,18 +144,16 @@ class _Lifter:
         return self.source.is_constant(n) or n.op == "get_attr"
 
     def _region(self, quantize: Node) -> FxCall | None:
-        """Returns the call from the dequantizes before `quantize` up to it.
-
-        Returns None if it has too many ops, or if others read its values.
-        """
+        """Returns the call from the dequantizes before `quantize` up to it, None if there is none."""
         found: set[Node] = set()
         stack = [operand(quantize)]
         while stack:
             n = stack.pop()
             constant = self._is_constant(n)
-            if n in found or constant and not self._is_quantized_constant(n):
+            dequantizes = is_dequantize(n) and QParams.of(n) is not None
+            if n in found or constant and not (dequantizes and self.source.is_constant(operand(n))):
                 continue
-            if n.op != "call_function" or is_dequantize(n) and QParams.of(n) is None:
+            if n.op != "call_function" or is_dequantize(n) and not dequantizes:
                 return None
             found.add(n)
             if not is_dequantize(n):
@@ -166,10 +163,8 @@ class _Lifter:
         if len(compute) > _MOST_FUSED or any(not (is_movement(n) or set(n.users) <= inside) for n in compute):
             return None
         nodes = sorted(inside, key=self.order.__getitem__)
-        return FxCall(tuple(nodes), _unique(x for n in nodes for x in n.all_input_nodes if x not in inside))
-
-    def _is_quantized_constant(self, x: Node) -> bool:
-        return is_dequantize(x) and QParams.of(x) is not None and self.source.is_constant(operand(x))
+        inputs = dict.fromkeys(x for n in nodes for x in n.all_input_nodes if x not in inside)
+        return FxCall(tuple(nodes), tuple(inputs))
 
     # ---- building -------------------------------------------------------------------------------
 
@@ -194,7 +189,6 @@ class _Lifter:
     def _dtype(self, n: Node) -> str:
         q = QParams.of(n)
         if q and is_quantize(n):
-            self.lifted.qparams[str(q)] = q
             return str(q)
         if not isinstance(n.meta["val"], torch.Tensor):
             return str(None)
@@ -216,8 +210,7 @@ class _Lifter:
         within = q and value.dtype == q.dtype and q.low <= int(value.min()) and int(value.max()) <= q.high
         if q and within and not dtype.startswith("Q:"):
             dtype = str(q)
-            self.lifted.qparams[dtype] = q
-        shape = (1,) * (rank - value.ndim) + tuple(value.shape)
+        shape = aligned(tuple(value.shape), rank)
         found = self.graph.add_const(value.reshape(shape).numpy(), dtype, shape)
         self.lifted.constants.setdefault(self.graph.nodes[found].attr("value").digest, n)
         return found
@@ -228,7 +221,7 @@ class _Lifter:
         shape = self.graph.nodes[found].shape
         if len(shape) == rank:
             return found
-        return self.graph.add("reshape", (found,), shape=(1,) * (rank - len(shape)) + shape)
+        return self.graph.add("reshape", (found,), shape=aligned(shape, rank))
 
     def _moves(self, n: Node, call: FxCall) -> int | None:
         """Adds a movement and returns its node; None if the tensor language does not model it."""
@@ -261,15 +254,11 @@ class _Lifter:
         return local[nodes[-1]]
 
     def _quantized(self, n: Node) -> int:
-        """Returns the operand of a dequantize as a tensor quantized with its parameters.
-
-        Raises GraphError if it may be out of their range.
-        """
+        """Returns the operand of a dequantize as a tensor quantized with its parameters."""
         q = QParams.of(n)
         assert q is not None
         x = self._aligned(operand(n), len(shape_of(n)), q)
         dtype = self.graph.nodes[x].dtype
-        self.lifted.qparams[str(q)] = q
         if dtype == str(q):
             return x
         if dtype.startswith("Q:") or not q.is_full:
@@ -302,12 +291,7 @@ class _Lifter:
 
 
 def _broadcasts(result: Node, inputs: Sequence[Node]) -> bool:
-    """Tells whether a pointwise op can be an `fx` node.
-
-    Its result has the operands' broadcast shape.
-    It has a tensor to move and few operands.
-    No operand of rank 0 decides its dtype.
-    """
+    """Tells whether a pointwise op can be an `fx` node: few tensors broadcast, and none of rank 0 decides the dtype."""
     values = [v for x in inputs if isinstance(v := x.meta.get("val"), torch.Tensor)]
     if not 0 < len(values) == len(inputs) <= _MOST_OPERANDS:
         return False
@@ -315,10 +299,6 @@ def _broadcasts(result: Node, inputs: Sequence[Node]) -> bool:
     if mixed and any(v.ndim == 0 for v in values):
         return False
     return max(v.ndim for v in values) == len(shape_of(result))
-
-
-def _unique(nodes: Any) -> tuple[Node, ...]:
-    return tuple(dict.fromkeys(nodes))
 
 
 def _key(n: Node, call: FxCall) -> tuple[str, str]:

@@ -127,11 +127,7 @@ def _run(node: Node, x: torch.Tensor) -> torch.Tensor:
 
 
 def _steps(index: Array, shape: Shape) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (op, attributes) of the ops that gather elements of a tensor.
-
-    index: flat indices into a tensor of `shape`, in the shape of the result.
-    The caller checks that the ops do so.
-    """
+    """Yields (op, attributes) of ops that may gather the flat indices `index` of a tensor of `shape`."""
     places = np.stack(np.unravel_index(index.reshape(-1), shape)) if shape else np.zeros((0, index.size), np.int64)
     start = places.min(axis=1)
     size = places.max(axis=1) - start + 1
@@ -153,10 +149,7 @@ def _steps(index: Array, shape: Shape) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _reordering(flat: Array, shape: Shape, result: Shape) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the reshapes and the transpose that give the elements `flat` of a tensor.
-
-    Raises NotImplementedError if no order of axes does.
-    """
+    """Yields the reshapes and the transpose that give the elements `flat` of a tensor."""
     axes, done = [], 1
     while done < flat.size:
         stride = int(flat[done])

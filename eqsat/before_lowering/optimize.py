@@ -214,10 +214,7 @@ def _optimized(
     trials: int,
     report: ProgramReport,
 ) -> Program:
-    """Returns the rewritten program and fills in `report`.
-
-    Raises _SteppedBack if the program is to be left as it was.
-    """
+    """Returns the rewritten program, and fills in `report`."""
     with report.stage("import"):
         source = read(program)
         lifted = lift(source)
@@ -240,7 +237,8 @@ def _optimized(
         raise _SteppedBack(f"the rewritten program is not equal: {outcome.reason}")
     if check == "lower":
         with report.stage("lower"):
-            old, now = (lowered(p, spec, options, _example(source)) for p in (program, new))
+            example = tuple(samples(source, 4)[3])
+            old, now = (lowered(p, spec, options, example) for p in (program, new))
         report.lowered = old, now
         if not now.no_worse_than(old):
             raise _SteppedBack("lowered, the rewritten program is worse", expected=True)
@@ -270,10 +268,6 @@ def lowered(
         session.corrected,
         sum(cpu_operators(edge).values()),
     )
-
-
-def _example(source: Source) -> tuple[torch.Tensor, ...]:
-    return tuple(samples(source, 4)[3])
 
 
 def _changed(source: Source, new: Program) -> dict[str, tuple[int, int]]:

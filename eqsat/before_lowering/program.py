@@ -91,7 +91,6 @@ def read(program: Program) -> Source:
     """Returns the view of a program.
 
     Raises ProgramError for dynamic shapes, mutations, and graphs whose shapes are unknown.
-    Raises TypeError for anything that is not a program.
     """
     if isinstance(program, ExportedProgram):
         graph, constants = program.graph, _lifted(program)
@@ -99,12 +98,9 @@ def read(program: Program) -> Source:
             raise ProgramError(
                 f"dynamic shapes ({', '.join(map(str, program.range_constraints))}): export with fixed shapes"
             )
-    elif isinstance(program, GraphModule):
-        program = _with_shapes(program)
-        graph = program.graph
-        constants = _attributes(program)
     else:
-        raise TypeError(f"expected an ExportedProgram or an FX GraphModule, got {type(program).__name__}")
+        program = _with_shapes(program)
+        graph, constants = program.graph, _attributes(program)
     modes = [t.fake_mode for n in graph.nodes if isinstance(t := n.meta.get("val"), FakeTensor)]
     if not modes:
         raise ProgramError("no node knows its shape (meta['val']): export the module with torch.export first")
@@ -135,11 +131,7 @@ def _attributes(module: GraphModule) -> dict[Node, torch.Tensor]:
 
 
 def _with_shapes(module: GraphModule) -> GraphModule:
-    """Returns the module if its nodes know their shapes, else a copy whose nodes do.
-
-    Only the graph is copied.
-    Raises ProgramError if the inputs' shapes are unknown.
-    """
+    """Returns the module if its nodes know their shapes, else one with a copy of the graph, whose nodes do."""
     nodes = list(module.graph.nodes)
     if all("val" in n.meta for n in nodes if n.op == "call_function"):
         return module
@@ -179,10 +171,7 @@ def _is_dynamic(value: Any) -> bool:
 
 
 def _is_functional_here(node: Node) -> bool:
-    """Tells whether an in-place op can be written as the functional one.
-
-    It must act on a fresh tensor that nothing else reads.
-    """
+    """Tells whether an in-place op acts on a fresh tensor that nothing else reads."""
     x = node.args[0] if node.args else None
     fresh = isinstance(x, Node) and x.op == "call_function" and set(x.users) == {node} and not is_movement(x)
     return fresh and is_inplace(node.target) and functional(node.target) is not None
@@ -190,11 +179,8 @@ def _is_functional_here(node: Node) -> bool:
 
 def _is_guard(node: Node) -> bool:
     """Tells whether the node is the check of inputs with which `ExportedProgram.module()` begins."""
-    return (
-        node.op == "call_module"
-        and node.target == "_guards_fn"
-        and all(n.op == "placeholder" for n in node.all_input_nodes)
-    )
+    guards = node.op == "call_module" and node.target == "_guards_fn"
+    return guards and all(n.op == "placeholder" for n in node.all_input_nodes)
 
 
 class Rewriting:

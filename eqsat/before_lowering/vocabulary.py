@@ -85,6 +85,11 @@ def shape_of(node: Node) -> Shape:
     return tuple(val.shape) if isinstance(val, torch.Tensor) else ()
 
 
+def aligned(shape: Shape, rank: int) -> Shape:
+    """Returns a shape with leading ones up to `rank`."""
+    return (1,) * (rank - len(shape)) + shape
+
+
 @dataclass(frozen=True, slots=True)
 class QParams:
     """Parameters of a per-tensor quantize or dequantize; `str(q)` is the tensor's dtype."""
@@ -106,6 +111,14 @@ class QParams:
             return None
         return QParams(a["dtype"], float(numbers[0]), *map(int, numbers[1:]))
 
+    @staticmethod
+    def parse(dtype: str) -> QParams | None:
+        """Returns the parameters that are a tensor's dtype, or None if the tensor is not quantized."""
+        if not dtype.startswith("Q:"):
+            return None
+        _, integers, scale, *others = dtype.split(":")
+        return QParams(getattr(torch, integers), float(scale), *map(int, others))
+
     @property
     def args(self) -> tuple[Any, ...]:
         """The arguments of quantize and dequantize after the tensor."""
@@ -122,8 +135,7 @@ class QParams:
 
 
 def _is(node: Node, op: str) -> bool:
-    o = overload(node.target) if node.op == "call_function" else None
-    return o is not None and o.namespace == "quantized_decomposed" and str(o) == f"quantized_decomposed.{op}.default"
+    return node.op == "call_function" and str(overload(node.target)) == f"quantized_decomposed.{op}.default"
 
 
 def is_quantize(node: Node) -> bool:
