@@ -136,11 +136,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_SPARE.forget)
 
 
-class Reserved:
-    """A worker for one purpose, which keeps what its functions remember between calls."""
+class PooledWorker:
+    """A worker of a pool, which is kept for later pools if it is idle when the pool is closed.
 
-    def __init__(self, worker: Worker, forget: Callable[[], None]) -> None:
-        self._worker, self._forget = worker, forget
+    forget: called in it then, to free what its functions remember between calls.
+    """
+
+    def __init__(self, forget: Callable[[], None] | None = None) -> None:
+        self._worker, self._forget = _SPARE.take(), forget
         self._lock, self._closed = threading.Lock(), False
 
     def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
@@ -156,7 +159,7 @@ class Reserved:
         if not self._lock.acquire(blocking=False):
             self._worker.end()
             self._lock.acquire()
-        if self._worker.runs:
+        if self._forget and self._worker.runs:
             with contextlib.suppress(WorkerError):
                 self._worker.call(self._forget, limits=Limits(_FORGETTING))
         _SPARE.give(self._worker)
@@ -172,15 +175,14 @@ class Pool:
 
     def __init__(self, size: int | None = None):
         self.size = size or _size()
-        self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        self._all = [_SPARE.take() for _ in range(self.size)]
-        self._reserved: list[Reserved] = []
+        self._idle: queue.SimpleQueue[PooledWorker] = queue.SimpleQueue()
+        self._all = [PooledWorker() for _ in range(self.size)]
+        self._reserved: list[PooledWorker] = []
         for w in self._all:
             self._idle.put(w)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="eqsat-worker")
         self._beside = ThreadPoolExecutor(_BESIDE, thread_name_prefix="eqsat-beside")
         self._here = threading.local()
-        self._closed = False
         self._check: Callable[[], None] = lambda: None
 
     def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
@@ -192,25 +194,17 @@ class Pool:
             self._check()
         worker = self._idle.get()
         try:
-            return self._ask(worker, function, args, limits)
+            return worker.call(function, *args, limits=limits)
         except WorkerError as e:
             if not e.killed:
                 raise
-            return self._ask(worker, function, args, limits)
+            return worker.call(function, *args, limits=limits)
         finally:
             self._idle.put(worker)
 
-    def _ask(self, worker: Worker, function: Callable[..., Any], args: tuple[Any, ...], limits: Limits) -> Any:
-        if self._closed:
-            raise WorkerError("the workers are gone")
-        return worker.call(function, *args, limits=limits)
-
-    def reserved(self, forget: Callable[[], None]) -> Reserved:
-        """Returns one more worker, for one purpose, which ends with the pool.
-
-        forget: called in it then, to free what its functions remember.
-        """
-        self._reserved.append(Reserved(_SPARE.take(), forget))
+    def reserved(self, forget: Callable[[], None]) -> PooledWorker:
+        """Returns one more worker, for one purpose."""
+        self._reserved.append(PooledWorker(forget))
         return self._reserved[-1]
 
     def map(self, fn: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
@@ -248,27 +242,12 @@ class Pool:
 
     def close(self) -> None:
         """Ends everything at once, calls under way included; idle workers are kept for later pools."""
-        self._closed = True
         for threads in (self._beside, self._threads):
             threads.shutdown(wait=False, cancel_futures=True)
-        idle: list[Worker] = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                idle.append(self._idle.get_nowait())
-        for w in self._all:
-            if w not in idle:
-                w.end()
-        for w in idle:  # threads that wait for one find that the pool is closed
-            self._idle.put(w)
-        for reserved in self._reserved:
-            reserved.close()
+        for worker in (*self._reserved, *self._all):
+            worker.close()
         for threads in (self._beside, self._threads):
             threads.shutdown()
-        for w in self._all:
-            if w in idle:
-                _SPARE.give(w)
-            else:
-                w.close()
 
     def __enter__(self) -> Pool:
         return self

@@ -140,12 +140,12 @@ def test_workers_are_recycled() -> None:
 def test_a_pool_works_in_parallel_and_the_next_one_has_its_workers() -> None:
     with Pool(2) as pool:
         totals = pool.map(lambda n: compile_graph(chain(n), U85, pool).cycles, [1, 2, 1, 2])
-        processes = {w._process for w in pool._all if w._process}
+        processes = {w._worker._process for w in pool._all if w._worker._process}
         assert totals[:2] == totals[2:]
         with pytest.raises(WorkerError):
             pool.map(lambda b: compile_tosa(b, U85, pool), [dumps(chain(1)), b"bad"])
     with Pool(2) as later:
-        assert processes and processes <= {w._process for w in later._all}
+        assert processes and processes <= {w._worker._process for w in later._all}
         assert compile_graph(chain(1), U85, later).cycles == totals[0]
 
 
@@ -156,7 +156,7 @@ def test_in_another_environment_workers_are_new(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with Pool(1) as later:
         assert later.call(tempfile.gettempdir, limits=Limits()) == str(tmp_path)
-    assert not pool._all[0].runs
+    assert not pool._all[0]._worker.runs
 
 
 def test_the_name_of_a_test_is_no_other_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_idle_workers_are_few_small_and_end_with_the_process(own: Worker) -> Non
 def test_a_fork_has_workers_of_its_own() -> None:
     with Pool(1) as pool:
         assert pool.call(math.factorial, 5, limits=Limits()) == 120
-    (kept,) = [w for w in worker._SPARE._workers if w is pool._all[0]]
+    (kept,) = [w for w in worker._SPARE._workers if w is pool._all[0]._worker]
     fork = multiprocessing.get_context("fork")
     found = fork.SimpleQueue()
     child = fork.Process(target=lambda: found.put(len(worker._SPARE._workers)))
@@ -210,7 +210,7 @@ def test_a_worker_at_work_is_ended_with_its_pool() -> None:
         time.sleep(0.01)
     idle = pool._idle.get()
     pool._idle.put(idle)
-    (busy,) = [w for w in pool._all if w is not idle]
+    (busy,) = [w._worker for w in pool._all if w is not idle]
     while not (process := busy._process):
         time.sleep(0.01)
     pool.close()
@@ -308,7 +308,7 @@ def test_workers_that_were_begun_are_those_of_the_next_pool() -> None:
     while not all(w.call(is_imported, "tabnanny") for w in begun) and time.monotonic() < until:
         time.sleep(0.01)
     with Pool() as pool:
-        assert set(pool._all) < set(begun)
+        assert {w._worker for w in pool._all} < set(begun)
         assert pool.call(is_imported, "tabnanny", limits=Limits())
 
 
