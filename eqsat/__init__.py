@@ -13,89 +13,59 @@ from typing import TYPE_CHECKING, Any
 from eqsat.ground._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from eqsat import runs
-    from eqsat.before_lowering.optimize import AtenPass, ProgramReport, optimize
-    from eqsat.checking import user_rules
-    from eqsat.egraph import kinds
-    from eqsat.egraph.attributes import Call
-    from eqsat.egraph.externs import extern
-    from eqsat.egraph.kinds import RuleError, op, such
-    from eqsat.egraph.rule import Rule, rule
-    from eqsat.egraph.terms import each, fact, let, symbols
-    from eqsat.executorch.lowering import lower_with_session, to_edge_transform_and_lower
-    from eqsat.executorch.partitioner import EthosUPartitioner, enabled
-    from eqsat.executorch.recipe import RecipeType
-    from eqsat.executorch.session import EqsatWarning, Session
-    from eqsat.ground.files import PluginError
-    from eqsat.options.options import Options
-    from eqsat.search.interruption import Interruption
-    from eqsat.search.optimizer import Result, optimize_tosa
-    from eqsat.target import Target, TargetError
+    from eqsat import runs as runs
+    from eqsat.before_lowering.optimize import AtenPass as AtenPass
+    from eqsat.before_lowering.optimize import ProgramReport as ProgramReport
+    from eqsat.before_lowering.optimize import optimize as optimize
+    from eqsat.checking import user_rules as user_rules
+    from eqsat.egraph import kinds as kinds
+    from eqsat.egraph.attributes import Call as Call
+    from eqsat.egraph.externs import extern as extern
+    from eqsat.egraph.kinds import RuleError as RuleError
+    from eqsat.egraph.kinds import op as op
+    from eqsat.egraph.kinds import such as such
+    from eqsat.egraph.rule import Rule as Rule
+    from eqsat.egraph.rule import rule as rule
+    from eqsat.egraph.terms import each as each
+    from eqsat.egraph.terms import fact as fact
+    from eqsat.egraph.terms import let as let
+    from eqsat.egraph.terms import symbols as symbols
+    from eqsat.executorch.lowering import lower_with_session as lower_with_session
+    from eqsat.executorch.lowering import to_edge_transform_and_lower as to_edge_transform_and_lower
+    from eqsat.executorch.partitioner import EthosUPartitioner as EthosUPartitioner
+    from eqsat.executorch.partitioner import enabled as enabled
+    from eqsat.executorch.recipe import RecipeType as RecipeType
+    from eqsat.executorch.session import EqsatWarning as EqsatWarning
+    from eqsat.executorch.session import Session as Session
+    from eqsat.ground.files import PluginError as PluginError
+    from eqsat.options.options import Options as Options
+    from eqsat.search.interruption import Interruption as Interruption
+    from eqsat.search.optimizer import Result as Result
+    from eqsat.search.optimizer import optimize_tosa as optimize_tosa
+    from eqsat.target import Target as Target
+    from eqsat.target import TargetError as TargetError
 
-_HOME = {
-    "to_edge_transform_and_lower": "eqsat.executorch.lowering",
-    "lower_with_session": "eqsat.executorch.lowering",
-    "EthosUPartitioner": "eqsat.executorch.partitioner",
-    "enabled": "eqsat.executorch.partitioner",
-    "RecipeType": "eqsat.executorch.recipe",
-    "AtenPass": "eqsat.before_lowering.optimize",
-    "EqsatWarning": "eqsat.executorch.session",
-    "Session": "eqsat.executorch.session",
-    "optimize_tosa": "eqsat.search.optimizer",
-    "Interruption": "eqsat.search.interruption",
-    "Options": "eqsat.options.options",
-    "PluginError": "eqsat.ground.files",
-    "Result": "eqsat.search.optimizer",
-    "optimize": "eqsat.before_lowering.optimize",
-    "ProgramReport": "eqsat.before_lowering.optimize",
-    "Target": "eqsat.target",
-    "TargetError": "eqsat.target",
-    "Rule": "eqsat.egraph.rule",
-    "rule": "eqsat.egraph.rule",
-    "RuleError": "eqsat.egraph.kinds",
-    "op": "eqsat.egraph.kinds",
-    "such": "eqsat.egraph.kinds",
-    "extern": "eqsat.egraph.externs",
-    "Call": "eqsat.egraph.attributes",
-    "symbols": "eqsat.egraph.terms",
-    "let": "eqsat.egraph.terms",
-    "each": "eqsat.egraph.terms",
-    "fact": "eqsat.egraph.terms",
+#: {module: names in it that users may rely on}.
+_NAMES = {
+    "eqsat.before_lowering.optimize": ("AtenPass", "ProgramReport", "optimize"),
+    "eqsat.egraph.attributes": ("Call",),
+    "eqsat.egraph.externs": ("extern",),
+    "eqsat.egraph.kinds": ("RuleError", "op", "such"),
+    "eqsat.egraph.rule": ("Rule", "rule"),
+    "eqsat.egraph.terms": ("each", "fact", "let", "symbols"),
+    "eqsat.executorch.lowering": ("lower_with_session", "to_edge_transform_and_lower"),
+    "eqsat.executorch.partitioner": ("EthosUPartitioner", "enabled"),
+    "eqsat.executorch.recipe": ("RecipeType",),
+    "eqsat.executorch.session": ("EqsatWarning", "Session"),
+    "eqsat.ground.files": ("PluginError",),
+    "eqsat.options.options": ("Options",),
+    "eqsat.search.interruption": ("Interruption",),
+    "eqsat.search.optimizer": ("Result", "optimize_tosa"),
+    "eqsat.target": ("Target", "TargetError"),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 _MODULES = {"kinds": "eqsat.egraph.kinds", "runs": "eqsat.runs", "user_rules": "eqsat.checking.user_rules"}
-__all__ = [
-    "AtenPass",
-    "Call",
-    "EqsatWarning",
-    "EthosUPartitioner",
-    "Interruption",
-    "Options",
-    "PluginError",
-    "ProgramReport",
-    "RecipeType",
-    "Result",
-    "Rule",
-    "RuleError",
-    "Session",
-    "Target",
-    "TargetError",
-    "each",
-    "enabled",
-    "extern",
-    "fact",
-    "kinds",
-    "let",
-    "lower_with_session",
-    "op",
-    "optimize",
-    "optimize_tosa",
-    "rule",
-    "runs",
-    "such",
-    "symbols",
-    "to_edge_transform_and_lower",
-    "user_rules",
-]
+__all__ = sorted([*_HOME, *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
