@@ -29,14 +29,13 @@ def commands(shapes: Sequence[Shape]) -> int:
 
     An operand of one element does not count as broadcast.
     """
-    result = _broadcast(shapes)
+    result = tuple(map(max, zip(*shapes, strict=True)))
     alike = all(s == result or prod(s) == 1 for s in shapes)
     return 1 if alike else prod(result[:-_AXES])
 
 
 def merged(shapes: Sequence[Shape]) -> list[Shape] | None:
-    """Returns the shapes of the operands for which Vela makes fewer commands, None if there are
-    none.
+    """Returns the shapes of the operands for which Vela makes fewer commands, None if there are none.
 
     Axes of size 1 are left out.
     Neighbouring axes along which the same operands are broadcast are merged.
@@ -45,7 +44,3 @@ def merged(shapes: Sequence[Shape]) -> list[Shape] | None:
     groups = [list(group) for _, group in groupby(axes, lambda sizes: [n == 1 for n in sizes])]
     found = [tuple(prod(sizes[k] for sizes in group) for group in groups) for k in range(len(shapes))]
     return found if commands(found) < commands(shapes) else None
-
-
-def _broadcast(shapes: Sequence[Shape]) -> Shape:
-    return tuple(map(max, zip(*shapes, strict=True)))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eqsat.target.family import HWC, Core, Family, SharedMemory, SplitMemory, Transposes
+from eqsat.target.family import Core, Family, SharedMemory, SplitMemory, Transposes
 
 #: Memory of ethos-u55-32 and -64.
 _SMALL = SharedMemory(16, 2)
@@ -86,20 +86,7 @@ U65 = replace(
 )
 
 
-def _split(
-    inputs: int,
-    accumulators: int,
-    units: tuple[tuple[HWC, HWC, HWC], ...],
-    pooling: tuple[int, ...],
-    products: tuple[int, ...],
-) -> SplitMemory:
-    """Returns a SplitMemory.
-
-    inputs, accumulators: KiB.
-    """
-    return SplitMemory(inputs * 1024, accumulators * 1024, units, pooling, products)
-
-
+_KIB = 1024
 # Shapes (h, w, granules) of stored inputs by micro block; `SplitMemory.units` explains them.
 _SQUARE, _FLAT = ((2, 2, 1), (1, 2, 2), (1, 1, 4)), ((1, 4, 1), (1, 2, 2), (1, 1, 4))
 _DEEP, _DEEP_FLAT = ((2, 4, 1), (2, 2, 2), (1, 2, 4)), ((2, 4, 1), (1, 4, 2), (1, 2, 4))
@@ -110,7 +97,15 @@ U85 = Family(
     name="u85",
     cores={
         "ethos-u85-128": Core(
-            128, ((1, 2, 8), (1, 1, 16)), 0.5, 0.5, 0.5, 1.0, 0.5, 0.5, _split(8, 8, (_TINY, _TINY), (1,), (0,))
+            128,
+            ((1, 2, 8), (1, 1, 16)),
+            0.5,
+            0.5,
+            0.5,
+            1.0,
+            0.5,
+            0.5,
+            SplitMemory(8 * _KIB, 8 * _KIB, (_TINY, _TINY), (1,), (0,)),
         ),
         "ethos-u85-256": Core(
             256,
@@ -121,7 +116,7 @@ U85 = Family(
             0.5,
             0.25,
             0.25,
-            _split(16, 16, (_SQUARE, _FLAT, _SQUARE), (0,), (1, 2)),
+            SplitMemory(16 * _KIB, 16 * _KIB, (_SQUARE, _FLAT, _SQUARE), (0,), (1, 2)),
         ),
         "ethos-u85-512": Core(
             512,
@@ -132,7 +127,7 @@ U85 = Family(
             0.25,
             0.25,
             0.125,
-            _split(16, 32, (_SQUARE, _FLAT), (0, 1), (0, 1)),
+            SplitMemory(16 * _KIB, 32 * _KIB, (_SQUARE, _FLAT), (0, 1), (0, 1)),
             2,
         ),
         "ethos-u85-1024": Core(
@@ -144,7 +139,7 @@ U85 = Family(
             0.25,
             0.25,
             0.0625,
-            _split(16, 64, (_DEEP, _DEEP_FLAT, _DEEP), (2,), (0, 1, 2)),
+            SplitMemory(16 * _KIB, 64 * _KIB, (_DEEP, _DEEP_FLAT, _DEEP), (2,), (0, 1, 2)),
             4,
         ),
         "ethos-u85-2048": Core(
@@ -156,7 +151,7 @@ U85 = Family(
             0.125,
             0.125,
             0.03125,
-            _split(32, 128, (_DEEPEST, _DEEPEST_FLAT, _DEEPEST), (2,), (0, 1, 2)),
+            SplitMemory(32 * _KIB, 128 * _KIB, (_DEEPEST, _DEEPEST_FLAT, _DEEPEST), (2,), (0, 1, 2)),
             4,
         ),
     },

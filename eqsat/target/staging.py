@@ -10,6 +10,7 @@ The price of a step is a closed form here; the cost model then measures the cand
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 from math import prod
@@ -48,9 +49,7 @@ def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: in
 
 
 def _ideal_step(element_bytes: int, family: Family) -> tuple[float, float]:
-    """Returns (start cycles, cycles per element) of a native transpose whose shape
-    wastes nothing.
-    """
+    """Returns (start cycles, cycles per element) of a native transpose whose shape wastes nothing."""
     t = family.transposes
     return t.start, t.per_byte * max(t.least_bytes, element_bytes)
 
@@ -95,10 +94,7 @@ def chains(
 
 @lru_cache
 def _distances(n: int, family: Family) -> dict[Order, int]:
-    """Returns {order of n axes: least number of native steps that sort it}, up to _MAX_STEPS.
-
-    The inverse of a native permutation is native, too.
-    """
+    """Returns {order of n axes: least number of native steps that sort it}; inverses of native ones are native."""
     goal = tuple(range(n))
     found, front = {goal: 0}, [goal]
     for steps in range(1, _MAX_STEPS + 1):
@@ -126,9 +122,9 @@ def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
     Movements that differ only in the views of their ends share it, and with it their price.
     """
     atoms = m.atoms()
-    axes = m.axes if atoms is None or len(atoms) > _MAX_ATOMS else tuple((a.size, a.in_stride) for a in atoms)
-    order = sorted(range(len(axes)), key=lambda i: -axes[i][1])
-    return tuple(axes[i][0] for i in order), tuple(order.index(i) for i in range(len(axes)))
+    if atoms is None or len(atoms) > _MAX_ATOMS:
+        return m.squeezed()
+    return replace(m, axes=tuple((a.size, a.in_stride) for a in atoms)).squeezed()
 
 
 def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family) -> list[TransposeSteps]:
