@@ -19,8 +19,7 @@ from eqsat.device.binary import Binary, read_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import run
 from eqsat.device.text import disassemble
-from eqsat.executorch.ports import EmbeddedDelegate, Quantization
-from eqsat.executorch.pte import delegates
+from eqsat.executorch.pte import EmbeddedDelegate, Port, Quantization, delegates
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
@@ -179,7 +178,7 @@ def read(data: bytes, delegate: str = "") -> CompiledModel:
             raise InputError(f"there is no delegate {delegate!r}: only a .pte has delegates by name")
         return _named(read_binary(data))
     embedded = _chosen(delegates(data), delegate)
-    return _named(read_binary(embedded.payload), embedded)
+    return _named(read_binary(embedded.payload), embedded.ports, embedded.outside)
 
 
 def _chosen(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:
@@ -200,17 +199,12 @@ def _chosen(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:
     return chosen
 
 
-def _named(binary: Binary, embedded: EmbeddedDelegate | None = None) -> CompiledModel:
-    """Returns a model with the names, shapes and quantizations that its program has.
-
-    A tensor without a name there is x0 or y0, and so on.
-    """
+def _named(binary: Binary, ports: Sequence[Port] = (), outside: Sequence[str] = ()) -> CompiledModel:
+    """Returns a model with what its program knows of the tensors; those without a name are x0 or y0, and so on."""
     inputs, tensors = len(binary.inputs), (*binary.inputs, *binary.outputs)
     plain = [f"x{k}" for k in range(inputs)] + [f"y{k}" for k in range(len(binary.outputs))]
-    if embedded is None or len(embedded.ports) != len(tensors):
-        sides = Side(plain[:inputs], [None] * inputs), Side(plain[inputs:], [None] * len(binary.outputs))
-        return CompiledModel(binary, sides, list(dict.fromkeys(embedded.outside)) if embedded else [])
-    ports = embedded.ports
+    if len(ports) != len(tensors):
+        ports = [Port(shape=t.shape) for t in tensors]
     names = [p.name or name for p, name in zip(ports, plain)]
     if len(set(names)) < len(names):
         names = plain
@@ -221,16 +215,12 @@ def _named(binary: Binary, embedded: EmbeddedDelegate | None = None) -> Compiled
     return CompiledModel(
         replace(binary, inputs=tuple(shaped[:inputs]), outputs=tuple(shaped[inputs:])),
         (Side(names[:inputs], how[:inputs]), Side(names[inputs:], how[inputs:])),
-        list(dict.fromkeys(embedded.outside)),
+        list(dict.fromkeys(outside)),
     )
 
 
 def _integers(model: CompiledModel, given: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-    """Returns the inputs in the binary's order, floats quantized.
-
-    They are taken by name if one of them has an input's name, and by position otherwise.
-    Raises InputError.
-    """
+    """Returns the inputs in the binary's order, floats quantized; by name if one of them has an input's name."""
     (side, _), tensors = model.sides, model.binary.inputs
     named = bool(set(side.names) & set(given))
     if len(given) != len(side.names) or (named and set(side.names) != set(given)):

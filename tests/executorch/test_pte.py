@@ -20,8 +20,7 @@ from eqsat.device.binary import read_binary
 from eqsat.device.run import run
 from eqsat.executorch.binaries import ran, read
 from eqsat.executorch.lowering import lower_with_session
-from eqsat.executorch.ports import Quantization
-from eqsat.executorch.pte import delegates
+from eqsat.executorch.pte import Quantization, delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
