@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsat.bench.fingerprint import code, digest, fingerprint, submodules
-from eqsat.executorch.names import models
+from eqsat.executorch.names import MODELS
 from eqsat.ground.files import InputError, read_bytes
 from eqsat.ground.registry import split
 from eqsat.ground.versions import versions
@@ -142,7 +142,7 @@ class Model:
             stem = Path(place).stem if place.endswith(".py") else place.rpartition(".")[2]
             reference = f"{Path(place).resolve()}:{attribute}" if place.endswith(".py") else text
             return Model(_file_name(stem if attribute == "model" else f"{stem}-{attribute}"), reference)
-        named = models().available()
+        named = MODELS.available()
         if text in named:
             return Model(_file_name(text), named[text])
         known = [name for names in model_sets().values() for name in names]
@@ -151,7 +151,7 @@ class Model:
         zoo = f"has {', '.join(known)}" if known else "is found in a clone of the repository only"
         raise InputError(
             f"no model is called {text!r}: the zoo {zoo}; or give a .tosa or .pt2 file, file.py:callable, "
-            f"module:callable, or an entry point in the group {models().group!r}"
+            f"module:callable, or an entry point in the group {MODELS.group!r}"
         )
 
     def fingerprint(self) -> str:

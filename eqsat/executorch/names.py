@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from eqsat.ground.files import InputError
-
-if TYPE_CHECKING:
-    from eqsat.ground.registry import Registry
+from eqsat.ground.registry import Registry
 
 #: Quantizations of a float module: activations and weights of INT8, or activations of
 #: INT16 with weights of INT8.
 INT8, A16W8 = "int8", "a16w8"
 #: Names of all quantizations.
 QUANTIZATIONS = (INT8, A16W8)
-
-
-def models() -> Registry:
-    """Returns the models that installed packages offer."""
-    from eqsat.ground.registry import Registry
-
-    return Registry("model", "eqsat.models", {})
+#: The models that installed packages offer.
+MODELS = Registry("model", "eqsat.models", {})
 
 
 def check_quantization(quantization: str, model: str) -> None:
@@ -48,9 +40,9 @@ def model_place(model: str) -> str:
         raise InputError(f"{file} does not exist")
     if file:
         return model
-    place: str | None = models().available().get(model)
+    place = MODELS.available().get(model)
     if place is None:
         raise InputError(
-            f"{model!r} is neither a .pt2 file nor file.py:callable nor module:callable, nor an entry point in the group {models().group}"
+            f"{model!r} is neither a .pt2 file nor file.py:callable nor module:callable, nor an entry point in the group {MODELS.group}"
         )
     return place
