@@ -105,11 +105,7 @@ class _Split(ArmPassManager):
         self.beside = beside and self.details is None  # a fork does not send its details back
 
     def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
-        """Runs the passes before the first layout pass, and then the rest for both programs.
-
-        Both results go into `hook`.
-        Raises PipelineError.
-        """
+        """Runs the passes before the first layout pass, and then the rest for both programs of `hook`."""
         names = [type(p).__name__ for p in self.passes]
         if names.count(_FIRST_LAYOUT_PASS) != 1:
             raise PipelineError(
@@ -162,10 +158,7 @@ class _Split(ArmPassManager):
         return Tail(tosa, "", seconds)
 
     def _lowered(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> tuple[bytes, float]:
-        """Runs the remaining passes on a program, which they modify.
-
-        Returns its TOSA, and the wall-clock seconds that this took.
-        """
+        """Runs passes on a program, and returns its TOSA and the wall-clock seconds that this took."""
         started = time.perf_counter()
         self.passes = passes
         super()._transform(program, program.graph_module)
@@ -188,11 +181,7 @@ def lower(program: ExportedProgram, compile_spec: Any, beside: bool = False) -> 
 
 
 class _LocationHook:
-    """A replacement for ExecuTorch's DebugHook.
-
-    A location is the origin of its operator alone.
-    It has no stack trace, and no numbers that differ from one process to the next.
-    """
+    """A replacement for ExecuTorch's DebugHook, whose locations have nothing that differs between processes."""
 
     mode = ArmCompileSpec.DebugMode.TOSA
 
@@ -237,20 +226,12 @@ def origin(node: Node) -> Origin:
 
 
 def _origins_by_table(module: GraphModule) -> dict[str, Origin]:
-    """Returns the origins of operators by the name of the constant of the TABLE that replaces them.
-
-    The TABLE itself has no origin (executorch 1.5, _passes/insert_table_ops.py).
-    """
+    """Returns origins by the constant of the TABLE, which has none itself (executorch 1.5, insert_table_ops.py)."""
     return {f"b_{n.name}_table_constant": origin(n) for n in module.graph.nodes if n.op == "call_function"}
 
 
 def _serialise(program: ExportedProgram, tosa_spec: Any, hook: _LocationHook) -> bytes:
-    """Returns the TOSA flatbuffer of a fully lowered program.
-
-    ExecuTorch's node visitors make it as in tosa/backend.py, with
-    origins as locations of operators.
-    Raises PipelineError for a node that cannot be serialised.
-    """
+    """Returns the TOSA flatbuffer of a fully lowered program, as ExecuTorch's tosa/backend.py makes it."""
     version = tosa_spec.version
     graph = ts.TosaSerializer(
         "",
@@ -271,6 +252,3 @@ def _serialise(program: ExportedProgram, tosa_spec: Any, hook: _LocationHook) ->
         else:
             raise PipelineError(f"node {node.name} ({node.op}) cannot be serialised to TOSA")
     return bytes(graph.serialize())
-
-
-__all__ = ["LAYOUT_PASSES", "ForkError", "HookPoint", "PipelineError", "Tail", "lower"]

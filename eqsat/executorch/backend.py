@@ -32,7 +32,8 @@ from torch.export import ExportedProgram
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of
 from eqsat.executorch import debug
-from eqsat.executorch.arm import ForkError, lower
+from eqsat.executorch.arm import lower
+from eqsat.executorch.forked import ForkError
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.ground.files import OutputError, PluginError
@@ -103,10 +104,7 @@ def _preprocess_multimethod(
     edge_programs: dict[str, list[ExportedProgram]],
     compile_specs: dict[str, list[list[CompileSpec]]],
 ) -> dict[str, list[PreprocessResult]]:
-    """Replaces the default of all backends, which calls `preprocess` for each delegate.
-
-    This one gives delegates their names.
-    """
+    """Replaces the default of all backends, which calls `preprocess` without a name for each delegate."""
     out: dict[str, list[PreprocessResult]] = {}
     done, total = 0, sum(len(programs) for programs in edge_programs.values())
     for method, programs in edge_programs.items():
@@ -130,11 +128,7 @@ def _preprocess_multimethod(
 def _optimized(
     edge_program: ExportedProgram, compile_specs: list[CompileSpec], session: Session, name: str, container: Container
 ) -> PreprocessResult:
-    """Returns the payload of one delegate, compiled from the chosen TOSA.
-
-    If eqsat fails, it is stock's payload, with an EqsatWarning.
-    Raises PluginError, and OutputError if debug information cannot be written.
-    """
+    """Returns the payload of one delegate, compiled from the chosen TOSA, or stock's payload if eqsat fails."""
     spec = EthosUCompileSpec._from_list(compile_specs)
     debug.directory_of(spec)  # before the search, which takes long
     delegate = Delegate(name)
@@ -173,8 +167,7 @@ class ShippedError(Exception):
 def _compiled(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaCompileResult:
     """Compiles the chosen graph by ExecuTorch's own call of Vela.
 
-    Raises ShippedError if the result differs from the one that was run and found to be right.
-    One that was found to be wrong may differ, as Vela may have read what it did not write.
+    A result that was run and found to be wrong may differ, as Vela may have read what it did not write.
     """
     started = time.perf_counter()
     tuned = copy(spec)
@@ -205,10 +198,7 @@ def _result(
     name: str,
     container: Container,
 ) -> Result:
-    """Optimizes one delegate.
-
-    Raises whatever ExecuTorch's passes and `optimize_tosa` raise.
-    """
+    """Optimizes one delegate."""
     tosa_spec = TOSABackend.filter_tosa_compile_specs(spec)
 
     def copied() -> ExportedProgram:

@@ -88,10 +88,7 @@ def _materializing() -> Callable[[], None]:
 
 
 class _Unread:
-    """`forward` of a graph module, compiled when it is first read.
-
-    Every graph module has a class of its own, of which this is an attribute.
-    """
+    """`forward` in the class of a graph module, which is its own, compiled when it is first read."""
 
     def __init__(self, module: GraphModule) -> None:
         self.module = weakref.ref(module)
@@ -141,10 +138,7 @@ def _pickled(module: GraphModule) -> Any:
 
 
 def _compile(modules: Iterable[GraphModule]) -> None:
-    """Compiles the modules whose code was not read yet.
-
-    A graph that cannot be compiled is left as it is.
-    """
+    """Compiles the modules whose code was not read yet, but for graphs that cannot be compiled."""
     for module in list(modules):
         if isinstance(vars(type(module)).get("forward"), _Unread):
             with suppress(Exception):

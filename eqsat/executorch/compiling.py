@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
@@ -26,9 +27,6 @@ from eqsat.search.interruption import Interruption
 from eqsat.search.result import Result
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound
-
-_Numeric = TypeVar("_Numeric", int, float)
-
 
 logger = logging.getLogger(__name__)
 
@@ -218,16 +216,12 @@ def save_runs(results: Mapping[str, Result], place: Path, model: str) -> None:
 
 def _seconds(session: Session) -> dict[str, float]:
     """Returns wall-clock seconds by stage of eqsat, Vela and ExecuTorch's lowering."""
-    stages = [{f"eqsat: {k}": v for k, v in r.seconds.items()} for r in session.results]
-    seconds = _total([*stages, {k: v for k, v in session.seconds.items() if k != "total"}])
+    seconds: dict[str, float] = defaultdict(float)
+    for result in session.results:
+        for stage, spent in result.seconds.items():
+            seconds[f"eqsat: {stage}"] += spent
+    for stage, spent in session.seconds.items():
+        seconds[stage] += spent
+    total = seconds.pop("total")
     ours = sum(s for stage, s in seconds.items() if stage.startswith("eqsat: "))
-    return {**seconds, "executorch lowering": session.seconds["total"] - ours}
-
-
-def _total(tables: Iterable[Mapping[str, _Numeric]]) -> dict[str, _Numeric]:
-    """Returns the sums by key."""
-    out: dict[str, _Numeric] = {}
-    for table in tables:
-        for key, value in table.items():
-            out[key] = out[key] + value if key in out else value
-    return out
+    return {**seconds, "executorch lowering": total - ours}

@@ -11,8 +11,8 @@ Subgraphs of quantized operators alone are left to the NPU, which rounds them as
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
+import networkx as nx
 import torch
 from executorch.exir.passes.constant_prop_pass import (
     create_constant_nodes_and_return_specs,
@@ -52,10 +52,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _replace(program: ExportedProgram, folded: set[Node]) -> None:
-    """Replaces the nodes that other nodes read by constants.
-
-    If such a node is a DEQUANTIZE, it stays after the constant, so that values stay integers.
-    """
+    """Replaces the nodes that others read by constants, before a DEQUANTIZE, so that values stay integers."""
     last = {n for n in folded if _is_dequantize(n) and not folded.issuperset(n.users)}
     placeholders = get_constant_placeholder_dict(program)
     values = {p: v for p, v in placeholders.items() if not folded.isdisjoint(p.users)}
@@ -75,11 +72,10 @@ def _replace(program: ExportedProgram, folded: set[Node]) -> None:
 def _folded(program: ExportedProgram) -> set[Node]:
     """Returns the nodes of the constant subgraphs with an operator that is not quantized."""
     constant = _constant_nodes(program)
-    found: set[Node] = set()
-    for part in _parts(constant):
-        if any(_is_foreign(n) for n in part):
-            found |= part
-    return found
+    graph = nx.Graph()
+    graph.add_nodes_from(constant)
+    graph.add_edges_from((n, operand) for n in constant for operand in n.all_input_nodes if operand in constant)
+    return {n for part in nx.connected_components(graph) if any(map(_is_foreign, part)) for n in part}
 
 
 def _constant_nodes(program: ExportedProgram) -> set[Node]:
@@ -94,25 +90,8 @@ def _constant_nodes(program: ExportedProgram) -> set[Node]:
     return calls
 
 
-def _parts(nodes: set[Node]) -> Iterator[set[Node]]:
-    """Yields the connected sets of nodes."""
-    left = set(nodes)
-    while left:
-        part, todo = set[Node](), [next(iter(left))]
-        while todo:
-            node = todo.pop()
-            if node in left:
-                left.remove(node)
-                part.add(node)
-                todo += [*node.all_input_nodes, *node.users]
-        yield part
-
-
 def _is_foreign(node: Node) -> bool:
-    """Whether a constant's operator is neither quantization nor computed on integers by the NPU.
-
-    The latter lies between DEQUANTIZE and QUANTIZE.
-    """
+    """Whether a constant's operator neither quantizes nor lies between DEQUANTIZE and QUANTIZE, on integers."""
     if _name(node) in _CREATE or "quantize_per" in _name(node):
         return False
     value = node.meta.get("val")

@@ -108,6 +108,3 @@ def _run(function: Callable[[], Any], connection: Connection) -> None:
     except Exception as e:  # noqa: BLE001 - raised again in `result`
         outcome = (None, e)
     connection.send(outcome)
-
-
-__all__ = ["ForkError", "Forked"]

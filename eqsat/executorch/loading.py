@@ -34,7 +34,10 @@ def load_program(model: str, spec: EthosUCompileSpec, quantization: str = INT8) 
         program = pt2.load(Path(place))
         _check(program, model)
         return program, "as saved"
-    made = _called(place)
+    make = load(place)
+    if not callable(make):
+        raise InputError(f"{place} is no callable: it must return (module, example inputs)")
+    made = make()
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[0], torch.nn.Module):
         raise InputError(
             f"{model} must return (module, example inputs) or (module, example inputs, calibration batches)"
@@ -48,13 +51,6 @@ def load_program(model: str, spec: EthosUCompileSpec, quantization: str = INT8) 
         ) from e
     _check(program, model)
     return program, "given batches" if len(made) == 3 else "random batches (no calibration data was given)"
-
-
-def _called(model: str) -> object:
-    make = load(model)
-    if not callable(make):
-        raise InputError(f"{model} is no callable: it must return (module, example inputs)")
-    return make()
 
 
 def _check(program: ExportedProgram, model: str) -> None:

@@ -59,10 +59,7 @@ def nothing_taken(program: ExportedProgram) -> str:
 
 
 def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
-    """Partitions like Arm's partitioner, with an EqsatWarning if nothing goes to the Ethos-U.
-
-    The session is told what is left, with the reasons that Arm's code reports.
-    """
+    """Partitions like Arm's partitioner; the session is told what is left, with the reasons of Arm's code."""
     reporters: list[WhyNoPartitionReporter] = []
 
     def tagged(module: Any, program: ExportedProgram, reporter: WhyNoPartitionReporter, *more: Any) -> Any:
@@ -101,10 +98,7 @@ def operator_name(node: torch.fx.Node) -> str:
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
-    """Transforms like Arm's partitioner.
-
-    It also computes constants that the NPU cannot, and reshapes sums for U55 and U65.
-    """
+    """Transforms like Arm's partitioner, computes constants that the NPU cannot, and reshapes sums for U55 and U65."""
     program = fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
     return reshape_sums(program) if self.compile_spec.tosa_spec.is_U55_subset else program
 
@@ -164,10 +158,7 @@ def enabled(options: Options | None = None) -> Iterator[Session]:
     finally:
         with _ENABLING:
             ENABLED[:] = [s for s in ENABLED if s is not session]
-            if not ENABLED:
-                del (
-                    ArmPartitioner.partition,
-                    ArmPartitioner.transform_for_pre_decomposition,
-                )  # the inherited ones remain
+            if not ENABLED:  # the inherited ones remain
+                del ArmPartitioner.partition, ArmPartitioner.transform_for_pre_decomposition
     if not session.delegates and not session.programs:
         warnings.warn("nothing was lowered to an Ethos-U while eqsat was enabled", EqsatWarning, stacklevel=3)

@@ -10,13 +10,13 @@ Source: torch 2.13, torch/export/pt2_archive/_package.py and torch/_export/serde
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401 - registers the operators of quantized programs
@@ -41,6 +41,8 @@ _MODEL = f"{MODELS_DIR}model.json"
 _CONSTANTS = f"{CONSTANTS_DIR}model_constants_config.json"
 _FILES = ("archive_format", "archive_version", "byteorder", _MODEL)
 _DIRECTORIES = (".data/", WEIGHTS_DIR, CONSTANTS_DIR, SAMPLE_INPUTS_DIR, EXTRA_DIR)
+#: PyTorch's switch that overrides every `weights_only=False`, even inside the loader.
+_WEIGHTS_ONLY = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
 
 
 def load(path: Path) -> ExportedProgram:
@@ -58,7 +60,7 @@ def load(path: Path) -> ExportedProgram:
     if reason:
         raise InputError(f"{path} {reason}")
     try:
-        with _weights_only():  # not `torch.export.load`, which tries an older format on failure
+        with patch.dict(os.environ, _WEIGHTS_ONLY):  # not `torch.export.load`, which tries an older format on failure
             return load_pt2(io.BytesIO(data)).exported_programs["model"]
     except Exception as e:  # noqa: BLE001
         raise _damaged(path, e) from e
@@ -71,10 +73,7 @@ def _damaged(path: Path, e: Exception) -> InputError:
 
 
 def _unsafe(reader: PT2ArchiveReader) -> str:
-    """Returns why an archive is refused, or "".
-
-    Raises whatever a damaged archive raises.
-    """
+    """Returns why an archive is refused, or ""."""
     for name in reader.get_file_names():
         if name not in _FILES and not name.startswith(_DIRECTORIES):
             return f"holds {name}, which is no part of an ExportedProgram: save it again with torch.export.save"
@@ -102,11 +101,7 @@ def _unsafe(reader: PT2ArchiveReader) -> str:
 
 
 def _symbolic(ranges: Mapping[str, Any]) -> str:
-    """Returns why a program with symbols in its shapes is refused.
-
-    ranges: the ranges of the symbols.
-    PyTorch names symbols that depend on values u0, u1 and so on.
-    """
+    """Returns why a program with symbols in its shapes is refused; those that depend on values are u0, u1 and so on."""
     if ranges and all(name.startswith("u") for name in ranges):
         return "has shapes that depend on values, as nonzero's do, whose expressions are not read from a file: give file.py:callable, or leave those operators out"
     return "has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)"
@@ -115,24 +110,9 @@ def _symbolic(ranges: Mapping[str, Any]) -> str:
 def _is_operator(target: str) -> bool:
     """Whether a node's target is an operator, not any other function that its name leads to."""
     parts = target.split(".")
-    if target == "_operator.getitem" or parts[:2] != ["torch", "ops"]:
+    if parts[:2] != ["torch", "ops"]:
         return target == "_operator.getitem"
     found: Any = torch.ops
     for part in parts[2:]:
         found = getattr(found, part, None)
     return isinstance(found, (OpOverload, HigherOrderOperator))
-
-
-@contextlib.contextmanager
-def _weights_only() -> Iterator[None]:
-    """Sets PyTorch's switch that overrides every `weights_only=False`, even inside the loader."""
-    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

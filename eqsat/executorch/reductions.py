@@ -54,11 +54,7 @@ def split(kept: Sequence[int], summed: int) -> tuple[int, int, int, int] | None:
 
 
 def _fronts(kept: Sequence[int]) -> Iterator[int]:
-    """Yields possible first sizes: products of whole axes, and then with a part of the next axis.
-
-    Whole axes need no view before the permute.
-    Smaller parts come first.
-    """
+    """Yields possible first sizes: products of whole axes, which need no view, and then with a part of the next."""
     yield from (prod(kept[:k]) for k in range(len(kept) + 1))
     for k, size in enumerate(kept):
         yield from (prod(kept[:k]) * part for part in _divisors(size))
@@ -136,9 +132,7 @@ class _Writer:
         return made
 
     def move(self, target: Any, source: Node, how: list[int]) -> Node:
-        """Returns a movement with its QUANTIZE and DEQUANTIZE, or the
-        source itself if nothing moves.
-        """
+        """Returns a movement with its QUANTIZE and DEQUANTIZE, or the source itself if nothing moves."""
         shape = list(source.meta["val"].shape)
         if how == (shape if target is _VIEW else list(range(len(shape)))):
             return source

@@ -39,11 +39,7 @@ class Delegate:
         return (self.result and self.result.figures["stock"].sram) or 0
 
     def __str__(self) -> str:
-        """Returns the line on this delegate.
-
-        It has its name, corrected cycles before and after, and how it is known to be equal.
-        It also says why nothing was gained, and the gain with more memory.
-        """
+        """The line on this delegate, with the reason if nothing was gained, and the gain with more memory."""
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
