@@ -214,10 +214,7 @@ def _acyclic(boxes: Mapping[int, Box], edges: Sequence[Edge]) -> nx.DiGraph:
 
 
 def _rows(graph: nx.DiGraph) -> list[list[int]]:
-    """Returns the rows of boxes, by the longest path from above.
-
-    A box without a box above it goes down to the row above its readers.
-    """
+    """Returns the rows of boxes, by the longest path from above; a box without one goes down to its readers."""
     rows = [list(row) for row in nx.topological_generations(graph)]
     number = {k: i for i, row in enumerate(rows) for k in row}
     for k in rows[0] if rows else ():

@@ -100,7 +100,6 @@ def unpack_arrays(data: bytes, wanted: Callable[[str], bool] = lambda name: True
 def _array(data: bytes) -> np.ndarray[Any, Any]:
     """Returns the array of an .npy file.
 
-    Raises ValueError, TypeError.
     numpy's own reader parses the header by `ast`, which may fail in CPython before 3.11.8 and 3.12.2 when another
     thread parses something too (python/cpython#106905).
     """

@@ -224,10 +224,7 @@ class Process:
 
 
 class _CallPipes:
-    """The pipes of a process during one call.
-
-    Methods raise _LimitPassed, and EOFError if the process is gone.
-    """
+    """The pipes of a process during one call; methods raise _LimitPassed, and EOFError if the process is gone."""
 
     def __init__(self, process: subprocess.Popen[bytes], limits: Limits):
         assert process.stdin and process.stdout

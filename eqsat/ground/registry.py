@@ -139,7 +139,11 @@ _files: dict[str, tuple[bytes, ModuleType]] = {}
 
 def _module(place: str) -> ModuleType:
     try:
-        return _file(place) if place.endswith(".py") else _importable(place)
+        if place.endswith(".py"):
+            return _file(place)
+        if not _is_module(place):
+            raise UnknownName(f"there is no module {place!r}")
+        return importlib.import_module(place)
     except (UnknownName, PluginError):
         raise
     except Exception as e:  # noqa: BLE001 - a user's module can raise anything
@@ -149,17 +153,8 @@ def _module(place: str) -> ModuleType:
         raise PluginError(f"cannot import {where}: {type(e).__name__}: {e}") from e
 
 
-def _importable(name: str) -> ModuleType:
-    if not _is_module(name):
-        raise UnknownName(f"there is no module {name!r}")
-    return importlib.import_module(name)
-
-
 def _is_module(name: str) -> bool:
-    """Whether there is a module of this name.
-
-    Raises PluginError if its package cannot be imported.
-    """
+    """Whether there is a module of this name."""
     _add_to_path(os.getcwd())
     try:
         return name in sys.modules or (bool(name) and importlib.util.find_spec(name) is not None)
