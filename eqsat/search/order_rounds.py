@@ -17,7 +17,7 @@ from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.order import Allocation, Cost, Swap, moved, swapped, swaps
 from eqsat.search.outside_rounds import copy_outside
 from eqsat.search.search import Search
-from eqsat.search.starts import starts, successor
+from eqsat.search.starts import Successors, starts
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 
@@ -59,6 +59,7 @@ class OrderRounds:
     ) -> None:
         """locations: of the nodes of all graphs, as they are written."""
         self.search, self.by_tosa, self.decision, self.locations = search, by_tosa, decision, locations
+        self.successors = Successors(search, by_tosa, _NAME)
 
     def run(self) -> None:
         with suppress(SearchInterrupted):
@@ -79,39 +80,30 @@ class OrderRounds:
         allocation, known = Allocation.of(start.graph, start.estimate), swaps(start.graph)
         best = start
         if len(self.by_tosa) < most:
-            for graph, buffer in [self._begun(start, _arranged(start.graph, known, allocation, by)) for by in _BY]:
+            for changed in [self._begun(start, _arranged(start.graph, known, allocation, by)) for by in _BY]:
                 if len(self.by_tosa) < most:
-                    best = self._better(best, graph, buffer)
-        left, begun = _by_change(best.graph, known, allocation), dict[Swap, tuple[TensorGraph, bytes]]()
+                    best = self._better(best, changed)
+        left, begun = _by_change(best.graph, known, allocation), dict[Swap, Compiled]()
         while left and len(self.by_tosa) < most:
             for swap in left[: min(self.search.pool.size, most - len(self.by_tosa))]:
                 if swap not in begun:
                     begun[swap] = self._begun(best, swapped(best.graph, swap))
-            better = self._better(best, *begun[left.pop(0)])
+            better = self._better(best, begun[left.pop(0)])
             if better is not best:
                 best = better
                 begun.clear()
 
-    def _begun(self, best: Compiled, graph: TensorGraph) -> tuple[TensorGraph, bytes]:
-        """Starts to compile a graph that is not known, and returns it with its flatbuffer."""
+    def _begun(self, best: Compiled, graph: TensorGraph) -> Compiled:
+        """Starts to compile another order of a graph, and returns it with the estimate of the graph."""
         if graph is best.graph:
-            return graph, best.tosa
-        buffer = dumps(graph, self.locations)
-        if buffer not in self.by_tosa:
-            self.search.begin(buffer)
-        return graph, buffer
+            return best
+        others = moved(best.graph, graph)
+        classes = {n: c for n, c in best.classes.items() if n not in others}
+        return self.successors.begin(replace(best, graph=graph, tosa=dumps(graph, self.locations), classes=classes))
 
-    def _better(self, best: Compiled, graph: TensorGraph, buffer: bytes) -> Compiled:
+    def _better(self, best: Compiled, changed: Compiled) -> Compiled:
         """Returns the better of the best graph and another one, which is compiled."""
-        if buffer not in self.by_tosa:
-            self.search.interruption.check()
-            self.by_tosa[buffer] = self._new(best, graph, buffer)
-        return min(best, self.by_tosa[buffer] or best, key=self._rank)
-
-    def _new(self, start: Compiled, graph: TensorGraph, buffer: bytes) -> Compiled | None:
-        others = moved(start.graph, graph)
-        classes = {n: c for n, c in start.classes.items() if n not in others}
-        return successor(self.search, start, replace(start, graph=graph, tosa=buffer, classes=classes), _NAME)
+        return min(best, self.successors.compiled(changed, best.figures.cycles) or best, key=self._rank)
 
 
 def _arranged(

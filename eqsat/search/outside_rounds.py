@@ -11,7 +11,7 @@ from eqsat.options.decision import Decision
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.outside import Outside, copied, outside
 from eqsat.search.search import Search
-from eqsat.search.starts import successor
+from eqsat.search.starts import Successors
 from eqsat.tosa.flatbuffer import dumps
 
 #: The extractor's name in logs and records.
@@ -31,29 +31,21 @@ def copy_outside(
     best = min((c for c in by_tosa.values() if c), key=lambda c: decision.rank(c.figures), default=None)
     if best is None:
         return
+    successors = Successors(search, by_tosa, _NAME)
     start, every, kept = best, tuple(outside(best)[:_MOST]), tuple[Outside, ...]()
     with suppress(SearchInterrupted):
         for more in dict.fromkeys([every, *((o,) for o in every)]) if every else ():
-            search.interruption.check()
-            found = _with(search, by_tosa, start, (*kept, *more), locations)
+            changed = _with(start, (*kept, *more), locations)
+            found = successors.compiled(changed, start.figures.cycles)
             if found is not None and decision.rank(found.figures) < decision.rank(best.figures):
                 best, kept = found, (*kept, *more)
                 if more == every:
                     return
 
 
-def _with(
-    search: Search,
-    by_tosa: dict[bytes, Compiled | None],
-    start: Compiled,
-    of: Collection[Outside],
-    locations: Mapping[int, str],
-) -> Compiled | None:
-    """Returns a graph with copies of some inputs and outputs, as Vela compiles it."""
+def _with(start: Compiled, of: Collection[Outside], locations: Mapping[int, str]) -> Compiled:
+    """Returns a graph with copies of some inputs and outputs, and with the estimate of the one without."""
     made = copied(start.graph, of)
     buffer = dumps(made.graph, {k: locations[n] for k, n in made.source.items() if n in locations})
-    if buffer not in by_tosa:
-        classes = {made.number[n]: c for n, c in start.classes.items() if n in made.number}
-        changed = replace(start, graph=made.graph, tosa=buffer, classes=classes)
-        by_tosa[buffer] = successor(search, start, changed, _NAME)
-    return by_tosa[buffer]
+    classes = {made.number[n]: c for n, c in start.classes.items() if n in made.number}
+    return replace(start, graph=made.graph, tosa=buffer, classes=classes)

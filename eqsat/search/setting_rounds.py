@@ -8,7 +8,6 @@ Source: ethos-u-vela 5.2.0, OPTIONS.md and regor's cascade_builder.cpp.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,15 +18,12 @@ from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import Options
-from eqsat.search.result import Extracted
 from eqsat.search.search import Search
-from eqsat.search.starts import aimed
+from eqsat.search.starts import aimed, successor
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.compile import Estimate
 from eqsat.verification.checks import Answer, Checks
-
-logger = logging.getLogger(__name__)
 
 #: Names of Vela's options.
 _ARENA, _OPTIMISE = "--arena-cache-size", "--optimise"
@@ -128,27 +124,13 @@ class _Settings:
             self._search.begin(self._start.tosa, (setting,))
 
     def _is_no_worse(self, setting: str) -> bool:
-        """Whether the graph with a setting is no worse than the best
-        so far, which it then replaces.
-        """
-        self._search.interruption.check()
+        """Whether the graph with a setting is no worse than the best so far, which it then replaces."""
         self._left -= 1
-        compiled = self._search.compiled(self._start.tosa, (setting,))
-        if compiled is None:
-            return False
-        estimate, judged = compiled
-        logger.info("%s corrected cycles by %s", f"{estimate.corrected:,}", _NAME, extra={"cycles": estimate.corrected})
         start = self._start
-        self._search.extractions.append(Extracted(_NAME, 0, float(start.figures.cycles), estimate.corrected, None))
-        found = replace(
-            start,
-            name="eqsat",
-            given=start.given or (start.name if start.choices is None else ""),
-            estimate=estimate,
-            judged=judged,
-            settings=(setting,),
-        )
-        if self._decision.rank(found.figures) > self._decision.rank(self.best.figures):
+        given = start.given or (start.name if start.choices is None else "")
+        changed = replace(start, name="eqsat", given=given, settings=(setting,))
+        found = successor(self._search, changed, _NAME, start.figures.cycles)
+        if found is None or self._decision.rank(found.figures) > self._decision.rank(self.best.figures):
             return False
         self.best = found
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
@@ -44,18 +44,48 @@ def aimed(best: Compiled, known: Sequence[Compiled], decision: Decision) -> Iter
             yield within, start
 
 
-def successor(search: Search, start: Compiled, changed: Compiled, name: str) -> Compiled | None:
-    """Returns a changed graph as Vela compiles it, None if it is refused.
+@dataclass(frozen=True, slots=True)
+class Successors:
+    """Graphs made by changing others, each compiled once.
 
-    start: the graph that was changed.
-    changed: its successor with the estimate of `start`.
+    by_tosa: each compiled graph, by its flatbuffer; None if Vela refuses it.
     name: the extractor's in logs and records.
     """
-    found = search.compiled(changed.tosa)
+
+    search: Search
+    by_tosa: dict[bytes, Compiled | None]
+    name: str
+
+    def begin(self, changed: Compiled) -> Compiled:
+        """Starts to compile a graph unless it is known, and returns it."""
+        if changed.tosa not in self.by_tosa:
+            self.search.begin(changed.tosa)
+        return changed
+
+    def compiled(self, changed: Compiled, expected: int) -> Compiled | None:
+        """Returns a graph with its own estimate, None if Vela refuses it.
+
+        changed: the graph with the estimate of the one that it was made of.
+        expected: its cycles.
+        Raises SearchInterrupted.
+        """
+        if changed.tosa not in self.by_tosa:
+            self.by_tosa[changed.tosa] = successor(self.search, changed, self.name, expected)
+        return self.by_tosa[changed.tosa]
+
+
+def successor(search: Search, changed: Compiled, name: str, expected: int) -> Compiled | None:
+    """Returns a changed graph as Vela compiles it with its settings, None if it is refused.
+
+    The arguments are those of `Successors`.
+    Raises SearchInterrupted.
+    """
+    search.interruption.check()
+    found = search.compiled(changed.tosa, changed.settings)
     if found is None:
         return None
     estimate, judged = found
     cycles = estimate.corrected
     logger.info("%s corrected cycles by %s", f"{cycles:,}", name, extra={"cycles": cycles})
-    search.extractions.append(Extracted(name, 0, float(start.figures.cycles), cycles, None))
+    search.extractions.append(Extracted(name, 0, float(expected), cycles, None))
     return replace(changed, estimate=estimate, judged=judged)

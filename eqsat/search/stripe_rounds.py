@@ -5,7 +5,6 @@ Plans are compiled in the order of their expected figures.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,16 +13,13 @@ from eqsat.options.decision import Decision, Figures
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import CYCLES, PARETO, SRAM
 from eqsat.search.given_orders import written_anew
-from eqsat.search.result import Extracted
 from eqsat.search.search import Search
 from eqsat.search.setting_rounds import in_best_settings
-from eqsat.search.starts import aimed
+from eqsat.search.starts import Successors, aimed
 from eqsat.search.stripes import Plan, Plans
 from eqsat.tensor.stripes import striped
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.verification.checks import Checks
-
-logger = logging.getLogger(__name__)
 
 #: The extractor's name in logs and records.
 _NAME = "stripes"
@@ -109,7 +105,8 @@ class StripeRounds:
 
         Raises WorkerError.
         """
-        self._search, self._by_tosa, self._decision, self._left = search, by_tosa, decision, most
+        self._successors, self._decision, self._left = Successors(search, by_tosa, _NAME), decision, most
+        self._ahead = search.pool.size
         self._start, self._locations = start, dict[int, str]()
         if start.choices is None:
             self._start, self._locations = written_anew(search, start)
@@ -139,12 +136,13 @@ class StripeRounds:
             plan = ranked[0]
             if self._rank(learnt.of(plan.expected), plan.excess) >= least:
                 break
-            for p in ranked[: min(self._search.pool.size, self._left)]:
+            for p in ranked[: min(self._ahead, self._left)]:
                 if p not in begun:
                     begun[p] = self._begun(start, p)
             plans.remove(plan)
-            tried = self._compiled(begun[plan], plan.expected)
             misses += 1
+            self._left -= 1
+            tried = self._successors.compiled(begun[plan], plan.expected.cycles)
             if tried is not None:
                 learnt.learn(plan.expected, tried.figures)
                 rank = self._rank(tried.figures, Plans(tried, limit).excess)
@@ -162,27 +160,7 @@ class StripeRounds:
         graph, source = striped(start.graph, plan.region, plan.parts)
         parts_of = {n: start.parts_of.get(k, k) for n, k in source.items()}
         buffer = dumps(graph, {n: self._locations[k] for n, k in parts_of.items() if k in self._locations})
-        if buffer not in self._by_tosa:
-            self._search.begin(buffer)
         whole = {k: n for n, k in source.items() if graph.type(n) == start.graph.type(k)}
         classes = {whole[k]: c for k, c in start.classes.items() if k in whole}
-        return replace(start, graph=graph, tosa=buffer, classes=classes, parts_of=parts_of)
-
-    def _compiled(self, divided: Compiled, expected: Figures) -> Compiled | None:
-        """Returns a graph with its own estimate, None if Vela refuses it."""
-        self._left -= 1
-        if divided.tosa not in self._by_tosa:
-            self._search.interruption.check()
-            self._by_tosa[divided.tosa] = self._estimated(divided, expected)
-        return self._by_tosa[divided.tosa]
-
-    def _estimated(self, divided: Compiled, expected: Figures) -> Compiled | None:
-        """Returns a graph with its own estimate, None if Vela refuses it."""
-        search = self._search
-        found = search.compiled(divided.tosa)
-        if found is None:
-            return None
-        estimate, judged = found
-        logger.info("%s corrected cycles by %s", f"{estimate.corrected:,}", _NAME, extra={"cycles": estimate.corrected})
-        search.extractions.append(Extracted(_NAME, 0, float(expected.cycles), estimate.corrected, None))
-        return replace(divided, estimate=estimate, judged=judged)
+        changed = replace(start, graph=graph, tosa=buffer, classes=classes, parts_of=parts_of)
+        return self._successors.begin(changed)
