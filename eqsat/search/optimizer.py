@@ -29,8 +29,8 @@ from eqsat.search.attempt import attempt
 from eqsat.search.egraphs import rounding_less, saturated
 from eqsat.search.explored import Explored
 from eqsat.search.given import Given, Stock, begun
-from eqsat.search.given_orders import in_other_orders
 from eqsat.search.interruption import Interruption
+from eqsat.search.order_rounds import in_other_orders
 from eqsat.search.outcome import Outcome
 from eqsat.search.recall import Memory
 from eqsat.search.repairs import answered, graphs

@@ -1,6 +1,7 @@
 """Rounds that try other orders (`order.py`) of the best graphs found.
 
 The memory that is live in an order ranks the orders, and Vela compiles them.
+Other orders of stock's graph or the explicit one are equal graphs, too, and the best ones if nothing else gains much.
 """
 
 from __future__ import annotations
@@ -13,16 +14,23 @@ from types import MappingProxyType
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
+from eqsat.options.options import CYCLES
+from eqsat.search.given import Given
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.order import Allocation, Cost, Swap, moved, swapped, swaps
-from eqsat.search.outside_rounds import copy_outside
+from eqsat.search.outside import copy_outside
 from eqsat.search.search import Search
-from eqsat.search.starts import Successors, starts
+from eqsat.search.starts import Successors, starts, written_anew
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
+from eqsat.verification.checks import Checks
 
 #: The extractor's name in logs and records.
 _NAME = "order"
+#: Cycles of a given graph, as a multiple of the fastest graph found, above which no order of it is
+#: tried.
+#: The most that another order saved so far is 10%.
+_MOST = 1.15
 #: Sort keys for the cost of an order: the peak first, or the waiting bytes first.
 _BY: Sequence[Callable[[Cost], tuple[int, int]]] = (lambda cost: cost, lambda cost: (cost.waiting, cost.peak))
 
@@ -42,6 +50,33 @@ def in_orders(
         within = replace(decision, limits=limits)
         OrderRounds(search, by_tosa, within, locations).run()
         copy_outside(search, by_tosa, within, locations)
+
+
+def in_other_orders(
+    given: Given, search: Search, found: Sequence[Compiled], decision: Decision, checks: Checks
+) -> list[Compiled]:
+    """Returns the better given graph in its best order, and in the one with the least SRAM.
+
+    Returns none if the graph takes more than `_MOST` times the cycles of the fastest that fits.
+    That holds only if cycles are the objective.
+    Graphs whose results may be wrong are left out.
+    Raises SearchInterrupted and WorkerError.
+    """
+    able = {name: c for name, c in given.compiled.items() if not checks.is_suspect(c)}
+    if not able:
+        return []
+    name = min(able, key=lambda name: decision.rank(able[name].figures))
+    start = able[name]
+    ahead = min((c.figures.cycles for c in found if decision.limits.fits(c.figures)), default=start.figures.cycles)
+    if decision.objective == CYCLES and start.figures.cycles > _MOST * ahead:
+        return []
+    start, locations = written_anew(search, start)
+    known: dict[bytes, Compiled | None] = {start.tosa: start}
+    in_orders(search, known, decision, locations)
+    compiled = [c for c in known.values() if c]
+    best = min(compiled, key=lambda c: decision.rank(c.figures))
+    least = min(compiled, key=lambda c: (c.figures.sram, c.figures.cycles))
+    return [c for c in {id(c): c for c in (best, least)}.values() if c is not start]
 
 
 class OrderRounds:

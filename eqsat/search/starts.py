@@ -9,8 +9,12 @@ from dataclasses import dataclass, replace
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
 from eqsat.options.options import SRAM
+from eqsat.search.origins import of_buffer
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
+from eqsat.tosa.flatbuffer import dumps, loads
+from eqsat.tosa.locations import text
+from eqsat.vela.compile import compile_tosa
 
 logger = logging.getLogger(__name__)
 
@@ -89,3 +93,17 @@ def successor(search: Search, changed: Compiled, name: str, expected: int) -> Co
     logger.info("%s corrected cycles by %s", f"{cycles:,}", name, extra={"cycles": cycles})
     search.extractions.append(Extracted(name, 0, float(expected), cycles, None))
     return replace(changed, estimate=estimate, judged=judged)
+
+
+def written_anew(search: Search, start: Compiled) -> tuple[Compiled, dict[int, str]]:
+    """Returns a given graph compiled again with tensors named after its nodes, and their locations.
+
+    Raises WorkerError.
+    """
+    graph, locations = loads(start.tosa, "a graph that was read"), of_buffer(start.tosa)
+    texts = {n: text(o) for n, o in locations.items()}
+    buffer = dumps(graph, texts)
+    with search.clock.stage("vela"):
+        estimate = compile_tosa(buffer, search.target, search.pool)
+    given = start.given or start.name
+    return replace(start, name="eqsat", given=given, graph=graph, tosa=buffer, estimate=estimate), texts

@@ -12,10 +12,9 @@ from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision, Figures
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import CYCLES, PARETO, SRAM
-from eqsat.search.given_orders import written_anew
 from eqsat.search.search import Search
 from eqsat.search.setting_rounds import in_best_settings
-from eqsat.search.starts import Successors, aimed
+from eqsat.search.starts import Successors, aimed, written_anew
 from eqsat.search.stripes import Plan, Plans
 from eqsat.tensor.stripes import striped
 from eqsat.tosa.flatbuffer import dumps
