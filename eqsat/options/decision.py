@@ -208,19 +208,18 @@ class Decision:
     default: MemoryLimits = MemoryLimits()
 
     @property
-    def aims(self) -> list[MemoryLimits]:
-        """The limits within which graphs are searched.
+    def aims(self) -> list[Decision]:
+        """This decision; before it the same within the default limits, if its own allow more.
 
-        They are those of the answer; before them the default ones, if the answer's allow more.
         So a search with more memory finds all that one with less memory does.
         """
         within = self.limits.and_of(self.default)
-        return [self.limits] if within == self.limits else [within, self.limits]
+        return [self] if within == self.limits else [replace(self, limits=within), self]
 
     @property
-    def wider_aims(self) -> list[MemoryLimits]:
+    def wider_aims(self) -> list[Decision]:
         """`aims`, each followed by the same with the flash that may be earned."""
-        return list(dict.fromkeys(aim for limits in self.aims for aim in (limits, limits.widest)))
+        return list(dict.fromkeys(d for aim in self.aims for d in (aim, replace(aim, limits=aim.limits.widest))))
 
     @staticmethod
     def of(

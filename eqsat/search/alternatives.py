@@ -45,10 +45,10 @@ _FAR = 0.05
 _BEFORE = 0.5
 
 
-def by_cycles(search: Search, frozen: Frozen, *, more: Sequence[Rule] = (), tolerant: bool = False) -> Explored:
+def by_cycles(search: Search, frozen: Frozen, *, more: Sequence[Rule] = ()) -> Explored:
     """Returns the distinct graphs of an e-graph that Vela accepts, searched by cycles alone.
 
-    more, tolerant: fields of `Explored`.
+    more: field of `Explored`.
     If the search is interrupted, it returns those found so far.
     Raises Infeasible if nothing can be extracted.
     Raises WorkerError if nothing can be priced.
@@ -61,8 +61,8 @@ def by_cycles(search: Search, frozen: Frozen, *, more: Sequence[Rule] = (), tole
             choices = build(frozen, model).without_copies()
     finally:
         prices.close()
-        _tell_of(prices, search)
-    return _by_cycles(search, Explored(choices, more, tolerant), search.options.extractor)
+        search.warnings.extend(w for w in prices.store.warnings if w not in search.warnings)
+    return _by_cycles(search, Explored(choices, more), search.options.extractor)
 
 
 def improved(search: Search, explored: Explored, decision: Decision) -> Explored:
@@ -70,11 +70,10 @@ def improved(search: Search, explored: Explored, decision: Decision) -> Explored
     each limit the decision aims at.
     """
     explored = MemoryRounds(search, explored, decision).run()
-    for limits in decision.wider_aims:
-        explored = CopyRounds(search, explored, replace(decision, limits=limits)).run()
-    by_tosa = dict(explored.by_tosa)
-    in_orders(search, by_tosa, decision)
-    return replace(explored, by_tosa=by_tosa)
+    for aim in decision.wider_aims:
+        explored = CopyRounds(search, explored, aim).run()
+    in_orders(search, explored.by_tosa, decision)
+    return explored
 
 
 def without(search: Search, explored: Explored, forbidden: Collection[int], decision: Decision) -> Explored:
@@ -87,11 +86,6 @@ def without(search: Search, explored: Explored, forbidden: Collection[int], deci
     choices = replace(explored.choices, graph=allowed).without_copies()
     found = _by_cycles(search, replace(explored, choices=choices, by_tosa={}), _GREEDY)
     return improved(search, found, decision)
-
-
-def _tell_of(prices: PriceCache, search: Search) -> None:
-    """Warns, once, if the store cannot be used."""
-    search.warnings.extend(w for w in prices.store.warnings if w not in search.warnings)
 
 
 def _by_cycles(search: Search, explored: Explored, extractor: str) -> Explored:

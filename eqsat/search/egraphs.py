@@ -12,7 +12,6 @@ from eqsat.options.decision import Decision
 from eqsat.options.options import TOLERANT
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import by_cycles, improved
-from eqsat.search.attempt import attempt
 from eqsat.search.explored import Explored
 from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
@@ -22,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 def saturated(search: Search, reference: TensorGraph, more: Sequence[Rule] = ()) -> Frozen | None:
     """Returns the e-graph under the rules of the options and `more`; None if saturation fails."""
-    return attempt(search, _saturated, search, reference, more)
+    return search.attempt(_saturated, search, reference, more)
 
 
 def _saturated(search: Search, reference: TensorGraph, more: Sequence[Rule]) -> Frozen:
@@ -49,6 +48,6 @@ def rounding_less(search: Search, reference: TensorGraph, decision: Decision) ->
     frozen = saturated(search, reference, more) if search.options.numerics == TOLERANT else None
     if not frozen or not any(frozen.saturation.matches.get(r.name) for r in more if not r.analysis):
         return frozen, []
-    first = attempt(search, by_cycles, search, frozen, more=more, tolerant=True)
-    found = attempt(search, improved, search, first, decision) if first else None
+    first = search.attempt(by_cycles, search, frozen, more=more)
+    found = search.attempt(improved, search, first, decision) if first else None
     return frozen, [found] if found else []

@@ -33,24 +33,18 @@ class Explored:
     """The state of one explored e-graph.
 
     choices: the choices with their prices so far.
-    more: rules of the e-graph besides those of the options.
-    tolerant: whether some of these rules save roundings.
+    more: rules of the e-graph besides those of the options, which save roundings.
     by_tosa: each compiled graph, by its flatbuffer; None if Vela refuses it.
     """
 
     choices: Choices
     more: Sequence[Rule] = ()
-    tolerant: bool = False
-    by_tosa: Mapping[bytes, Compiled | None] = field(default_factory=dict)
+    by_tosa: dict[bytes, Compiled | None] = field(default_factory=dict)
 
     @property
     def graphs(self) -> list[Compiled]:
         """The graphs that Vela accepts, in the order in which they were found."""
         return [c for c in self.by_tosa.values() if c]
-
-    def with_graph(self, tosa: bytes, compiled: Compiled | None) -> Explored:
-        """Returns this state with one more graph."""
-        return replace(self, by_tosa={**self.by_tosa, tosa: compiled})
 
 
 class Rounds(ABC):
@@ -118,7 +112,7 @@ class Rounds(ABC):
         buffer = dumps(written[0])
         is_new = buffer not in self.explored.by_tosa
         if is_new:
-            self.explored = self.explored.with_graph(buffer, self._compiled(written, buffer, found))
+            self.explored.by_tosa[buffer] = self._compiled(written, buffer, found)
         compiled = self.explored.by_tosa[buffer]
         if compiled is None:
             return compiled, False
@@ -145,7 +139,7 @@ class Rounds(ABC):
             written[0],
             buffer,
             estimate,
-            tolerant=self.explored.tolerant,
+            tolerant=bool(self.explored.more),
             judged=judged,
             choices=self.choices,
             choice=found.choice,

@@ -65,8 +65,7 @@ class MemoryRounds(RoundsWithin):
 
     def _run(self) -> str:
         most, share = EFFORTS[self.search.options.effort].memory_rounds, 0.0
-        for limits in self.decision.wider_aims:
-            decision = replace(self.decision, limits=limits)
+        for decision in self.decision.wider_aims:
             share = self._approach(_Approach(self.search, self.explored, decision, most, share))
             if decision.objective != CYCLES:
                 self._shrink(decision, min(most, _MOST))

@@ -25,7 +25,6 @@ from eqsat.options.decision import ALONE, Container, Decision
 from eqsat.options.options import Options, given_options
 from eqsat.search.alternatives import by_cycles, improved
 from eqsat.search.answer_store import AnswerStore
-from eqsat.search.attempt import attempt
 from eqsat.search.egraphs import rounding_less, saturated
 from eqsat.search.explored import Explored
 from eqsat.search.given import Given, Stock, begun
@@ -88,27 +87,27 @@ def optimize_tosa(
             search.warnings.extend(store.warnings if store else ())
             known = memory is not None and memory.answer is not None
             exact = None if known else saturated(search, reference)
-            respelled = (exact and memory and attempt(search, memory.respelled, search, exact)) or []
+            respelled = (exact and memory and search.attempt(memory.respelled, search, exact)) or []
             first = None if respelled else _by_cycles(search, exact)
             given = Given.of(coming, explicit, search)
             decision = given.decision(search, container)
-            remembered = (memory and attempt(search, memory.candidates, search)) or []
+            remembered = (memory and search.attempt(memory.candidates, search)) or []
             others = [*given.compiled.values(), *remembered]
-            if known and memory and not attempt(search, memory.holds, given, remembered, checks):
+            if known and memory and not search.attempt(memory.holds, given, remembered, checks):
                 known, exact = False, saturated(search, reference)
                 first = _by_cycles(search, exact)
             if respelled and memory:
-                others += (respelled := attempt(search, memory.in_order, search, respelled, decision) or respelled)
-                known = bool(attempt(search, memory.gains_as_before, given, respelled, decision, checks))
+                others += (respelled := search.attempt(memory.in_order, search, respelled, decision) or respelled)
+                known = bool(search.attempt(memory.gains_as_before, given, respelled, decision, checks))
                 first = None if known else _by_cycles(search, exact)
-            best = attempt(search, improved, search, first, decision) if first else None
+            best = search.attempt(improved, search, first, decision) if first else None
             found = [best] if best and best.graphs else []
             if not known:
-                others += attempt(search, in_other_orders, given, search, graphs(found), decision, checks) or []
+                others += search.attempt(in_other_orders, given, search, graphs(found), decision, checks) or []
             frozen, rounded = (None, []) if known else rounding_less(search, reference, decision)
             interrupted = _is_interrupted(search, [*found, *rounded])
             if with_settings and not known and not interrupted:
-                attempt(search, begin_settings, search, [*others, *graphs([*found, *rounded])], decision)
+                search.attempt(begin_settings, search, [*others, *graphs([*found, *rounded])], decision)
             answer, found = answered(search, others, [*found, *rounded], checks, decision)
             if answer is None:
                 raise given.refusals["explicit"]
@@ -142,7 +141,7 @@ def optimize_tosa(
 
 def _by_cycles(search: Search, exact: Frozen | None) -> Explored | None:
     """Returns the graphs found by cycles; None if there is no e-graph, or if that fails."""
-    return attempt(search, by_cycles, search, exact) if exact else None
+    return search.attempt(by_cycles, search, exact) if exact else None
 
 
 def _scheduled(
@@ -158,10 +157,10 @@ def _scheduled(
     The graphs that were tried are added to the candidates.
     """
     if with_settings:
-        found = attempt(search, in_other_settings, search, answer, candidates, checks, decision) or []
+        found = search.attempt(in_other_settings, search, answer, candidates, checks, decision) or []
         candidates += found
         answer = (found and first_equal(candidates, checks, decision)) or answer
-    found = attempt(search, in_stripes, search, candidates, checks, decision, with_settings) or []
+    found = search.attempt(in_stripes, search, candidates, checks, decision, with_settings) or []
     candidates += found
     return (found and first_equal(candidates, checks, decision)) or answer
 

@@ -46,8 +46,7 @@ def in_orders(
 
     The best of them is also tried with copies of its inputs and outputs.
     """
-    for limits in decision.aims:
-        within = replace(decision, limits=limits)
+    for within in decision.aims:
         OrderRounds(search, by_tosa, within, locations).run()
         copy_outside(search, by_tosa, within, locations)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
 from eqsat.search.alternatives import without
-from eqsat.search.attempt import attempt
 from eqsat.search.explored import Explored
 from eqsat.search.search import Search
 from eqsat.verification.checks import Answer, Checks
@@ -65,7 +64,7 @@ def _without(
         if judged.culprit in origin:
             explored = next(e for e in found if c in e.graphs)
             forbidden.setdefault(explored, set()).add(origin[judged.culprit])
-    others = [attempt(search, _other, search, e, nodes, decision) for e, nodes in forbidden.items()]
+    others = [search.attempt(_other, search, e, nodes, decision) for e, nodes in forbidden.items()]
     return [e for e in others if e]
 
 

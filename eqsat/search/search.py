@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
 
+from eqsat.ground.files import PluginError
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import OptionError, Options
+from eqsat.options.plugins import plugin_error
 from eqsat.options.referee import Referee, StreamPrice
 from eqsat.search.clock import Clock
-from eqsat.search.interruption import Interruption
+from eqsat.search.interruption import Interruption, SearchInterrupted
 from eqsat.search.result import Extracted
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate, compile_tosa
 from extraction import stopping
+
+logger = logging.getLogger(__name__)
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,25 @@ class Search:
             return estimate, self.referee.decisive(estimate)
         except (WorkerError, OptionError) as e:
             self.warnings.append(f"a candidate was dropped: {e}")
+            return None
+
+    def attempt(self, step: Callable[_Given, _Found], *given: _Given.args, **named: _Given.kwargs) -> _Found | None:
+        """Returns the result of a step that may fail: a failure loses candidates, but never the result.
+
+        Returns None, with a warning, if the step fails, and None if the search is interrupted.
+        Raises PluginError if the user's own code is at fault.
+        """
+        try:
+            return step(*given, **named)
+        except SearchInterrupted:
+            return None
+        except PluginError:
+            raise
+        except Exception as e:  # noqa: BLE001 - whatever it is
+            if (mistake := plugin_error(e, self.options)) is not None:
+                raise mistake from e
+            logger.debug("no alternatives were found", exc_info=True)
+            self.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
             return None
 
     @contextmanager

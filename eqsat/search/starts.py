@@ -41,8 +41,7 @@ def aimed(best: Compiled, known: Sequence[Compiled], decision: Decision) -> Iter
     If the limits allow more memory than the default ones, the default limits are an aim, too.
     So a search with more memory finds all that one with less memory does.
     """
-    for limits in decision.aims:
-        within = replace(decision, limits=limits)
+    for within in decision.aims:
         first = best if within == decision else min(known, key=lambda c: within.rank(c.figures))
         for start in starts(first, known, within):
             yield within, start

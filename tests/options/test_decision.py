@@ -42,7 +42,7 @@ def test_more_memory_is_looked_for_after_the_default_limits() -> None:
         (MemoryLimits(), [default, MemoryLimits()]),
         (MemoryLimits(80, 70), [MemoryLimits(80, 50), MemoryLimits(80, 70)]),
     ):
-        assert Decision(limits=limits, default=default).aims == aims
+        assert Decision(limits=limits, default=default).aims == [Decision(limits=aim, default=default) for aim in aims]
 
 
 @pytest.mark.slow
@@ -155,10 +155,11 @@ def test_flash_beyond_the_limit_is_earned_by_cycles() -> None:
 
 def test_more_flash_than_is_earned_is_looked_for_last() -> None:
     default = MemoryLimits(10, 100, Earned(105, 1.0))
-    assert Decision(limits=default, default=default).wider_aims == [default, MemoryLimits(10, 105)]
+    aims = Decision(limits=default, default=default).wider_aims
+    assert [aim.limits for aim in aims] == [default, MemoryLimits(10, 105)]
     given = MemoryLimits(10, 102)
     within = MemoryLimits(10, 100, Earned(102, 1.0))
-    assert Decision(limits=given, default=default).wider_aims == [within, given]
+    assert [aim.limits for aim in Decision(limits=given, default=default).wider_aims] == [within, given]
 
 
 def test_sram_that_the_npu_has_to_itself_is_allowed_where_stocks_is() -> None:
