@@ -17,7 +17,7 @@ from eqsat.choice.needed_copies import with_needed_copies
 from eqsat.choice.parts import add_part_costs
 from eqsat.choice.signature import with_inputs_read
 from eqsat.choice.storage import view_costs
-from eqsat.choice.writer import Written, write
+from eqsat.choice.writer import GraphWriter, Written
 from eqsat.egraph.encoding import Frozen
 from eqsat.tensor.types import Shape
 from eqsat.vela.defects import Copy, remedies
@@ -67,7 +67,7 @@ class Choices:
 
         The graph has the source's inputs and outputs in order.
         """
-        return write(self.frozen, self.classes, self.candidates, self.last_shapes(choice), choice)
+        return GraphWriter(self.frozen, self.classes, self.candidates, self.last_shapes(choice), choice).written()
 
     def tensor_graph(self, choice: Mapping[int, int]) -> Written:
         """Returns the TensorGraph of a choice with `copies`, and {node: choice node}.
@@ -112,6 +112,24 @@ class Choices:
             if h in self.shapes and n in chosen:
                 out[int(self.graph.node_class[h])] = h
         return Extraction(out, check(self.graph, out), -math.inf, "feasible", [], 0.0, "dag_greedy")
+
+    def unpriced(self) -> list[str]:
+        """Returns the source's operators of which Vela or a guard refuses every form: why nothing can be extracted.
+
+        They are texts such as "CONV2D of INT16 (1, 8, 8, 3) to INT48 (1, 8, 8, 16)".
+        They are in the source's order, and each one occurs once.
+        """
+        source, frozen = self.frozen.source, self.frozen
+        cheapest: dict[int, float] = {}
+        for c in self.candidates:
+            cheapest[c.enode.cls] = min(c.cycles, cheapest.get(c.enode.cls, math.inf))
+        found: dict[str, None] = {}
+        for n in source.live():
+            node = source.nodes[n]
+            if node.inputs and math.isinf(cheapest.get(frozen.handle[n], 0.0)):
+                operand = source.nodes[node.inputs[0]]
+                found[f"{node.op.upper()} of {operand.dtype} {operand.shape} to {node.dtype} {node.shape}"] = None
+        return list(found)
 
 
 def build(frozen: Frozen, model: CostModel) -> Choices:

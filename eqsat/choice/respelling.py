@@ -22,7 +22,7 @@ from eqsat.choice.candidates import Candidate
 from eqsat.choice.compiled import Compiled
 from eqsat.choice.needed_copies import with_needed_copies
 from eqsat.choice.signature import with_inputs_read
-from eqsat.choice.writer import write
+from eqsat.choice.writer import GraphWriter
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.target import Family
 from eqsat.tensor.graph import TensorGraph
@@ -187,8 +187,8 @@ def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
         found = [_candidate(e, movement, copied, position) for e, movement, copied in rows]
         shapes = {position[class_of[name]]: tuple(shape) for name, shape in data["shapes"]}
         choice = {c.cls: n for n, c in enumerate(found)}
-        written = with_needed_copies(*write(frozen, classes, found, shapes, choice), remedies(Copy, family))
-        return with_inputs_read(*written, frozen.source)[0]
+        written = GraphWriter(frozen, classes, found, shapes, choice).written()
+        return with_inputs_read(*with_needed_copies(*written, remedies(Copy, family)), frozen.source)[0]
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, GraphError):
         return None
 

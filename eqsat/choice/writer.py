@@ -31,24 +31,9 @@ Written = tuple[TensorGraph, dict[int, int]]
 Read = tuple[int, Shape, int]
 
 
-def write(
-    frozen: Frozen,
-    classes: Sequence[int],
-    candidates: Sequence[Candidate],
-    last_shapes: Mapping[int, Shape],
-    choice: Mapping[int, int],
-) -> Written:
-    """Returns the graph of a choice, with the source's inputs and outputs in order.
+class GraphWriter:
+    """Writes the graph of a choice, with the source's inputs and outputs in order."""
 
-    choice: {position in `classes`: number of a candidate}.
-    last_shapes: {position: the last shape in which its value is viewed}.
-    """
-    writer = _GraphWriter(frozen, classes, candidates, last_shapes, choice)
-    writer.run()
-    return writer.graph, writer.origin
-
-
-class _GraphWriter:
     def __init__(
         self,
         frozen: Frozen,
@@ -57,6 +42,10 @@ class _GraphWriter:
         last_shapes: Mapping[int, Shape],
         choice: Mapping[int, int],
     ) -> None:
+        """choice: {position in `classes`: number of a candidate}.
+
+        last_shapes: {position: the last shape in which its value is viewed}.
+        """
         self.frozen, self.classes, self.last_shapes, self.choice = frozen, classes, last_shapes, choice
         self.candidates = candidates
         self.source = frozen.source
@@ -74,7 +63,7 @@ class _GraphWriter:
         # {(class of a value, shape in which it is read): node}
         self.views: dict[tuple[int, Shape], int] = {}
 
-    def run(self) -> None:
+    def written(self) -> Written:
         outputs = [self._read_of(self.choice[c], c) for c in self.roots]
         self._find_shapes(outputs)
         stack = [value for value, _, _ in reversed(outputs)]
@@ -88,6 +77,7 @@ class _GraphWriter:
             if cls not in self.made:
                 self.made[cls] = self._emit(cls)
         self.graph.outputs = [self._node(read) for read in outputs]
+        return self.graph, self.origin
 
     def _find_shapes(self, outputs: Sequence[Read]) -> None:
         """Fills in `wanted`.

@@ -22,7 +22,6 @@ from functools import partial
 
 from cost_models.cache import PriceCache
 from eqsat.choice.choice import build
-from eqsat.choice.unpriced import unpriced
 from eqsat.egraph.encoding import Frozen
 from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Decision
@@ -92,7 +91,7 @@ def _by_cycles(search: Search, explored: Explored, extractor: str) -> Explored:
     try:
         return _CycleRounds(search, explored, extractor).run()
     except Infeasible as e:
-        refused = unpriced(explored.choices)
+        refused = explored.choices.unpriced()
         raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
 
 

@@ -12,7 +12,7 @@ A graph with swapped operands has equal node numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from typing import NamedTuple
@@ -119,6 +119,19 @@ def _has_own_weights(graph: TensorGraph, readers: Mapping[int, Sequence[int]], c
     return weights.op == "const" and not DType.of(weights.dtype).carried and readers[number] == [convolution]
 
 
+def live_bytes(spans: Iterable[tuple[int, int, int]]) -> list[int]:
+    """Returns the bytes that are live at each tick of a clock.
+
+    spans: first tick, last tick and bytes of each tensor.
+    """
+    known = list(spans)
+    changes = [0] * (2 + max((last for _, last, _ in known), default=0))
+    for first, last, size in known:
+        changes[first] += size
+        changes[last + 1] -= size
+    return list(accumulate(changes))
+
+
 def moved(before: TensorGraph, after: TensorGraph) -> set[int]:
     """Returns the nodes whose channels swaps have reordered."""
     changed = (s for s in swaps(before) if before.nodes[s.node].inputs != after.nodes[s.node].inputs)
@@ -200,18 +213,16 @@ class Allocation:
         order = self.order(graph)
         step = {n: k for k, n in enumerate(order)}
         first, last = _first_steps(graph, step), _last_steps(graph, step)
-        changes, waiting = [0] * (2 * len(order) + 3), 0
+        spans, waiting = list[tuple[int, int, int]](), 0
         for n, size in self.sizes.items():
             end = len(order) if n in graph.outputs else last.get(n, 0)
             begin = min(first.get(n, end), end)
-            changes[2 * begin] += size
-            changes[2 * end + 2] -= size
+            spans.append((2 * begin, 2 * end + 1, size))
             waiting += size * max(0, end - begin - 1)
         for n, buffers in self.buffers.items():
             for size, begin, end in buffers:
-                changes[max(0, 2 * step[n] + begin)] += size
-                changes[min(2 * step[n] + end, 2 * len(order)) + 1] -= size
-        return Cost(max(accumulate(changes)), waiting)
+                spans.append((max(0, 2 * step[n] + begin), min(2 * step[n] + end, 2 * len(order)), size))
+        return Cost(max(live_bytes(spans)), waiting)
 
 
 def _first_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:

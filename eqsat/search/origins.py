@@ -80,17 +80,25 @@ def _next(
     start: int, neighbours: Callable[[int], Sequence[int]], values: Mapping[int, int], known: Collection[int]
 ) -> set[int]:
     """Returns the classes of the source's values that are nearest on the paths from a node."""
-    out, seen, stack = set(), {start}, list(neighbours(start))
+
+    def is_known(n: int) -> bool:
+        return values.get(n) in known
+
+    passed = [start, *_reached(neighbours(start), neighbours, is_known)]
+    return {values[k] for n in passed for k in neighbours(n) if is_known(k)}
+
+
+def _reached(
+    starts: Iterable[int], neighbours: Callable[[int], Sequence[int]], ends: Callable[[int], bool]
+) -> set[int]:
+    """Returns the nodes on the paths from some nodes, each up to a node at which it ends."""
+    seen, stack = set[int](), list(starts)
     while stack:
         n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if values.get(n) in known:
-            out.add(values[n])
-        else:
+        if n not in seen and not ends(n):
+            seen.add(n)
             stack += neighbours(n)
-    return out
+    return seen
 
 
 class _Source:
@@ -119,21 +127,10 @@ class _Source:
         def ends(n: int) -> bool:
             return self.handle[n] in before and self.handle[n] not in after
 
-        back = self._reached([n for c in after for n in self.nodes[c]], lambda n: self.graph.nodes[n].inputs, ends)
+        back = _reached([n for c in after for n in self.nodes[c]], lambda n: self.graph.nodes[n].inputs, ends)
         starts = [r for c in before for n in self.nodes[c] for r in self.readers[n]] or self.graph.inputs
-        forth = self._reached(starts, lambda n: self.readers[n], lambda n: bool(before) and n not in back)
+        forth = _reached(starts, lambda n: self.readers[n], lambda n: bool(before) and n not in back)
         return sorted(back & forth if before else back - forth)
-
-    def _reached(
-        self, starts: Iterable[int], neighbours: Callable[[int], Sequence[int]], ends: Callable[[int], bool]
-    ) -> set[int]:
-        seen, stack = set[int](), list(starts)
-        while stack:
-            n = stack.pop()
-            if n not in seen and not ends(n):
-                seen.add(n)
-                stack += neighbours(n)
-        return seen
 
 
 def with_locations(best: Compiled, explicit: bytes) -> bytes:

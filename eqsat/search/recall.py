@@ -110,8 +110,7 @@ class Memory:
         best = candidates[0] if candidates else given.compiled.get(answer.chosen)
         if best is None or best.figures.costs != (answer.cycles, answer.sram, answer.flash):
             return False
-        found = checks.compared(best)
-        return found is not None and found.binary.equal is not False
+        return _is_right(best, checks)
 
     def respelled(self, search: Search, exact: Frozen) -> list[Compiled]:
         """Returns the choice of an equal search for a graph of equal
@@ -150,8 +149,7 @@ class Memory:
         best = min(fitting, key=lambda c: decision.rank(c.figures))
         if best.figures.cycles * known.before > _AS_GOOD * known.cycles * _before(given):
             return False
-        compared = checks.compared(best)
-        return compared is not None and compared.binary.equal is not False
+        return _is_right(best, checks)
 
     def keep(self, answer: Answer, tosa: bytes, exact: Frozen | None, given: Given) -> None:
         """Stores the answer of a search: its graph with locations, and its
@@ -168,6 +166,12 @@ class Memory:
                     self.key,
                     replace(kept, tosa=b"", choice=choice, before=_before(given), ordered=is_ordered(best)),
                 )
+
+
+def _is_right(best: Compiled, checks: Checks) -> bool:
+    """Whether a graph equals the reference, and its binary is not wrong."""
+    found = checks.compared(best)
+    return found is not None and found.binary.equal is not False
 
 
 def _before(given: Given) -> int:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import Options
+from eqsat.search.order import live_bytes
 from eqsat.search.search import Search
 from eqsat.search.starts import aimed, successor
 from eqsat.target import Target
@@ -95,7 +95,7 @@ class _Settings:
         if not self._left:
             return
         if not target.sets(_ARENA):
-            self._sizes = live_bytes(start.estimate)
+            self._sizes = arena_sizes(start.estimate)
             if limit is not None and limit < figures.sram:
                 self._first, self._sizes = [f"{_ARENA}={limit}"], [size for size in self._sizes if size < limit]
         if not target.sets(_OPTIMISE) and figures.sram:
@@ -145,14 +145,10 @@ def _halved(sizes: Sequence[int]) -> tuple[Sequence[int], Sequence[str], Sequenc
     return sizes[:middle], [f"{_ARENA}={size}" for size in sizes[middle : middle + 1]], sizes[middle + 1 :]
 
 
-def live_bytes(estimate: Estimate) -> list[int]:
+def arena_sizes(estimate: Estimate) -> list[int]:
     """Returns the bytes that are live at the steps of a graph, sorted, if below its peak.
 
     These are the arena sizes at which cascades begin to pay.
     """
-    steps = 1 + max((t.last for t in estimate.tensors), default=0)
-    changes = [0] * (steps + 1)
-    for t in estimate.tensors:
-        changes[t.first] += t.end - t.address
-        changes[t.last + 1] -= t.end - t.address
-    return sorted({n for n in accumulate(changes) if 0 < n < estimate.sram_peak})
+    live = live_bytes((t.first, t.last, t.end - t.address) for t in estimate.tensors)
+    return sorted({n for n in live if 0 < n < estimate.sram_peak})

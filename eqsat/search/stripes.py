@@ -7,15 +7,14 @@ Where SRAM peaks, the values of a region are then live only a few rows at a time
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Figures
+from eqsat.search.order import live_bytes
 from eqsat.tensor.stripes import Region, cuts, needed
 from eqsat.tosa.flatbuffer import written_names
-from eqsat.vela.table import Row
 
 #: Numbers of stripes that are tried.
 _PARTS = (2, 3, 4, 6, 8, 12, 16)
@@ -40,19 +39,6 @@ class Plan(NamedTuple):
     excess: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Operator:
-    """Figures of one operator in Vela's table.
-
-    value: the node that it computes, -1 if it is none of the graph's.
-    """
-
-    value: int
-    cycles: int
-    weight_cycles: float
-    command_bytes: int
-
-
 class Plans:
     """The plans for a graph, from Vela's allocation of it.
 
@@ -67,10 +53,9 @@ class Plans:
         self._numbers = {name: n for n, name in written_names(self._graph).items()}
         self._tensors = [(t, self._numbers.get(t.name, -1)) for t in estimate.tensors]
         self._size = {n: t.end - t.address for t, n in self._tensors if n >= 0}
-        self._operators = [self._operator(r) for r in estimate.operators]
+        self._operators = [(r, self._numbers.get(r.name, -1)) for r in estimate.operators]
         self._first = {n: t.first for t, n in self._tensors if n >= 0}
-        self._ticks = 2 + max((t.last for t in estimate.tensors), default=0)
-        self._live = self._summed((t.first, t.last, t.end - t.address) for t, _ in self._tensors)
+        self._live = live_bytes((t.first, t.last, t.end - t.address) for t, _ in self._tensors)
         self._peak = max(self._live)
         # what Vela allocates at the peak may be more than what is live then
         self._limit = None if limit is None else max(1.0, limit * self._peak / max(1, start.figures.sram))
@@ -83,28 +68,11 @@ class Plans:
         times = groupby(live, key=lambda size: size > limit)
         return sum(max(sizes) / limit - 1 for exceeds, sizes in times if exceeds)
 
-    def _operator(self, row: Row) -> _Operator:
-        value = self._numbers.get(row.name, -1)
-        rates = self._start.estimate.rates
-        weights = row.weight_bytes / rates.weights if rates.weights else 0.0
-        return _Operator(value, row.corrected, weights, row.command_bytes)
-
     def __iter__(self) -> Iterator[Plan]:
         """Yields the plans that are expected to need less SRAM than the graph does, or to have less excess."""
         if self._peak:
             for region, begin in self._regions(self._live.index(self._peak)):
                 yield from self._in_parts(region, begin)
-
-    def _summed(self, spans: Iterable[tuple[int, int, int]]) -> list[int]:
-        """Returns the bytes in SRAM at each tick of Vela's clock.
-
-        spans: first tick, last tick and bytes of each tensor.
-        """
-        changes = [0] * (self._ticks + 1)
-        for first, last, size in spans:
-            changes[first] += size
-            changes[last + 1] -= size
-        return list(accumulate(changes))
 
     def _regions(self, peak: int) -> Iterator[tuple[Region, int]]:
         """Yields the regions around the tick of the peak, each with the tick at which it begins."""
@@ -173,20 +141,21 @@ class Plans:
             elif n in share:
                 size = int(size * share[n])
             spans.append((first, last, size))
-        return max(self._summed(spans)[begin : end + 1])
+        return max(live_bytes(spans)[begin : end + 1])
 
     def _figures(self, region: Region, share: Mapping[int, float], parts: int, sram: float) -> Figures | None:
         """Returns the expected figures of a plan, None if it takes too many cycles."""
-        inner = [o for o in self._operators if o.value in share]
-        before, after = sum(o.cycles for o in inner), 0.0
-        for o in inner:
+        inner = [(row, share[n]) for row, n in self._operators if n in share]
+        before, after, rate = sum(row.corrected for row, _ in inner), 0.0, self._start.estimate.rates.weights
+        for row, part in inner:
             # the first and the last stripe have one neighbour each
-            times = parts * share[o.value] - max(0.0, share[o.value] - 1 / parts)
-            after += max(o.cycles * times, parts * o.weight_cycles) + _FIXED * (parts - 1)
+            times = parts * part - max(0.0, part - 1 / parts)
+            weights = row.weight_bytes / rate if rate else 0.0
+            after += max(row.corrected * times, parts * weights) + _FIXED * (parts - 1)
         if after > _MOST_WORK * before:
             return None
         figures, more = self._start.figures, int(after) - before
-        commands = (parts - 1) * sum(o.command_bytes for o in inner)
+        commands = (parts - 1) * sum(row.command_bytes for row, _ in inner)
         return Figures(
             figures.cycles + more, int(figures.sram * sram), figures.flash + commands, figures.vela_total + more
         )

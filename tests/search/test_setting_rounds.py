@@ -10,7 +10,7 @@ from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.search import Search
-from eqsat.search.setting_rounds import in_best_settings, live_bytes
+from eqsat.search.setting_rounds import arena_sizes, in_best_settings
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa
@@ -49,7 +49,7 @@ def test_settings_of_the_user_win() -> None:
 def test_sizes_of_the_arena_are_those_of_the_steps() -> None:
     with Pool(1) as pool:
         estimate = compile_graph(widening(), U55, pool)
-    sizes = live_bytes(estimate)
+    sizes = arena_sizes(estimate)
     wide, thin = 24 * 24 * 48, 24 * 24 * 8
     assert all(0 < n < estimate.sram_peak for n in sizes)
     assert any(wide + thin <= n < 2 * wide for n in sizes)
