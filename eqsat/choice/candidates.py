@@ -88,9 +88,7 @@ class Candidate:
 
     @property
     def viewed_first(self) -> tuple[int, ...] | None:
-        """The shape in which a movement views its operand before it
-        moves data; None without a view.
-        """
+        """The shape in which a movement views its operand before it moves data; None without a view."""
         return dict(self.steps[0][1])["shape"] if len(self.steps) > 1 and self.steps[0][0] == "reshape" else None
 
     @property
@@ -104,8 +102,7 @@ class Candidate:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a SLICE whose readers read it in place or pay for a
-        copy (`eqsat/choice/parts.py`).
+        """Whether it is a SLICE whose readers read it in place or pay for a copy (`eqsat/choice/parts.py`).
 
         A SLICE of sums has its own price: its readers cost more than behind a whole tensor.
         """
@@ -248,14 +245,14 @@ def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
 
 
 def forbidden_pairs(
-    found: Sequence[Candidate], n_classes: int, source: TensorGraph, family: Family
+    found: Sequence[Candidate], nodes: Sequence[Sequence[int]], source: TensorGraph, family: Family
 ) -> set[tuple[int, int]]:
     """Returns the pairs (reader, read) that Vela would compile wrongly.
 
+    nodes: the candidates of each class.
     A guard whose defect the source has itself forbids none.
     """
     guards = [g for g in remedies(Guard, family) if g.reads and not any(g.places(source))]
-    nodes = by_class(found, n_classes)
     return {
         (n, m)
         for n, c in enumerate(found if guards else ())
@@ -265,9 +262,13 @@ def forbidden_pairs(
     }
 
 
-def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dict[tuple[int, int], float]:
-    """Returns {(reader, read): cycles that choosing both adds, mostly below 0}."""
-    nodes = by_class(found, n_classes)
+def fusions(
+    found: Sequence[Candidate], nodes: Sequence[Sequence[int]], model: CostModel
+) -> dict[tuple[int, int], float]:
+    """Returns {(reader, read): cycles that choosing both adds, mostly below 0}.
+
+    nodes: the candidates of each class.
+    """
     units = [c.priced for c in found]
     operand_units = [[units[k] for cls in set(c.operands) for k in nodes[cls]] for c in found]
     usable = [[m for m in members if found[m].usable] for members in nodes]

@@ -77,9 +77,7 @@ class Choices:
         return with_inputs_read(*with_needed_copies(*self.written(choice), self.copies), self.frozen.source)
 
     def last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
-        """Returns {class: the last shape in which its value is read},
-        for classes with a chosen one.
-        """
+        """Returns {class: the last shape in which its value is read}, for classes with a chosen one."""
         return {c: self.shapes[choice[names]] for c, names in self.last.items() if names in choice}
 
     def relaxed(self, copied: bool) -> ChoiceGraph:
@@ -144,9 +142,10 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     found = candidates(frozen, classes, model)
     storage = view_costs([frozen.type_of(c).shape for c in classes], found, roots)
     kept = set(roots)
-    add_part_costs(storage, found, len(classes), kept, model)
+    nodes = by_class(found, len(classes))
+    add_part_costs(storage, found, nodes, kept, model)
     rows: list[list[tuple[float, list[int]]]] = []
-    for cls, numbers in enumerate(by_class(found, len(classes))):
+    for cls, numbers in enumerate(nodes):
         rows.append([])
         for n in numbers:
             c = found[n]
@@ -156,8 +155,8 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     graph = ChoiceGraph.build(
         rows + storage.rows,
         roots + storage.roots,
-        pair_costs=fusions(found, len(classes), model) | storage.pairs,
-        forbidden_pairs=forbidden_pairs(found, len(classes), frozen.source, model.target.family),
+        pair_costs=fusions(found, nodes, model) | storage.pairs,
+        forbidden_pairs=forbidden_pairs(found, nodes, frozen.source, model.target.family),
     )
     copies = remedies(Copy, model.target.family)
     return Choices(graph, frozen, classes, found, storage.last, storage.shapes, copies)

@@ -52,10 +52,7 @@ def _origin(out: Rewritten, origin: Mapping[int, int]) -> dict[int, int]:
 
 
 def _sliced_first(graph: TensorGraph, n: int, part: int, out: Rewritten) -> int:
-    """Writes the SLICE `part` before the RESCALE `n` that it reads.
-
-    Returns the node of the RESCALE.
-    """
+    """Writes the SLICE `part` before the RESCALE `n` that it reads, and returns the node of the RESCALE."""
     rescale, node = graph.nodes[n], graph.nodes[part]
     start = node.attr("start")[-1]
     sliced = out.graph.add_with("slice", [out.number[i] for i in rescale.inputs], node.attrs)
@@ -66,10 +63,7 @@ def _sliced_first(graph: TensorGraph, n: int, part: int, out: Rewritten) -> int:
 
 
 def _of_copies(graph: TensorGraph, places: Sequence[Place], out: Rewritten) -> int:
-    """Writes the last operator of all places on copies of their first nodes, with those between them.
-
-    Returns its node.
-    """
+    """Writes the last operator of all places on copies of their first nodes, and returns its node."""
     number = dict(out.number)
     for copied, *others in places:
         number[copied] = _copy(copied, out)

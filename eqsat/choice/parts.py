@@ -1,7 +1,6 @@
 """Costs of SLICEs, as classes that a ChoiceGraph gets besides those of the e-graph.
 
-Most operators read a part of a tensor in place, and then the SLICE costs
-nothing (`cost_models/fusion.py`).
+Most operators read a part of a tensor in place, and then the SLICE costs nothing (`cost_models/fusion.py`).
 Other readers, and outputs of the graph, need a copy, which Vela makes once for all of them.
 A class stands for the copy of a value.
 It has one node, which reads the value, and costs a copy if the value is a SLICE.
@@ -12,19 +11,22 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from cost_models.protocol import CostModel
-from eqsat.choice.candidates import Candidate, by_class
+from eqsat.choice.candidates import Candidate
 from eqsat.choice.storage import StorageCosts
 
 
 def add_part_costs(
-    out: StorageCosts, candidates: Sequence[Candidate], n_classes: int, roots: Collection[int], model: CostModel
+    out: StorageCosts,
+    candidates: Sequence[Candidate],
+    nodes: Sequence[Sequence[int]],
+    roots: Collection[int],
+    model: CostModel,
 ) -> None:
     """Appends the copies of parts to `out`, which has those of views.
 
-    n_classes: number of classes of `candidates`.
+    nodes: the candidates of each class.
     roots: classes that are outputs.
     """
-    nodes = by_class(candidates, n_classes)
     parts = {
         cls: found
         for cls, members in enumerate(nodes)
@@ -39,7 +41,7 @@ def add_part_costs(
     for cls, readers in copying.items():
         if not readers and cls not in roots:
             continue
-        copy = n_classes + len(out.rows)
+        copy = len(nodes) + len(out.rows)
         out.rows.append([(0.0, [cls])])
         out.pairs.update({(n_nodes, part): candidates[part].cycles for part in parts[cls]})
         n_nodes += 1

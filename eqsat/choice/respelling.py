@@ -48,8 +48,7 @@ class Outline:
 
     classes: hash of each class, which depends on its surroundings.
     heads: {id of an e-node: hash of its operator and attributes}.
-    E-graphs that differ in constants alone have equal hashes,
-    whatever the numbers of their classes.
+    E-graphs that differ in constants alone have equal hashes, whatever the numbers of their classes.
     """
 
     classes: list[int]
@@ -194,10 +193,7 @@ def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
 
 
 def _leaf(nodes: Sequence[ENode]) -> ENode:
-    """Returns the input or constant among the e-nodes of a class.
-
-    Raises LookupError if there is none.
-    """
+    """Returns the input or constant among the e-nodes of a class, or raises LookupError."""
     found = [e for e in nodes if e.op in _LEAVES]
     return found[0]
 

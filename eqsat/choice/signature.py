@@ -4,8 +4,7 @@ Vela leaves out an input that no operator reads (`tests/choice/test_signature.py
 The runtime of the .pte needs all of them.
 Rules may remove the last reader.
 For example, no result depends on a in `slice(concat(a, b))` if the slice cuts out b.
-The e-graph has b in the class of the slice, and no choice that reads a,
-since the concat would read itself.
+The e-graph has b in the class of the slice, and no choice that reads a, since the concat would read itself.
 So the written graph gets a reader.
 One element of the input is appended to the smallest computed value, and cut off again.
 """
@@ -23,8 +22,7 @@ _NOT_COMPUTED = ("input", "const", "opaque")
 def with_inputs_read(
     graph: TensorGraph, origin: dict[int, int], source: TensorGraph
 ) -> tuple[TensorGraph, dict[int, int]]:
-    """Returns `graph` with a reader for each unread input that `source`
-    reads, and {node: choice node}.
+    """Returns `graph` with a reader for each unread input that `source` reads, and {node: choice node}.
 
     An input whose dtype no computed value of the graph has stays unread.
     """

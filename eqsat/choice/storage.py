@@ -4,8 +4,7 @@ Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp;
 `tests/choice/test_storage.py` checks it).
 A tensor with one reader takes the shape of that RESHAPE.
 A tensor with several readers is copied, in its own shape, for each RESHAPE to another shape.
-So a value that is read in k shapes is copied k - 1 times if each shape
-is viewed from the one before.
+So a value that is read in k shapes is copied k - 1 times if each shape is viewed from the one before.
 The copies are in all shapes but the last, and the producer's shape may be any of them.
 `eqsat/choice/writer.py` writes graphs in this way.
 Outputs of the graph count as readers here.

@@ -121,19 +121,13 @@ class GraphWriter:
         return [self._read_of(n if self._value(c) == c else self.choice[c], c) for c in candidate.operands]
 
     def _merged(self, candidate: Candidate) -> list[Shape] | None:
-        """Returns shapes of the operands with which a candidate takes
-        fewer commands and nothing more.
-
-        Returns None if there are none.
-        """
+        """Returns shapes of the operands with which a candidate takes fewer commands and nothing more, or None."""
         read = [self._chosen(self._value(c)) for c in candidate.operands]
         alone = all(c.is_widening or c.enode.op == "const" for c in read)
         return merged([self._shape(c) for c in candidate.operands]) if alone and candidate.enode.op in SUMS else None
 
     def _emit(self, cls: int) -> int:
-        """Writes the operators of a class whose operands are written, and
-        returns the node of its value.
-        """
+        """Writes the operators of a class whose operands are written, and returns the node of its value."""
         n = self.choice[cls]
         candidate = self.candidates[n]
         if candidate.enode.op == "const":

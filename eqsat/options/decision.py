@@ -178,10 +178,7 @@ def _tighter(a: int | None, b: int | None) -> int | None:
 
 
 def _bytes(limit: int | Growth | None, stock: int | None, container: Container) -> int | None:
-    """Returns a limit in bytes; None: there is none.
-
-    stock: bytes of stock's graph. container: what is around them.
-    """
+    """Returns a limit in bytes, None if there is none, from the bytes of stock's graph and their container."""
     if not isinstance(limit, Growth):
         return limit
     if stock is None:

@@ -136,8 +136,7 @@ class Options:
         cost_models.find(self.cost_model)
 
     def record(self) -> dict[str, Any]:
-        """Returns the options as a JSON object, without rules (which are code), cache and
-        remember."""
+        """Returns the options as a JSON object, without rules (which are code), cache and remember."""
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache", "remember")}
         return {**named, "budget": asdict(self.budget)}
 

@@ -6,8 +6,7 @@
 
 Greedy extraction comes first, also from choice graphs in which views are free or copies.
 The extractor of the options starts from its best choice.
-Each extractor runs for several rounds, and Vela's table of one round
-corrects the prices of the next.
+Each extractor runs for several rounds, and Vela's table of one round corrects the prices of the next.
 If the fastest graph exceeds its memory, further rounds follow (`memory_rounds.py`).
 Then convolutions replace Vela's copies (`copy_rounds.py`).
 At last the best graphs run in other orders (`order_rounds.py`).
@@ -65,9 +64,7 @@ def by_cycles(search: Search, frozen: Frozen, *, more: Sequence[Rule] = ()) -> E
 
 
 def improved(search: Search, explored: Explored, decision: Decision) -> Explored:
-    """Adds graphs by memory, with copies and in other orders, within
-    each limit the decision aims at.
-    """
+    """Adds graphs by memory, with copies and in other orders, within each limit the decision aims at."""
     explored = MemoryRounds(search, explored, decision).run()
     for aim in decision.wider_aims:
         explored = CopyRounds(search, explored, aim).run()
@@ -121,15 +118,12 @@ class _CycleRounds(Rounds):
         return checked_extraction(again, self.choices.graph, extractor).unless_interrupted()
 
     def _rounds(self, extractor: str, extracted: Callable[[Extraction | None, float], Extraction]) -> Extraction:
-        """Returns the last extraction of an extractor's rounds, each of
-        which starts from the one before.
+        """Returns the last extraction of an extractor's rounds, each of which starts from the one before.
 
         There are `Options.rounds` at most.
         They end once corrected prices cannot change the next extraction.
-        Rounds of other extractors than the greedy one also end if a
-        graph is far slower than the best.
-        The least difference for that is `_FAR` after a proved choice,
-        `_NEAR` after an unproved one.
+        Rounds of other extractors than the greedy one also end if a graph is far slower than the best.
+        The least difference for that is `_FAR` after a proved choice, `_NEAR` after an unproved one.
         """
         found = None
         options, known = self.search.options, len(self.graphs)

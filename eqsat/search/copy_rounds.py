@@ -40,10 +40,7 @@ class CopyRounds(RoundsWithin):
         return "the copies of the fastest graphs were tried"
 
     def _improve(self, start: Compiled) -> None:
-        """Tries all copies at once; if that is no better, one CONCAT after the other.
-
-        CONCATs with the most cycles of copies come first.
-        """
+        """Tries all copies at once; if that is no better, one CONCAT after the other."""
         found = self._copied(start)
         if not found or self._is_better(self._with(start, found), start):
             return

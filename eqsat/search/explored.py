@@ -79,10 +79,7 @@ class Rounds(ABC):
         """
 
     def _tell(self, called: str, reason: str, known: int) -> None:
-        """Logs why rounds ended and what they found.
-
-        known: the number of graphs before.
-        """
+        """Logs why rounds ended and what they found besides the `known` graphs, by number."""
         fewest = min((c.estimate.corrected for c in self.graphs), default=None)
         so_far = "" if fewest is None else f", fewest corrected cycles so far: {fewest:,}"
         logger.info("%s ended: %s; new graphs: %d%s", called, reason, len(self.graphs) - known, so_far)

@@ -7,10 +7,8 @@ The answer is the first one that equals the reference to the bit on the TOSA ref
 A failure costs a candidate, never the result.
 Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too large for U55.
 
-With tolerant numerics a second e-graph also has rules that save
-roundings (`eqsat/rules/tolerant.py`).
-Its graphs compete with the exact candidates, and may differ from the
-reference within `Options.tolerance`.
+With tolerant numerics a second e-graph also has rules that save roundings (`eqsat/rules/tolerant.py`).
+Its graphs compete with the exact candidates, and may differ from the reference within `Options.tolerance`.
 `Result.deviation` tells by how much.
 """
 
@@ -152,10 +150,7 @@ def _scheduled(
     decision: Decision,
     with_settings: bool,
 ) -> Answer:
-    """Returns the answer, or a better one with settings of Vela or with rows in stripes.
-
-    The graphs that were tried are added to the candidates.
-    """
+    """Returns the answer or a better one with settings of Vela or rows in stripes, and adds to the candidates."""
     if with_settings:
         found = search.attempt(in_other_settings, search, answer, candidates, checks, decision) or []
         candidates += found

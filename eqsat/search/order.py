@@ -1,8 +1,7 @@
 """The order in which Vela runs a graph, and the operands that decide it.
 
 Vela walks from the outputs, depth first, and visits the last operand first.
-It runs each operator once all of its operands are there
-(TraverseGraphFromEnd in regor's graph.hpp).
+It runs each operator once all of its operands are there (TraverseGraphFromEnd in regor's graph.hpp).
 So the operands of a commutative operator decide which side of it is computed first.
 That changes which tensors are live meanwhile, and which operators are neighbours.
 Operands of a CONCAT of channels that only convolutions read may be swapped, too.
@@ -69,9 +68,7 @@ def swaps(graph: TensorGraph) -> list[Swap]:
 
 
 def swapped(graph: TensorGraph, swap: Swap) -> TensorGraph:
-    """Returns the graph with two operands swapped, and the weights that
-    read their channels reordered.
-    """
+    """Returns the graph with two operands swapped, and the weights that read their channels reordered."""
     nodes, node = list(graph.nodes), graph.nodes[swap.node]
     order = list(range(len(node.inputs)))
     order[swap.first], order[swap.second] = swap.second, swap.first

@@ -41,8 +41,7 @@ def in_orders(
     decision: Decision,
     locations: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
-    """Adds to `by_tosa` the graphs in other orders, within each of the
-    limits that a decision aims at.
+    """Adds to `by_tosa` the graphs in other orders, within each of the limits that a decision aims at.
 
     The best of them is also tried with copies of its inputs and outputs.
     """
@@ -155,10 +154,8 @@ def _arranged(
 def _by_change(graph: TensorGraph, among: Sequence[Swap], allocation: Allocation) -> list[Swap]:
     """Returns the swaps that change the order in which a graph runs.
 
-    They are sorted by the expected peak, and then by the change of
-    the waiting bytes, largest first.
-    None is left out for its peak: Vela may place tensors better or
-    worse than the live bytes suggest.
+    They are sorted by the expected peak, and then by the change of the waiting bytes, largest first.
+    None is left out for its peak: Vela may place tensors better or worse than the live bytes suggest.
     """
     waiting, order = allocation.cost(graph).waiting, allocation.order(graph)
     changes: list[tuple[int, int, Swap]] = []

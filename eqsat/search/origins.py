@@ -120,8 +120,7 @@ class _Source:
         """Returns the nodes on the paths from the classes `before` to the classes `after`.
 
         Nodes of `before` are left out.
-        If `before` is empty, it returns the nodes on paths to `after`
-        that depend on constants alone.
+        If `before` is empty, it returns the nodes on paths to `after` that depend on constants alone.
         """
 
         def ends(n: int) -> bool:

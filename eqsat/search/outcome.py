@@ -131,10 +131,7 @@ class Outcome:
         ]
 
     def _run(self, located: bytes, points: Sequence[Point]) -> Run | None:
-        """Returns the run around the chosen candidate, or around the best extracted one if it lost.
-
-        Returns None if nothing was extracted.
-        """
+        """Returns the run around the chosen candidate or, if it lost, the best extracted one; None without any."""
         best, options, found = self.answer.best, self.search.options, graphs(self.found)
         if not found:
             return None

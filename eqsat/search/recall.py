@@ -2,8 +2,7 @@
 
 If nothing that decides the answer has changed, the answer itself is reused.
 Otherwise the known graphs are candidates.
-So more effort, another option or another version never gives a worse answer
-than was known, within its limits.
+So more effort, another option or another version never gives a worse answer than was known, within its limits.
 A graph may differ from a known one in constants alone, such as an architecture with other weights.
 Then the known choice is written with its constants.
 If that gains as much as before, there is no search.
@@ -113,8 +112,7 @@ class Memory:
         return _is_right(best, checks)
 
     def respelled(self, search: Search, exact: Frozen) -> list[Compiled]:
-        """Returns the choice of an equal search for a graph of equal
-        structure, with this graph's constants.
+        """Returns the choice of an equal search for a graph of equal structure, with this graph's constants.
 
         It is compiled without further settings, and with the settings of Vela that it had.
         Returns none if the e-graphs differ.
@@ -139,9 +137,7 @@ class Memory:
         return [*found, *(c for c in by_tosa.values() if c and c not in found)]
 
     def gains_as_before(self, given: Given, found: Sequence[Compiled], decision: Decision, checks: Checks) -> bool:
-        """Whether the best respelled graph that fits gains as much as
-        the known one, and is verified.
-        """
+        """Whether the best respelled graph that fits gains as much as the known one, and is verified."""
         known = self.alike
         fitting = [c for c in found if decision.limits.fits(c.figures)]
         if known is None or not known.before or not fitting:
@@ -152,9 +148,7 @@ class Memory:
         return _is_right(best, checks)
 
     def keep(self, answer: Answer, tosa: bytes, exact: Frozen | None, given: Given) -> None:
-        """Stores the answer of a search: its graph with locations, and its
-        choice from the exact e-graph.
-        """
+        """Stores the answer of a search: its graph with locations, and its choice from the exact e-graph."""
         best, figures = answer.best, answer.best.figures
         if self.key and answer.verified and answer.binary.equal is not False and not best.tolerant:
             own = tosa if best.name == "eqsat" else b""

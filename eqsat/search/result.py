@@ -113,8 +113,7 @@ class Result:
     verified: whether the result equals the reference to the bit, by proof or on samples.
     stock_verified: this verdict on stock's graph, None if it was not compared.
     deviation: the difference of a tolerant result that is not equal to the bit.
-    proved: whether it is equal for every input on which the reference does
-    not overflow (docs/proofs.md).
+    proved: whether it is equal for every input on which the reference does not overflow (docs/proofs.md).
     stock_proved: this verdict on stock's graph, None if that was not tried.
     undecided: the operators at which the proof ended, and why; then samples were compared.
     error_bound: the highest probability that "proved" is wrong.
@@ -215,9 +214,7 @@ class Result:
         return {graph: figures.stream for graph, figures in self.figures.items()}
 
     def columns(self) -> tuple[GraphFigures, GraphFigures]:
-        """Returns the figures without eqsat (stock's graph, or else
-        the given one) and of the answer.
-        """
+        """Returns the figures without eqsat (stock's graph, or else the given one) and of the answer."""
         return self.figures["explicit" if self.stock_cycles is None else "stock"], self.figures["eqsat"]
 
     def _table(self) -> tuple[Row, list[list[Row]]]:
@@ -270,8 +267,7 @@ class Result:
 
     @cached_property
     def run(self) -> Run | None:
-        """Everything that was known, to save (`eqsat.runs.save`) and to
-        explain (`eqsat.explain.explain`).
+        """Everything that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`).
 
         It is None if not `searched`.
         """

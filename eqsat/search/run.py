@@ -1,5 +1,4 @@
-"""A run: everything that one optimization knew, for explanations and for
-experiments without ExecuTorch.
+"""A run: everything that one optimization knew, for explanations and for experiments without ExecuTorch.
 
 run = eqsat.optimize_tosa(tosa, target).run           # or: eqsat.runs.load("run")
 run.extract("ilp").cost                               # extraction on the priced choice graph
@@ -35,8 +34,7 @@ class Run:
 
     graphs: flatbuffers "explicit", "chosen", "stock" if there was one, and the Pareto set.
     The Pareto set of cycles and memory is "point-0" (the fastest), "point-1" and so on.
-    chosen: the graph that won, "eqsat", "stock" or "explicit", the
-    latter two also in another order.
+    chosen: the graph that won, "eqsat", "stock" or "explicit", the latter two also in another order.
     choices: the e-graph with its prices at the last extraction.
     choice: {class: choice node} of eqsat's best candidate.
     rules: names of the rules with which the e-graph was saturated.

@@ -62,8 +62,7 @@ class Search:
 
         settings: of Vela, besides those of the target.
         The price is None unless the command stream decides.
-        Returns None, with a warning, if Vela or the price of the
-        command stream refuses the candidate.
+        Returns None, with a warning, if Vela or the price of the command stream refuses the candidate.
         """
         try:
             with self.clock.stage("vela"):
@@ -97,8 +96,7 @@ class Search:
     def pricing(self) -> Iterator[None]:
         """Within it candidates are priced, as a stage of the search.
 
-        Raises SearchInterrupted if the search was interrupted before, or when the next
-        price is asked of the workers.
+        Raises SearchInterrupted if the search was interrupted before, or when the next price is asked of the workers.
         """
         self.interruption.check()
         with self.clock.stage("price"), self.pool.checking(self.interruption.check):

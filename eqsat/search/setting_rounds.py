@@ -137,10 +137,7 @@ class _Settings:
 
 
 def _halved(sizes: Sequence[int]) -> tuple[Sequence[int], Sequence[str], Sequence[int]]:
-    """Returns the smaller sizes of an arena, the setting of the one in the middle, and the larger sizes.
-
-    There is no setting if there are no sizes.
-    """
+    """Returns the smaller sizes of an arena, the setting of the one in the middle if any, and the larger sizes."""
     middle = len(sizes) // 2
     return sizes[:middle], [f"{_ARENA}={size}" for size in sizes[middle : middle + 1]], sizes[middle + 1 :]
 

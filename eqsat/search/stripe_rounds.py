@@ -31,8 +31,7 @@ def in_stripes(
 ) -> list[Compiled]:
     """Returns graphs with rows in stripes.
 
-    They are made of the best graph, of the fastest one beyond the limits, and of
-    a fast one with little excess.
+    They are made of the best graph, of the fastest one beyond the limits, and of a fast one with little excess.
     Only graphs that less SRAM would make better are tried.
     with_settings: whether the best of them are also compiled in the best settings of Vela.
     Raises SearchInterrupted.

@@ -1,5 +1,4 @@
-"""Plans for values of a compiled graph that are worth computing in
-stripes (`eqsat/tensor/stripes.py`).
+"""Plans for values of a compiled graph that are worth computing in stripes (`eqsat/tensor/stripes.py`).
 
 Where SRAM peaks, the values of a region are then live only a few rows at a time.
 """

@@ -83,10 +83,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _keeping_failure(self, *more: type[Exception]) -> Iterator[None]:
-        """Within it failures of SQLite, and those in `more`, are kept in `failure` and not raised.
-
-        Only the first failure is kept.
-        """
+        """Within it failures of SQLite, and those in `more`, are not raised, and the first is kept in `failure`."""
         failures: tuple[type[Exception], ...] = (*FAILURES, *more)
         try:
             yield

@@ -78,10 +78,7 @@ class SharedStore:
         return fs, str(path)
 
     def _attempt(self, work: Callable[[], T]) -> T | None:
-        """Returns the result of work that may fail or never end; None if it does.
-
-        A failure is kept in `failure`.
-        """
+        """Returns the result of work that may fail or never end; None, with a `failure`, if it does."""
         if self.failure:
             return None
         done: list[T] = []

@@ -132,10 +132,7 @@ def imported(store: LocalStore, path: Path) -> tuple[int, int]:
 
 @contextmanager
 def _rows(path: Path) -> Iterator[Iterator[tuple[object, object, object]]]:
-    """Yields the rows of a file, which is only read, and whose schema is not trusted.
-
-    Raises sqlite3.Error.
-    """
+    """Yields the rows of a file, which is only read, and whose schema is not trusted, or raises sqlite3.Error."""
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
         db.text_factory = lambda raw: raw.decode(errors="replace")
         db.execute("pragma trusted_schema=off")
