@@ -208,8 +208,7 @@ class ShadowMemory:
             raise Undecidable("8 bytes that nothing wrote as one element")
         self.unwritten = True
         t = self.terms
-        keys = t.field.keys(np.full(count, t.symbol("unwritten", t.elements)))
-        return t.root(t.field.hashed(keys, t.field.constants(np.arange(count))), (count,), DTYPES[size])
+        return t.numbered(t.symbol("unwritten", t.elements), (count,), DTYPES[size])
 
     # ---- sets ------------------------------------------------------------------------------------
 

@@ -152,10 +152,7 @@ def largest(t: Terms, v: Value) -> int:
 
 def fitting(t: Terms, v: Value, element: Element) -> Value:
     """Notes the elements that the type may be unable to hold."""
-    low, high = t.limits(v)
-    least, most = element.limits
-    beyond = (low < least) | (high > most)
+    beyond = t.outside(v, *element.limits)
     v = t.stepped(v, [], DTYPES[element.bytes]) if element.signed else v
-    if beyond.any():
-        t.note(t.lanes(v)[:, beyond], DTYPES[element.bytes] if element.signed else element.dtype)
+    t.note(v, beyond, DTYPES[element.bytes] if element.signed else element.dtype)
     return v

@@ -11,7 +11,6 @@ from eqsat.device.core.registers import IfmUpscaleMode
 from eqsat.proof import extrema, linear
 from eqsat.proof.binary_output import check_room
 from eqsat.proof.functions import Ints
-from eqsat.proof.linear import with_constant
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value
 from eqsat.tensor.types import Type
@@ -53,7 +52,7 @@ class Window:
         else:
             sparse = np.full((2 * height, 2 * width, depth), x.elements)
             sparse[::2, ::2] = places
-            places, x = sparse, with_constant(self.t, x, self.zero_point)
+            places, x = sparse, self.t.with_constant(x, self.zero_point)
         return x.moved(places, (1, 2 * height, 2 * width, depth))
 
     @property

@@ -39,7 +39,9 @@ def evaluate(t: Terms, graph: TensorGraph, seen: Seen = lambda t, n, v: v) -> li
         operands = [values[i] for i in node.inputs]
         t.node = n
         try:
-            values[n] = seen(t, n, _value(t, graph, n, operands))
+            is_input = node.op == "input"
+            value = variable(t, graph.inputs.index(n), graph.type(n)) if is_input else value_of(t, node, operands)
+            values[n] = seen(t, n, value)
         except Undecidable as e:
             raise type(e)(f"{named(graph, n)}: {e}" if str(e) else named(graph, n)) from e
         for i in node.inputs:
@@ -53,13 +55,6 @@ def named(graph: TensorGraph, n: int) -> str:
     """Returns a node's operator, attributes, shape and number for messages."""
     node = graph.nodes[n]
     return f"{OPS[node.op].text(node.attrs)} {list(node.shape)} (node {n})"
-
-
-def _value(t: Terms, graph: TensorGraph, n: int, operands: Sequence[Value]) -> Value:
-    node = graph.nodes[n]
-    if node.op == "input":
-        return variable(t, graph.inputs.index(n), graph.type(n))
-    return value_of(t, node, operands)
 
 
 def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
@@ -77,23 +72,16 @@ def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
 
 def variable(t: Terms, number: int, out: Type) -> Value:
     """Returns the term of graph input `number`: one independent root per element."""
-    keys = t.field.keys(np.full(out.elements, t.symbol("input", number)))
-    return t.root(t.field.hashed(keys, t.field.constants(np.arange(out.elements))), out.shape, out.dtype)
+    return t.numbered(t.symbol("input", number), out.shape, out.dtype)
 
 
 def _constant(t: Terms, value: Const, out: Type) -> Value:
     if DType.of(out.dtype).is_integral:
         return t.constant(value.data.reshape(out.shape), out.dtype)
-    raw = (
-        value.data.reshape(-1).view(np.uint8).reshape(out.elements, -1).astype(np.int64)
-        if value.data.size % out.elements == 0
-        else None
-    )
-    if raw is None:  # packed elements
-        keys = t.field.keys(np.full(out.elements, t.symbol("bytes", value.digest)))
-        return t.root(t.field.hashed(keys, t.field.constants(np.arange(out.elements))), out.shape, out.dtype)
-    lanes = t.field.digest(t.symbol("bytes"), t.field.reduced(raw.T[None]))
-    return t.root(lanes, out.shape, out.dtype)
+    if value.data.size % out.elements:  # packed elements
+        return t.numbered(t.symbol("bytes", value.digest), out.shape, out.dtype)
+    raw = value.data.reshape(-1).view(np.uint8).reshape(out.elements, -1).astype(np.int64)
+    return t.root(t.field.digest(t.symbol("bytes"), t.field.reduced(raw.T[None])), out.shape, out.dtype)
 
 
 def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | None:

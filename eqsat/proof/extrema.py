@@ -45,8 +45,7 @@ def _without_constants(t: Terms, v: Value) -> Value:
     bound = bound.max(0) if largest else bound.min(0)
     limits, variant = unique(bound)
     clip = ("clip", limits, LARGEST) if largest else ("clip", -LARGEST, limits)
-    flat = replace(v, shape=(len(v.functions),), members=1, extremum="")
-    flat = t.stepped(flat, [clip], v.dtype, np.tile(variant, v.members))
+    flat = t.stepped(v.flat(), [clip], v.dtype, np.tile(variant, v.members))
     # constants are replaced by another member, if there is one
     first = np.where(fixed, (~fixed).argmax(0)[None], np.arange(v.members)[:, None])
     at = (first * v.elements + np.arange(v.elements)).reshape(-1)

@@ -119,16 +119,20 @@ class Field:
                 out[lane] = (z >> np.uint64(11)).astype(np.float64) * (p * 2.0**-53)
         return out
 
+    def applied(self, symbol: int, *operands: Lanes) -> Lanes:
+        """Returns lanes of one function symbol, given by number, applied to operands."""
+        return self.hashed(self.keys(np.full(operands[0].shape[1], symbol)), *operands)
+
     def digest(self, symbol: int, values: Lanes) -> Lanes:
         """Returns one hash per row of its terms in order: [LANES, terms, rows] -> [LANES, rows]."""
         terms, rows = values.shape[1:]
-        state = self.hashed(self.keys(np.full(rows, symbol)), self.constants([terms]).repeat(rows, 1))
+        state = self.applied(symbol, self.constants([terms]).repeat(rows, 1))
         keys = self.keys(np.arange(terms))
         total = np.zeros((LANES, rows), np.int64)
         for k in range(terms):  # a sum of hashes, each of a position and its value
             place = tuple(np.broadcast_to(key[k], rows) for key in keys)
             total += self.hashed((place[0] ^ words(state)[0], place[1]), values[:, k])
-        return self.hashed(self.keys(np.full(rows, symbol)), self.reduced(total), state)
+        return self.applied(symbol, self.reduced(total), state)
 
     # ---- what it is worth ------------------------------------------------------------------------
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from eqsat.proof.field import LANES
 from eqsat.proof.functions import IDENTITY
-from eqsat.proof.linear import with_constant
-from eqsat.proof.values import Terms, Value
+from eqsat.proof.values import Terms, Value, joined
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, Type
 
@@ -22,23 +21,14 @@ def moved(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Va
     if op in ("reshape", "identity"):
         return replace(xs[0], shape=out.shape)
     if len(xs) > 1 and len({(v.members, v.extremum) for v in xs}) > 1:
-        xs = [t.collapsed(v) if v.members > 1 else v for v in xs]
-    x = xs[0] if len(xs) == 1 else _joined(xs)
+        xs = [t.plain(v) for v in xs]
+    x = xs[0] if len(xs) == 1 else joined(xs)
     if op == "pad":
-        x, values["value"] = with_constant(t, x, values["value"][0]), (xs[0].elements,)
+        x, values["value"] = t.with_constant(x, values["value"][0]), (xs[0].elements,)
     starts = np.cumsum([0, *(v.elements for v in xs)])
     numbers = [start + np.arange(v.elements).reshape(v.shape) for start, v in zip(starts, xs)]
     at = np.asarray(OPS[op].integer(values, numbers, out))  # type: ignore[operator]
     return x.moved(at, out.shape, out.dtype)
-
-
-def _joined(xs: Sequence[Value]) -> Value:
-    """Returns the elements of all values behind each other, as one row."""
-    members = xs[0].members
-    roots = np.concatenate([v.roots.reshape(LANES, members, -1) for v in xs], 2).reshape(LANES, -1)
-    functions = np.concatenate([v.functions.reshape(members, -1) for v in xs], 1).reshape(-1)
-    size = sum(v.elements for v in xs)
-    return replace(xs[0], shape=(size,), roots=roots, functions=functions, degree=max(v.degree for v in xs))
 
 
 def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
@@ -52,10 +42,7 @@ def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     positions = t.concrete(indices)
     if positions is not None and ((positions >= 0) & (positions < k)).all():
         return values.moved(np.arange(values.elements).reshape(n, k, c)[np.arange(n)[:, None], positions], out.shape)
-    low, high = t.limits(indices)
-    beyond = (low < 0) | (high >= k)
-    if beyond.any():
-        t.note(t.lanes(indices)[:, beyond], "position", k)
+    t.note(indices, t.outside(indices, 0, k - 1), "position", k)
     values = t.plain(values)
     functions = values.functions.reshape(n, k, c)
     same = ((functions == functions[:, :1]) & t.may_move(values).reshape(n, k, c)).all(1, keepdims=True)
@@ -97,8 +84,6 @@ def opaque(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> V
     state = t.field.constants([len(xs)])
     for v in xs:
         symbol = t.symbol("operand", v.shape, v.dtype)
-        state = t.field.hashed(t.field.keys(np.array([symbol])), state, t.field.digest(symbol, t.lanes(v)[:, :, None]))
-    n = out.elements
-    places = t.field.constants(np.arange(n))
-    symbol = t.symbol(op, attrs, out)
-    return t.applied(symbol, out.shape, out.dtype, np.broadcast_to(state, (LANES, n)), places)
+        state = t.field.applied(symbol, state, t.field.digest(symbol, t.lanes(v)[:, :, None]))
+    places = t.field.constants(np.arange(out.elements))
+    return t.applied(t.symbol(op, attrs, out), out.shape, out.dtype, np.broadcast_to(state, places.shape), places)

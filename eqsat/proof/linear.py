@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eqsat.proof.field import EXACT_WEIGHTS, LANES, Lanes, Term
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
-from eqsat.proof.values import UNLIMITED, Terms, Value, merged, unique, unique_rows
+from eqsat.proof.values import UNLIMITED, Terms, Value, merged, unique
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.windows import reciprocal
 from eqsat.tensor.types import Shape, Type
@@ -128,10 +128,8 @@ def windowed(
         bottom, top = w.limits(weights, ends[0].min(0), ends[1].max(0))
         summand = w.sums(weights, constants - zero_point).reshape(out.shape) + bias
         low, high, summand = (np.broadcast_to(y, out.shape).reshape(-1)[many] for y in (bottom, top, summand))
-        ones, degree = np.ones(len(summand), np.int64), t.degree_of(plain)
-        parts.append(
-            (many, t.affine_root(lanes[:, many], summand.shape, out.dtype, (low, high), ones, summand, degree))
-        )
+        degree = t.degree_of(plain)
+        parts.append((many, t.affine_root(lanes[:, many], summand.shape, out.dtype, (low, high), summand, degree)))
     if not many.all():
         parts.append((~many, _of_one(t, w, x, weights, zero_point, bias, count)))
     return merged(out.shape, out.dtype, parts)
@@ -148,17 +146,8 @@ def _of_one(t: Terms, w: _Window, x: Value, weights: Ints, zero_point: int, bias
     code = w.sums(codes, (low < high).astype(np.int64))[few]
     place, which = w.places(few, code, weights.shape)
     factor = np.where(count[few] == 1, weights.reshape(-1)[which], 0)
-    pairs, variant = unique_rows(factor, rest - factor * zero_point)
-    one = t.stepped(x.moved(place), [("affine", pairs[:, 0], pairs[:, 1])], w.out.dtype, variant)
-    return t.plain(t.bounded(one)) if (count > 1).any() else t.bounded(one)
-
-
-def with_constant(t: Terms, x: Value, value: int) -> Value:
-    """Returns the flat elements with a constant appended, whose index is the old length."""
-    if x.members > 1:
-        x = t.collapsed(x)
-    roots = np.concatenate([x.roots, np.zeros((LANES, 1), np.int64)], 1)
-    return Value((x.elements + 1,), x.dtype, roots, np.append(x.functions, t.functions.constant(value)), x.degree)
+    one = t.bounded(t.line(x.moved(place), factor, rest - factor * zero_point, w.out.dtype))
+    return t.plain(one) if (count > 1).any() else one
 
 
 def convolution(t: Terms, op: str, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value | None:
@@ -205,7 +194,7 @@ def _spread(
     at[np.ix_(np.arange(n), rows[inside[1].reshape(-1)], columns[inside[2].reshape(-1)], np.arange(c))] = np.arange(
         x.elements
     ).reshape(x.shape)[inside]
-    return with_constant(t, x, zero_point).moved(at, shape), {"pad": (0, 0, 0, 0), "stride": (1, 1)}
+    return t.with_constant(x, zero_point).moved(at, shape), {"pad": (0, 0, 0, 0), "stride": (1, 1)}
 
 
 def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
@@ -238,28 +227,21 @@ def window_counts(attrs: Attributes, kernel: Sequence[int], x: Value, out: Shape
 
 def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value:
     """Returns the term of MATMUL of (elements - zero points), with the constants taken out."""
-    x, y = xs
-    left, right = (
-        t.field.reduced(t.lanes(v) - zp).reshape(LANES, *v.shape)
-        for v, zp in ((x, attrs["in_zp"][0]), (y, attrs["w_zp"][0]))
-    )
-    lanes = t.field.matmul(left, right).reshape(LANES, -1)
-    a, b = (
-        [limit.reshape(v.shape[0], -1) - zp for limit in t.limits(v)]
-        for v, zp in ((x, attrs["in_zp"][0]), (y, attrs["w_zp"][0]))
-    )
-    low, high = corners((a[0].min(1), a[1].max(1)), (b[0].min(1), b[1].max(1)))
-    one, other = (
-        (constants_of(t, t.plain(v)) - zp).reshape(v.shape) for v, zp in ((x, attrs["in_zp"][0]), (y, attrs["w_zp"][0]))
-    )
-    summand = np.matmul(one, other).reshape(-1)
-    low, high = (
-        np.broadcast_to((end * x.shape[2]).reshape(-1, 1, 1), out.shape).reshape(-1) - summand for end in (low, high)
-    )
-    lanes, ones = t.field.reduced(lanes - summand), np.ones(len(summand), np.int64)
-    degree = t.degree_of(x) + t.degree_of(y)
-    product = t.affine_root(lanes, summand.shape, out.dtype, (low, high), ones, summand, degree)
-    return replace(product, shape=out.shape)
+    factors = tuple(zip(xs, (attrs["in_zp"][0], attrs["w_zp"][0])))
+    left, right = (t.field.reduced(t.lanes(v) - zp).reshape(LANES, *v.shape) for v, zp in factors)
+    one, other = ((constants_of(t, t.plain(v)) - zp).reshape(v.shape) for v, zp in factors)
+    a, b = ([limit.reshape(v.shape[0], -1) - zp for limit in t.limits(v)] for v, zp in factors)
+    ends = corners((a[0].min(1), a[1].max(1)), (b[0].min(1), b[1].max(1)))
+    low, high = (np.broadcast_to((end * left.shape[-1]).reshape(-1, 1, 1), out.shape).reshape(-1) for end in ends)
+    lanes, summand = t.field.matmul(left, right).reshape(LANES, -1), np.matmul(one, other).reshape(-1)
+    degree = sum(t.degree_of(v) for v in xs)
+    return replace(product_root(t, lanes, (low, high), summand, degree, out.dtype), shape=out.shape)
+
+
+def product_root(t: Terms, lanes: Lanes, limits: tuple[Ints, Ints], summand: Ints, degree: int, dtype: str) -> Value:
+    """Returns products as roots, from which the product `summand` of their constants is taken out, as in sums."""
+    limits = limits[0] - summand, limits[1] - summand
+    return t.affine_root(t.field.reduced(lanes - summand), summand.shape, dtype, limits, summand, degree)
 
 
 def corners(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
@@ -285,8 +267,7 @@ def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...]
         everywhere = np.flatnonzero(single)
         one = (x if single.all() else t.plain(x)).moved(at[first, everywhere])
         factor = np.where(varies[first, everywhere], weights[first, everywhere], 0)
-        pairs, variant = unique_rows(factor, rest[everywhere])
-        parts.append((single, t.bounded(t.stepped(one, [("affine", pairs[:, 0], pairs[:, 1])], dtype, variant))))
+        parts.append((single, t.bounded(t.line(one, factor, rest[everywhere], dtype))))
     if not single.all():
         chosen = ~single
         x, constants = _without_summands(t, t.plain(x))
@@ -298,9 +279,7 @@ def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...]
         ends = np.stack([low * weights[:, chosen], high * weights[:, chosen]])
         limits = ends.min(0).sum(0), ends.max(0).sum(0)
         summand = (constants[at] * weights)[:, chosen].sum(0)
-        ones = np.ones(len(summand), np.int64)
-        sums = t.affine_root(total, (total.shape[1],), dtype, limits, ones, summand, t.degree_of(x))
-        parts.append((chosen, sums))
+        parts.append((chosen, t.affine_root(total, summand.shape, dtype, limits, summand, t.degree_of(x))))
     return merged(shape, dtype, parts)
 
 

@@ -197,8 +197,7 @@ class Pairs:
 
         degree: of products of functions of both.
         """
-        keys = t.field.keys(np.full(slots.codes.shape[1], t.symbol("pair")))
-        roots = t.field.hashed(keys, *slots.roots, *(t.field.constants(c) for c in slots.codes))
+        roots = t.field.applied(t.symbol("pair"), *slots.roots, *(t.field.constants(c) for c in slots.codes))
         t.elements, t.degree = t.elements + roots.shape[1], max(t.degree, degree)
         self._left -= roots.shape[1]
         self._known.append((Known([(*words(roots), np.arange(roots.shape[1]))]), slots))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from eqsat.proof.extrema import extremum
 from eqsat.proof.functions import Ints
-from eqsat.proof.linear import constants_of, corners
+from eqsat.proof.linear import constants_of, corners, product_root
 from eqsat.proof.steps import LARGEST
-from eqsat.proof.values import UNLIMITED, Steps, Terms, Value, merged, unique, unique_rows
+from eqsat.proof.values import UNLIMITED, Steps, Terms, Value, joined, merged, unique, unique_rows
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.rescale import DOUBLE_ROUND, INEXACT_ROUND
@@ -70,7 +70,7 @@ def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
         steps = [("affine", -1, 1)]
     elif op == "bitwise_not":
         steps = [("affine", -1, -1)]
-    elif op == "cast" and _fits(t, x, dtype.limits):
+    elif op == "cast" and not t.outside(x, *dtype.limits).any():
         steps = []
     if steps is not None:
         return t.stepped(x, steps, out.dtype)
@@ -79,7 +79,7 @@ def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
         return _computed(op, attrs, [value], [x.dtype], out)
 
     if op == "table" and x.members > 1 and (order := _order(values["table"])):
-        flat = t.tabulated(replace(x, shape=(len(x.functions),), members=1, extremum=""), function, out.dtype)
+        flat = t.tabulated(x.flat(), function, out.dtype)
         if flat is not None:
             kind = x.extremum if order > 0 else {"max": "min", "min": "max"}[x.extremum]
             return replace(x, roots=flat.roots, functions=flat.functions, dtype=out.dtype, extremum=kind)
@@ -91,11 +91,6 @@ def _order(table: Sequence[int]) -> int:
     """Returns 1 if the table never falls, -1 if it never rises, else 0."""
     change = np.diff(table)
     return int((change >= 0).all()) - int((change <= 0).all() and (change < 0).any())
-
-
-def _fits(t: Terms, x: Value, limits: tuple[int, int]) -> bool:
-    low, high = t.limits(x)
-    return bool(low.min() >= limits[0] and high.max() <= limits[1])
 
 
 def _computed(op: str, attrs: Attrs, values: Sequence[Ints], dtypes: Sequence[str], out: Type) -> Ints:
@@ -114,11 +109,7 @@ def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> V
         xs = [t.plain(v) if v.elements < prod(out.shape) else v for v in xs]
     x, y = (v.broadcast(out.shape) for v in xs)
     if op in _SECOND:
-        low, high = t.limits(y)
-        first, last = _SECOND[op]
-        beyond = (low < first) | (high > last)
-        if beyond.any():
-            t.note(t.lanes(y)[:, beyond], op)
+        t.note(y, t.outside(y, *_SECOND[op]), op)
     fixed = t.is_constant(x), t.is_constant(y)
     same = _same_root(t, x, y) & ~fixed[0] & ~fixed[1]
     cases: Sequence[tuple[NDArray[np.bool_], Callable[[Value, Value], Value]]] = (
@@ -225,11 +216,9 @@ def _of_two_roots(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type
     ends = corners(t.limits(x), t.limits(y))
     degree = t.degree_of(x) + t.degree_of(y)
     shift = dict(attrs)["shift"][0]
-    if not shift:  # the product of their constants is taken out, as in sums
+    if not shift:
         summand = constants_of(t, t.plain(x)) * constants_of(t, t.plain(y))
-        lanes, ones = t.field.reduced(product - summand), np.ones(len(summand), np.int64)
-        limits = ends[0] - summand, ends[1] - summand
-        return t.affine_root(lanes, (x.elements,), out.dtype, limits, ones, summand, degree)
+        return product_root(t, product, ends, summand, degree, out.dtype)
     v = t.root(product, (x.elements,), UNLIMITED, ends, degree)  # only the shifted product must fit the dtype
     return t.bounded(t.stepped(v, [("scale", 1, 1 << (shift - 1), shift)], out.dtype))
 
@@ -251,7 +240,7 @@ def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
     (low, high), other = t.limits(parts[0]), t.limits(parts[1])
     low, high = (low + other[0], high + other[1]) if sign > 0 else (low - other[1], high - other[0])
     degree = max(t.degree_of(v) for v in parts)
-    return t.affine_root(lanes, (x.elements,), out.dtype, (low, high), factor, summand, degree)
+    return t.affine_root(lanes, (x.elements,), out.dtype, (low, high), summand, degree, factor)
 
 
 def _compared(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
@@ -296,18 +285,13 @@ def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:
     parts = []
     if sure.any():
         at = np.flatnonzero(sure)
-        both = Value((2 * x.elements,), out.dtype, *_joined(t, x, y), max(x.degree, y.degree))
+        both = joined([t.plain(x), t.plain(y)])
         parts.append((sure, both.moved(at + np.where((low[at] == 0) & ~equal[at], x.elements, 0))))
     if not sure.all():
         at = np.flatnonzero(~sure)
         c, a, b = condition.moved(at), x.moved(at), y.moved(at)
         parts.append((~sure, _of_condition(t, c, a, b, out.dtype)))
     return merged(out.shape, out.dtype, parts)
-
-
-def _joined(t: Terms, x: Value, y: Value) -> tuple[NDArray[np.int64], Ints]:
-    x, y = (t.plain(v) for v in (x, y))
-    return np.concatenate([x.roots, y.roots], 1), np.concatenate([x.functions, y.functions])
 
 
 def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
@@ -318,7 +302,7 @@ def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
             c, x, y = lifted
     one_root = _same_root(t, c, x) | t.is_constant(x)
     one_root &= _same_root(t, c, y) | t.is_constant(y)
-    finite = all(t.functions.is_finite(unique(v.functions)[0]).all() for v in (c, x, y))
+    finite = all(t.is_finite(v) for v in (c, x, y))
     if one_root.all() and finite:  # x * c + y * (1 - c), as functions of one root
         size = len(t.functions)
         rows, inverse = unique((c.functions * size + x.functions) * size + y.functions)
@@ -326,11 +310,10 @@ def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
         together = t.functions.together
         taken = together(together(xs, ys, lambda a, b, _: a - b), cs, lambda d, k, _: d * k)
         return replace(c, functions=together(taken, ys, lambda d, b, _: d + b)[inverse], dtype=dtype)
-    keys = t.field.keys(np.full(c.elements, t.symbol("select")))
     opposite = t.stepped(c, [("affine", -1, 1)], "BOOL")
     same, functions = (x.functions == y.functions) & t.may_move(x), x.functions
     x, y = (t.stripped(v, same) for v in (x, y))  # select(c, f(x), f(y)) = f(select(c, x, y))
-    one, other = (t.field.hashed(keys, t.lanes(k), t.lanes(v)) for k, v in ((c, x), (opposite, y)))
+    one, other = (t.field.applied(t.symbol("select"), t.lanes(k), t.lanes(v)) for k, v in ((c, x), (opposite, y)))
     (a, b), (d, e) = t.limits(x), t.limits(y)
     limits = np.minimum(a, d), np.maximum(b, e)
     selected = t.root(

@@ -87,6 +87,10 @@ class Value:
         at = np.broadcast_to(np.arange(self.elements).reshape(self.shape), shape)
         return self.moved(at, shape)
 
+    def flat(self) -> Value:
+        """Returns all members as elements of their own."""
+        return replace(self, shape=(len(self.functions),), members=1, extremum="")
+
 
 class Known:
     """Functions (or numbers) known for the roots of a graph, found by their lanes.
@@ -176,6 +180,10 @@ class Terms:
         numbers = np.array([self.functions.constant(c) for c in distinct.tolist()], np.int64)
         return Value(values.shape, dtype, np.zeros((LANES, values.size), np.int64), numbers[inverse])
 
+    def with_constant(self, v: Value, constant: int) -> Value:
+        """Returns the elements as one row with a constant appended, whose index is the old length."""
+        return joined([self.plain(v), self.constant(np.array([constant]), v.dtype)])
+
     def root(
         self, lanes: Lanes, shape: Shape, dtype: str, limits: tuple[Any, Any] | None = None, degree: int = 1
     ) -> Value:
@@ -194,9 +202,7 @@ class Terms:
         out = Value(shape, dtype, lanes, numbers[inverse], degree)
         if limits is not None:
             self._narrow(out)
-            leaves = (low < most[0]) | (high > most[1])
-            if leaves.any():
-                self.note(lanes[:, leaves], dtype)
+            self.note(lanes, (low < most[0]) | (high > most[1]), dtype)
         return out
 
     def affine_root(
@@ -205,9 +211,9 @@ class Terms:
         shape: Shape,
         dtype: str,
         limits: tuple[Ints, Ints],
-        factor: Ints,
         summand: Ints,
         degree: int,
+        factor: Ints | int = 1,
     ) -> Value:
         """Returns factor * root + summand for new roots.
 
@@ -217,17 +223,16 @@ class Terms:
         """
         if (np.abs(summand) >= LARGEST).any():
             raise Undecidable("a sum that 64 bits have no room for")
+        factor = np.broadcast_to(factor, summand.shape)
         least, most = limits_of(dtype)
         low, high = limits
-        open_ = (low * factor + summand < least) | (high * factor + summand > most)
+        beyond = (low * factor + summand < least) | (high * factor + summand > most)
         low, high = np.maximum(low, -((summand - least) // factor)), np.minimum(high, (most - summand) // factor)
         vanishes = (lanes == 0).all(0)
         low, high = np.where(vanishes, 0, low), np.where(vanishes, 0, high)
         root = self.root(lanes, shape, UNLIMITED, (low, np.maximum(low, high)), degree)
-        pairs, variant = unique_rows(factor, summand)
-        out = self.stepped(root, [("affine", pairs[:, 0], pairs[:, 1])], dtype, variant)
-        if open_.any():
-            self.note(self.lanes(out)[:, open_], dtype)
+        out = self.line(root, factor, summand, dtype)
+        self.note(out, beyond, dtype)
         return out
 
     def _narrow(self, v: Value) -> None:
@@ -240,8 +245,11 @@ class Terms:
 
     def applied(self, symbol: int, shape: Shape, dtype: str, *operands: Lanes, limits: Any = None) -> Value:
         """Returns the term of a function symbol applied to operands."""
-        keys = self.field.keys(np.full(operands[0].shape[1], symbol))
-        return self.root(self.field.hashed(keys, *operands), shape, dtype, limits)
+        return self.root(self.field.applied(symbol, *operands), shape, dtype, limits)
+
+    def numbered(self, symbol: int, shape: Shape, dtype: str) -> Value:
+        """Returns one independent root per element: a function symbol of its number."""
+        return self.applied(symbol, shape, dtype, self.field.constants(np.arange(prod(shape))))
 
     # ---- reading ---------------------------------------------------------------------------------
 
@@ -265,11 +273,9 @@ class Terms:
 
     def lanes(self, v: Value) -> Lanes:
         """Returns the values as points of the fields, [LANES, elements]."""
-        if v.members > 1:
-            v = self.collapsed(v)
-        a, b, g = (self.functions.column(name) for name in ("a", "b", "g"))
+        v = self.plain(v)
         used, inverse = unique(v.functions)
-        a, b, g = a[used], b[used], g[used]
+        a, b, g = (self.functions.column(name)[used] for name in ("a", "b", "g"))
         out = v.roots
         if (g != IDENTITY).any():
             applied = (g != IDENTITY)[inverse]
@@ -321,10 +327,8 @@ class Terms:
         size = max(1, _AT_ONCE // v.members)
         if v.elements > size:
             places = (np.arange(k, min(k + size, v.elements)) for k in range(0, v.elements, size))
-            parts = [self._collapsed_set(v.moved(at)) for at in places]
-            roots, functions = np.concatenate([p.roots for p in parts], 1), np.concatenate([p.functions for p in parts])
-            return replace(parts[0], shape=v.shape, roots=roots, functions=functions)
-        flat = replace(v, shape=(v.members * v.elements,), members=1, extremum="")
+            return replace(joined([self._collapsed_set(v.moved(at)) for at in places]), shape=v.shape)
+        flat = v.flat()
         low, high = (x.reshape(v.members, -1) for x in self.limits(flat))
         lanes = self.lanes(flat).reshape(LANES, v.members, -1)
         first, second = (w.reshape(v.members, -1) for w in words(lanes.reshape(LANES, -1)))
@@ -336,11 +340,9 @@ class Terms:
         low, high = (np.take_along_axis(x, order, 0) for x in (low, high))
         new &= ~_dominated(low, high) if v.extremum == "max" else ~_dominated(-high, -low)
         single = new.sum(0) == 1
-        keys = self.field.keys(np.full(order.size, self.symbol(v.extremum)))
-        hashed = self.field.hashed(keys, lanes.reshape(LANES, -1)).reshape(lanes.shape)
+        hashed = self.field.applied(self.symbol(v.extremum), lanes.reshape(LANES, -1)).reshape(lanes.shape)
         total = self.field.reduced((hashed * new).sum(1))
-        of_set = self.field.hashed(self.field.keys(np.full(v.elements, self.symbol("set"))), total)
-        out = self._as_root(v, of_set)
+        out = self._as_root(v, self.field.applied(self.symbol("set"), total))
         if single.any():
             chosen = np.take_along_axis(order, new.argmax(0)[None], 0)[0] * v.elements + np.arange(v.elements)
             one = flat.moved(chosen[single])
@@ -371,6 +373,11 @@ class Terms:
             functions = self.functions.then(functions, kind, columns)
         return self._settled(replace(v, functions=functions[inverse], dtype=dtype))
 
+    def line(self, v: Value, factor: Ints, summand: Ints, dtype: str) -> Value:
+        """Returns factor * v + summand, both of which have one entry per element."""
+        pairs, variant = unique_rows(factor, summand)
+        return self.stepped(v, [("affine", pairs[:, 0], pairs[:, 1])], dtype, variant)
+
     def _settled(self, v: Value) -> Value:
         """Returns an INT16 value whose functions are all finite; chains become roots."""
         if v.dtype != "INT16":
@@ -383,12 +390,11 @@ class Terms:
         self, v: Value, function: Callable[[Ints, Ints], Ints], dtype: str, variant: Ints | None = None
     ) -> Value | None:
         """Returns function(values, variants) of each element; None if there are too many values."""
-        if v.members > 1:
-            v = self.collapsed(v)
+        v = self.plain(v)
         variant = np.zeros(1, np.int64) if variant is None else variant
-        if not self.functions.is_finite(unique(v.functions)[0]).all():
+        if not self.is_finite(v):
             v = self.collapsed(v)
-            if not self.functions.is_finite(unique(v.functions)[0]).all():
+            if not self.is_finite(v):
                 return None
         rows, inverse = unique_rows(v.functions, variant)
         numbers = self.functions.tabulated(rows[:, 0], lambda x, row: function(x, rows[row, 1]))
@@ -414,23 +420,28 @@ class Terms:
         """Returns the value with one member per element."""
         return self._collapsed_set(v) if v.members > 1 else v
 
-    def note(self, lanes: Lanes, *what: Any) -> None:
-        """Notes elements that may overflow, or meet something else that TOSA leaves undefined."""
-        keys = self.field.keys(np.full(lanes.shape[1], self.symbol("open", *what)))
-        self.open.append((self.node, self.field.hashed(keys, lanes)))
+    def is_finite(self, v: Value) -> bool:
+        """Whether the functions of all elements are finite."""
+        return bool(self.functions.is_finite(unique(v.functions)[0]).all())
+
+    def outside(self, v: Value, least: int, most: int) -> NDArray[np.bool_]:
+        """Whether each element may be less than `least` or more than `most`."""
+        low, high = self.limits(v)
+        return np.asarray((low < least) | (high > most))
+
+    def note(self, v: Value | Lanes, chosen: NDArray[np.bool_], *what: Any) -> None:
+        """Notes the chosen elements, which may overflow or meet something else that TOSA leaves undefined."""
+        if chosen.any():
+            lanes = self.lanes(v) if isinstance(v, Value) else v
+            self.open.append((self.node, self.field.applied(self.symbol("open", *what), lanes[:, chosen])))
 
     def bounded(self, v: Value) -> Value:
         """Notes elements that may leave their dtype, and returns the value.
 
         Steps that overflow int64 raise Undecidable anyway.
         """
-        if v.dtype == UNLIMITED:
-            return v
-        low, high = self.limits(v)
-        least, most = limits_of(v.dtype)
-        beyond = (low < least) | (high > most)
-        if beyond.any():
-            self.note(self.lanes(v)[:, beyond], v.dtype)
+        if v.dtype != UNLIMITED:
+            self.note(v, self.outside(v, *limits_of(v.dtype)), v.dtype)
         return v
 
 
@@ -461,6 +472,15 @@ def merged(shape: Shape, dtype: str, parts: Sequence[tuple[NDArray[np.bool_], Va
     for mask, v in parts:
         out.roots[:, mask], out.functions[mask] = v.roots, v.functions
     return out
+
+
+def joined(values: Sequence[Value]) -> Value:
+    """Returns the elements of all values behind each other, as one row; they have equally many members."""
+    members = values[0].members
+    roots = np.concatenate([v.roots.reshape(LANES, members, -1) for v in values], 2).reshape(LANES, -1)
+    functions = np.concatenate([v.functions.reshape(members, -1) for v in values], 1).reshape(-1)
+    shape, degree = (sum(v.elements for v in values),), max(v.degree for v in values)
+    return replace(values[0], shape=shape, roots=roots, functions=functions, degree=degree)
 
 
 def unique(numbers: Ints) -> tuple[Ints, Ints]:
