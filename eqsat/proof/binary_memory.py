@@ -11,7 +11,6 @@ What depends on such a value is not proved.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +19,10 @@ from eqsat.device.core.errors import DeviceFault
 from eqsat.device.core.memory import BRICK, tiles
 from eqsat.device.core.operands import ByteRange, Element, FeatureMap
 from eqsat.device.core.registers import ActivationFormat
-from eqsat.proof.field import LANES, Lanes, Words, words
+from eqsat.proof.field import LANES, words
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
-from eqsat.proof.values import Terms, Value
+from eqsat.proof.values import Known, Terms, Value
 
 #: dtypes of elements by their bytes.
 DTYPES = {1: "INT8", 2: "INT16", 4: "INT32", 8: "INT48"}
@@ -63,21 +62,6 @@ class _Region:
         return self.kinds, self.constants, self.writers, self.functions, self.degrees, self.roots
 
 
-@dataclass(frozen=True, slots=True)
-class _Set:
-    """A result that is an extremum of several members.
-
-    first, second: its words, sorted.
-    order: the elements that have these words.
-    value: the result with its members.
-    """
-
-    first: Words
-    second: Words
-    order: Ints
-    value: Value
-
-
 class ShadowMemory:
     """The regions and the NPU's own memory.
 
@@ -88,7 +72,8 @@ class ShadowMemory:
     def __init__(self, terms: Terms, sizes: Mapping[int, int], shared: int) -> None:
         self.terms = terms
         self._regions: dict[int | None, _Region] = {k: _Region(n) for k, n in [*sizes.items(), (None, shared)]}
-        self._sets: list[_Set] = []
+        #: Results that are extrema of several members: the numbers of their elements, and they themselves.
+        self._sets: list[tuple[Known, Value]] = []
         #: The current command, and the commands that wrote what it has read so far.
         self.writer, self.sources = -1, set[int]()
         #: Whether something was read that nothing wrote.
@@ -106,9 +91,8 @@ class ShadowMemory:
         Raises DeviceFault for bytes outside the region.
         Raises Undecidable if the bytes may depend on the inputs.
         """
-        r, at = self._region(place.region), slice(place.address, place.address + place.length)
-        if not 0 <= at.start <= at.stop <= r.size:
-            raise DeviceFault(f"bytes {at.start:#x} to {at.stop:#x} of region {place.region}, which has {r.size:#x}")
+        r = self._holding(place.region, np.array([place.address]), place.length)
+        at = slice(place.address, place.address + place.length)
         if (r.kinds[at] != _CONSTANT).any():
             raise Undecidable("weights, scales, a table or indices that are no constants")
         return r.constants[at].tobytes()
@@ -124,8 +108,8 @@ class ShadowMemory:
 
     def read_at(self, region: int, places: Ints, element: Element) -> Value:
         """Returns the elements at these addresses. Raises DeviceFault."""
-        r, size, at = self._region(region), element.bytes, places.reshape(-1)
-        _check(r, region, at, size)
+        size, at = element.bytes, places.reshape(-1)
+        r = self._holding(region, at, size)
         shape = (1, *places.shape) if places.ndim == 3 else places.shape
         self.sources.update(np.unique(r.writers[at]).tolist())
         roots, functions = r.roots[:, at], r.functions[at]
@@ -152,8 +136,8 @@ class ShadowMemory:
         self.write_at(m.region, _addresses(m), m.element, v)
 
     def write_at(self, region: int, places: Ints, element: Element, v: Value) -> None:
-        r, size, at = self._region(region), element.bytes, places.reshape(-1)
-        _check(r, region, at, size)
+        size, at = element.bytes, places.reshape(-1)
+        r = self._holding(region, at, size)
         if not element.signed:
             v = _wrapped(self.terms, v, 8 * size, unsigned=False)
         v = self._remembered(v)
@@ -164,18 +148,11 @@ class ShadowMemory:
 
     def move(self, source: FeatureMap, destination: FeatureMap) -> None:
         """Copies the bytes of one feature map to another of the same type. Raises DeviceFault."""
-        a, b = self._region(source.region), self._region(destination.region)
         i, k = (_addresses(m).reshape(-1) for m in (source, destination))
         size = source.element.bytes
-        _check(a, source.region, i, size)
-        _check(b, destination.region, k, size)
+        a, b = self._holding(source.region, i, size), self._holding(destination.region, k, size)
         _check_apart(b, k, size)
-        self.sources.update(np.unique(a.writers[i]).tolist())
-        moved = [[plane[..., i + n] for plane in a.planes] for n in range(size)]
-        for n in range(size):
-            for plane, values in zip(b.planes, moved[n], strict=True):
-                plane[..., k + n] = values
-            b.writers[k + n] = self.writer
+        self._copied(a, i, b, k, size)
 
     def copy(
         self, source: int | None, sources: Sequence[int], to: int | None, places: Sequence[int], length: int
@@ -188,19 +165,27 @@ class ShadowMemory:
         for r, addresses in ((a, sources), (b, places)):
             if min(addresses) < 0 or max(addresses) + length > r.size:
                 raise DeviceFault(f"a copy beyond the {r.size:#x} bytes of a region")
-        moved = []
-        for at in sources:
-            self.sources.update(np.unique(a.writers[at : at + length]).tolist())
-            moved.append([plane[..., at : at + length].copy() for plane in a.planes])
-        for at, data in zip(places, moved, strict=True):
-            for plane, values in zip(b.planes, data, strict=True):
-                plane[..., at : at + length] = values
-            b.writers[at : at + length] = self.writer
+        self._copied(a, np.array(sources), b, np.array(places), length)
+
+    def _copied(self, a: _Region, sources: Ints, b: _Region, places: Ints, length: int) -> None:
+        """Copies `length` bytes from each address of one region to one of another."""
+        i, k = (np.add.outer(at, np.arange(length)).reshape(-1) for at in (sources, places))
+        self.sources.update(np.unique(a.writers[i]).tolist())
+        for plane, values in zip(b.planes, [plane[..., i] for plane in a.planes], strict=True):
+            plane[..., k] = values
+        b.writers[k] = self.writer
 
     def _region(self, number: int | None) -> _Region:
         if number not in self._regions:
             raise DeviceFault(f"there is no region {number}")
         return self._regions[number]
+
+    def _holding(self, number: int | None, at: Ints, size: int) -> _Region:
+        """Returns a region. Raises DeviceFault if it does not hold `size` bytes at each of these addresses."""
+        r = self._region(number)
+        if len(at) and not 0 <= at.min() <= at.max() + size <= r.size:
+            raise DeviceFault(f"bytes {at.min():#x} to {at.max() + size:#x} of region {number}, which has {r.size:#x}")
+        return r
 
     def _fresh(self, count: int, size: int) -> Value:
         """Returns new values that occur nowhere else."""
@@ -217,20 +202,17 @@ class ShadowMemory:
         if v.members == 1:
             return v
         one = self.terms.plain(v)
-        first, second = words(self.terms.lanes(one))
-        order = np.argsort(first, kind="stable")
-        self._sets = [*self._sets[1 - _SETS :], _Set(first[order], second[order], order, v)]
+        numbers = Known([(*words(self.terms.lanes(one)), np.arange(one.elements))])
+        self._sets = [*self._sets[1 - _SETS :], (numbers, v)]
         return one
 
     def _expanded(self, v: Value) -> Value:
         """Returns the value with its members if it was written as such a result."""
-        lanes: Lanes | None = None
-        for known in reversed(self._sets):
-            lanes = self.terms.lanes(v) if lanes is None else lanes
-            first, second = words(lanes)
-            at = np.minimum(np.searchsorted(known.first, first), len(known.first) - 1)
-            if (known.first[at] == first).all() and (known.second[at] == second).all():
-                return known.value.moved(known.order[at], v.shape, v.dtype)
+        lanes = self.terms.lanes(v) if self._sets else v.roots
+        for numbers, result in reversed(self._sets):
+            known, at = numbers.find(lanes)
+            if known.all():
+                return result.moved(at, v.shape, v.dtype)
         return v
 
 
@@ -246,11 +228,6 @@ def _addresses(m: FeatureMap) -> Ints:
         y, x = np.arange(rows.stop - rows.start), np.arange(columns.stop - columns.start)
         out[rows, columns] = base + (y * m.stride_y)[:, None, None] + (x * m.stride_x)[:, None] + along
     return out
-
-
-def _check(r: _Region, region: int, at: Ints, size: int) -> None:
-    if len(at) and not 0 <= at.min() <= at.max() + size <= r.size:
-        raise DeviceFault(f"bytes {at.min():#x} to {at.max() + size:#x} of region {region}, which has {r.size:#x}")
 
 
 def _check_apart(r: _Region, at: Ints, size: int) -> None:

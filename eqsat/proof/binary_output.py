@@ -5,11 +5,9 @@ It includes scaling and rounding, and the clamps and tables of Ethos-U55 and U65
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from eqsat.device.core.arithmetic import halves, rounding_terms, shifted
+from eqsat.device.core.arithmetic import Scales, halves, rounding_terms, shifted
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import SAME, Element, FixedPointScale
 from eqsat.device.core.registers import Rounding
@@ -19,7 +17,7 @@ from eqsat.device.ethos_u55.commands import Activation, Output
 from eqsat.device.ethos_u55.registers import ActivationFunction
 from eqsat.proof.binary_memory import DTYPES
 from eqsat.proof.functions import Ints
-from eqsat.proof.steps import LARGEST, Undecidable
+from eqsat.proof.steps import LARGEST, Step, Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value, merged
 
 #: The term that double rounding adds or subtracts first.
@@ -28,71 +26,60 @@ _TWICE = 1 << 30
 _PLAIN, _DOUBLE, _OTHER = 0, 1, 2
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """Variants of (x * multiplier + added) >> shift.
+def scaled(
+    t: Terms,
+    v: Value,
+    multiplier: Ints | int,
+    shift: Ints | int,
+    rounding: Rounding,
+    variant: Ints | None = None,
+    double: int = 0,
+) -> Value:
+    """Scales a value as `device.core.arithmetic.scaled` does: (x * multiplier + a rounding term) >> shift.
 
-    positive: `added` for x >= 0.
-    negative: `added` for x < 0.
-    """
-
-    multiplier: Ints
-    shift: Ints
-    positive: Ints
-    negative: Ints
-
-    @staticmethod
-    def of(multiplier: Ints | int, shift: Ints | int, rounding: Rounding, double: int = 0) -> Scaling:
-        """Returns the scaling of `device.core.arithmetic.scaled`.
-
-        double: by how many bits the first of two roundings lies lower.
-        """
-        multiplier, shift = (np.atleast_1d(np.asarray(x, np.int64)) for x in (multiplier, shift))
-        return Scaling(multiplier, shift, *rounding_terms(shift, rounding, double))
-
-
-def scaled(t: Terms, v: Value, how: Scaling, variant: Ints | None = None) -> Value:
-    """Scales a value.
-
-    variant: the variant of the scaling for each element, None if all take the first.
+    variant: the number of each element's multiplier and shift, None if all take the first.
+    double: by how many bits the first of two roundings lies lower.
     Raises Undecidable.
     """
     if variant is None:
         variant = np.zeros(v.elements, np.int64)
-    half = halves(how.shift)
-    twice = (how.positive - half == _TWICE) & (how.negative - half == -_TWICE)
-    kinds = np.where(how.positive == how.negative, _PLAIN, np.where(twice, _DOUBLE, _OTHER))[variant]
+    multiplier, shift = (np.atleast_1d(np.asarray(x, np.int64)) for x in (multiplier, shift))
+    positive, negative = rounding_terms(shift, rounding, double)
+    steps: dict[int, Step] = {_PLAIN: ("scale", multiplier, positive, shift), _DOUBLE: ("double", multiplier, shift)}
+
+    def rounded(x: Ints, row: Ints) -> Ints:
+        added = np.where(x >= 0, positive[row], negative[row])
+        return np.asarray(shifted(x, multiplier[row], shift[row], added))
+
+    def of_kind(kind: int, v: Value, variant: Ints) -> Value:
+        if kind in steps:
+            return t.stepped(v, [steps[kind]], UNLIMITED, variant)
+        done = t.tabulated(v, rounded, UNLIMITED, variant)
+        if done is None:
+            raise Undecidable("an accumulator of which the sign decides how it is rounded")
+        return done
+
+    half = halves(shift)
+    twice = (positive - half == _TWICE) & (negative - half == -_TWICE)
+    kinds = np.where(positive == negative, _PLAIN, np.where(twice, _DOUBLE, _OTHER))[variant]
     kinds = np.where((kinds == _OTHER) & (t.limits(v)[0] >= 0), _PLAIN, kinds)
     if len(different := np.unique(kinds)) == 1:
-        return _scaled(t, v, how, variant, int(different[0]))
+        return of_kind(int(different[0]), v, variant)
     v, parts = t.plain(v), []
     for kind in different.tolist():
         mask = kinds == kind
-        parts.append((mask, _scaled(t, v.moved(np.flatnonzero(mask)), how, variant[mask], kind)))
+        parts.append((mask, of_kind(kind, v.moved(np.flatnonzero(mask)), variant[mask])))
     return merged(v.shape, UNLIMITED, parts)
-
-
-def _scaled(t: Terms, v: Value, how: Scaling, variant: Ints, kind: int) -> Value:
-    if kind == _PLAIN:
-        return t.stepped(v, [("scale", how.multiplier, how.positive, how.shift)], UNLIMITED, variant)
-    if kind == _DOUBLE:
-        return t.stepped(v, [("double", how.multiplier, how.shift)], UNLIMITED, variant)
-
-    def function(x: Ints, row: Ints) -> Ints:
-        added = np.where(x >= 0, how.positive[row], how.negative[row])
-        return np.asarray(shifted(x, how.multiplier[row], how.shift[row], added))
-
-    done = t.tabulated(v, function, UNLIMITED, variant)
-    if done is None:
-        raise Undecidable("an accumulator of which the sign decides how it is rounded")
-    return done
 
 
 def by_factor(t: Terms, v: Value, scale: FixedPointScale, rounding: Rounding) -> Value:
     """Scales all elements by one factor. Raises Undecidable."""
-    if scale == SAME:
-        return v
-    return scaled(t, v, Scaling.of(scale.multiplier, scale.shift, rounding))
+    return v if scale == SAME else scaled(t, v, scale.multiplier, scale.shift, rounding)
+
+
+def by_channel(t: Terms, v: Value, own: Scales, rounding: Rounding) -> Value:
+    """Scales each channel by its own factor, without the bias. Raises Undecidable."""
+    return scaled(t, v, own.multiplier, own.shift, rounding, channels(v))
 
 
 def channels(v: Value) -> Ints:

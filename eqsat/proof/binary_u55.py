@@ -18,10 +18,9 @@ from eqsat.device.stream import Config
 from eqsat.proof import linear, pointwise
 from eqsat.proof.binary_memory import ShadowMemory
 from eqsat.proof.binary_output import (
-    Scaling,
     activated,
+    by_channel,
     by_factor,
-    channels,
     check_absolute,
     check_room,
     largest,
@@ -80,9 +79,7 @@ class Execution:
         accumulators = c.block.accumulators
         v = self._window(c).convolved(weights, own.bias, c.depthwise, _ACCUMULATORS[accumulators][0])
         _limited(self._t, v, accumulators)
-        return self._store(
-            c.output, scaled(self._t, v, Scaling.of(own.multiplier, own.shift, c.output.rounding.rule), channels(v))
-        )
+        return self._store(c.output, by_channel(self._t, v, own, c.output.rounding.rule))
 
     def _window(self, c: Convolution | Pooling) -> Window:
         return Window(self._t, self._memory.read(c.ifm), c.kernel, c.output.shape[:2], c.upscale, c.ifm.zero_point)
@@ -103,9 +100,9 @@ class Execution:
         _limited(t, v, c.block.accumulators)
         if padded:
             counts, every = window.counts()
-            v = scaled(t, v, Scaling.of(*reciprocals(counts), out.rounding.rule), every)
+            v = scaled(t, v, *reciprocals(counts), out.rounding.rule, every)
         elif own is not None:
-            v = scaled(t, v, Scaling.of(own.multiplier, own.shift, out.rounding.rule), channels(v))
+            v = by_channel(t, v, own, out.rounding.rule)
         else:
             assert out.scale is not None
             v = by_factor(t, v, out.scale, out.rounding.rule)

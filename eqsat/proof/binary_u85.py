@@ -6,15 +6,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from eqsat.device.core.arithmetic import looked_up
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import SAME, ByteRange, Dma, FeatureMap, FixedPointScale
 from eqsat.device.core.registers import IfmUpscaleMode, Rounding
+from eqsat.device.core.state import number
+from eqsat.device.ethos_u85.arithmetic import TABLES, table_place
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Chained,
     Command,
     Convolution,
     Elementwise,
+    InputScale,
     Operand,
     Output,
     Pooling,
@@ -27,17 +31,27 @@ from eqsat.device.ethos_u85.operations import ABOVE, SCALED
 from eqsat.device.ethos_u85.registers import (
     AccFormat,
     AccInput,
+    ActivationClipRange,
     ActivationReverse,
     ElementwiseMode,
     PoolingMode,
     ResizeMode,
+    RoundModeIfm,
 )
 from eqsat.device.ethos_u85.weights import scales
 from eqsat.device.stream import Config
 from eqsat.proof import indexing, linear, pointwise
-from eqsat.proof.binary_memory import ShadowMemory
-from eqsat.proof.binary_output import Scaling, by_factor, channels, check_absolute, check_room, largest, scaled
-from eqsat.proof.binary_u85_output import activated, scaled_input
+from eqsat.proof.binary_memory import DTYPES, ShadowMemory
+from eqsat.proof.binary_output import (
+    by_channel,
+    by_factor,
+    channels,
+    check_absolute,
+    check_room,
+    fitting,
+    largest,
+    scaled,
+)
 from eqsat.proof.binary_windows import Window
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value
@@ -209,7 +223,7 @@ class Execution:
         out = Type((1, *c.output.shape), UNLIMITED if c.mode in _WIDE else "INT32")
         operands = [self._operand(o, c.output.shape, dtype) for o in c.operands]
         if c.mode in SCALED:
-            operands = [scaled_input(t, v, how, dtype) for v, how in zip(operands, c.inputs, strict=True)]
+            operands = [_scaled_input(t, v, how, dtype) for v, how in zip(operands, c.inputs, strict=True)]
         elif any(how.scale != SAME for how in c.inputs):
             raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
         if len(operands) == 1:
@@ -274,7 +288,7 @@ class Execution:
         if own is not None:
             s = scales(self._memory.constant(own), out.shape[2], how.format == AccFormat.I48)
             v = t.stepped(v, [("affine", 1, s.bias)], _ACCUMULATORS[how.format], channels(v))
-            v = scaled(t, t.bounded(v), Scaling.of(s.multiplier, s.shift, out.rounding), channels(v))
+            v = by_channel(t, t.bounded(v), s, out.rounding)
         elif out.scale is not None:
             if sums:
                 v = t.bounded(t.stepped(v, [], _ACCUMULATORS[how.format]))
@@ -284,7 +298,7 @@ class Execution:
     def _store(self, out: Output, v: Value) -> Value:
         if out.map is None:
             raise DeviceError("an output that goes nowhere")
-        v = activated(self._t, v, out, self._memory)
+        v = _activated(self._t, v, out, self._memory)
         places = np.arange(v.elements).reshape(v.shape)
         if out.reverse != ActivationReverse.NONE:
             places = np.flip(places, REVERSED[out.reverse])
@@ -314,3 +328,45 @@ class Execution:
         if min(numbers) < 0 or max(numbers) > i.most:
             raise DeviceError(f"an index outside 0 to {i.most}")
         return [(outer, k) for (outer, _), k in zip(steps, numbers, strict=True)]
+
+
+def _scaled_input(t: Terms, v: Value, how: InputScale, dtype: str) -> Value:
+    if how.scale == SAME:
+        return v
+    natural = how.rounding == RoundModeIfm.NATURAL
+    rounding = Rounding.NATURAL if natural else Rounding.DOUBLE_SYMMETRIC
+    v = scaled(t, v, how.scale.multiplier, how.scale.shift, rounding, double=how.double)
+    return t.stepped(v, [], dtype)
+
+
+def _activated(t: Terms, v: Value, o: Output, memory: ShadowMemory) -> Value:
+    """Adds the zero point to scaled results, clamps them and looks them up in a table.
+
+    Raises DeviceError and Undecidable.
+    """
+    assert o.map is not None
+    a, element = o.activation, o.map.element
+    place = table_place(a)
+    chosen, result = TABLES.get(a.function, (element, element))
+    if result != element:
+        raise DeviceError(f"{a.function.name} with results of {element.dtype}")
+    v = t.stepped(v, [("affine", 1, o.map.zero_point)], UNLIMITED)
+    if a.clip_range == ActivationClipRange.B16:
+        least, most = chosen.limits
+        low, high = (number(b, chosen.signed) for b in (a.minimum, a.maximum))
+        if not least <= low <= high <= most:
+            raise Undecidable(f"a clamp of {chosen.dtype} to {low} to {high}")
+        dtype = DTYPES[chosen.bytes] if chosen.signed else UNLIMITED
+        if chosen.bits <= 16:  # by what the type has room for, as graphs do, and then by the limits
+            v = t.stepped(v, [("clip", least, most)], dtype)
+        v = t.stepped(v, [("clip", low, high)], dtype)
+    if place is not None:
+        table = memory.constant(place)
+        low_, high_ = t.limits(v)
+        if low_.min() < chosen.limits[0] or high_.max() > chosen.limits[1]:
+            raise Undecidable(f"a table of what {chosen.dtype} has no room for")
+        done = t.tabulated(v, lambda x, _: looked_up(x, chosen, element, table), DTYPES[element.bytes])
+        if done is None:
+            raise Undecidable("a table of too many values")
+        v = done
+    return fitting(t, v, element)
