@@ -10,13 +10,13 @@ Source: torch 2.13, torch/export/pt2_archive/_package.py and torch/_export/serde
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
 import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401 - registers the operators of quantized programs
@@ -41,8 +41,6 @@ _MODEL = f"{MODELS_DIR}model.json"
 _CONSTANTS = f"{CONSTANTS_DIR}model_constants_config.json"
 _FILES = ("archive_format", "archive_version", "byteorder", _MODEL)
 _DIRECTORIES = (".data/", WEIGHTS_DIR, CONSTANTS_DIR, SAMPLE_INPUTS_DIR, EXTRA_DIR)
-#: PyTorch's switch that overrides every `weights_only=False`, even inside the loader.
-_WEIGHTS_ONLY = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
 
 
 def load(path: Path) -> ExportedProgram:
@@ -60,7 +58,7 @@ def load(path: Path) -> ExportedProgram:
     if reason:
         raise InputError(f"{path} {reason}")
     try:
-        with patch.dict(os.environ, _WEIGHTS_ONLY):  # not `torch.export.load`, which tries an older format on failure
+        with _weights_only():  # not `torch.export.load`, which tries an older format on failure
             return load_pt2(io.BytesIO(data)).exported_programs["model"]
     except Exception as e:  # noqa: BLE001
         raise _damaged(path, e) from e
@@ -116,3 +114,21 @@ def _is_operator(target: str) -> bool:
     for part in parts[2:]:
         found = getattr(found, part, None)
     return isinstance(found, (OpOverload, HigherOrderOperator))
+
+
+@contextlib.contextmanager
+def _weights_only() -> Iterator[None]:
+    """Sets PyTorch's switch that overrides every `weights_only=False`, even inside the loader.
+
+    No other variable is touched, as other threads may start processes meanwhile.
+    """
+    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

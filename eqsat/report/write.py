@@ -144,7 +144,7 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
     }
     operators = sorted(
         {op for r in good.values() for op in r["by_operator"]},
-        key=lambda op: -max(r["by_operator"].get(op, {"cycles": 0})["cycles"] for r in good.values()),
+        key=lambda op: (-max(r["by_operator"].get(op, {"cycles": 0})["cycles"] for r in good.values()), op),
     )
     return {
         "name": f"{model}.{target}",
