@@ -91,15 +91,22 @@ class Plans:
                     before = inner
 
     def _between(self, target: int, begin: int) -> tuple[int, ...]:
-        """Returns the nodes behind a value, up to tensors that exist before a tick."""
+        """Returns the nodes behind a value, up to tensors that exist before a tick, and views of them."""
         found, stack = {target}, [target]
         while stack:
             for i in self._graph.nodes[stack.pop()].inputs:
-                whole = i in self._size and self._first[i] < begin
-                if i not in found and not whole and self._graph.nodes[i].inputs:
+                stored = self._stored(i)
+                whole = stored in self._size and self._first[stored] < begin
+                if i not in found and not whole and self._graph.nodes[stored].inputs:
                     found.add(i)
                     stack.append(i)
         return tuple(sorted(found))
+
+    def _stored(self, n: int) -> int:
+        """Returns the value of whose tensor a RESHAPE without one is a view, or the value itself."""
+        while n not in self._size and self._graph.nodes[n].op == "reshape":
+            (n,) = self._graph.nodes[n].inputs
+        return n
 
     def _is_closed(self, region: Region) -> bool:
         """Whether no node outside reads a value inside, except for the target."""
@@ -128,7 +135,7 @@ class Plans:
 
         Its operands and its target are live as a whole for all of that time.
         """
-        read = {i for n in region.inner for i in self._graph.nodes[n].inputs} - share.keys()
+        read = {self._stored(i) for n in region.inner for i in self._graph.nodes[n].inputs if i not in share}
         end = self._first[region.target] + 1
         spans = []
         for t, n in self._tensors:
