@@ -25,11 +25,12 @@ def test_columns() -> None:
     for f in families():
         gone = set(RULES) - set(sets[WITHOUT + f])
         assert gone == {r for r in RULES if r.family == f and not r.analysis}
-        postponed = {p.name for r in sets[WITHOUT + f] for p in r.compiled.postponed}
-        for placeholder, maker in (("Resized", "resized"), ("Cut", "cut")):
-            assert placeholder not in postponed or maker in {r.name for r in sets[WITHOUT + f]}, (
-                "a placeholder that nothing fills"
+        declared = {symbol for r in sets[WITHOUT + f] for symbol in r.compiled.declarations}
+        for name in ("resized", "cut"):
+            assert f"Postponed.{name}." not in declared or name in {r.name for r in sets[WITHOUT + f]}, (
+                "a postponed operator that nothing makes"
             )
+    assert {f"Postponed.{name}." for name in ("resized", "cut")} <= {s for r in RULES for s in r.compiled.declarations}
 
 
 def test_one_graph(tmp_path: Path) -> None:

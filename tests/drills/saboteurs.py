@@ -76,10 +76,10 @@ class KillsProbes(VelaGroups):
 
     killed = 0
 
-    def _compiled(self, p: Any) -> float:
+    def _compiled(self, *probe: Any) -> float:
         if not KillsProbes.killed:
             KillsProbes.killed = kill_at_work("eqsat.ground.worker")
-        return super()._compiled(p)
+        return super()._compiled(*probe)
 
 
 class Raises(VelaGroups):
