@@ -11,6 +11,7 @@ What depends on such a value is not proved.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,7 +153,8 @@ class ShadowMemory:
         size = source.element.bytes
         a, b = self._holding(source.region, i, size), self._holding(destination.region, k, size)
         _check_apart(b, k, size)
-        self._copied(a, i, b, k, size)
+        every = np.arange(size)
+        self._put(b, np.add.outer(k, every), self._taken(a, np.add.outer(i, every)))
 
     def copy(
         self, source: int | None, sources: Sequence[int], to: int | None, places: Sequence[int], length: int
@@ -165,15 +167,19 @@ class ShadowMemory:
         for r, addresses in ((a, sources), (b, places)):
             if min(addresses) < 0 or max(addresses) + length > r.size:
                 raise DeviceFault(f"a copy beyond the {r.size:#x} bytes of a region")
-        self._copied(a, np.array(sources), b, np.array(places), length)
+        pieces = [self._taken(a, slice(at, at + length)) for at in sources]
+        for at, piece in zip(places, pieces, strict=True):
+            self._put(b, slice(at, at + length), piece)
 
-    def _copied(self, a: _Region, sources: Ints, b: _Region, places: Ints, length: int) -> None:
-        """Copies `length` bytes from each address of one region to one of another."""
-        i, k = (np.add.outer(at, np.arange(length)).reshape(-1) for at in (sources, places))
-        self.sources.update(np.unique(a.writers[i]).tolist())
-        for plane, values in zip(b.planes, [plane[..., i] for plane in a.planes], strict=True):
-            plane[..., k] = values
-        b.writers[k] = self.writer
+    def _taken(self, r: _Region, at: slice | Ints) -> list[NDArray[Any]]:
+        """Returns what is known of some bytes."""
+        self.sources.update(np.unique(r.writers[at]).tolist())
+        return [plane[..., at].copy() for plane in r.planes]
+
+    def _put(self, r: _Region, at: slice | Ints, known: Sequence[NDArray[Any]]) -> None:
+        for plane, values in zip(r.planes, known, strict=True):
+            plane[..., at] = values
+        r.writers[at] = self.writer
 
     def _region(self, number: int | None) -> _Region:
         if number not in self._regions:
