@@ -18,7 +18,7 @@ from eqsat.tensor.stripes import striped
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
 from eqsat.vela.compile import compile_graph, compile_tosa
-from tests.graphs import add, clamp, conv, finish, transpose, widening
+from tests.graphs import add, clamp, conv, finish, reshape, transpose, widening
 
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 
@@ -152,3 +152,14 @@ def test_with_a_limit_a_plan_for_one_of_two_peaks_is_worth_its_excess() -> None:
     assert {p.excess for p in Plans(start, None)} == {0.0}
     limited = Plans(start, int(0.7 * sram))  # more than between the two
     assert min(p.excess for p in limited if p.expected.sram > 0.95 * sram) < 0.6 * limited.excess
+
+
+def test_a_view_is_divided_with_what_it_views_alone() -> None:
+    """A SLICE of a view is read in place, one before it is a copy."""
+    g = TensorGraph()
+    x = transpose(g, reshape(g, g.add_input("x", (1, 4, 32, 32), "INT8"), 1, 1, 4, 1024), 0, 1, 3, 2)
+    graph = finish(g, conv(g, conv(g, reshape(g, x, 1, 32, 32, 4), 32, seed=1), 4, seed=2))
+    with Pool(1) as pool:
+        start = Compiled("eqsat", graph, dumps(graph), compile_graph(graph, U55, pool))
+    found = [{graph.nodes[n].op for n in p.region.inner} for p in Plans(start, None)]
+    assert {(f >= {"transpose"}, f >= {"reshape"}) for f in found} == {(True, True), (False, False)}
