@@ -114,20 +114,19 @@ class StripeRounds:
 
         Regions are added one by one, as long as that makes the graph better.
         """
-        best = self._start
+        best = Plans(self._start, self._decision.limits.sram)
         while self._left and (better := self._better(best)) is not None:
             best = better
-        return best
+        return best.start
 
-    def _better(self, start: Compiled) -> Compiled | None:
-        """Returns a better graph with one more region in stripes, None if no plan gives one.
+    def _better(self, first: Plans) -> Plans | None:
+        """Returns the plans for a better graph with one more region in stripes, None if no plan gives one.
 
         While a plan is compiled, the next ones are begun.
         """
-        limit = self._decision.limits.sram
-        first = Plans(start, limit)
+        start = first.start
         plans, learnt, misses = list(first), _Learnt(start.figures), 0
-        best, least = start, self._rank(start.figures, first.excess)
+        best, least = first, self._rank(start.figures, first.excess)
         begun: dict[Plan, Compiled] = {}
         while plans and self._left and misses < _MISSES:
             ranked = sorted(plans, key=lambda p: self._rank(learnt.of(p.expected), p.excess))
@@ -143,10 +142,11 @@ class StripeRounds:
             tried = self._successors.compiled(begun[plan], plan.expected.cycles)
             if tried is not None:
                 learnt.learn(plan.expected, tried.figures)
-                rank = self._rank(tried.figures, Plans(tried, limit).excess)
+                found = Plans(tried, self._decision.limits.sram)
+                rank = self._rank(tried.figures, found.excess)
                 if rank < least:
-                    best, least, misses = tried, rank, 0
-        return None if best is start else best
+                    best, least, misses = found, rank, 0
+        return None if best is first else best
 
     def _rank(self, figures: Figures, excess: float) -> tuple[float, ...]:
         """Returns the key by which graphs are sorted: as answers, but of equal peaks the one with less excess first."""

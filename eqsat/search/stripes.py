@@ -41,13 +41,14 @@ class Plan(NamedTuple):
 class Plans:
     """The plans for a graph, from Vela's allocation of it.
 
+    start: the graph.
     excess: how far SRAM in use exceeds the limit, as a share of it, summed over the times when it does.
     So a plan helps even if SRAM is as much in use at another time.
     """
 
     def __init__(self, start: Compiled, limit: int | None) -> None:
         """limit: bytes of SRAM that an answer may need; None: any number."""
-        self._start, self._graph, estimate = start, start.graph, start.estimate
+        self.start, self._graph, estimate = start, start.graph, start.estimate
         self._readers = self._graph.readers()
         self._numbers = {name: n for n, name in written_names(self._graph).items()}
         self._tensors = [(t, self._numbers.get(t.name, -1)) for t in estimate.tensors]
@@ -152,7 +153,7 @@ class Plans:
     def _figures(self, region: Region, share: Mapping[int, float], parts: int, sram: float) -> Figures | None:
         """Returns the expected figures of a plan, None if it takes too many cycles."""
         inner = [(row, share[n]) for row, n in self._operators if n in share]
-        before, after, rate = sum(row.corrected for row, _ in inner), 0.0, self._start.estimate.rates.weights
+        before, after, rate = sum(row.corrected for row, _ in inner), 0.0, self.start.estimate.rates.weights
         for row, part in inner:
             # the first and the last stripe have one neighbour each
             times = parts * part - max(0.0, part - 1 / parts)
@@ -160,7 +161,7 @@ class Plans:
             after += max(row.corrected * times, parts * weights) + _FIXED * (parts - 1)
         if after > _MOST_WORK * before:
             return None
-        figures, more = self._start.figures, int(after) - before
+        figures, more = self.start.figures, int(after) - before
         commands = (parts - 1) * sum(row.command_bytes for row, _ in inner)
         return Figures(
             figures.cycles + more, int(figures.sram * sram), figures.flash + commands, figures.vela_total + more
