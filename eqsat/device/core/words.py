@@ -9,7 +9,8 @@ from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 def feature_map(m: FeatureMap) -> str:
     brick = " bricks" if m.format == ActivationFormat.NHCWB16 else ""
     tiles = "" if m.height0 >= m.height and m.width0 >= m.width else " tiled"
-    return f"{m.element.dtype}[{m.height},{m.width},{m.depth}]{brick}{tiles}{zero_point(m.zero_point)} at {m.region}:{m.bases[0]:#x}"
+    kind = f"{m.element.dtype}[{m.height},{m.width},{m.depth}]{brick}{tiles}"
+    return f"{kind}{zero_point(m.zero_point)} at {m.region}:{m.bases[0]:#x}"
 
 
 def zero_point(value: int) -> str:
