@@ -124,10 +124,11 @@ class MemoryLimits:
         Without either, limits relative to them are None.
         container: what is around the commands and weights.
         dedicated: bytes of SRAM that the NPU has to itself; the limit "stock" allows them.
-        The limit "stock" also allows the bytes of the container's arena.
+        Limits of SRAM that are relative to stock's are so to the container's arena if that is larger.
         """
         stock = given.get("stock") or given.get("explicit")
-        sram = _bytes(parse(options.max_sram, "max_sram"), stock.sram if stock else None, _NOTHING)
+        before = max(stock.sram, container.arena) if stock else None
+        sram = _bytes(parse(options.max_sram, "max_sram"), before, _NOTHING)
         growth, payload = parse(options.max_flash, "max_flash"), stock.payload if stock else None
         flash, earned = _bytes(growth, payload, container), None
         if isinstance(growth, Growth) and growth.earned and payload is not None and options.objective != SRAM:
@@ -135,7 +136,7 @@ class MemoryLimits:
             if most is not None and flash is not None and most > flash:
                 earned = Earned(most, (payload + container.fixed) / 100)
         if sram is not None and options.max_sram == STOCK:
-            sram = max(sram, dedicated, container.arena)
+            sram = max(sram, dedicated)
         return MemoryLimits(sram, flash, earned)
 
     @property

@@ -73,23 +73,26 @@ class _Learnt:
     """The ratios of Vela's figures of the last plan for a graph to the expected ones.
 
     start: figures of the graph.
-    cycles: ratio of the additional cycles.
+    cycles, flash: ratios of what is added.
     sram: ratio of the bytes of SRAM.
     """
 
     start: Figures
     cycles: float = 1.0
+    flash: float = 1.0
     sram: float = 1.0
 
     def of(self, expected: Figures) -> Figures:
         """Returns expected figures, corrected by the ratios."""
         more = int((self.cycles - 1) * (expected.cycles - self.start.cycles))
-        return expected._replace(
-            cycles=expected.cycles + more, sram=int(self.sram * expected.sram), vela_total=expected.vela_total + more
+        flash = int((self.flash - 1) * (expected.flash - self.start.flash))
+        return Figures(
+            expected.cycles + more, int(self.sram * expected.sram), expected.flash + flash, expected.vela_total + more
         )
 
     def learn(self, expected: Figures, figures: Figures) -> None:
         self.cycles = max(0, figures.cycles - self.start.cycles) / max(1, expected.cycles - self.start.cycles)
+        self.flash = max(0, figures.flash - self.start.flash) / max(1, expected.flash - self.start.flash)
         self.sram = figures.sram / max(1, expected.sram)
 
 
