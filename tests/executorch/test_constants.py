@@ -17,24 +17,22 @@ from eqsat.executorch.quantize import quantize
 
 
 class PositionEncoding(torch.nn.Module):
-    """Sines of the positions, counted in a BOOL mask, and projected: as EdgeNeXt has it."""
+    """Sines of the positions of columns, counted in a BOOL mask, and projected: EdgeNeXt has them of rows, too."""
 
     def __init__(self, channels: int, hidden: int = 8):
         super().__init__()
-        self.projection = torch.nn.Conv2d(2 * hidden, channels, 1)
+        self.projection = torch.nn.Conv2d(hidden, channels, 1)
         self.hidden = hidden
 
     def forward(self, n: int, h: int, w: int) -> torch.Tensor:
         mask = ~torch.zeros((n, h, w)).to(torch.bool)
-        places = []
-        for axis in (1, 2):
-            place = mask.cumsum(axis, dtype=torch.float32)
-            place = place / (place.amax(axis, keepdim=True) + 1e-6) * 2 * math.pi
-            powers = torch.arange(self.hidden, dtype=torch.int64).to(torch.float32)
-            powers = 10000 ** (2 * torch.div(powers, 2, rounding_mode="floor") / self.hidden)
-            place = place[..., None] / powers
-            places.append(torch.stack((place[..., 0::2].sin(), place[..., 1::2].cos()), dim=4).flatten(3))
-        return self.projection(torch.cat(places, dim=3).permute(0, 3, 1, 2))
+        place = mask.cumsum(2, dtype=torch.float32)
+        place = place / (place.amax(2, keepdim=True) + 1e-6) * 2 * math.pi
+        powers = torch.arange(self.hidden, dtype=torch.int64).to(torch.float32)
+        powers = 10000 ** (2 * torch.div(powers, 2, rounding_mode="floor") / self.hidden)
+        place = place[..., None] / powers
+        places = torch.stack((place[..., 0::2].sin(), place[..., 1::2].cos()), dim=4).flatten(3)
+        return self.projection(places.permute(0, 3, 1, 2))
 
 
 class EdgeNeXtLike(torch.nn.Module):
