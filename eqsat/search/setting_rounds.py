@@ -17,12 +17,12 @@ from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import Options
-from eqsat.search.order import live_bytes
 from eqsat.search.search import Search
 from eqsat.search.starts import aimed, successor
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.compile import Estimate
+from eqsat.vela.occupancy import in_use
 from eqsat.verification.checks import Answer, Checks
 
 #: Names of Vela's options.
@@ -143,9 +143,8 @@ def _halved(sizes: Sequence[int]) -> tuple[Sequence[int], Sequence[str], Sequenc
 
 
 def arena_sizes(estimate: Estimate) -> list[int]:
-    """Returns the bytes that are live at the steps of a graph, sorted, if below its peak.
+    """Returns the bytes that are in use at the steps of a graph, sorted, if below its peak.
 
     These are the arena sizes at which cascades begin to pay.
     """
-    live = live_bytes((t.first, t.last, t.end - t.address) for t in estimate.tensors)
-    return sorted({n for n in live if 0 < n < estimate.sram_peak})
+    return sorted({n for n in in_use(estimate.tensors).tolist() if 0 < n < estimate.sram_peak})

@@ -5,15 +5,20 @@ Where SRAM peaks, the values of a region are then live only a few rows at a time
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
+import numpy as np
+
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Figures
-from eqsat.search.order import live_bytes
 from eqsat.tensor.stripes import Region, cuts, needed
+from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.compile import InSram
+from eqsat.vela.occupancy import in_use, occupied
 
 #: Numbers of stripes that are tried.
 _PARTS = (2, 3, 4, 6, 8, 12, 16)
@@ -27,6 +32,8 @@ _MOST_WORK = 2.0
 #: Cycles of each further operator besides its share of the work, about Vela's for small operators.
 #: The compiled plans correct it.
 _FIXED = 300
+#: What Vela appends to the name of a tensor for a copy of it, such as "_copy", "_int32" or "/Transpose".
+_COPY = re.compile(r"[_/][^_/]*$")
 
 
 class Plan(NamedTuple):
@@ -51,22 +58,32 @@ class Plans:
         self.start, self._graph, estimate = start, start.graph, start.estimate
         self._readers = self._graph.readers()
         self._numbers = {name: n for n, name in written_names(self._graph).items()}
-        self._tensors = [(t, self._numbers.get(t.name, -1)) for t in estimate.tensors]
-        self._size = {n: t.end - t.address for t, n in self._tensors if n >= 0}
+        # bytes that one of Vela's copies shares are the node's
+        tensors = sorted(estimate.tensors, key=lambda t: t.name in self._numbers)
+        self._tensors = {self._numbers[t.name]: t for t in tensors if t.name in self._numbers}
+        self._occupied: dict[int, list[tuple[InSram, Array]]] = {}
+        for t, own in zip(tensors, occupied(tensors)):
+            self._occupied.setdefault(self._number(t.name), []).append((t, own))
         self._operators = [(r, self._numbers.get(r.name, -1)) for r in estimate.operators]
-        self._first = {n: t.first for t, n in self._tensors if n >= 0}
-        self._live = live_bytes((t.first, t.last, t.end - t.address) for t, _ in self._tensors)
+        self._first = {n: t.first for n, t in self._tensors.items()}
+        self._live: list[int] = in_use(estimate.tensors).tolist()
         self._peak = max(self._live)
-        # what Vela allocates at the peak may be more than what is live then
+        # between the bytes in use at the peak there may be gaps
         self._limit = None if limit is None else max(1.0, limit * self._peak / max(1, start.figures.sram))
         self.excess = self._excess(self._live)
+
+    def _number(self, name: str) -> int:
+        """Returns the node of a tensor, or of which it is a copy of Vela's, such as "n5_int32"; -1: of none."""
+        while name and name not in self._numbers:
+            name = _COPY.sub("", name) if _COPY.search(name) else ""
+        return self._numbers.get(name, -1)
 
     def _excess(self, live: Iterable[int]) -> float:
         """Returns the excess of bytes that are in SRAM tick by tick."""
         if (limit := self._limit) is None:
             return 0.0
         times = groupby(live, key=lambda size: size > limit)
-        return sum(max(sizes) / limit - 1 for exceeds, sizes in times if exceeds)
+        return sum((max(sizes) / limit - 1 for exceeds, sizes in times if exceeds), 0.0)
 
     def __iter__(self) -> Iterator[Plan]:
         """Yields the plans that are expected to need less SRAM than the graph does, or to have less excess."""
@@ -97,7 +114,7 @@ class Plans:
         while stack:
             for i in self._graph.nodes[stack.pop()].inputs:
                 stored = self._stored(i)
-                whole = stored in self._size and self._first[stored] < begin
+                whole = stored in self._tensors and self._first[stored] < begin
                 if i not in found and not whole and self._graph.nodes[stored].inputs:
                     found.add(i)
                     stack.append(i)
@@ -105,7 +122,7 @@ class Plans:
 
     def _stored(self, n: int) -> int:
         """Returns the value of whose tensor a RESHAPE without one is a view, or the value itself."""
-        while n not in self._size and self._graph.nodes[n].op == "reshape":
+        while n not in self._tensors and self._graph.nodes[n].op == "reshape":
             (n,) = self._graph.nodes[n].inputs
         return n
 
@@ -136,19 +153,20 @@ class Plans:
 
         Its operands and its target are live as a whole for all of that time.
         """
-        read = {self._stored(i) for n in region.inner for i in self._graph.nodes[n].inputs if i not in share}
         end = self._first[region.target] + 1
-        spans = []
-        for t, n in self._tensors:
-            size, first, last = t.end - t.address, t.first, t.last
-            if n in read and first <= end:
-                last = max(last, end)
-            elif n == region.target:
-                first = begin
-            elif n in share:
-                size = int(size * share[n])
-            spans.append((first, last, size))
-        return max(live_bytes(spans)[begin : end + 1])
+        live = np.array(self._live[begin : end + 1], np.float64)
+        whole = {self._stored(i) for n in region.inner for i in self._graph.nodes[n].inputs if i not in share}
+        for n in (whole | share.keys()) & self._tensors.keys():
+            is_whole = n in whole or n == region.target
+            for tensor, own in self._occupied[n]:
+                since = max(tensor.first, begin)
+                until = max(since, min(tensor.last, end) + 1)
+                less = 1 - share[n] if not is_whole else float(tensor is self._tensors[n])
+                live[since - begin : until - begin] -= less * own[since - tensor.first : until - tensor.first]
+            if is_whole:
+                tensor = self._tensors[n]
+                live[0 if n == region.target else max(0, tensor.first - begin) :] += tensor.end - tensor.address
+        return int(live.max())
 
     def _figures(self, region: Region, share: Mapping[int, float], parts: int, sram: float) -> Figures | None:
         """Returns the expected figures of a plan, None if it takes too many cycles."""

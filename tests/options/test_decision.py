@@ -169,7 +169,9 @@ def test_sram_that_the_npu_has_to_itself_is_allowed_where_stocks_is() -> None:
     assert Decision.of(Options(max_sram="2K"), SMALL, {}, dedicated=4096).default.sram == 4096
 
 
-@pytest.mark.parametrize(("limit", "sram"), [("stock", 4096), ("1500", 1500), ("+16K", 4096 + 16384), ("-50%", 2048), ("any", None)])
+@pytest.mark.parametrize(
+    ("limit", "sram"), [("stock", 4096), ("1500", 1500), ("+16K", 4096 + 16384), ("-50%", 2048), ("any", None)]
+)
 def test_delegates_of_one_method_have_one_arena(limit: str, sram: int | None) -> None:
     """What the arena has for the largest of stock's delegates is there for the others, too."""
     assert MemoryLimits.of(Options(max_sram=limit), SMALL, Container.of(2, arena=4096)).sram == sram
