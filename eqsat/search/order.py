@@ -116,7 +116,7 @@ def _has_own_weights(graph: TensorGraph, readers: Mapping[int, Sequence[int]], c
     return weights.op == "const" and not DType.of(weights.dtype).carried and readers[number] == [convolution]
 
 
-def live_bytes(spans: Iterable[tuple[int, int, int]]) -> list[int]:
+def _live_bytes(spans: Iterable[tuple[int, int, int]]) -> list[int]:
     """Returns the bytes that are live at each tick of a clock.
 
     spans: first tick, last tick and bytes of each tensor.
@@ -219,7 +219,7 @@ class Allocation:
         for n, buffers in self.buffers.items():
             for size, begin, end in buffers:
                 spans.append((max(0, 2 * step[n] + begin), min(2 * step[n] + end, 2 * len(order)), size))
-        return Cost(max(live_bytes(spans)), waiting)
+        return Cost(max(_live_bytes(spans)), waiting)
 
 
 def _first_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:

@@ -22,7 +22,7 @@ from eqsat.search.starts import aimed, successor
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.compile import Estimate
-from eqsat.vela.occupancy import in_use
+from eqsat.vela.occupancy import in_use, occupied
 from eqsat.verification.checks import Answer, Checks
 
 #: Names of Vela's options.
@@ -147,4 +147,5 @@ def arena_sizes(estimate: Estimate) -> list[int]:
 
     These are the arena sizes at which cascades begin to pay.
     """
-    return sorted({n for n in in_use(estimate.tensors).tolist() if 0 < n < estimate.sram_peak})
+    in_sram = in_use(estimate.tensors, occupied(estimate.tensors))
+    return sorted({n for n in in_sram.tolist() if 0 < n < estimate.sram_peak})

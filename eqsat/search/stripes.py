@@ -58,15 +58,15 @@ class Plans:
         self.start, self._graph, estimate = start, start.graph, start.estimate
         self._readers = self._graph.readers()
         self._numbers = {name: n for n, name in written_names(self._graph).items()}
-        # bytes that one of Vela's copies shares are the node's
+        # a node's own tensor follows Vela's copies of it, so that bytes that they share are its
         tensors = sorted(estimate.tensors, key=lambda t: t.name in self._numbers)
         self._tensors = {self._numbers[t.name]: t for t in tensors if t.name in self._numbers}
         self._occupied: dict[int, list[tuple[InSram, Array]]] = {}
-        for t, own in zip(tensors, occupied(tensors)):
+        shares = occupied(tensors)
+        for t, own in zip(tensors, shares):
             self._occupied.setdefault(self._number(t.name), []).append((t, own))
         self._operators = [(r, self._numbers.get(r.name, -1)) for r in estimate.operators]
-        self._first = {n: t.first for n, t in self._tensors.items()}
-        self._live: list[int] = in_use(estimate.tensors).tolist()
+        self._live: list[int] = in_use(tensors, shares).tolist()
         self._peak = max(self._live)
         # between the bytes in use at the peak there may be gaps
         self._limit = None if limit is None else max(1.0, limit * self._peak / max(1, start.figures.sram))
@@ -74,8 +74,8 @@ class Plans:
 
     def _number(self, name: str) -> int:
         """Returns the node of a tensor, or of which it is a copy of Vela's, such as "n5_int32"; -1: of none."""
-        while name and name not in self._numbers:
-            name = _COPY.sub("", name) if _COPY.search(name) else ""
+        while name not in self._numbers and (copied := _COPY.search(name)):
+            name = name[: copied.start()]
         return self._numbers.get(name, -1)
 
     def _excess(self, live: Iterable[int]) -> float:
@@ -93,8 +93,9 @@ class Plans:
 
     def _regions(self, peak: int) -> Iterator[tuple[Region, int]]:
         """Yields the regions around the tick of the peak, each with the tick at which it begins."""
-        ticks = sorted({t for n, t in self._first.items() if self._graph.nodes[n].inputs})
-        behind = sorted((t, n) for n, t in self._first.items() if t >= peak - 1 and self._graph.nodes[n].inputs)
+        computed = sorted((t.first, n) for n, t in self._tensors.items() if self._graph.nodes[n].inputs)
+        ticks = sorted({first for first, _ in computed})
+        behind = [(first, n) for first, n in computed if first >= peak - 1]
         for last, target in behind[:_MOST]:
             shape = self._graph.nodes[target].shape
             for axis in (k for k, size in enumerate(shape[:-1]) if size >= 2 * _FEWEST_ROWS):
@@ -114,7 +115,7 @@ class Plans:
         while stack:
             for i in self._graph.nodes[stack.pop()].inputs:
                 stored = self._stored(i)
-                whole = stored in self._tensors and self._first[stored] < begin
+                whole = stored in self._tensors and self._tensors[stored].first < begin
                 if i not in found and not whole and self._graph.nodes[stored].inputs:
                     found.add(i)
                     stack.append(i)
@@ -140,7 +141,7 @@ class Plans:
             if rows is None:
                 return
             share = {n: r.size / self._graph.nodes[n].shape[r.axis] for n, r in rows.items()}
-            within, end = self._within(region, begin, share), self._first[region.target] + 1
+            within, end = self._within(region, begin, share), self._tensors[region.target].first + 1
             live = [*self._live[:begin], within, *self._live[end + 1 :]]
             most, excess = max(live), self._excess(live)
             if (most, excess) < (self._peak, self.excess):
@@ -153,19 +154,17 @@ class Plans:
 
         Its operands and its target are live as a whole for all of that time.
         """
-        end = self._first[region.target] + 1
+        end = self._tensors[region.target].first + 1
         live = np.array(self._live[begin : end + 1], np.float64)
         whole = {self._stored(i) for n in region.inner for i in self._graph.nodes[n].inputs if i not in share}
-        for n in (whole | share.keys()) & self._tensors.keys():
-            is_whole = n in whole or n == region.target
+        for n in (share.keys() - whole - {region.target}) & self._tensors.keys():
             for tensor, own in self._occupied[n]:
-                since = max(tensor.first, begin)
-                until = max(since, min(tensor.last, end) + 1)
-                less = 1 - share[n] if not is_whole else float(tensor is self._tensors[n])
-                live[since - begin : until - begin] -= less * own[since - tensor.first : until - tensor.first]
-            if is_whole:
-                tensor = self._tensors[n]
-                live[0 if n == region.target else max(0, tensor.first - begin) :] += tensor.end - tensor.address
+                _add(live, begin, tensor, (share[n] - 1) * own)
+        for n in (whole | {region.target}) & self._tensors.keys():
+            tensor, own = self._occupied[n][-1]
+            _add(live, begin, tensor, -own)
+            since = begin if n == region.target else max(tensor.first, begin)
+            live[since - begin :] += tensor.end - tensor.address
         return int(live.max())
 
     def _figures(self, region: Region, share: Mapping[int, float], parts: int, sram: float) -> Figures | None:
@@ -184,3 +183,10 @@ class Plans:
         return Figures(
             figures.cycles + more, int(figures.sram * sram), figures.flash + commands, figures.vela_total + more
         )
+
+
+def _add(live: Array, begin: int, tensor: InSram, size: Array) -> None:
+    """Adds the bytes of a tensor at each of its steps to those in SRAM at the steps from `begin` on."""
+    since = max(tensor.first, begin)
+    until = max(since, min(tensor.last + 1, begin + len(live)))
+    live[since - begin : until - begin] += size[since - tensor.first : until - tensor.first]

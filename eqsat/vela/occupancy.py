@@ -32,13 +32,14 @@ def occupied(tensors: Sequence[InSram]) -> list[Array]:
     return [own @ np.diff(bounds[a : b + 1]) for own, (a, b) in zip(held, spans)]
 
 
-def in_use(tensors: Sequence[InSram]) -> Array:
-    """Returns the bytes in use at each step.
+def in_use(tensors: Sequence[InSram], shares: Sequence[Array]) -> Array:
+    """Returns the bytes in use at each step, from those that each tensor occupies (`occupied`).
 
-    >>> in_use([InSram("x", 0, 2, 0, 8), InSram("in place", 2, 3, 0, 8), InSram("y", 3, 3, 8, 12)]).tolist()
+    >>> tensors = [InSram("x", 0, 2, 0, 8), InSram("in place", 2, 3, 0, 8), InSram("y", 3, 3, 8, 12)]
+    >>> in_use(tensors, occupied(tensors)).tolist()
     [8, 8, 8, 12]
     """
     out = np.zeros(1 + max((t.last for t in tensors), default=0), np.int64)
-    for t, own in zip(tensors, occupied(tensors)):
+    for t, own in zip(tensors, shares):
         out[t.first : t.last + 1] += own
     return out
