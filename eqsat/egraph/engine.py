@@ -432,15 +432,19 @@ class Engine:
         frozen = self._egraph.freeze()
         decoded: dict[Any, int] = {}
 
+        def class_of(value: Any) -> int:
+            return number.setdefault(value, len(number))
+
+        # must not call itself: the e-graph would be left to the collector, which may run in another thread
         def decode(kind: str, value: Any) -> Any:
             if kind == "T":
-                return number.setdefault(value, len(number))
+                return class_of(value)
             if kind == "i64":
                 if value not in decoded:
                     decoded[value] = self._egraph.value_to_i64(value)
                 return decoded[value]
             if kind == "TV":
-                return tuple(decode("T", v) for v in self._egraph.value_to_vec(value))
+                return tuple(map(class_of, self._egraph.value_to_vec(value)))
             return None
 
         return [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 
 import pytest
 
@@ -180,6 +182,20 @@ def test_freeze_decodes_terms_and_vectors() -> None:
         assert [(args, c) for name, args, c in frozen if name == "Twice"] == [((cls[4],), cls[5])]
         assert [args for name, args, _ in frozen if name == "All"] == [((cls[4], cls[5], cls[4]),)]
         assert [(args, c) for name, args, c in frozen if name == "type"] == [((cls[4],), 9)]
+
+
+def test_an_engine_is_gone_with_its_last_reader() -> None:
+    """The collector may run in any thread, and egglog's e-graph must be deleted in that which made it."""
+    gc.disable()
+    try:
+        engine = toy([], (), "(Twice (Num 1))", "(All (vec-of (Num 1)))")
+        engine.freeze()
+        gone = weakref.ref(engine)
+        engine.close()
+        del engine
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_an_engine_leaves_no_files() -> None:
