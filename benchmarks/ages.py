@@ -60,7 +60,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "effort-3": _ZOO,
     "extraction/gym": ("extraction",),
     "extraction/joined": ("extraction",),
-    "extraction/scale": ("extraction",),
     "extraction/zoo": (*_PRICES, "extraction"),
     "fuzz": _READERS,
     "int16": _ZOO,
@@ -90,7 +89,6 @@ UNNAMED = (
     "cost_models/unseen",
     "cost_models/zoo",
     "extraction/gym",
-    "extraction/scale",
     "extraction/zoo",
     "optimize_program",
 )
