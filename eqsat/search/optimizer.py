@@ -14,7 +14,8 @@ Its graphs compete with the exact candidates, and may differ from the reference 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from eqsat.choice.compiled import Compiled
 from eqsat.egraph.encoding import Frozen
@@ -29,7 +30,7 @@ from eqsat.search.given import Given, Stock, begun
 from eqsat.search.interruption import Interruption
 from eqsat.search.order_rounds import in_other_orders
 from eqsat.search.outcome import Outcome
-from eqsat.search.recall import Memory
+from eqsat.search.recall import Memory, compiled_again
 from eqsat.search.repairs import answered, graphs
 from eqsat.search.result import Result
 from eqsat.search.search import Search
@@ -112,6 +113,11 @@ def optimize_tosa(
             candidates = [*others, *graphs(found)]
             if not known:
                 answer = _scheduled(search, answer, candidates, checks, decision, with_settings)
+            less, fits = options.with_less_effort(), decision.limits.widest.fits(answer.best.figures)
+            if less and not known and not fits and not search.interruption.asked():
+                again = partial(optimize_tosa, explicit, target, stock=given.buffers.get("stock"), name=name)
+                again = partial(again, container=container, with_settings=with_settings, store=store)
+                answer = _with_less_effort(less, again, search, answer, candidates, checks, decision)
             with search.clock.stage("verify"):
                 verify_offers(candidates, answer, checks, decision)
                 tell(answer, candidates, checks, decision)
@@ -158,6 +164,28 @@ def _scheduled(
     found = search.attempt(in_stripes, search, candidates, checks, decision, with_settings) or []
     candidates += found
     return (found and first_equal(candidates, checks, decision)) or answer
+
+
+def _with_less_effort(
+    less: Options,
+    again: Callable[..., Result],
+    search: Search,
+    answer: Answer,
+    candidates: list[Compiled],
+    checks: Checks,
+    decision: Decision,
+) -> Answer:
+    """Returns the answer or a better one of a search with less effort, and adds that to the candidates.
+
+    Searches of different efforts take different paths, and another one may end nearer to the limits.
+    """
+    result = search.attempt(again, options=less, interruption=search.interruption)
+    if result is None or result.chosen != "eqsat":
+        return answer
+    search.clock.add(result.seconds)
+    found = compiled_again(result.tosa, result.settings, search)
+    candidates += [found] if found else []
+    return first_equal(candidates, checks, decision) or answer
 
 
 def _is_interrupted(search: Search, found: Sequence[Explored]) -> bool:

@@ -96,7 +96,8 @@ class Memory:
         target = search.target
         allowed = (a for a in answers if a.tosa and all(may_choose(s, target) for s in a.settings))
         by_graph = {(a.tosa, a.settings): a for a in allowed}
-        return [c for a in by_graph.values() if (c := _compiled(a, search))]
+        again = (compiled_again(a.tosa, a.settings, search, a.given) for a in by_graph.values())
+        return [c for c in again if c]
 
     def holds(self, given: Given, candidates: list[Compiled], checks: Checks) -> bool:
         """Whether the known answer of the very same search still holds.
@@ -173,16 +174,20 @@ def _before(given: Given) -> int:
     return min((c.figures.cycles for c in given.compiled.values()), default=0)
 
 
-def _compiled(answer: KnownAnswer, search: Search) -> Compiled | None:
+def compiled_again(tosa: bytes, settings: tuple[str, ...], search: Search, given: str = "") -> Compiled | None:
+    """Compiles the answer of another search; returns None if it cannot be read or Vela refuses it.
+
+    given: see `Compiled`.
+    """
     try:
-        graph = loads(answer.tosa, "a remembered graph")
+        graph = loads(tosa, "the answer of another search")
     except TosaError:
         return None
-    found = search.compiled(answer.tosa, answer.settings)
+    found = search.compiled(tosa, settings)
     if found is None:
         return None
     estimate, judged = found
-    return Compiled("eqsat", graph, answer.tosa, estimate, judged=judged, given=answer.given, settings=answer.settings)
+    return Compiled("eqsat", graph, tosa, estimate, judged=judged, given=given, settings=settings)
 
 
 def _configurations(target: Target) -> list[bytes]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import pytest
 
 from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
+from eqsat.search import optimizer
 from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.search import Search
+from eqsat.search.stripe_rounds import in_stripes
 from eqsat.search.stripes import Plans
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -64,12 +68,12 @@ def named(graph: TensorGraph) -> dict[int, str]:
     return {n: f"conv_{n}" for n in graph.live() if graph.nodes[n].op == "conv2d"}
 
 
-def searched(made: Callable[[], TensorGraph], target: Target) -> Result:
+def searched(made: Callable[[], TensorGraph], target: Target, effort: int = 1) -> Result:
     """The answer within 0.6 of the SRAM of the graph itself."""
     graph = made()
     given = dumps(graph, {n: text([Origin(name, "body")]) for n, name in named(graph).items()})
     limit = int(0.6 * peak(given, target))
-    options = Options(effort=1, max_sram=limit, max_flash="any", binary_time_limit=60)
+    options = Options(effort=effort, max_sram=limit, max_flash="any", binary_time_limit=60)
     return optimize_tosa(given, target, stock=given, options=options)
 
 
@@ -91,6 +95,20 @@ def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Targ
     with Pool(1) as pool:
         again = compile_tosa(result.tosa, target, pool)
     assert (again.corrected, again.footprint.sram) == (result.corrected, result.footprint.sram)
+
+
+@pytest.mark.slow
+def test_where_nothing_fits_less_effort_may_find_what_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Effort 2 has no stripes here, as if its path did not lead to those of effort 1."""
+
+    def at_effort_1(search: Search, *given: Any) -> list[Compiled]:
+        return in_stripes(search, *given) if search.options.effort == 1 else []
+
+    monkeypatch.setattr(optimizer, "in_stripes", at_effort_1)
+    known, result = answer(along_time, U55), searched(along_time, U55, effort=2)
+    assert result.tosa == known.tosa and result.settings == known.settings
+    assert result.verified and result.proved and result.binary_verified
+    assert not any("no graph was found that fits" in w for w in result.warnings)
 
 
 @pytest.mark.slow
