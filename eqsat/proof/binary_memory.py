@@ -214,8 +214,13 @@ class ShadowMemory:
 
     def _expanded(self, v: Value) -> Value:
         """Returns the value with its members if it was written as such a result."""
-        lanes = self.terms.lanes(v) if self._sets else v.roots
-        for numbers, result in reversed(self._sets):
+        if not self._sets or not v.elements:
+            return v
+        # few results have several members: one element tells of most values that they are none of them
+        one = self.terms.lanes(v.moved(np.zeros(1, np.int64)))
+        possible = [(numbers, result) for numbers, result in reversed(self._sets) if numbers.find(one)[0][0]]
+        lanes = self.terms.lanes(v) if possible else one
+        for numbers, result in possible:
             known, at = numbers.find(lanes)
             if known.all():
                 return result.moved(at, v.shape, v.dtype)

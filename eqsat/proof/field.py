@@ -27,6 +27,8 @@ Words = NDArray[np.uint64]
 LANES = 4
 #: Primes are drawn between these limits.
 _PRIMES = ((1 << 31) - (1 << 29), 1 << 31)
+#: Bits of the numbers that `words` returns.
+WORD_BITS = 63
 #: Number of primes between the limits, counted with a sieve.
 _PRIME_COUNT = 25_145_151
 #: Largest sum of absolute weights for which sums over a lane are exact in float64.

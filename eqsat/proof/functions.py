@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.proof.steps import LARGEST, Step, Undecidable, first_reaching, is_decreasing, is_safe, run, run_all, scaled
+from eqsat.proof.steps import Step, Undecidable, are_safe, first_reaching, is_decreasing, is_safe, run, run_all, scaled
 
 Ints = NDArray[np.int64]
 IDENTITY = -1
@@ -38,8 +38,6 @@ _BATCH = 1 << 21
 _MOST_AT_ONCE = 1 << 24
 #: Pieces of all functions that are kept, at most; each takes 16 bytes.
 _MOST_PIECES = 1 << 27
-#: Upper bound of the rounding error of a float64 sum of numbers up to `LARGEST`.
-_ROUNDED = 1 << 12
 _NO_ROOM = "a scale that 64 bits have no room for"
 
 
@@ -62,11 +60,12 @@ class Table:
         self._places = {name: k for k, name in enumerate(names)}
         self._data, self._size = np.zeros((1024, len(names)), np.int64), 0
 
-    def append(self, row: tuple[int, ...]) -> None:
-        if self._size == len(self._data):
+    def append(self, rows: Sequence[tuple[int, ...]]) -> None:
+        end = self._size + len(rows)
+        while end > len(self._data):
             self._data = np.concatenate([self._data, np.zeros_like(self._data)])
-        self._data[self._size] = row
-        self._size += 1
+        self._data[self._size : end] = rows
+        self._size = end
 
     def column(self, name: str) -> Ints:
         return self._data[: self._size, self._places[name]]
@@ -114,8 +113,21 @@ class Functions:
         key = (first, last, g, a, b)
         if (known := self._numbers.get(key)) is None:
             known = self._numbers[key] = len(self._numbers)
-            self._table.append((*key, *limits))
+            self._table.append([(*key, *limits)])
         return known
+
+    def _numbered(self, first: Ints, last: Ints, g: Ints, a: Ints, b: Ints, low: Ints, high: Ints) -> Ints:
+        """Returns the numbers of several functions, each as `_number` does."""
+        constant = a == 0
+        first, last, g = (np.where(constant, x, y) for x, y in ((0, first), (0, last), (IDENTITY, g)))
+        low, high = np.where(constant, b, low), np.where(constant, b, high)
+        keys = list(zip(*(x.tolist() for x in (first, last, g, a, b))))
+        before, numbers = len(self._numbers), self._numbers
+        out = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+        new, at = np.unique(out, return_index=True)
+        at = at[new >= before]
+        self._table.append(np.stack([x[at] for x in (first, last, g, a, b, low, high)], 1))
+        return out
 
     # ---- leaves ----------------------------------------------------------------------------------
 
@@ -143,7 +155,7 @@ class Functions:
         self._room -= pieces
         if self._room < 0:
             raise Undecidable("more pieces of functions than are kept")
-        self._kinds.append((pieces,))
+        self._kinds.append([(pieces,)])
         self._forms.append(form)
         return len(self._forms) - 1
 
@@ -189,21 +201,17 @@ class Functions:
         change = np.where(is_first, 0, np.diff(value, prepend=0))
         a = np.gcd.reduceat(np.abs(change), at)
         sizes = np.diff(np.append(at, len(row)))
-        a = np.where(change[np.minimum(at + 1, len(row) - 1)] < 0, -a, a) * (sizes > 1)
+        a = np.where(sizes == 1, 0, np.where(change[np.minimum(at + 1, len(row) - 1)] < 0, -a, a))
         base = value[at]
         low, high = np.minimum.reduceat(value, at), np.maximum.reduceat(value, at)
         first, last = domains
         value = (value - base[row]) // np.where(a == 0, 1, a)[row]
         is_line = np.logical_and.reduceat(value == start - first[row], at) & (sizes == last - first + 1)
-        out = np.empty(len(at), np.int64)
-        for k, (i, n) in enumerate(zip(at.tolist(), sizes.tolist())):
-            g, b = IDENTITY, int(base[k])
-            if is_line[k]:
-                b -= int(a[k] * first[k])
-            elif n > 1:
-                g = self._form(start[i : i + n], value[i : i + n])
-            out[k] = self._number(int(first[k]), int(last[k]), g, int(a[k]), b, (int(low[k]), int(high[k])))
-        return out
+        g = np.full(len(at), IDENTITY, np.int64)
+        ends = at + sizes
+        for k in np.flatnonzero(~is_line & (sizes > 1)).tolist():
+            g[k] = self._form(start[at[k] : ends[k]], value[at[k] : ends[k]])
+        return self._numbered(first, last, g, a, np.where(is_line, base - a * first, base), low, high)
 
     def _form(self, start: Ints, value: Ints) -> int:
         key = digest(start, value)
@@ -239,11 +247,9 @@ class Functions:
 
     def divided(self, rows: Ints, divisors: Ints) -> Ints:
         """Returns the functions without b, with their factor a divided by divisors of it."""
-        out = np.empty(len(rows), np.int64)
-        for k, (f, d) in enumerate(zip(rows.tolist(), divisors.tolist())):
-            first, last, g, a, b, low, high = self._table.row(f)
-            out[k] = self._number(first, last, g, a // d, 0, ((low - b) // d, (high - b) // d))
-        return out
+        first, last, g, a, b, low, high = self._table.rows(rows)
+        a, low, high = (x // divisors for x in (a, low - b, high - b))
+        return self._numbered(first, last, g, a, np.zeros_like(b), low, high)
 
     # ---- composition -----------------------------------------------------------------------------
 
@@ -303,53 +309,41 @@ class Functions:
     def _lines(self, rows: Ints, factor: Ints, summand: Ints) -> Ints:
         """Returns factor * f + summand, which only changes a and b. Raises Undecidable."""
         first, last, g, a, b, low, high = self._table.rows(rows)
-        largest = np.maximum.reduce([np.abs(x) for x in (b, low, high)]).astype(np.float64)
-        if (largest * np.abs(factor) + np.abs(summand) >= LARGEST - _ROUNDED).any():
+        if not are_safe(("affine", factor, summand), np.minimum(b, low), np.maximum(b, high)):
             raise Undecidable(_NO_ROOM)
         ends = np.sort(np.stack([low, high]) * factor + summand, 0)
         a, b = a * factor, b * factor + summand
-        found = np.empty(len(rows), np.int64)
-        for k, row in enumerate(np.stack([first, last, g, a, b, *ends], 1).tolist()):
-            found[k] = self._number(row[0], row[1], row[2], row[3], row[4], (row[5], row[6]))
-        return found
+        return self._numbered(first, last, g, a, b, *ends)
 
     def _behind(self, rows: Ints, steps: Sequence[Step]) -> Ints:
         """Returns functions composed with one step each, which is not affine and has an effect.
 
         If the new ones have more than `_MOST_AT_ONCE` pieces, affine functions become chains.
         """
-        out = np.empty(len(rows), np.int64)
         finite = self.is_finite(rows, _FEW)
-        new: list[int] = []
-        for k, (f, step) in enumerate(zip(rows.tolist(), steps)):
-            known = self._known.get((f, *step))
-            if known is None and not finite[k]:
-                known = self._extended(f, step)
-            if known is None:
-                new.append(k)
-            else:
-                out[k] = known
-        if new and self._counts(rows[new]).sum() > _MOST_AT_ONCE:
+        keys = [(f, *step) for f, step in zip(rows.tolist(), steps)]
+        known = [self._known.get(key) for key in keys]
+        extended = [k for k, number in enumerate(known) if number is None and not finite[k]]
+        new = np.array([k for k, number in enumerate(known) if number is None and finite[k]], np.int64)
+        if self._counts(rows[new]).sum() > _MOST_AT_ONCE:
             affine = self.column("g")[rows[new]] == IDENTITY
-            for k in np.array(new)[affine].tolist():
-                out[k] = self._known[rows[k], *steps[k]] = self._extended(int(rows[k]), steps[k])
-            new = np.array(new)[~affine].tolist()
-        if new:
-            at = np.array(new)
-            out[at] = self._run(rows[at], [steps[k] for k in new])
-            for k in new:
-                self._known[rows[k], *steps[k]] = int(out[k])
+            extended, new = [*extended, *new[affine].tolist()], new[~affine]
+        for k in extended:
+            known[k] = self._known[keys[k]] = self._extended(keys[k][0], steps[k])
+        if len(new):
+            for k, number in zip(new.tolist(), self._run(rows[new], [steps[k] for k in new.tolist()]).tolist()):
+                known[k] = self._known[keys[k]] = number
+        out = np.array(known, np.int64)
         self._into_pieces(out)
         return out
 
     def _run(self, rows: Ints, steps: Sequence[Step]) -> Ints:
         """Returns finite functions composed with steps of one kind. Raises Undecidable."""
-        limits = zip(self.column("low")[rows].tolist(), self.column("high")[rows].tolist())
-        if not all(is_safe(step, *ends) for step, ends in zip(steps, limits)):
-            raise Undecidable(_NO_ROOM)
         kinds = {step[0] for step in steps}
         assert len(kinds) == 1
         parameters = np.array([step[1:] for step in steps], np.int64).T
+        if not are_safe((*kinds, *parameters), self.column("low")[rows], self.column("high")[rows]):
+            raise Undecidable(_NO_ROOM)
         return self.tabulated(rows, lambda x, row: run((*kinds, *(p[row] for p in parameters)), x))
 
     def _extended(self, f: int, step: Step) -> int:
@@ -476,4 +470,7 @@ def digest(*numbers: Ints) -> bytes:
 
     The rows have one length, or lengths that the first rows determine.
     """
-    return hashlib.blake2b(b"".join(x.tobytes() for x in numbers), digest_size=16).digest()
+    out = hashlib.blake2b(digest_size=16)
+    for x in numbers:
+        out.update(np.ascontiguousarray(x).data)
+    return out.digest()

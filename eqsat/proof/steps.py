@@ -16,10 +16,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 Step = tuple[Any, ...]
 #: Bound on absolute results, which are computed in int64.
 LARGEST = 1 << 62
+#: Upper bound of the rounding error of a float64 sum of numbers up to `LARGEST`.
+_ROUNDED = 1 << 12
 
 
 class Undecidable(Exception):
@@ -104,6 +107,22 @@ def is_safe(step: Step, low: int, high: int) -> bool:
     room = max(abs(low), abs(high)) * abs(step[1])
     rest = {"affine": lambda: abs(step[2]), "scale": lambda: abs(step[2]), "double": lambda: 1 << step[2]}[step[0]]()
     return bool(room + rest < LARGEST)
+
+
+def are_safe(step: Step, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
+    """Whether `is_safe` holds for all of several steps whose parameters are arrays.
+
+    It is computed in float64, so steps at the very limit are not called safe.
+    """
+    kind, *p = step
+    if kind == "clip":
+        return True
+    most = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
+    if kind == "mean":
+        room = 2 * most + p[0]
+    else:
+        room = most * np.abs(p[0]) + (np.exp2(p[1]) if kind == "double" else np.abs(p[1]))
+    return bool((room < LARGEST - _ROUNDED).all())
 
 
 def scaled(m: int, r: int, s: int) -> tuple[Step | None, int, int]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.proof.field import LANES, Field, Lanes, Words, pairs, words
+from eqsat.proof.field import LANES, WORD_BITS, Field, Lanes, Words, pairs, words
 from eqsat.proof.functions import IDENTITY, Functions, Ints
 from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.tensor.dtypes import DType
@@ -28,8 +28,11 @@ UNLIMITED = ""
 FIRST_PAIR = 1 << 50
 #: Members of a set that are processed together, over all its elements.
 _AT_ONCE = 1 << 20
-#: Range of numbers up to which distinct ones are found by a table instead of sorting.
-_TABLE = 1 << 22
+#: Steps within a bucket of `Known`; lanes of small constants, which are not random, have crowded ones.
+_STEPS = 16
+#: Range of numbers, as a multiple of how many there are, up to which a table finds the distinct ones.
+#: Beyond it sorting is faster.
+_TABLE = 16
 
 
 @dataclass(slots=True)
@@ -96,6 +99,7 @@ class Known:
     """Functions (or numbers) known for the roots of a graph, found by their lanes.
 
     So equal roots of another graph get the same intervals.
+    Words of lanes are random numbers, so they are found by buckets of their highest bits.
     """
 
     def __init__(self, parts: Sequence[tuple[Words, Words, Ints]]) -> None:
@@ -103,6 +107,10 @@ class Known:
         first, second, functions = (np.concatenate(p) for p in zip(empty, *parts))
         order = np.argsort(first, kind="stable")
         self._first, self._second, self._functions = first[order], second[order], functions[order]
+        bits = max(1, len(first).bit_length() - 1)
+        self._shift = np.uint64(WORD_BITS - bits)
+        buckets = np.arange((1 << bits) + 1, dtype=np.uint64)
+        self._starts = np.searchsorted(self._first >> self._shift, buckets)
 
     @property
     def is_ambiguous(self) -> bool:
@@ -115,9 +123,23 @@ class Known:
         first, second = words(lanes)
         if not len(self._first):
             return np.zeros(len(first), bool), np.zeros(0, np.int64)
-        at = np.minimum(np.searchsorted(self._first, first), len(self._first) - 1)
+        at = np.minimum(self._places(first), len(self._first) - 1)
         found = (self._first[at] == first) & (self._second[at] == second)
         return found, self._functions[at[found]]
+
+    def _places(self, first: Words) -> Ints:
+        """Returns `np.searchsorted(self._first, first)`, in a tenth of the time for millions of roots."""
+        bucket = (first >> self._shift).astype(np.int64)
+        at, end = self._starts[bucket], self._starts[bucket + 1]
+        left = np.arange(len(first))
+        for _ in range(_STEPS):
+            left = left[at[left] < end[left]]
+            left = left[self._first[at[left]] < first[left]]
+            if not len(left):
+                return at
+            at[left] += 1
+        at[left] = np.searchsorted(self._first, first[left])
+        return at
 
 
 class Tables(Protocol):
@@ -489,7 +511,7 @@ def unique(numbers: Ints) -> tuple[Ints, Ints]:
         return numbers, numbers
     low = int(numbers.min())
     span = int(numbers.max()) - low + 1
-    if span > max(_TABLE, 2 * len(numbers)):
+    if span > _TABLE * len(numbers):
         distinct, inverse = np.unique(numbers, return_inverse=True)
         return distinct, inverse.reshape(-1)
     place = np.zeros(span, np.int64)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from eqsat.proof import PROVED, extrema, prove, values
-from eqsat.proof.field import Field
+from eqsat.proof.field import LANES, Field, words
+from eqsat.proof.functions import IDENTITY, Functions
 from eqsat.proof.values import Known, Value
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -66,6 +67,30 @@ def test_sets_that_become_too_large_are_roots(monkeypatch: pytest.MonkeyPatch) -
 
 def test_equal_roots_with_two_intervals_are_noticed() -> None:
     lanes = Field(1).constants([5, 7])
-    words = tuple(w.astype(np.uint64) for w in (lanes[0], lanes[1]))
-    twice = [(words[0], words[1], np.array(functions)) for functions in ([1, 2], [1, 3])]
+    halves = tuple(w.astype(np.uint64) for w in (lanes[0], lanes[1]))
+    twice = [(halves[0], halves[1], np.array(functions)) for functions in ([1, 2], [1, 3])]
     assert not Known(twice[:1]).is_ambiguous and Known(twice).is_ambiguous
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 100, 20_000])
+def test_roots_are_found_also_among_many_small_constants(number: int) -> None:
+    """Their words are not random, so that one bucket has them all."""
+    rng = np.random.default_rng(number)
+    known, other = (rng.integers(0, 1 << 31, (LANES, number)) for _ in range(2))
+    known[1:, ::3], known[0, ::3] = 0, np.arange(len(known[0, ::3]))
+    found, functions = Known([(*words(known), np.arange(number))]).find(np.concatenate([other, known], 1))
+    assert not found[:number].any() and found[number:].all() and functions.tolist() == list(range(number))
+
+
+def test_several_functions_have_the_numbers_that_each_has_alone() -> None:
+    one, several = Functions(), Functions()
+    rows = [
+        (0, 5, IDENTITY, 2, 1, 1, 11),
+        (0, 5, IDENTITY, 0, 7, 7, 7),
+        (0, 5, IDENTITY, 2, 1, 1, 11),
+        (3, 4, 0, 1, 0, 3, 4),
+    ]
+    alone = [one._number(*row[:5], row[5:]) for row in [*rows, *rows]]
+    columns = [np.array(c) for c in zip(*rows, strict=True)]
+    assert [*several._numbered(*columns), *several._numbered(*columns)] == alone == [0, 1, 0, 2] * 2
+    assert all((one.column(c) == several.column(c)).all() for c in ("first", "last", "g", "a", "b", "low", "high"))
