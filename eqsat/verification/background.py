@@ -69,28 +69,34 @@ class BackgroundProver:
 
     def prove(self, tosa: bytes) -> Proof | None:
         """Returns the proof, "undecided" without a place if there is none; None if the worker fails."""
-        answered, found = self._ask(prove, tosa, limits=Limits(_HUNG))
+        error, found = self._ask(prove, tosa, limits=Limits(_HUNG))
         if found is None:
-            return Proof(UNDECIDED) if answered else None
+            return None if error else Proof(UNDECIDED)
         bound, seeds, seconds = found
         return Proof(PROVED, error_bound=bound, seeds=tuple(seeds), seconds=seconds)
 
     def proves_binary(self, raw: RawOutput, tosa: bytes, limits: Limits) -> bool:
-        """Returns whether Vela's raw output of a graph is proved to compute the reference."""
-        return bool(self._ask(prove_binary_of, raw, tosa, limits=limits)[1])
+        """Returns whether Vela's raw output of a graph is proved to compute the reference.
+
+        Raises WorkerError if the proof passes a limit, as one that evaluates the graph first would, too.
+        """
+        error, found = self._ask(prove_binary_of, raw, tosa, limits=limits)
+        if error and error.stopped:
+            raise error
+        return bool(found)
 
     def start(self, tosa: bytes) -> Future[Proof | None]:
         """Starts a proof, and returns the pending result of `prove`."""
         return self._pool.start(self.prove, tosa)
 
-    def _ask(self, function: Callable[..., Any], *args: Any, limits: Limits) -> tuple[bool, Any]:
-        """Returns whether the worker answered, and its answer, once the reference is evaluated."""
+    def _ask(self, function: Callable[..., Any], *args: Any, limits: Limits) -> tuple[WorkerError | None, Any]:
+        """Returns the worker's failure if any, and its answer, once the reference is evaluated."""
         try:
             self._ready.result()
-            return True, self._worker.call(function, *args, limits=limits)
-        except WorkerError:
+            return None, self._worker.call(function, *args, limits=limits)
+        except WorkerError as e:
             logger.debug("a proof in the background failed", exc_info=True)
-            return False, None
+            return e, None
 
     def _begin(self, reference: TensorGraph, seconds: float) -> None:
         self._worker.call(begin, dumps(reference), seconds, limits=Limits(_HUNG))

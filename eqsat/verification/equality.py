@@ -105,7 +105,10 @@ class Verifier:
         return self._begun[c].result() if c in self._begun else self.proved(c.graph)
 
     def proves_binary(self, c: Compiled, raw: RawOutput, limits: Limits) -> bool:
-        """Returns whether a candidate's binary is proved to compute the reference."""
+        """Returns whether a candidate's binary is proved to compute the reference.
+
+        Raises WorkerError if the proof passes a limit.
+        """
         if self._background is None or c.tolerant:
             return False
         return self._background.proves_binary(raw, c.tosa, limits)

@@ -95,9 +95,9 @@ class BinaryChecks:
         if not self.run_at_all or verdict.equal is False:
             return BinaryProof(None, (verdict.reason,))
         raw = raw_of(c.estimate)
-        if self._verifier.proves_binary(c, raw, self._limits):
-            return BinaryProof(True)
         try:
+            if self._verifier.proves_binary(c, raw, self._limits):
+                return BinaryProof(True)
             proved, undecided = self._pool.call(prove_raw, raw, c.tosa, limits=self._limits)
             return BinaryProof(proved or None, tuple(undecided))
         except Exception as e:  # noqa: BLE001 - a failed proof is only less knowledge, never a wrong result

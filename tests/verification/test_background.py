@@ -8,7 +8,7 @@ import pytest
 
 from eqsat.choice.compiled import Compiled
 from eqsat.device.compile import raw_of
-from eqsat.ground.process import Limits
+from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.proof import PROVED, UNDECIDED
@@ -59,6 +59,8 @@ def test_a_binary_is_proved_to_compute_the_reference(pool: Pool) -> None:
         tosa = dumps(graph)
         raw = raw_of(compile_tosa(tosa, U55, pool))
         assert prover.proves_binary(raw, tosa, Limits()) is is_right
+    with pytest.raises(WorkerError, match="stopped"):
+        prover.proves_binary(raw, tosa, Limits(seconds=0.0))
 
 
 def test_a_command_is_traced_to_its_operator(pool: Pool) -> None:
