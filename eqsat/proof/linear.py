@@ -24,6 +24,8 @@ from eqsat.tensor.types import Shape, Type
 
 Attributes = Mapping[str, Any]
 Floats = NDArray[np.float64]
+#: Absolute weights of one sum below which 64 bits hold it unreduced: lanes are below 2^31.
+_MOST_WEIGHT = 1 << 31
 
 
 class _Window:
@@ -272,9 +274,12 @@ def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...]
         chosen = ~single
         x, constants = _without_summands(t, t.plain(x))
         lanes = t.lanes(x)
+        if np.abs(weights).sum(0).max() >= _MOST_WEIGHT:
+            raise Undecidable("weights of a sum that 64 bits have no room for")
         total: Lanes = np.zeros((LANES, int(chosen.sum())), np.int64)
         for places, factors in zip(at[:, chosen], weights[:, chosen]):
-            total = t.field.reduced(total + lanes[:, places] * t.field.reduced(factors[None]))
+            total += lanes[:, places] * factors
+        total = t.field.reduced(total)
         low, high = (y[at[:, chosen]] for y in t.limits(x))
         ends = np.stack([low * weights[:, chosen], high * weights[:, chosen]])
         limits = ends.min(0).sum(0), ends.max(0).sum(0)
