@@ -219,7 +219,9 @@ class ShadowMemory:
         # few results have several members: one element tells of most values that they are none of them
         one = self.terms.lanes(v.moved(np.zeros(1, np.int64)))
         possible = [(numbers, result) for numbers, result in reversed(self._sets) if numbers.find(one)[0][0]]
-        lanes = self.terms.lanes(v) if possible else one
+        if not possible:
+            return v
+        lanes = self.terms.lanes(v)
         for numbers, result in possible:
             known, at = numbers.find(lanes)
             if known.all():

@@ -115,9 +115,19 @@ def optimize_tosa(
                 answer = _scheduled(search, answer, candidates, checks, decision, with_settings)
             less, fits = options.with_less_effort(), decision.limits.widest.fits(answer.best.figures)
             if less and not known and not fits and not search.interruption.asked():
-                again = partial(optimize_tosa, explicit, target, stock=given.buffers.get("stock"), name=name)
-                again = partial(again, container=container, with_settings=with_settings, store=store)
-                answer = _with_less_effort(less, again, search, answer, candidates, checks, decision)
+                again = partial(
+                    optimize_tosa,
+                    explicit,
+                    target,
+                    stock=given.buffers.get("stock"),
+                    options=less,
+                    name=name,
+                    container=container,
+                    interruption=search.interruption,
+                    with_settings=with_settings,
+                    store=store,
+                )
+                answer = _with_less_effort(again, search, answer, candidates, checks, decision)
             with search.clock.stage("verify"):
                 verify_offers(candidates, answer, checks, decision)
                 tell(answer, candidates, checks, decision)
@@ -167,8 +177,7 @@ def _scheduled(
 
 
 def _with_less_effort(
-    less: Options,
-    again: Callable[..., Result],
+    again: Callable[[], Result],
     search: Search,
     answer: Answer,
     candidates: list[Compiled],
@@ -179,7 +188,7 @@ def _with_less_effort(
 
     Searches of different efforts take different paths, and another one may end nearer to the limits.
     """
-    result = search.attempt(again, options=less, interruption=search.interruption)
+    result = search.attempt(again)
     if result is None or result.chosen != "eqsat":
         return answer
     search.clock.add(result.seconds)

@@ -49,7 +49,12 @@ def test_maxima_of_maxima_have_each_place_once(monkeypatch: pytest.MonkeyPatch) 
     """The pooling of a YOLO: 5 x 5 three times would be 15,625 members, of which 169 differ."""
     made = []
     original = Value.distinct
-    monkeypatch.setattr(Value, "distinct", lambda v: made.append(original(v)) or made[-1])  # type: ignore[func-returns-value]
+
+    def distinct(v: Value) -> Value:
+        made.append(original(v))
+        return made[-1]
+
+    monkeypatch.setattr(Value, "distinct", distinct)
     monkeypatch.setattr(extrema, "_LARGEST_SETS", 25 * 81 * 800)
     g = pools([5, 5, 5])
     g.outputs, g.output_names = g.outputs[-1:], g.output_names[-1:]
