@@ -5,8 +5,8 @@
 Each job is a process of its own, which loads the quantized program before the clock starts. The price cache is new for
 each network and target, but for the jobs called again, which finds the answer of the default, other-weights, which
 finds the choice of another training, and warm, which finds prices alone. Nothing else should run on the machine.
-`records.jsonl` has a line per cell with wall seconds, processor seconds of all processes, Vela's total, and eqsat's
-seconds by stage; a run that was interrupted goes on where it stopped. `table.md` is made from it.
+`records.jsonl` has a line per cell with wall seconds, processor seconds of all processes, Vela's total, the corrected
+one, and eqsat's seconds by stage; a run that was interrupted goes on where it stopped. `table.md` is made from it.
 """
 
 from __future__ import annotations
@@ -136,6 +136,8 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
         record |= {
             "cycles": session.cycles,
             "stock_cycles": session.stock_cycles,
+            "corrected": session.corrected,
+            "stock_corrected": session.stock_corrected,
             "respelled": sum(r.respelled for r in session.results),
             "stages": {k: round(v, 3) for k, v in stages.items()},
         }
@@ -166,7 +168,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "# The whole job",
         "",
         "Wall time from a quantized program to its .pte, to stock ExecuTorch's, "
-        "and cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
+        "and corrected cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
         f"{as_text(about)}; {about['machine']}.",
         "",
         f"| model | target | stock, s | {' | '.join(names)} | {' | '.join(f'cycles, {n}' for n in names[1:])} |",
@@ -177,7 +179,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         if not _is_whole(r):
             lines.append(f"| {r['name']} | {r['target']} | failed |{' |' * (2 * len(names) - 1)}")
             continue
-        cycles = [r["jobs"][n]["cycles"] for n in names]
+        cycles = [r["jobs"][n]["corrected"] for n in names]
         row = [*(ratios(r)[n] for n in names), *(c / cycles[0] for c in cycles[1:])]
         rows.setdefault(r["target"], []).append(row)
         stock = f"{r['jobs'][STOCK.name]['seconds']:.1f}"

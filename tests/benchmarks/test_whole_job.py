@@ -40,8 +40,8 @@ def test_other_weights_find_the_choice_of_the_default(monkeypatch: pytest.Monkey
 
 def test_the_table_has_means_and_the_most() -> None:
     def record(name: str, seconds: float, quick: float) -> dict:
-        jobs = {"stock": {"seconds": 2.0}, "default": {"seconds": seconds, "cycles": 100}}
-        return {"name": name, "target": "t", "jobs": {**jobs, "effort-1": {"seconds": quick, "cycles": 103}}}
+        jobs = {"stock": {"seconds": 2.0}, "default": {"seconds": seconds, "corrected": 100}}
+        return {"name": name, "target": "t", "jobs": {**jobs, "effort-1": {"seconds": quick, "corrected": 103}}}
 
     text = table([record("a", 4.0, 2.0), record("b", 1.0, 2.0)], ABOUT)
     assert "| a | t | 2.0 | 2.000 | 1.000 | 1.030 |" in text and "cycles, effort-1" in text
