@@ -18,17 +18,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from eqsat.choice.compiled import Compiled
-from eqsat.egraph.encoding import Frozen
 from eqsat.ground.worker import Pool
-from eqsat.options.decision import ALONE, Container, Decision
+from eqsat.options.decision import ALONE, Container
 from eqsat.options.options import Options, given_options
-from eqsat.search.alternatives import by_cycles, improved
 from eqsat.search.answer_store import AnswerStore
-from eqsat.search.egraphs import rounding_less, saturated
+from eqsat.search.candidates import Candidates
 from eqsat.search.explored import Explored
-from eqsat.search.given import Given, Stock, begun
+from eqsat.search.given import Stock, begun
 from eqsat.search.interruption import Interruption
-from eqsat.search.order_rounds import in_other_orders
 from eqsat.search.outcome import Outcome
 from eqsat.search.recall import Memory, compiled_again
 from eqsat.search.repairs import answered, graphs
@@ -84,117 +81,79 @@ def optimize_tosa(
         with search.interruption.heeded():
             memory = Memory.of(store, explicit, reference, target, options, container, with_settings) if store else None
             search.warnings.extend(store.warnings if store else ())
-            known = memory is not None and memory.answer is not None
-            exact = None if known else saturated(search, reference)
-            respelled = (exact and memory and search.attempt(memory.respelled, search, exact)) or []
-            first = None if respelled else _by_cycles(search, exact)
-            given = Given.of(coming, explicit, search)
-            decision = given.decision(search, container)
-            remembered = (memory and search.attempt(memory.candidates, search)) or []
-            others = [*given.compiled.values(), *remembered]
-            if known and memory and not search.attempt(memory.holds, given, remembered, checks):
-                known, exact = False, saturated(search, reference)
-                first = _by_cycles(search, exact)
-            if respelled and memory:
-                others += (respelled := search.attempt(memory.in_order, search, respelled, decision) or respelled)
-                known = bool(search.attempt(memory.gains_as_before, given, respelled, decision, checks))
-                first = None if known else _by_cycles(search, exact)
-            best = search.attempt(improved, search, first, decision) if first else None
-            found = [best] if best and best.graphs else []
-            if not known:
-                others += search.attempt(in_other_orders, given, search, graphs(found), decision, checks) or []
-            frozen, rounded = (None, []) if known else rounding_less(search, reference, decision)
-            interrupted = _is_interrupted(search, [*found, *rounded])
-            if with_settings and not known and not interrupted:
-                search.attempt(begin_settings, search, [*others, *graphs([*found, *rounded])], decision)
-            answer, found = answered(search, others, [*found, *rounded], checks, decision)
-            if answer is None:
-                raise given.refusals["explicit"]
-            candidates = [*others, *graphs(found)]
-            if not known:
-                answer = _scheduled(search, answer, candidates, checks, decision, with_settings)
-            less, fits = options.with_less_effort(), decision.limits.widest.fits(answer.best.figures)
-            if less and not known and not fits and not search.interruption.asked():
-                again = partial(
-                    optimize_tosa,
-                    explicit,
-                    target,
-                    stock=given.buffers.get("stock"),
-                    options=less,
-                    name=name,
-                    container=container,
-                    interruption=search.interruption,
-                    with_settings=with_settings,
-                    store=store,
-                )
-                answer = _with_less_effort(again, search, answer, candidates, checks, decision)
-            with search.clock.stage("verify"):
-                verify_offers(candidates, answer, checks, decision)
-                tell(answer, candidates, checks, decision)
-        last = frozen or exact
-        outcome = Outcome(
-            name,
-            search,
-            reference,
-            given,
-            decision,
-            candidates,
-            found,
-            last,
-            interrupted,
-            known,
-            known and bool(respelled),
-            answer,
-            checks,
-        )
+            candidates = Candidates(search, reference, explicit, coming, checks, container, memory)
+            again = partial(
+                optimize_tosa,
+                explicit,
+                target,
+                name=name,
+                container=container,
+                interruption=search.interruption,
+                with_settings=with_settings,
+                store=store,
+            )
+            outcome = _outcome(name, candidates, with_settings, again)
         result = outcome.result()
-        if memory and not result.remembered and not interrupted:
-            memory.keep(answer, result.tosa, exact, given)
+        if memory and not result.remembered and not outcome.interrupted:
+            memory.keep(outcome.answer, result.tosa, candidates.exact, candidates.given)
         return result
 
 
-def _by_cycles(search: Search, exact: Frozen | None) -> Explored | None:
-    """Returns the graphs found by cycles; None if there is no e-graph, or if that fails."""
-    return search.attempt(by_cycles, search, exact) if exact else None
+def _outcome(name: str, candidates: Candidates, with_settings: bool, again: Callable[..., Result]) -> Outcome:
+    """Returns the outcome of an optimization: the best candidate that equals the reference.
+
+    again: repeats the optimization with other options.
+    Raises WorkerError if Vela refuses the explicit graph and no other graph equals it.
+    """
+    search, checks, known = candidates.search, candidates.checks, candidates.known
+    found, others, decision = candidates.explored, candidates.others, candidates.decision
+    interrupted = _is_interrupted(search, found)
+    if with_settings and not known and not interrupted:
+        search.attempt(begin_settings, search, [*others, *graphs(found)], decision)
+    answer, found = answered(search, others, found, checks, decision)
+    if answer is None:
+        raise candidates.given.refusals["explicit"]
+    compared = [*others, *graphs(found)]
+    if not known:
+        answer = _scheduled(candidates, answer, compared, with_settings)
+        answer = _with_less_effort(candidates, answer, compared, again)
+    with search.clock.stage("verify"):
+        verify_offers(compared, answer, checks, decision)
+        tell(answer, compared, checks, decision)
+    return Outcome(name, candidates, compared, found, interrupted, answer)
 
 
-def _scheduled(
-    search: Search,
-    answer: Answer,
-    candidates: list[Compiled],
-    checks: Checks,
-    decision: Decision,
-    with_settings: bool,
-) -> Answer:
-    """Returns the answer or a better one with settings of Vela or rows in stripes, and adds to the candidates."""
+def _scheduled(candidates: Candidates, answer: Answer, compared: list[Compiled], with_settings: bool) -> Answer:
+    """Returns the answer or a better one with settings of Vela or rows in stripes, and adds to the graphs compared."""
+    search, checks, decision = candidates.search, candidates.checks, candidates.decision
     if with_settings:
-        found = search.attempt(in_other_settings, search, answer, candidates, checks, decision) or []
-        candidates += found
-        answer = (found and first_equal(candidates, checks, decision)) or answer
-    found = search.attempt(in_stripes, search, candidates, checks, decision, with_settings) or []
-    candidates += found
-    return (found and first_equal(candidates, checks, decision)) or answer
+        found = search.attempt(in_other_settings, search, answer, compared, checks, decision) or []
+        compared += found
+        answer = (found and first_equal(compared, checks, decision)) or answer
+    found = search.attempt(in_stripes, search, compared, checks, decision, with_settings) or []
+    compared += found
+    return (found and first_equal(compared, checks, decision)) or answer
 
 
 def _with_less_effort(
-    again: Callable[[], Result],
-    search: Search,
-    answer: Answer,
-    candidates: list[Compiled],
-    checks: Checks,
-    decision: Decision,
+    candidates: Candidates, answer: Answer, compared: list[Compiled], again: Callable[..., Result]
 ) -> Answer:
-    """Returns the answer or a better one of a search with less effort, and adds that to the candidates.
+    """Returns the answer or, if that does not fit, a better one of a search with less effort.
 
+    It adds that to the graphs compared.
     Searches of different efforts take different paths, and another one may end nearer to the limits.
     """
-    result = search.attempt(again)
+    search, decision = candidates.search, candidates.decision
+    less = search.options.with_less_effort()
+    if not less or decision.limits.widest.fits(answer.best.figures) or search.interruption.asked():
+        return answer
+    result = search.attempt(again, stock=candidates.given.buffers.get("stock"), options=less)
     if result is None or result.chosen != "eqsat":
         return answer
     search.clock.add(result.seconds)
     found = compiled_again(result.tosa, result.settings, search)
-    candidates += [found] if found else []
-    return first_equal(candidates, checks, decision) or answer
+    compared += [found] if found else []
+    return first_equal(compared, candidates.checks, decision) or answer
 
 
 def _is_interrupted(search: Search, found: Sequence[Explored]) -> bool:

@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.choice.compiled import Compiled
-from eqsat.egraph.encoding import Frozen
-from eqsat.options.decision import Decision
 from eqsat.options.referee import disagreement
+from eqsat.search.candidates import Candidates
 from eqsat.search.explored import Explored
 from eqsat.search.figures import GraphFigures
-from eqsat.search.given import Given
 from eqsat.search.origins import table, with_locations
 from eqsat.search.repairs import graphs
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
-from eqsat.search.search import Search
-from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
-from eqsat.verification.checks import Answer, Checks
+from eqsat.verification.checks import Answer
 from eqsat.verification.judging import BinaryProof
 from eqsat.verification.verification import pareto_set, rank
 
@@ -29,50 +25,41 @@ class Outcome:
     """Everything that is known at the end of an optimization.
 
     name: of the graph.
-    candidates: all graphs that were compared.
-    found: the explored e-graphs, with the candidates extracted from them.
-    frozen: the last e-graph, None if there was none.
+    compared: all graphs that were compared.
+    found: the explored e-graphs, with the graphs extracted from them.
     interrupted: whether the search was ended early.
-    known: whether the answer was remembered, so that there was no search.
-    respelled: whether that answer was one of a graph with other constants.
     """
 
     name: str
-    search: Search
-    reference: TensorGraph
-    given: Given
-    decision: Decision
-    candidates: Sequence[Compiled]
+    candidates: Candidates
+    compared: Sequence[Compiled]
     found: Sequence[Explored]
-    frozen: Frozen | None
     interrupted: bool
-    known: bool
-    respelled: bool
     answer: Answer
-    checks: Checks
 
     def result(self) -> Result:
-        search, answer, best, frozen = self.search, self.answer, self.answer.best, self.frozen
-        explicit, stock = self.given.compiled.get("explicit"), self.given.compiled.get("stock")
+        candidates, answer, best = self.candidates, self.answer, self.answer.best
+        search, checks, given = candidates.search, candidates.checks, candidates.given
+        explicit, stock, frozen = given.compiled.get("explicit"), given.compiled.get("stock"), candidates.last
         with search.clock.stage("verify"):
-            proof_of_binary = self.checks.binaries.begin_proof(best)
+            proof_of_binary = checks.binaries.begin_proof(best)
             figures = self._figures()
-            stock_verified, stock_proved, stock_binary = self.checks.stock(self.candidates)
+            stock_verified, stock_proved, stock_binary = checks.stock(self.compared)
             of_binary = proof_of_binary.result()
         of_stock = of_binary if best is stock else BinaryProof(None)
         proof = answer.proof
-        counts = self.reference.op_counts()
-        names = dict.fromkeys(o.attr("tosa").lower() for o in self.reference.nodes if o.op == "opaque")
+        counts = candidates.reference.op_counts()
+        names = dict.fromkeys(o.attr("tosa").lower() for o in candidates.reference.nodes if o.op == "opaque")
         opaque = {name: counts.get(name, 0) for name in names}
         if before := stock or explicit:
             old, new = figures[before.name], figures["eqsat"]
             cycles = before.estimate.corrected, best.estimate.corrected
             if warning := disagreement(cycles, (old.stream, new.stream)):
                 search.warnings.append(warning)
-        located, points = with_locations(best, self.given.buffers["explicit"]), self._points()
+        located, points = with_locations(best, given.buffers["explicit"]), self._points()
         return Result(
             tosa=located,
-            explicit=self.given.buffers["explicit"],
+            explicit=given.buffers["explicit"],
             chosen=best.name,
             figures=figures,
             verified=answer.verified,
@@ -92,18 +79,18 @@ class Outcome:
             stock_binary_proved=of_stock.proved,
             stock_binary_undecided=list(of_stock.undecided),
             referee=search.options.referee,
-            bound=bound(self.reference, best.estimate.rates),
+            bound=bound(candidates.reference, best.estimate.rates),
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
             opaque=opaque,
             e_nodes=frozen.n_nodes if frozen else 0,
             stop=frozen.saturation.stop if frozen else self._why_no_e_graph(),
-            candidates=len(self.candidates),
-            searched=self.known or bool(graphs(self.found)),
-            remembered=self.known and not self.respelled,
-            respelled=self.respelled,
+            candidates=len(self.compared),
+            searched=candidates.known or bool(graphs(self.found)),
+            remembered=candidates.is_remembered,
+            respelled=candidates.is_respelled,
             interrupted=self.interrupted,
             extractions=search.extractions,
-            limits=self.decision.limits,
+            limits=candidates.decision.limits,
             points=points,
             table=[r.record() for r in table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))],
             seconds=search.clock.seconds,
@@ -113,43 +100,43 @@ class Outcome:
         )
 
     def _why_no_e_graph(self) -> str:
-        return "interrupted" if self.interrupted else "remembered" if self.known else "failed"
+        return "interrupted" if self.interrupted else "remembered" if self.candidates.known else "failed"
 
     def _figures(self) -> dict[str, GraphFigures]:
         """Returns the figures of "stock", of "explicit" and of the chosen graph ("eqsat")."""
-        known = {**self.given.compiled, "eqsat": self.answer.best}
-        prices = {c: c.judged or self.search.referee.price(c.estimate) for c in set(known.values())}
+        known = {**self.candidates.given.compiled, "eqsat": self.answer.best}
+        prices = {c: c.judged or self.candidates.search.referee.price(c.estimate) for c in set(known.values())}
         figures = {name: GraphFigures.of(c.estimate, prices[c]) for name, c in known.items()}
         return {name: figures.get(name, GraphFigures()) for name in ("stock", "explicit", "eqsat")}
 
     def _points(self) -> list[Point]:
         """Returns the Pareto set of candidates that are not known to differ from the reference."""
-        limits, checks = self.decision.limits.widest, self.checks
-        possible = pareto_set(self.candidates, checks)
+        limits, checks = self.candidates.decision.limits.widest, self.candidates.checks
+        possible = pareto_set(self.compared, checks)
         return [
             Point(c.name, c.figures, limits.fits(c.figures), checks.verified(c), c.tosa, c.settings) for c in possible
         ]
 
     def _run(self, located: bytes, points: Sequence[Point]) -> Run | None:
         """Returns the run around the chosen candidate or, if it lost, the best extracted one; None without any."""
-        best, options, found = self.answer.best, self.search.options, graphs(self.found)
+        best, found, given = self.answer.best, graphs(self.found), self.candidates.given
+        search, decision = self.candidates.search, self.candidates.decision
         if not found:
             return None
         # it may have other settings, or no stripes
         same = [c for c in found if c.tosa == best.tosa] or [c for c in found if c.choice is best.choice]
-        kept = same[0] if same else min(found, key=lambda c: rank(c, self.decision))
+        kept = same[0] if same else min(found, key=lambda c: rank(c, decision))
         home = next(e for e in self.found if kept in e.graphs)
         return Run(
             self.name,
-            self.search.target,
-            {**self.given.buffers, "chosen": located, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
+            search.target,
+            {**given.buffers, "chosen": located, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
             best.given or best.name,
             home.choices,
             kept.choice,
-            [r.name for r in options.identities(self.search.target, home.more)],
-            options.record(),
+            [r.name for r in search.options.identities(search.target, home.more)],
+            search.options.record(),
             tables={
-                c.name: over_bound(c.estimate.rows, c.tosa, c.estimate.rates)
-                for c in (*self.given.compiled.values(), kept)
+                c.name: over_bound(c.estimate.rows, c.tosa, c.estimate.rates) for c in (*given.compiled.values(), kept)
             },
         )

@@ -1,0 +1,121 @@
+"""The candidates of an optimization, each kind of them made when it is first needed.
+
+They are the given graphs, the known ones (`recall.py`), and those of e-graphs.
+While Vela compiles the given graphs, the exact e-graph is saturated and searched by cycles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from eqsat.choice.compiled import Compiled
+from eqsat.egraph.encoding import Frozen
+from eqsat.options.decision import Container, Decision
+from eqsat.search.alternatives import by_cycles, improved
+from eqsat.search.egraphs import rounding_less, saturated
+from eqsat.search.explored import Explored
+from eqsat.search.given import Coming, Given
+from eqsat.search.order_rounds import in_other_orders
+from eqsat.search.recall import Memory
+from eqsat.search.repairs import graphs
+from eqsat.search.search import Search
+from eqsat.tensor.graph import TensorGraph
+from eqsat.verification.checks import Checks
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates of one optimization.
+
+    reference: the explicit graph as it was read.
+    coming: the given graphs, which are being compiled.
+    memory: what is remembered of the graph, None without a store.
+    """
+
+    search: Search
+    reference: TensorGraph
+    explicit: bytes
+    coming: Coming
+    checks: Checks
+    container: Container
+    memory: Memory | None
+
+    @cached_property
+    def given(self) -> Given:
+        return Given.of(self.coming, self.explicit, self.search)
+
+    @cached_property
+    def decision(self) -> Decision:
+        return self.given.decision(self.search, self.container)
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether the answer is remembered or respelled, so that there is no search."""
+        return self.is_remembered or self.is_respelled
+
+    @cached_property
+    def is_remembered(self) -> bool:
+        """Whether the answer of the very same search is known and still holds."""
+        memory = self.memory
+        if memory is None or memory.answer is None:
+            return False
+        return bool(self.search.attempt(memory.holds, self.given, self._remembered, self.checks))
+
+    @cached_property
+    def is_respelled(self) -> bool:
+        """Whether the choice of a graph of equal structure gains as much with this graph's constants."""
+        memory, found = self.memory, self._respelled
+        if memory is None or not found:
+            return False
+        return bool(self.search.attempt(memory.gains_as_before, self.given, found, self.decision, self.checks))
+
+    @cached_property
+    def exact(self) -> Frozen | None:
+        """The e-graph under exact rules, None if saturation failed or nothing asks for it."""
+        return None if self.is_remembered else saturated(self.search, self.reference)
+
+    @cached_property
+    def others(self) -> list[Compiled]:
+        """The candidates that were not extracted."""
+        found = [*self.given.compiled.values(), *self._remembered, *self._respelled]
+        if self.known:
+            return found
+        extracted = graphs(self._exactly)
+        ordered = self.search.attempt(in_other_orders, self.given, self.search, extracted, self.decision, self.checks)
+        return [*found, *(ordered or [])]
+
+    @cached_property
+    def explored(self) -> list[Explored]:
+        """The explored e-graphs with the graphs that were extracted from them."""
+        return [*self._exactly, *self._rounded[1]]
+
+    @property
+    def last(self) -> Frozen | None:
+        """The last e-graph, None if there was none."""
+        return self._rounded[0] or self.exact
+
+    @cached_property
+    def _remembered(self) -> list[Compiled]:
+        """The graphs of known answers."""
+        return (self.memory and self.search.attempt(self.memory.candidates, self.search)) or []
+
+    @cached_property
+    def _respelled(self) -> list[Compiled]:
+        """The known choice for a graph of equal structure, with this graph's constants."""
+        search, memory, exact = self.search, self.memory, self.exact
+        found = (memory and exact and search.attempt(memory.respelled, search, exact)) or []
+        return (memory and found and search.attempt(memory.in_order, search, found, self.decision)) or found
+
+    @cached_property
+    def _exactly(self) -> list[Explored]:
+        """The exact e-graph with the graphs extracted from it, none if there are none or the answer is known."""
+        search = self.search
+        first = None if self.known or self.exact is None else search.attempt(by_cycles, search, self.exact)
+        best = search.attempt(improved, search, first, self.decision) if first else None
+        return [best] if best and best.graphs else []
+
+    @cached_property
+    def _rounded(self) -> tuple[Frozen | None, list[Explored]]:
+        """The e-graph under rules that save roundings, and the graphs found in it."""
+        return (None, []) if self.known else rounding_less(self.search, self.reference, self.decision)
