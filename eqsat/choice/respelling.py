@@ -1,9 +1,10 @@
 """A choice as data, and its translation into the e-graph of a graph with equal structure.
 
 Such a graph is the same architecture with other weights and scales.
-Their e-graphs differ in constants alone, class by class and e-node by e-node.
-The exception is a rule that depends on values and matches in only one of them.
-Equal outlines (`Outline`) show that the e-graphs match, and which classes correspond.
+Their e-graphs differ in constants, and where a rule that depends on values matches in only one of them.
+So a choice is told from its inputs and constants upwards.
+An e-node is found again by its operator, its attributes without values, and the classes that it reads.
+Inputs, constants and e-nodes that differ in values alone are told apart by their surroundings (`Outline`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -42,63 +44,98 @@ def structure(graph: TensorGraph) -> str:
     return digest(repr(part).encode() for part in [*nodes, graph.inputs, graph.outputs])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outline:
     """An e-graph without constants, scales and zero points: hashes of classes and e-nodes.
 
-    classes: hash of each class, which depends on its surroundings.
+    names: hash of each class, per round of refinement; that of round r tells what is up to r e-nodes away.
     heads: {id of an e-node: hash of its operator and attributes}.
-    E-graphs that differ in constants alone have equal hashes, whatever the numbers of their classes.
     """
 
-    classes: list[int]
+    frozen: Frozen
+    names: list[list[int]]
     heads: dict[int, int]
 
     @staticmethod
     def of(frozen: Frozen) -> Outline:
         """Returns the outline by colour refinement (Weisfeiler and Leman).
 
-        A class starts with its type and the source nodes that it computes.
+        A class starts with its type.
         Each round adds the operands of its e-nodes, and the e-nodes that read it.
+        What computes a node of the source graph is known by that.
         """
         heads = {id(e): _number(repr((e.op, _masked(e.attrs), e.move))) for nodes in frozen.classes for e in nodes}
-        computed: list[list[int]] = [[] for _ in frozen.classes]
-        for n, c in sorted(frozen.handle.items()):
-            computed[c].append(n)
-        names = [_number(repr((t, nodes))) for t, nodes in zip(frozen.types, computed, strict=True)]
+        computed = {c: n for n, c in sorted(frozen.handle.items(), reverse=True)}
+        names = [[_number(repr((t, computed.get(c)))) for c, t in enumerate(frozen.types)]]
         while True:
-            known = len(set(names))
-            seen: list[list[int]] = [[] for _ in names]
+            last = names[-1]
+            seen: list[list[int]] = [[] for _ in last]
             for e in (e for nodes in frozen.classes for e in nodes):
-                seen[e.cls].append(hash((heads[id(e)], *(names[c] for c in e.children))))
+                seen[e.cls].append(hash((heads[id(e)], *(last[c] for c in e.children))))
                 for k, c in enumerate(e.children):
-                    seen[c].append(hash((heads[id(e)], k, names[e.cls])))
-            names = [hash((name, *sorted(around))) for name, around in zip(names, seen, strict=True)]
-            if len(set(names)) == known:
-                return Outline(names, heads)
+                    seen[c].append(hash((heads[id(e)], k, last[e.cls])))
+            names.append([hash((name, *sorted(around))) for name, around in zip(last, seen, strict=True)])
+            if len(set(names[-1])) == len(set(last)):
+                return Outline(frozen, names, heads)
 
-    @property
-    def digest(self) -> str:
-        """The digest of all classes."""
-        return digest(str(name).encode() for name in sorted(self.classes))
+    @cached_property
+    def _unique(self) -> list[dict[int, int]]:
+        """For each round {hash: class}, for classes whose hash is unique."""
+        numbers = [Counter(names) for names in self.names]
+        return [
+            {name: c for c, name in enumerate(names) if of[name] == 1}
+            for names, of in zip(self.names, numbers, strict=True)
+        ]
 
-    def by_name(self) -> dict[int, int]:
-        """Returns {hash: class}, for classes whose hash is unique."""
-        numbers = Counter(self.classes)
-        return {name: c for c, name in enumerate(self.classes) if numbers[name] == 1}
+    @cached_property
+    def constants(self) -> dict[int, str]:
+        """{class of a constant: its type}; which constants are equal depends on values."""
+        found = enumerate(self.frozen.classes)
+        return {c: repr(self.frozen.types[c]) for c, nodes in found if any(e.op == "const" for e in nodes)}
 
-    def members(self, nodes: Sequence[ENode]) -> list[tuple[int, int]]:
-        """Returns (hash, rank) of each e-node of a class.
-
-        The rank counts e-nodes of equal hash: 0, 1 and so on.
-        """
-        seen: Counter[int] = Counter()
-        out = []
-        for e in nodes:
-            name = hash((self.heads[id(e)], *(self.classes[c] for c in e.children)))
-            out.append((name, seen[name]))
-            seen[name] += 1
+    @cached_property
+    def _alike(self) -> dict[tuple[int, tuple[int | str, ...]], list[ENode]]:
+        """The e-nodes of equal hash that read the same classes, or constants of the same types."""
+        out: dict[tuple[int, tuple[int | str, ...]], list[ENode]] = {}
+        for e in (e for nodes in self.frozen.classes for e in nodes):
+            out.setdefault((self.heads[id(e)], self.reads(e.children)), []).append(e)
         return out
+
+    def reads(self, classes: Iterable[int]) -> tuple[int | str, ...]:
+        """Returns classes, with the types of constants in their place."""
+        return tuple(self.constants.get(c, c) for c in classes)
+
+    def place(self, cls: int) -> tuple[int, int] | None:
+        """Returns the first round in which the hash of a class is unique, and that hash; None if there is none."""
+        found = ((r, self.names[r][cls]) for r, unique in enumerate(self._unique) if self.names[r][cls] in unique)
+        return next(found, None)
+
+    def at(self, place: Sequence[int] | None) -> int | None:
+        """Returns the class that has a place in this e-graph, None if there is none."""
+        return self._unique[place[0]].get(place[1]) if place and 0 <= place[0] < len(self._unique) else None
+
+    def rank(self, e: ENode) -> int:
+        """Returns the number of an e-node among those of its class that differ from it in values alone."""
+        found = (other for other in self._alike[self.heads[id(e)], self.reads(e.children)] if other.cls == e.cls)
+        return next(k for k, other in enumerate(found) if other is e)
+
+    def e_node(
+        self, head: int, reads: Sequence[int | str], classes: Sequence[int | None], cls: int | None, rank: int
+    ) -> ENode:
+        """Returns an e-node by its hash, what it reads, and its rank.
+
+        classes: those of the operands, as far as they are known.
+        cls: its own class, if that is known.
+        Raises LookupError if there is none, or if several classes have one.
+        """
+        found = [e for e in self._alike[head, tuple(reads)] if cls in (None, e.cls)]
+        same = [e for e in found if all(known in (None, c) for known, c in zip(classes, e.children, strict=True))]
+        if len(same) == 1:
+            return same[0]
+        own = {e.cls for e in same or found}
+        if len(own) != 1:
+            raise LookupError("no such e-node, or several")
+        return [e for e in found if e.cls in own][rank]
 
 
 def _number(text: str) -> int:
@@ -128,29 +165,28 @@ def told(best: Compiled, exact: Frozen) -> str:
     """Returns the choice of a graph extracted from the exact e-graph, as JSON.
 
     Returns "" if the graph comes from another e-graph, or has rows in stripes.
-    Returns "" if one of its operators was priced as others, or if classes cannot be told apart.
+    Returns "" if one of its operators was priced as others.
     """
     choices = best.choices
     if choices is None or choices.frozen is not exact or best.parts_of:
         return ""
-    outline, rows = Outline.of(exact), []
-    own_name, chosen = outline.by_name(), choices.of_classes(best.choice)
-    for candidate in (choices.candidates[n] for n in chosen.values()):
-        if candidate.enode.op in _LEAVES:
+    outline, rows, row_of = Outline.of(exact), list[list[Any]](), dict[int, int]()
+    every = (choices.candidates[n] for n in choices.of_classes(best.choice).values())
+    chosen = {c.enode.cls: c for c in every if c.enode.op not in _LEAVES}
+    for cls in TopologicalSorter({cls: c.enode.children for cls, c in chosen.items()}).static_order():
+        place, row_of[cls] = outline.place(cls), len(rows)
+        if cls not in chosen:
+            rows.append([place, outline.constants.get(cls)])
             continue
-        own = candidate.steps[len(copying.STEPS) :] if candidate.copied else candidate.steps
-        movement = [[op, dict(attrs)] for op, attrs in own] if candidate.enode.move else None
-        if movement is None and own != _own(candidate.enode):
+        candidate = chosen[cls]
+        e, own = candidate.enode, candidate.steps[len(copying.STEPS) :] if candidate.copied else candidate.steps
+        movement = [[op, dict(attrs)] for op, attrs in own] if e.move else None
+        if movement is None and own != _own(e):
             return ""
-        cls = candidate.enode.cls
-        name, place = outline.classes[cls], next(k for k, e in enumerate(exact.classes[cls]) if e is candidate.enode)
-        if name not in own_name:
-            return ""
-        rows.append([name, outline.members(exact.classes[cls])[place], movement, candidate.copied])
-    shapes = [
-        [outline.classes[choices.classes[c]], s] for c, s in choices.last_shapes(best.choice).items() if c in chosen
-    ]
-    return json.dumps({"outline": outline.digest, "nodes": rows, "shapes": shapes})
+        operands = [row_of[c] for c in e.children]
+        rows.append([place, outline.heads[id(e)], operands, outline.rank(e), movement, candidate.copied])
+    last = ((choices.classes[c], shape) for c, shape in choices.last_shapes(best.choice).items())
+    return json.dumps({"nodes": rows, "shapes": [[row_of[c], shape] for c, shape in last if c in row_of]})
 
 
 def is_ordered(best: Compiled) -> bool:
@@ -165,18 +201,21 @@ def _own(e: ENode) -> Steps:
 def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
     """Returns the graph of a choice that `told` wrote, with the constants of another e-graph.
 
-    Returns None if the e-graphs differ, or if the text is not one of `told`.
+    Returns None if the e-graphs differ in what is chosen, or if the text is not one of `told`.
     """
     try:
         data, outline = json.loads(known), Outline.of(frozen)
-        if data["outline"] != outline.digest:
-            return None
-        class_of = outline.by_name()
-        rows = []
-        for name, member, movement, copied in data["nodes"]:
-            nodes = frozen.classes[class_of[name]]
-            rows.append((nodes[outline.members(nodes).index(tuple(member))], movement, tuple(copied)))
-        # a forged choice may read itself
+        rows, reads, found_at = [], list[int | str](), list[int | None]()
+        for place, *spelled in data["nodes"]:
+            cls = outline.at(place)
+            if len(spelled) > 1:
+                head, operands, rank, movement, copied = spelled
+                e = outline.e_node(head, [reads[k] for k in operands], [found_at[k] for k in operands], cls, rank)
+                rows.append((e, movement, tuple(copied)))
+                cls = e.cls
+            found_at.append(cls)
+            reads.append(spelled[0] if cls is None else outline.constants.get(cls, cls))
+        # classes that were two may be one
         TopologicalSorter({e.cls: e.children for e, *_ in rows}).prepare()
         computed = {e.cls for e, *_ in rows}
         needed = {c for e, *_ in rows for c in e.children} | {frozen.handle[n] for n in frozen.source.outputs}
@@ -184,7 +223,7 @@ def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
         classes = sorted({c for e, *_ in rows for c in (e.cls, *e.children)} | set(frozen.handle.values()))
         position = {c: k for k, c in enumerate(classes)}
         found = [_candidate(e, movement, copied, position) for e, movement, copied in rows]
-        shapes = {position[class_of[name]]: tuple(shape) for name, shape in data["shapes"]}
+        shapes = {position[found_at[k]]: tuple(shape) for k, shape in data["shapes"] if found_at[k] is not None}
         choice = {c.cls: n for n, c in enumerate(found)}
         written = GraphWriter(frozen, classes, found, shapes, choice).written()
         return with_inputs_read(*with_needed_copies(*written, remedies(Copy, family)), frozen.source)[0]

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from eqsat.choice.respelling import Outline, respelled
@@ -21,7 +22,7 @@ from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.graphs import clamp, conv, finish, transpose
+from tests.graphs import add, clamp, conv, finish, reshape, transpose
 
 TARGET = "ethos-u85-256"
 QUICK = Options(effort=1)
@@ -136,6 +137,29 @@ def test_other_weights_take_the_known_choice(first: Result, filled: AnswerStore,
 
 
 @pytest.mark.slow
+def test_other_weights_may_be_equal_where_the_known_ones_differ(store: AnswerStore) -> None:
+    """Equal constants are one class of the e-graph, so that the e-graphs differ."""
+
+    def sums(first: int, second: int) -> TensorGraph:
+        g = TensorGraph()
+        flat = g.add_const(np.arange(16).reshape(1, 16, 1, 1) + second, "INT8")
+        x = add(
+            g,
+            conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16),
+            g.add_const(np.arange(16).reshape(1, 1, 1, 16) + first, "INT8"),
+        )
+        x = transpose(g, clamp(g, transpose(g, x, 0, 3, 1, 2), -128, 126), 0, 2, 3, 1)
+        return finish(g, add(g, x, reshape(g, flat, 1, 1, 1, 16)))
+
+    known, other = sums(5, 6), sums(1, 1)
+    e_graphs = [saturate(g, QUICK.identities(Target.of(TARGET))) for g in (known, other)]
+    assert len({len(f.classes) for f in e_graphs}) == 2
+    answered(store, known)
+    result, searched = answered(store, other), answered(None, other)
+    assert result.respelled and result.proved and result.corrected == searched.corrected < result.stock_corrected
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("gained", [1, 2])
 def test_a_choice_that_gains_less_than_it_did_is_searched_for(gained: int, filled: AnswerStore) -> None:
     ((name, known),) = entries(filled, choices=True).items()
@@ -145,14 +169,17 @@ def test_a_choice_that_gains_less_than_it_did_is_searched_for(gained: int, fille
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", ["", "5", '{"outline": "x", "nodes": [], "shapes": []}', "numbers", "movements"])
+@pytest.mark.parametrize("change", ["", "5", '{"nodes": [], "shapes": []}', "operators", "operands", "movements"])
 def test_a_forged_choice_changes_no_answer(change: str, filled: AnswerStore, searched: Result) -> None:
     ((name, known),) = entries(filled, choices=True).items()
     data = json.loads(known.choice)
-    if change == "numbers":
-        data["nodes"] = [[c, [i + 1, k], m, p] for c, (i, k), m, p in data["nodes"]]
-    elif change == "movements":
-        data["nodes"] = [[c, i, [["transpose", {"perms": [0, 2, 1, 3]}]], k] for c, i, _, k in data["nodes"]]
+    for row in (row for row in data["nodes"] if len(row) > 2):
+        if change == "operators":
+            row[1] += 1
+        elif change == "operands":
+            row[2] = [len(data["nodes"])]
+        elif change == "movements":
+            row[4] = [["transpose", {"perms": [0, 2, 1, 3]}]]
     forge(filled, name, replace(known, choice=json.dumps(data) if change[:1].isalpha() else change))
     result = answered(filled, around(seed=5))
     assert not result.respelled and result.verified and result.tosa == searched.tosa
@@ -189,15 +216,16 @@ def test_a_forged_choice_that_reads_itself_ends(filled: AnswerStore) -> None:
     data = json.loads(known.choice)
     target = Target.of(TARGET)
     frozen = saturate(around(seed=5), QUICK.identities(target))
-    outline, chosen = Outline.of(frozen), {row[0]: row for row in data["nodes"]}
     assert respelled(json.dumps(data), frozen, target.family)
-    reads = {(e.cls, c) for nodes in frozen.classes for e in nodes for c in e.children if e.move}
-    loop = next((a, b) for a, b in sorted(reads) if (b, a) in reads and outline.classes[a] in chosen)
-    for a, b in (loop, loop[::-1]):
-        place = next(k for k, e in enumerate(frozen.classes[a]) if e.children == (b,))
-        member = outline.members(frozen.classes[a])[place]
-        chosen[outline.classes[a]] = [outline.classes[a], member, [["transpose", {"perms": [0, 3, 1, 2]}]], []]
-    assert respelled(json.dumps({**data, "nodes": list(chosen.values())}), frozen, target.family) is None
+    outline = Outline.of(frozen)
+    reads = {(e.cls, c): e for nodes in frozen.classes for e in nodes for c in e.children if e.move}
+    there, back = next((reads[a, b], reads[b, a]) for a, b in reads if (b, a) in reads)
+    data["nodes"].append([outline.place(back.cls), None])
+    for e in (there, back):
+        movement = [["transpose", {"perms": [0, 3, 1, 2]}]]
+        last = len(data["nodes"]) - 1
+        data["nodes"].append([outline.place(e.cls), outline.heads[id(e)], [last], outline.rank(e), movement, []])
+    assert respelled(json.dumps(data), frozen, target.family) is None
 
 
 def test_a_place_that_cannot_be_used_costs_what_would_be_remembered(tmp_path: Path) -> None:
