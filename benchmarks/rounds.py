@@ -37,7 +37,7 @@ ROUNDS: Mapping[str, Mapping[str, Any]] = {
     "budgets": {"eqsat.search.memory_rounds.MemoryRounds.run": lambda rounds: rounds.explored},
     "orders": {
         "eqsat.search.alternatives.in_orders": lambda *_: None,
-        "eqsat.search.optimizer.in_other_orders": lambda *_: [],
+        "eqsat.search.candidates.in_other_orders": lambda *_: [],
     },
     SETTINGS: {},
     "stripes": {"eqsat.search.optimizer.in_stripes": lambda *_: []},
