@@ -60,9 +60,8 @@ class Outline:
     def of(frozen: Frozen) -> Outline:
         """Returns the outline by colour refinement (Weisfeiler and Leman).
 
-        A class starts with its type.
+        A class starts with its type and the first node of the source graph that it computes.
         Each round adds the operands of its e-nodes, and the e-nodes that read it.
-        What computes a node of the source graph is known by that.
         """
         heads = {id(e): _number(repr((e.op, _masked(e.attrs), e.move))) for nodes in frozen.classes for e in nodes}
         computed = {c: n for n, c in sorted(frozen.handle.items(), reverse=True)}

@@ -116,7 +116,7 @@ class Memory:
         """Returns the choice of an equal search for a graph of equal structure, with this graph's constants.
 
         It is compiled without further settings, and with the settings of Vela that it had.
-        Returns none if the e-graphs differ.
+        Returns none if the e-graphs differ in what is chosen.
         """
         known = self.alike
         if known is None or not known.choice:
