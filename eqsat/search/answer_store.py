@@ -40,6 +40,7 @@ class KnownAnswer:
     choice: the choice from the e-graph (`eqsat/choice/respelling.py`), "" if that is not kept.
     before: cycles of the best given graph at that time.
     ordered: whether the graph ran in another order than its choice is written in.
+    undecided: whether the proof of its binary ended without a result, as another one would.
     """
 
     chosen: str
@@ -52,11 +53,13 @@ class KnownAnswer:
     choice: str = ""
     before: int = 0
     ordered: bool = False
+    undecided: bool = False
 
     def packed(self) -> bytes:
         """Returns the bytes of an entry."""
         figures = self.cycles, self.sram, self.flash, self.before
-        header = json.dumps([self.chosen, self.given, figures, self.settings, self.choice, self.ordered])
+        marks = self.ordered, self.undecided
+        header = json.dumps([self.chosen, self.given, figures, self.settings, self.choice, marks])
         content = header.encode() + b"\n" + self.tosa
         packed = zlib.compress(content, 1)
         return packed if len(content) <= _most(packed) else zlib.compress(content, 0)
@@ -76,11 +79,12 @@ class KnownAnswer:
         if not unpacking.eof or len(header) > _HEADER:
             raise ValueError("it is too large")
         try:
-            chosen, given, figures, settings, choice, ordered = json.loads(header)
+            chosen, given, figures, settings, choice, marks = json.loads(header)
             cycles, sram, flash, before = map(int, figures)
+            ordered, undecided = map(bool, marks)
             is_known = all(isinstance(s, str) for s in (chosen, given, choice, *settings))
             answer = KnownAnswer(
-                chosen, given, cycles, sram, flash, tuple(settings), tosa, choice, before, bool(ordered)
+                chosen, given, cycles, sram, flash, tuple(settings), tosa, choice, before, ordered, undecided
             )
         except (TypeError, OverflowError, RecursionError) as e:
             raise ValueError(str(e)) from e

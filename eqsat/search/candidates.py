@@ -57,10 +57,12 @@ class Candidates:
     @cached_property
     def is_remembered(self) -> bool:
         """Whether the answer of the very same search is known and still holds."""
-        memory = self.memory
+        memory, remembered = self.memory, self._remembered
         if memory is None or memory.answer is None:
             return False
-        return bool(self.search.attempt(memory.holds, self.given, self._remembered, self.checks))
+        for c in remembered:  # beside the given graphs, which Vela compiles
+            self.checks.begin_answer(c, memory.answer.undecided)
+        return bool(self.search.attempt(memory.holds, self.given, remembered, self.checks))
 
     @cached_property
     def is_respelled(self) -> bool:

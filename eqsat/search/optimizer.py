@@ -95,7 +95,8 @@ def optimize_tosa(
             outcome = _outcome(name, candidates, with_settings, again)
         result = outcome.result()
         if memory and not result.remembered and not outcome.interrupted:
-            memory.keep(outcome.answer, result.tosa, candidates.exact, candidates.given)
+            proof = checks.binaries.begin_proof(outcome.answer.best).result()
+            memory.keep(outcome.answer, proof, result.tosa, candidates.exact, candidates.given)
         return result
 
 

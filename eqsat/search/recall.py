@@ -32,6 +32,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.verification.checks import Answer, Checks
+from eqsat.verification.judging import BinaryProof
 
 #: Highest share of the cycles that a respelled choice may take, as a multiple of the known share.
 _AS_GOOD = 1.003
@@ -110,7 +111,7 @@ class Memory:
         best = candidates[0] if candidates else given.compiled.get(answer.chosen)
         if best is None or best.figures.costs != (answer.cycles, answer.sram, answer.flash):
             return False
-        return _is_right(best, checks)
+        return _is_right(best, checks, answer)
 
     def respelled(self, search: Search, exact: Frozen) -> list[Compiled]:
         """Returns the choice of an equal search for a graph of equal structure, with this graph's constants.
@@ -146,14 +147,23 @@ class Memory:
         best = min(fitting, key=lambda c: decision.rank(c.figures))
         if best.figures.cycles * known.before > _AS_GOOD * known.cycles * _before(given):
             return False
-        return _is_right(best, checks)
+        return _is_right(best, checks, known)
 
-    def keep(self, answer: Answer, tosa: bytes, exact: Frozen | None, given: Given) -> None:
-        """Stores the answer of a search: its graph with locations, and its choice from the exact e-graph."""
+    def keep(self, answer: Answer, proof: BinaryProof, tosa: bytes, exact: Frozen | None, given: Given) -> None:
+        """Stores the answer of a search: its graph with locations, and its choice from the exact e-graph.
+
+        proof: of its binary.
+        """
         best, figures = answer.best, answer.best.figures
         if self.key and answer.verified and answer.binary.equal is not False and not best.tolerant:
-            own = tosa if best.name == "eqsat" else b""
-            kept = KnownAnswer(best.name, best.given, figures.cycles, figures.sram, figures.flash, best.settings, own)
+            kept = KnownAnswer(
+                best.name,
+                best.given,
+                *figures.costs,
+                best.settings,
+                tosa if best.name == "eqsat" else b"",
+                undecided=proof.is_final and not proof.proved,
+            )
             self.store.put(self.graph, self.key, kept)
             if exact and (choice := told(best, exact)):
                 self.store.put(
@@ -163,8 +173,12 @@ class Memory:
                 )
 
 
-def _is_right(best: Compiled, checks: Checks) -> bool:
-    """Whether a graph equals the reference, and its binary is not wrong."""
+def _is_right(best: Compiled, checks: Checks, known: KnownAnswer) -> bool:
+    """Whether a graph equals the reference, and its binary is not wrong.
+
+    Its binary is proved beside the comparison, unless that of the known answer could not be.
+    """
+    checks.begin_answer(best, known.undecided)
     found = checks.compared(best)
     return found is not None and found.binary.equal is not False
 

@@ -100,23 +100,35 @@ class Binaries:
         It is found by bisection, so it may be a later one if errors come and go.
         """
         inner = [n for n in graph.live() if _activation(graph, n)]
+        kept = [inputs[k] for k in _chosen(graph, len(inputs))]
+        try:
+            answers = run_samples(dumps(_up_to(graph, inner)), kept, self._pool, _HUNG)
+        except WorkerError:
+            return None
+        shown = [(x, a) for x, a in zip(kept, answers, strict=True) if not isinstance(a, WorkerError)]
         low, high = 0, len(inner)
         while low < high:
             middle = (low + high) // 2
-            if self._is_wrong_up_to(graph, inner[middle], inputs):
+            expected = [[values[middle]] for _, values in shown]
+            if self._is_wrong_up_to(graph, inner[middle], [x for x, _ in shown], expected):
                 high = middle
             else:
                 low = middle + 1
         return inner[low] if low < len(inner) else None
 
-    def _is_wrong_up_to(self, graph: TensorGraph, node: int, inputs: Samples) -> bool:
-        part = TensorGraph(nodes=graph.nodes, inputs=graph.inputs, outputs=[node], output_names=["y"])
+    def _is_wrong_up_to(self, graph: TensorGraph, node: int, inputs: Samples, expected: Samples) -> bool:
+        part = _up_to(graph, [node])
         tosa = dumps(part)
         try:
             raw = raw_of(compile_tosa(tosa, self._target, self._pool))
         except WorkerError:
             return False
-        return self.verdict(part, tosa, raw, inputs, whatever_it_takes=True).equal is False
+        return self.verdict(part, tosa, raw, inputs, expected, whatever_it_takes=True).equal is False
+
+
+def _up_to(graph: TensorGraph, nodes: Sequence[int]) -> TensorGraph:
+    """Returns the graph with some nodes as its outputs."""
+    return TensorGraph(nodes=graph.nodes, inputs=graph.inputs, outputs=list(nodes))
 
 
 def _chosen(graph: TensorGraph, samples: int) -> list[int]:

@@ -72,6 +72,17 @@ class Checks:
         self.binaries.begin(c)
         self.verifier.begin(c)
 
+    def begin_answer(self, c: Compiled, undecided: bool) -> None:
+        """Starts all checks of a graph that is likely to be the answer.
+
+        undecided: whether its binary is known not to be proved.
+        """
+        self.begin(c)
+        if undecided and self.binaries.run_at_all:
+            self.binaries.leave_undecided(c)
+        else:
+            self.binaries.begin_proof(c)
+
     def guards(self, c: Compiled) -> list[str]:
         """Returns descriptions of the guards that a candidate breaks."""
         if c not in self._guards:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eqsat.choice.compiled import Compiled
 from eqsat.device.compile import raw_of
 from eqsat.device.verification import Verdict
-from eqsat.ground.process import Limits
+from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.proof.binary import prove_raw
 from eqsat.target import Target
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 _PROOF_MIB = 4096
 #: Wall-clock seconds after which the proof of a binary counts as hung.
 _HUNG = 600.0
+#: What is said of a proof that is left out.
+_UNDECIDED_BEFORE = "not tried again: the proof for the known answer ended without a result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,12 @@ class BinaryProof:
 
     proved: whether it computes what its graph does for every input; None: that was not proved.
     undecided: the commands at which the proof ended, or why there is none.
+    is_final: whether another try with the same limits would most likely end alike.
     """
 
     proved: bool | None
     undecided: tuple[str, ...] = ()
+    is_final: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,11 @@ class BinaryChecks:
             self._proofs[c] = self._pool.start(self._proof, c)
         return self._proofs[c]
 
+    def leave_undecided(self, c: Compiled) -> None:
+        """Leaves out the proof of a candidate's binary, as an earlier one of its kind ended without a result."""
+        self._proofs[c] = Future()
+        self._proofs[c].set_result(BinaryProof(None, (_UNDECIDED_BEFORE,)))
+
     def _proof(self, c: Compiled) -> BinaryProof:
         verdict = self.verdict(c)
         if not self.run_at_all or verdict.equal is False:
@@ -102,7 +111,7 @@ class BinaryChecks:
             return BinaryProof(proved or None, tuple(undecided))
         except Exception as e:  # noqa: BLE001 - a failed proof is only less knowledge, never a wrong result
             logger.debug("the proof of a binary failed", exc_info=True)
-            return BinaryProof(None, (f"the proof failed: {e}",))
+            return BinaryProof(None, (f"the proof failed: {e}",), isinstance(e, WorkerError) and e.stopped)
 
     def _judge(self, c: Compiled, whatever_it_takes: bool) -> Judged:
         binaries = self._of_stock if c.name == "stock" else self._of_others

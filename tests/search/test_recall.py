@@ -22,6 +22,7 @@ from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
+from eqsat.verification import judging
 from tests.graphs import add, clamp, conv, finish, reshape, transpose
 
 TARGET = "ethos-u85-256"
@@ -159,6 +160,19 @@ def test_other_weights_may_be_equal_where_the_known_ones_differ(store: AnswerSto
     assert result.respelled and result.proved and result.corrected == searched.corrected < result.stock_corrected
 
 
+def test_a_proof_of_a_binary_that_passed_its_limit_is_not_tried_again(
+    store: AnswerStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "_PROOF_MIB", 1)
+    first, again, others = answered(store), answered(store), answered(store, around(seed=5))
+    assert again.remembered and again.tosa == first.tosa and others.respelled
+    assert [r.binary_proved for r in (first, again, others)] == [None] * 3
+    assert ["not tried again" in " ".join(r.binary_undecided) for r in (first, again, others)] == [False, True, True]
+    for name, known in (entries(store) | entries(store, choices=True)).items():
+        forge(store, name, replace(known, undecided=False))
+    assert "memory limit" in " ".join(answered(store).binary_undecided)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gained", [1, 2])
 def test_a_choice_that_gains_less_than_it_did_is_searched_for(gained: int, filled: AnswerStore) -> None:
@@ -250,7 +264,8 @@ def test_a_graph_has_few_entries(store: AnswerStore) -> None:
         b"5",
         b"null",
         b"[1, 2, 3, 4, 5, 6]",
-        *(b'["a", "b", [%s, 1, 1, 1], [], "", false]' % n for n in (b"null", b"1e999")),
+        *(b'["a", "b", [%s, 1, 1, 1], [], "", [false, false]]' % n for n in (b"null", b"1e999")),
+        b'["a", "b", [1, 1, 1, 1], [], "", false]',
     ],
 )
 def test_an_entry_of_another_form_is_none(header: bytes) -> None:
