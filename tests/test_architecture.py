@@ -33,7 +33,7 @@ SEES = {
     "explain": "ground tensor extraction target tosa vela egraph rules options choice search",
     "checking": "ground tensor target proof egraph rules cost_models explain",
     "discover": "ground tensor target tosa vela proof egraph options search",
-    "executorch": "ground target tosa vela device options search runs",
+    "executorch": "ground store target tosa vela device options search runs",
     "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",
     "bench": "ground tensor target tosa vela options search runs checking executorch",
     "report": "ground tensor tosa vela egraph verification search explain bench",

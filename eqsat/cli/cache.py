@@ -15,7 +15,7 @@ from eqsat.store.setting import VARIABLE
 if TYPE_CHECKING:
     from eqsat.store.store import Store
 
-cache_app = App(no_args_is_help=True, help="The store of measured prices and remembered answers.")
+cache_app = App(no_args_is_help=True, help="The store of measured prices, remembered answers and lowerings.")
 app.add_typer(cache_app, name="cache")
 
 PlaceOption = Annotated[
@@ -26,33 +26,35 @@ PlaceOption = Annotated[
 @cache_app.command("info")
 def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
     """Where prices and answers are, how many, and how much room they take."""
-    from eqsat.store.store import ANSWERS, PRICES
+    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
 
     with closing(_opened(cache)) as store:
         local, setting = store.local, store.setting
-        (prices, _), (answers, size) = local.size(PRICES), local.size(ANSWERS)
+        (prices, _), (answers, size), (lowerings, of_lowerings) = map(local.size, (PRICES, ANSWERS, LOWERINGS))
         found = {"entries": prices, "limit": PRICES.entries, "bytes": local.bytes(), "failure": local.failure}
     if as_json:
         shared = {"shared": setting.url, "read_only": setting.read_only}
-        print_json({"path": str(local.path), **found, "answers": answers, "answer_bytes": size, **shared})
+        lowered = {"lowerings": lowerings, "lowering_bytes": of_lowerings}
+        print_json({"path": str(local.path), **found, "answers": answers, "answer_bytes": size, **lowered, **shared})
         return
     state = f"cannot be used: {local.failure}" if local.failure else f"{found['bytes']:,} bytes"
     behind = f"\nshared{', read only' if setting.read_only else ''}: {setting.url}" if setting.url else ""
     console.say(
         f"{local.path}\n{prices:,} of at most {PRICES.entries:,} prices, {state}\n"
-        f"{answers:,} remembered answers, {size:,} bytes{behind}"
+        f"{answers:,} remembered answers, {size:,} bytes\n"
+        f"{lowerings:,} remembered lowerings, {of_lowerings:,} bytes{behind}"
     )
 
 
 @cache_app.command("clear")
 def clear(cache: PlaceOption = None) -> None:
-    """Forget all prices and answers of this machine; they are measured and searched for again when they are needed."""
-    from eqsat.store.store import ANSWERS, PRICES
+    """Forget all prices, answers and lowerings of this machine; they are made again when they are needed."""
+    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
 
     with closing(_opened(cache)) as store:
-        entries, answers = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS))
+        entries, answers, lowerings = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS, LOWERINGS))
         store.local.clear()
-        console.say(f"{store.local.path}\n{entries:,} prices and {answers:,} answers forgotten")
+        console.say(f"{store.local.path}\n{entries:,} prices, {answers:,} answers and {lowerings:,} lowerings forgotten")
 
 
 @cache_app.command("export")

@@ -32,8 +32,9 @@ from torch.export import ExportedProgram
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of
 from eqsat.executorch import debug
-from eqsat.executorch.arm import lower
+from eqsat.executorch.arm import HookPoint, lower
 from eqsat.executorch.forked import ForkError
+from eqsat.executorch.known_tosa import known_or_lowered
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.ground.files import OutputError, PluginError
@@ -204,7 +205,12 @@ def _result(
     def copied() -> ExportedProgram:
         return EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
 
-    hook = lower(copied(), tosa_spec, beside=True)
+    def lowered() -> HookPoint:
+        return lower(copied(), tosa_spec, beside=True)
+
+    options = session.options
+    remembers = options.remember and spec.tosa_debug_mode is None
+    hook = known_or_lowered(edge_program, compile_specs, options.cache, lowered) if remembers else lowered()
 
     def stock() -> bytes:
         try:
@@ -222,12 +228,12 @@ def _result(
             hook.explicit,
             Target.from_compile_spec(spec),
             stock=stock,
-            options=session.options,
+            options=options,
             name=name,
             container=container,
             interruption=session.interruption,
             with_settings=True,
-            store=AnswerStore(session.options.cache) if session.options.remember else None,
+            store=AnswerStore(options.cache) if options.remember else None,
         )
     finally:
         hook.close()

@@ -5,8 +5,10 @@ That of eqsat is from its sources and their commit, those of other packages are 
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from eqsat.ground._version import __version__
 ABSENT = "absent"
 #: The directory of the checkout, if the sources are in one.
 _ROOT = Path(__file__).resolve().parents[2]
+#: The packages of this project.
+_OURS = ("eqsat", "extraction", "cost_models")
 _RECORDS = "benchmarks/results"
 
 
@@ -38,6 +42,15 @@ def commit() -> str:
     found = _git("describe", "--always", "--abbrev=12", "--exclude=*")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{_RECORDS}")
     return f"{found}-dirty" if changed and found != ABSENT else found
+
+
+@cache
+def code() -> str:
+    """Returns the digest of these sources."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in sorted(f for package in _OURS for f in (_ROOT / package).rglob("*.py")):
+        digest.update(f"{file.relative_to(_ROOT)}\0{file.stat().st_size}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def _git(*command: str) -> str:

@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 from eqsat.choice.compiled import Compiled
 from eqsat.choice.respelling import digest, is_ordered, respelled, structure, told
 from eqsat.egraph.encoding import Frozen
-from eqsat.ground.versions import versions
+from eqsat.ground.versions import code, versions
 from eqsat.options import plugins
 from eqsat.options.decision import Container, Decision
 from eqsat.options.options import Options
@@ -36,10 +35,7 @@ from eqsat.verification.judging import BinaryProof
 
 #: Highest share of the cycles that a respelled choice may take, as a multiple of the known share.
 _AS_GOOD = 1.003
-#: Folder with the packages of this project.
-_ROOT = Path(__file__).parent.parent.parent
-#: Packages that decide an answer: this project's and others'.
-_OURS = ("eqsat", "extraction", "cost_models")
+#: Other projects' packages that decide an answer.
 _THEIRS = ("egglog", "ethos-u-vela", "tosa-tools", "highspy", "clingo", "ortools", "numpy")
 
 
@@ -78,7 +74,7 @@ class Memory:
         compiled_for = [*(f.encode() for f in target.flags), *_configurations(target)]
         graph, alike = digest([explicit, *compiled_for]), digest([structure(reference).encode(), *compiled_for])
         own = options.rules or plugins.places(options)
-        parts = [repr(options.record()), repr(container), repr(door), repr(versions(_THEIRS)), _code()]
+        parts = [repr(options.record()), repr(container), repr(door), repr(versions(_THEIRS)), code()]
         key = "" if own else digest(p.encode() for p in parts)
         known = store.entries(graph, key)
         return Memory(store, graph, alike, key, known, None if key in known else store.entries(alike, key).get(key))
@@ -211,10 +207,3 @@ def _configurations(target: Target) -> list[bytes]:
         with suppress(OSError, ValueError):
             out.append(Path(flag.partition("=")[2]).read_bytes())
     return out
-
-
-@cache
-def _code() -> str:
-    """Returns the digest of this project's code."""
-    files = sorted(f for package in _OURS for f in (_ROOT / package).rglob("*.py"))
-    return digest(part for f in files for part in (str(f.relative_to(_ROOT)).encode(), f.read_bytes()))

@@ -17,7 +17,9 @@ from eqsat.store.shared import shared_store
 PRICES = Kind("price", 400_000)
 #: Answers to whole graphs.
 ANSWERS = Kind("answer", 4_000, 256 << 20)
-#: All kinds of entries.
+#: TOSA of delegates, by `executorch.known_tosa`.
+LOWERINGS = Kind("lowering", 400, 512 << 20)
+#: The kinds of entries that other machines can use.
 KINDS = (PRICES, ANSWERS)
 #: Entries that are copied at once.
 _BATCH = 2_000

@@ -412,7 +412,9 @@ def test_stocks_passes_in_a_fork_give_the_same(monkeypatch: pytest.MonkeyPatch) 
         return replace(hook, stock=lambda: tail)
 
     monkeypatch.setattr(backend, "lower", both)
-    _, _, _, session = lowered(quantized(pixel_shuffle, "ethos-u55-128"), "ethos-u55-128", Options(effort=0))
+    _, _, _, session = lowered(
+        quantized(pixel_shuffle, "ethos-u55-128"), "ethos-u55-128", Options(effort=0, remember=False)
+    )
     assert found == [(True, True, True)] and session.results[0].stock_cycles
 
 
@@ -428,7 +430,8 @@ def test_where_a_fork_dies_stocks_passes_run_once_more(monkeypatch: pytest.Monke
         raise ForkError("died")
 
     monkeypatch.setattr(backend, "lower", dies)
-    _, _, _, session = lowered(quantized(pixel_shuffle, "ethos-u55-128"), "ethos-u55-128", BRIEF)
+    options = replace(BRIEF, remember=False)
+    _, _, _, session = lowered(quantized(pixel_shuffle, "ethos-u55-128"), "ethos-u55-128", options)
     (result,) = session.results
     assert asked == [True, False] and result.cycles < result.stock_cycles and not result.warnings
 

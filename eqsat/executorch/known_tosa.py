@@ -1,0 +1,202 @@
+"""The TOSA of delegates that were lowered before (`arm.py`), so that the same program is not lowered again.
+
+An entry is found by all that decides it.
+That is the delegate's program, its compile specs, and the code of ExecuTorch and of this project.
+A program with something that has no text here is lowered each time.
+
+The explicit graph defines the meaning of a delegate, so no entry may be forged.
+Entries are signed with a key beside the store, which is neither exported nor shared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from eqsat.executorch.arm import HookPoint, Tail, origin
+from eqsat.ground.versions import code, versions
+from eqsat.store.setting import Setting
+from eqsat.store.store import LOWERINGS, Store
+
+logger = logging.getLogger(__name__)
+
+#: Packages of ExecuTorch whose code lowers a delegate.
+_LOWERING = ("executorch.backends.arm", "executorch.backends.transforms", "executorch.exir")
+#: Packages whose versions decide what that code does.
+_PACKAGES = ("executorch", "torch", "tosa-tools")
+#: Entries of a node's `meta` that nothing of a delegate depends on.
+#: The parts of traces that locations tell are in the node's origin.
+_NO_PART = frozenset(
+    {"from_node", "nn_module_stack", "stack_trace", "seq_nr", "eager_input_vals", "desc", "tensor_meta", "debug_handle"}
+)
+#: Bytes of a key and of a signature.
+_KEY = 32
+#: Bytes of the length of the first graph.
+_LENGTH = 8
+
+
+class _NoText(Exception):
+    """A program has something whose content this module cannot tell."""
+
+
+def known_or_lowered(
+    program: ExportedProgram, specs: Sequence[CompileSpec], place: str | Path | None, lowered: Callable[[], HookPoint]
+) -> HookPoint:
+    """Returns the graphs of a delegate from the store, else by `lowered`, after which the store has them.
+
+    place: of the store.
+    Raises what `lowered` raises.
+    """
+    known = KnownTosa.of(program, specs, place)
+    hook = (known and known.hook()) or lowered()
+    if known is None or hook.is_known:
+        return hook
+
+    def stock() -> Tail:
+        tail = hook.stock()
+        if tail.tosa is not None:
+            known.keep(hook.explicit, tail.tosa)
+        return tail
+
+    return replace(hook, stock=stock)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTosa:
+    """The TOSA of one delegate in the store.
+
+    name: the digest of all that decides it.
+    place: of the store.
+    key: what entries are signed with.
+    """
+
+    name: str
+    place: str | Path | None
+    key: bytes
+
+    @staticmethod
+    def of(program: ExportedProgram, specs: Sequence[CompileSpec], place: str | Path | None) -> KnownTosa | None:
+        """Returns the entry for a delegate; None if its content cannot be told, or nothing can be signed."""
+        try:
+            key = _key(Setting.of(place).file.with_suffix(".key"))
+            return KnownTosa(_digest(program, specs), place, key) if key else None
+        except Exception as e:  # noqa: BLE001 - what is not known costs the time of a lowering
+            logger.debug("a delegate is not remembered: %s: %s", type(e).__name__, e)
+            return None
+
+    def hook(self) -> HookPoint | None:
+        """Returns the graphs of the delegate; None if they are not known."""
+        with closing(Store(self.place)) as store:
+            entry = store.get(LOWERINGS, [self.name]).get(self.name, b"")
+        signature, content = entry[:_KEY], entry[_KEY:]
+        if not hmac.compare_digest(signature, self._signature(content)):
+            return None
+        length = int.from_bytes(content[:_LENGTH], "little")
+        explicit, stock = content[_LENGTH : _LENGTH + length], content[_LENGTH + length :]
+        return HookPoint(explicit, 0.0, lambda: Tail(stock, "", 0.0), lambda: None, {}, is_known=True)
+
+    def keep(self, explicit: bytes, stock: bytes) -> None:
+        """Stores the graphs of the delegate."""
+        content = len(explicit).to_bytes(_LENGTH, "little") + explicit + stock
+        with closing(Store(self.place)) as store:
+            store.put(LOWERINGS, {self.name: self._signature(content) + content})
+
+    def _signature(self, content: bytes) -> bytes:
+        return hmac.digest(self.key, self.name.encode() + b"\0" + content, hashlib.sha256)
+
+
+def _key(path: Path) -> bytes:
+    """Returns the key at a path, which is made if there is none; b"" if that fails."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "wb") as f:
+            f.write(secrets.token_bytes(_KEY))
+    except FileExistsError:
+        pass
+    except OSError:
+        return b""
+    try:
+        key = path.read_bytes()
+    except OSError:
+        return b""
+    return key if len(key) == _KEY else b""
+
+
+def _digest(program: ExportedProgram, specs: Sequence[CompileSpec]) -> str:
+    """Returns the digest of all that decides the TOSA of a delegate. Raises _NoText."""
+    digest = hashlib.sha256()
+    for part in (_code_of_executorch(), code(), sys.version, repr(versions(_PACKAGES)), *_texts(program)):
+        digest.update(part.encode() + b"\0")
+    for spec in specs:
+        digest.update(repr((spec.key, bytes(spec.value))).encode())
+    for constants in (program.state_dict, program.constants):
+        for name, value in constants.items():
+            if not isinstance(value, torch.Tensor):
+                raise _NoText(f"constant {name}")
+            digest.update(f"{name} {_text(value)}\0".encode())
+            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _texts(program: ExportedProgram) -> Iterator[str]:
+    """Returns the texts of a program's signature and nodes. Raises _NoText."""
+    yield repr(program.graph_signature)
+    for n in program.graph.nodes:
+        if n.op == "get_attr":
+            raise _NoText(n.name)
+        told = {k: v for k, v in n.meta.items() if k not in _NO_PART}
+        yield " ".join([n.op, n.name, *map(_text, (n.target, n.args, n.kwargs, told)), repr(origin(n))])
+
+
+def _text(value: Any) -> str:
+    """Returns the text of an argument or an entry of `meta`. Raises _NoText."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return repr(value)
+        case Node():
+            return f"%{value.name}"
+        case torch.Tensor():
+            return f"{value.dtype}{list(map(_text, value.shape))}{list(map(_text, value.stride()))}{value.device}"
+        case torch.dtype() | torch.layout() | torch.memory_format() | torch.device():
+            return str(value)
+        case list() | tuple():
+            return f"{type(value).__name__}({', '.join(map(_text, value))})"
+        case Mapping():
+            return f"{{{', '.join(f'{_text(k)}: {_text(v)}' for k, v in value.items())}}}"
+        case torch._ops.OpOverload():
+            return str(value)
+    if type(value).__module__.startswith("executorch.exir.dialects.edge"):
+        return str(value)
+    if (
+        callable(value)
+        and getattr(value, "__module__", None)
+        and "<locals>" not in (name := getattr(value, "__qualname__", "<locals>"))
+    ):
+        return f"{value.__module__}.{name}"
+    raise _NoText(f"{type(value).__name__}")
+
+
+@cache
+def _code_of_executorch() -> str:
+    """Returns sizes and times of change of the files with ExecuTorch's code."""
+    found = (find_spec(name) for name in _LOWERING)
+    roots = [Path(place) for spec in found if spec for place in spec.submodule_search_locations or ()]
+    files = sorted(f for root in roots for f in root.rglob("*.py"))
+    return repr([(str(f), s.st_size, s.st_mtime_ns) for f in files for s in (f.stat(),)])
