@@ -148,5 +148,5 @@ def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     run = CliRunner().invoke
     info = json.loads(run(app, ["cache", "info", "--json"]).output)
     assert info["entries"] == 2 and info["path"].startswith(str(tmp_path)) and info["bytes"] > 0
-    assert "2 prices and 0 answers forgotten" in run(app, ["cache", "clear"]).output
+    assert "2 prices, 0 answers and 0 lowerings forgotten" in run(app, ["cache", "clear"]).output
     assert "0 of at most" in run(app, ["cache", "info"]).output
