@@ -54,7 +54,9 @@ def clear(cache: PlaceOption = None) -> None:
     with closing(_opened(cache)) as store:
         entries, answers, lowerings = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS, LOWERINGS))
         store.local.clear()
-        console.say(f"{store.local.path}\n{entries:,} prices, {answers:,} answers and {lowerings:,} lowerings forgotten")
+        console.say(
+            f"{store.local.path}\n{entries:,} prices, {answers:,} answers and {lowerings:,} lowerings forgotten"
+        )
 
 
 @cache_app.command("export")

@@ -2,7 +2,8 @@
 
 An entry is found by all that decides it.
 That is the delegate's program, its compile specs, and the code of ExecuTorch and of this project.
-A program with something that has no text here is lowered each time.
+A program with something that has no text here is lowered each time, and so is every one where the user added passes or
+node visitors to ExecuTorch's.
 
 The explicit graph defines the meaning of a delegate, so no entry may be forged.
 Entries are signed with a key beside the store, which is neither exported nor shared.
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 from torch.fx import Node
@@ -141,6 +143,8 @@ def _key(path: Path) -> bytes:
 
 def _digest(program: ExportedProgram, specs: Sequence[CompileSpec]) -> str:
     """Returns the digest of all that decides the TOSA of a delegate. Raises _NoText."""
+    if _is_extended(specs):
+        raise _NoText("ExecuTorch's pipeline has parts that are not its own")
     digest = hashlib.sha256()
     for part in (_code_of_executorch(), code(), sys.version, repr(versions(_PACKAGES)), *_texts(program)):
         digest.update(part.encode() + b"\0")
@@ -153,6 +157,17 @@ def _digest(program: ExportedProgram, specs: Sequence[CompileSpec]) -> str:
             digest.update(f"{name} {_text(value)}\0".encode())
             digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def _is_extended(specs: Sequence[CompileSpec]) -> bool:
+    """Whether the user's own passes or node visitors take part in ExecuTorch's pipeline."""
+    from executorch.backends.arm._passes.arm_pass_manager import _registered_pass_insertions
+    from executorch.backends.arm._passes.exir_to_tosa_pass import ExirToTosaPass
+    from executorch.backends.arm.operators.node_visitor import get_node_visitors
+
+    visitors = get_node_visitors(EthosUCompileSpec._from_list(list(specs)).tosa_spec).values()
+    parts = [*map(type, visitors), *ExirToTosaPass._DIALECT_SUBSTITUTIONS.values()]
+    return bool(_registered_pass_insertions) or any(not p.__module__.startswith("executorch.") for p in parts)
 
 
 def _texts(program: ExportedProgram) -> Iterator[str]:

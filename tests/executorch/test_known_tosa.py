@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass, arm_pass_manager
 from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
+from executorch.backends.arm.operators.op_tosa_abs import AbsVisitor
 from executorch.backends.arm.tosa.backend import TOSABackend
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
@@ -153,6 +155,18 @@ def test_a_program_that_cannot_be_told_has_no_entry(delegate: Delegate, place: P
     node = next(n for n in delegate[0].graph.nodes if n.op == "call_function")
     node.meta["custom"] = object()
     assert KnownTosa.of(*delegate, place) is None
+
+
+def test_with_a_pass_or_a_visitor_of_the_users_nothing_is_known(delegate: Delegate, place: Path) -> None:
+    arm_pass_manager.register_pass_insertions_after(FoldAndAnnotateQParamsPass, [])
+    try:
+        assert KnownTosa.of(*delegate, place) is None
+    finally:
+        arm_pass_manager.clear_registered_pass_insertions()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AbsVisitor, "__module__", "a_module_of_the_users")
+        assert KnownTosa.of(*delegate, place) is None
+    assert known(delegate, place).hook() is not None
 
 
 @pytest.fixture
