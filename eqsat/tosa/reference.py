@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -143,20 +144,32 @@ class Reference:
         self._position = {n: len(self._results) + k for k, n in enumerate(self.inner)}
         self._inner_samples = _KEPT // elements
         try:
-            answers = list(self._run(graph, self.inner, drawn))
+            answers = list(self._run(graph, (), drawn))
         except WorkerError as e:
             raise Unjudged(f"the reference model failed on the reference itself: {e}") from e
         kept = [(x, a) for x, a in zip(drawn, answers, strict=True) if not isinstance(a, WorkerError)]
         self.inputs = [x for x, _ in kept]
-        self._values = [a for _, a in kept]
+        #: The outputs per sample; those that the model does not show have another shape.
+        self.outputs = [a for _, a in kept]
         if not kept:
             refusal = next(str(a) for a in answers if isinstance(a, WorkerError))
             raise Unjudged(f"the reference model runs the reference on none of {len(drawn)} samples: {refusal}")
 
-    @property
-    def outputs(self) -> list[list[Array]]:
-        """The outputs per sample; those that the model does not show have another shape."""
-        return [v[: len(self._results)] for v in self._values]
+    @cached_property
+    def _values(self) -> list[list[Array]]:
+        """The outputs per sample, and behind them in the last ones (random) the inner values.
+
+        Most graphs are proved, so they are computed when they are first needed.
+        Raises WorkerError.
+        """
+        plain = self._plain(self.inputs)
+        shown = self._run(self.graph, self.inner, self.inputs[plain:])
+        pairs = zip(self.outputs[plain:], shown, strict=True)
+        return [*self.outputs[:plain], *(y if isinstance(v, WorkerError) else v for y, v in pairs)]
+
+    def _plain(self, samples: Sequence[object]) -> int:
+        """Returns how many of the first samples have no inner values."""
+        return max(0, len(samples) - self._inner_samples)
 
     def values(self, node: int) -> Iterator[Array]:
         """Returns the values of an inner node, one per sample; none if it is not shown."""
@@ -167,7 +180,7 @@ class Reference:
         self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[Array]], deaths: int = _DEATHS
     ) -> Iterator[list[Array] | WorkerError]:
         """Returns, per sample, a graph's outputs, in the last ones (random) also inner values, or an error."""
-        plain = max(0, len(drawn) - self._inner_samples)
+        plain = self._plain(drawn) if inner else len(drawn)
         workers = self._via.size if isinstance(self._via, Pool) else 1
         shown = replace(graph, outputs=[*graph.outputs, *inner])
         parts: list[tuple[bytes, Sequence[Sequence[Array]]]] = []
@@ -219,9 +232,8 @@ class Reference:
         inner = list(dict.fromkeys(c.node for c in claims))
         at = {n: offset + k for k, n in enumerate(inner)}
         difference, hidden, judged = _Difference(), set[int](), 0
-        for inputs, want, got in zip(
-            self.inputs, self._values, self._run(other, inner, self.inputs, deaths=1), strict=True
-        ):
+        values = self._values if claims else self.outputs
+        for inputs, want, got in zip(self.inputs, values, self._run(other, inner, self.inputs, deaths=1), strict=True):
             if isinstance(got, WorkerError):
                 if not unpredictable(self.graph, inputs):
                     raise got
@@ -232,7 +244,7 @@ class Reference:
                     here.add(x, y, f"output {slot}")
                 else:
                     hidden.add(slot)
-            for c in claims if len(got) > offset else ():
+            for c in claims if min(len(got), len(want)) > offset else ():
                 x = want[self._position[c.reference]]
                 here.add(c.move.apply(x) if c.move else x, got[at[c.node]], f"the value of n{c.reference}")
             if not here.where or difference.where or not unpredictable(self.graph, inputs):
