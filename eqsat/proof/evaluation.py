@@ -14,6 +14,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.indexing import NEAREST
+from eqsat.tensor.ops.op import NotModelled
 from eqsat.tensor.types import Const, Type
 
 _MOVING = frozenset({"transpose", "reshape", "identity", "concat", "slice", "pad", "tile", "reverse"})
@@ -107,7 +108,7 @@ def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | Non
         return simple[op]()
     if op in _REDUCED:
         return extrema.reduced(t, _REDUCED[op], attrs, xs[0], out)
-    if OPS[op].kind == "pointwise" and OPS[op].tosa:
+    if OPS[op].kind == "pointwise" and OPS[op].tosa and not isinstance(OPS[op].integer, NotModelled):
         if len(xs) == 1:
             return pointwise.unary(t, op, node.attrs, xs[0], out)
         return pointwise.binary(t, op, node.attrs, xs, out)

@@ -12,8 +12,22 @@ from eqsat.proof.counterexample import compared
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.ops.op import NotModelled, Op, same
 from eqsat.tosa.reference import Claim
 from tests.graphs import add, clamp, conv, rescale, transpose
+
+#: An operator whose record says nothing of integers, as that of a custom one may.
+UNSAID = Op(
+    name="tanh",
+    kind="pointwise",
+    operands=1,
+    infer=same,
+    integer=NotModelled("is for floats"),
+    real=None,
+    shown=(),
+    tosa=True,
+)
 
 Build = Callable[[TensorGraph, list[int]], int]
 
@@ -552,3 +566,14 @@ def test_without_room_for_its_functions_a_graph_is_undecided(monkeypatch: pytest
     monkeypatch.setattr(functions, "_MOST_PIECES", 1 << 18)
     proof = prove(*pair(moved_words(True), moved_words(False), WORDS), seed=5, search=False)
     assert proof.verdict == UNDECIDED and "more pieces of functions than are kept" in str(proof.undecided[0])
+
+
+def test_an_operator_without_a_meaning_on_integers_is_an_unknown_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPS, UNSAID.name, UNSAID)
+    plain = graph(lambda g, xs: g.add("tanh", (xs[0],)), ((2, 3), "INT8"))
+    moved = graph(
+        lambda g, xs: transpose(g, g.add("tanh", (transpose(g, xs[0], 1, 0),)), 1, 0),
+        ((2, 3), "INT8"),
+    )
+    assert prove(plain, plain).verdict == PROVED
+    assert prove(plain, moved, search=False).verdict == UNDECIDED
