@@ -26,7 +26,7 @@ SEES = {
     "rules": "tensor vela egraph",
     "cost_models": "ground store tensor target tosa vela device",
     "options": "ground store tensor extraction target vela device egraph rules cost_models",
-    "choice": "tensor extraction target tosa vela egraph cost_models options",
+    "choice": "ground tensor extraction target tosa vela egraph cost_models options",
     "verification": "ground tensor target tosa vela device proof egraph options choice",
     "search": "ground store tensor extraction target tosa vela egraph rules cost_models options choice verification",
     "runs": "ground tensor extraction target tosa vela egraph cost_models choice search",

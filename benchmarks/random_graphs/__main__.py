@@ -26,10 +26,11 @@ from benchmarks.random_graphs.shrink import shrink
 from benchmarks.random_graphs.table import markdown, summary
 from benchmarks.random_graphs.trial import run
 from eqsat.bench.cells import measuring_fingerprint
-from eqsat.bench.fingerprint import PACKAGES, digest, fingerprint
+from eqsat.bench.fingerprint import digest, fingerprint
 from eqsat.bench.log import Log
 from eqsat.checking.random_graphs import random_graph
 from eqsat.egraph.rule import Rule
+from eqsat.ground.versions import PACKAGES
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target

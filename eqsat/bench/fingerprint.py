@@ -17,24 +17,18 @@ A package's own file counts if something is imported from it.
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
-from eqsat.ground.versions import versions
+from eqsat.ground.digest import digest as of_parts
+from eqsat.ground.versions import PACKAGES, versions
 
 ROOT = Path(__file__).parent.parent.parent
-#: The project's top-level packages.
-PACKAGES = ("eqsat", "extraction", "cost_models")
 
 
 def digest(*parts: bytes | str) -> str:
-    h = hashlib.sha256()
-    for p in parts:
-        data = p.encode() if isinstance(p, str) else p
-        h.update(len(data).to_bytes(8, "little") + data)
-    return h.hexdigest()[:24]
+    return of_parts(p.encode() if isinstance(p, str) else p for p in parts)[:24]
 
 
 def fingerprint(

@@ -26,6 +26,7 @@ from eqsat.choice.needed_copies import with_needed_copies
 from eqsat.choice.signature import with_inputs_read
 from eqsat.choice.writer import GraphWriter
 from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.ground.digest import digest
 from eqsat.target import Family
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, Const, GraphError, Steps, attrs_of
@@ -150,14 +151,6 @@ def _length(value: Any) -> Any:
     if isinstance(value, Const):
         return value.data.shape
     return len(value) if isinstance(value, tuple | bytes) else None
-
-
-def digest(parts: Iterable[bytes]) -> str:
-    """Returns 32 hexadecimal digits of a hash of parts; it depends on where each part ends."""
-    h = hashlib.sha256()
-    for part in parts:
-        h.update(len(part).to_bytes(8, "little") + part)
-    return h.hexdigest()[:32]
 
 
 def told(best: Compiled, exact: Frozen) -> str:

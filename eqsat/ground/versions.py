@@ -5,7 +5,6 @@ That of eqsat is from its sources and their commit, those of other packages are 
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 from collections.abc import Iterable
 from functools import cache
@@ -13,13 +12,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from eqsat.ground._version import __version__
+from eqsat.ground.digest import digest
 
 #: The version of a package that is not installed.
 ABSENT = "absent"
 #: The directory of the checkout, if the sources are in one.
 _ROOT = Path(__file__).resolve().parents[2]
-#: The packages of this project.
-_OURS = ("eqsat", "extraction", "cost_models")
+#: The top-level packages of this project.
+PACKAGES = ("eqsat", "extraction", "cost_models")
 _RECORDS = "benchmarks/results"
 
 
@@ -47,10 +47,8 @@ def commit() -> str:
 @cache
 def code() -> str:
     """Returns the digest of these sources."""
-    digest = hashlib.blake2b(digest_size=16)
-    for file in sorted(f for package in _OURS for f in (_ROOT / package).rglob("*.py")):
-        digest.update(f"{file.relative_to(_ROOT)}\0{file.stat().st_size}\0".encode() + file.read_bytes())
-    return digest.hexdigest()
+    files = sorted(f for package in PACKAGES for f in (_ROOT / package).rglob("*.py"))
+    return digest(part for f in files for part in (str(f.relative_to(_ROOT)).encode(), f.read_bytes()))
 
 
 def _git(*command: str) -> str:

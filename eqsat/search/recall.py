@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eqsat.choice.compiled import Compiled
-from eqsat.choice.respelling import digest, is_ordered, respelled, structure, told
+from eqsat.choice.respelling import is_ordered, respelled, structure, told
 from eqsat.egraph.encoding import Frozen
+from eqsat.ground.digest import digest
 from eqsat.ground.versions import code, versions
 from eqsat.options import plugins
 from eqsat.options.decision import Container, Decision

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from eqsat.bench import cells
-from eqsat.bench.fingerprint import PACKAGES, ROOT, closure, code, fingerprint, submodules
+from eqsat.bench.fingerprint import ROOT, closure, code, fingerprint, submodules
+from eqsat.ground.versions import PACKAGES
 
 MEASURING = cells._MEASURING[0]
 

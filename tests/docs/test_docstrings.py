@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eqsat.bench.fingerprint import PACKAGES
+from eqsat.ground.versions import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 #: Rooms whose examples need a model that is lowered; docs/executorch.md and docs/before-lowering.md run such ones.

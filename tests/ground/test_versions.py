@@ -36,7 +36,13 @@ def test_the_commit_is_of_the_checkout_that_the_sources_are(tmp_path: Path) -> N
 
     for place in (tmp_path, tmp_path / "site-packages"):
         (place / "eqsat" / "ground").mkdir(parents=True)
-        for name in ("__init__.py", "ground/__init__.py", "ground/_version.py", "ground/versions.py"):
+        for name in (
+            "__init__.py",
+            "ground/__init__.py",
+            "ground/_version.py",
+            "ground/digest.py",
+            "ground/versions.py",
+        ):
             (place / "eqsat" / name).write_text((ROOT / "eqsat" / name).read_text())
     git("init", "-q")
     assert seen(tmp_path) == ABSENT, "nothing is committed"
