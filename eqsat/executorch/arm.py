@@ -83,7 +83,6 @@ class HookPoint:
     stock: a function that waits for stock's result and returns it; it raises ForkError.
     close: a function that ends the fork.
     details: entries of ExecuTorch's debug.json by origin, if the compile spec asks for it.
-    is_known: whether the graphs were remembered, so that nothing was lowered.
     """
 
     explicit: bytes
@@ -91,7 +90,6 @@ class HookPoint:
     stock: Callable[[], Tail]
     close: Callable[[], None]
     details: Mapping[Origin, Mapping[str, Any]]
-    is_known: bool = False
 
 
 class _Split(ArmPassManager):

@@ -18,20 +18,24 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from eqsat.executorch.arm import HookPoint, Tail, origin
+from eqsat.ground.digest import digest
 from eqsat.ground.versions import code, versions
 from eqsat.store.setting import Setting
 from eqsat.store.store import LOWERINGS, Store
@@ -66,9 +70,11 @@ def known_or_lowered(
     Raises what `lowered` raises.
     """
     known = KnownTosa.of(program, specs, place)
-    hook = (known and known.hook()) or lowered()
-    if known is None or hook.is_known:
-        return hook
+    if known is None:
+        return lowered()
+    if (found := known.hook()) is not None:
+        return found
+    hook = lowered()
 
     def stock() -> Tail:
         tail = hook.stock()
@@ -97,7 +103,7 @@ class KnownTosa:
         """Returns the entry for a delegate; None if its content cannot be told, or nothing can be signed."""
         try:
             key = _key(Setting.of(place).file.with_suffix(".key"))
-            return KnownTosa(_digest(program, specs), place, key) if key else None
+            return KnownTosa(digest(_parts(program, specs)), place, key)
         except Exception as e:  # noqa: BLE001 - what is not known costs the time of a lowering
             logger.debug("a delegate is not remembered: %s: %s", type(e).__name__, e)
             return None
@@ -111,7 +117,7 @@ class KnownTosa:
             return None
         length = int.from_bytes(content[:_LENGTH], "little")
         explicit, stock = content[_LENGTH : _LENGTH + length], content[_LENGTH + length :]
-        return HookPoint(explicit, 0.0, lambda: Tail(stock, "", 0.0), lambda: None, {}, is_known=True)
+        return HookPoint(explicit, 0.0, lambda: Tail(stock, "", 0.0), lambda: None, {})
 
     def keep(self, explicit: bytes, stock: bytes) -> None:
         """Stores the graphs of the delegate."""
@@ -124,39 +130,29 @@ class KnownTosa:
 
 
 def _key(path: Path) -> bytes:
-    """Returns the key at a path, which is made if there is none; b"" if that fails."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "wb") as f:
-            f.write(secrets.token_bytes(_KEY))
-    except FileExistsError:
-        pass
-    except OSError:
-        return b""
-    try:
-        key = path.read_bytes()
-    except OSError:
-        return b""
-    return key if len(key) == _KEY else b""
+    """Returns the key at a path, which is made if there is none. Raises OSError, and ValueError if it is no key."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
+        f.write(secrets.token_bytes(_KEY))
+    key = path.read_bytes()
+    if len(key) != _KEY:
+        raise ValueError(f"{path} is no key")
+    return key
 
 
-def _digest(program: ExportedProgram, specs: Sequence[CompileSpec]) -> str:
-    """Returns the digest of all that decides the TOSA of a delegate. Raises _NoText."""
+def _parts(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Iterator[bytes]:
+    """Returns all that decides the TOSA of a delegate. Raises _NoText."""
     if _is_extended(specs):
         raise _NoText("ExecuTorch's pipeline has parts that are not its own")
-    digest = hashlib.sha256()
-    for part in (_code_of_executorch(), code(), sys.version, repr(versions(_PACKAGES)), *_texts(program)):
-        digest.update(part.encode() + b"\0")
-    for spec in specs:
-        digest.update(repr((spec.key, bytes(spec.value))).encode())
+    told = [repr((spec.key, bytes(spec.value))) for spec in specs]
+    for part in (_code_of_executorch(), code(), sys.version, repr(versions(_PACKAGES)), *told, *_texts(program)):
+        yield part.encode()
     for constants in (program.state_dict, program.constants):
         for name, value in constants.items():
             if not isinstance(value, torch.Tensor):
                 raise _NoText(f"constant {name}")
-            digest.update(f"{name} {_text(value)}\0".encode())
-            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+            yield f"{name} {_text(value)}".encode()
+            yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def _is_extended(specs: Sequence[CompileSpec]) -> bool:
@@ -195,16 +191,10 @@ def _text(value: Any) -> str:
             return f"{type(value).__name__}({', '.join(map(_text, value))})"
         case Mapping():
             return f"{{{', '.join(f'{_text(k)}: {_text(v)}' for k, v in value.items())}}}"
-        case torch._ops.OpOverload():
+        case OpOverload() | EdgeOpOverload():
             return str(value)
-    if type(value).__module__.startswith("executorch.exir.dialects.edge"):
-        return str(value)
-    if (
-        callable(value)
-        and getattr(value, "__module__", None)
-        and "<locals>" not in (name := getattr(value, "__qualname__", "<locals>"))
-    ):
-        return f"{value.__module__}.{name}"
+        case BuiltinFunctionType():  # such as operator.getitem
+            return f"{value.__module__}.{value.__qualname__}"
     raise _NoText(f"{type(value).__name__}")
 
 
