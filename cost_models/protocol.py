@@ -62,6 +62,11 @@ class Unit:
         """
         return dict(self.steps[0][1])[name]
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether a step transposes."""
+        return any(op == "transpose" for op, _ in self.steps)
+
     def is_constant(self, operand: int) -> bool:
         return operand < len(self.constants) and self.constants[operand] is not None
 

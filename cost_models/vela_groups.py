@@ -20,17 +20,18 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from cost_models.cache import PriceCache
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
+from cost_models.measuring import measured
 from cost_models.pads import has_pad
-from cost_models.probes import canonical, is_wide_sum, probe, with_narrow_constant
+from cost_models.probes import canonical, is_wide_sum, with_narrow_constant
 from cost_models.protocol import Fusion, Granularity, Price, Unit
 from cost_models.unmeasured import copied, unmeasured
 from cost_models.windows import Windows
@@ -43,15 +44,13 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import GraphError, Shape, Steps, Type, attrs_of
+from eqsat.tensor.types import Shape, Steps, Type, attrs_of
 from eqsat.tosa import flatbuffer
-from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import broadcasts, bursts, pieces, regor, rows, staging
 from eqsat.vela import facts as facts_by_version
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import facts
 from eqsat.vela.facts import version as vela_version
-from eqsat.vela.table import Row
 
 #: Ops on single elements that are measured.
 _POINTWISE = ("rescale", *ACTIVATIONS)
@@ -59,7 +58,7 @@ _POINTWISE = ("rescale", *ACTIVATIONS)
 _MEASURED = frozenset(name for name, op in OPS.items() if op.tosa and op.kind in ("axial", "concat", "mac")).union(
     MACS, _POINTWISE, SUMS, ["matmul_rows"]
 )
-#: Seconds that Vela may take for a part of a graph.
+#: Seconds that Vela may take for a window of a graph.
 _TIME_LIMIT = 60
 
 
@@ -84,24 +83,6 @@ class _Sum(NamedTuple):
     steps: Steps
     operands: tuple[Type, ...]
     constant: Type
-
-
-class _Probe(NamedTuple):
-    """A flatbuffer to compile, and the names of its pads."""
-
-    buffer: bytes
-    pads: frozenset[str]
-
-    @classmethod
-    def of(cls, unit: Unit) -> Self | None:
-        """Returns the probe of a unit, None if there is no such graph."""
-        try:
-            graph, pads = probe(unit)
-        except GraphError:
-            return None
-        if _is_moved(unit) and unit.steps[0][0] == "reshape" and not unit.from_input:
-            pads |= {f"{p}_copy" for p in pads}  # a view's copy for the second reader is charged apart from this
-        return cls(dumps(graph), pads)
 
 
 class VelaGroups:
@@ -201,7 +182,7 @@ class VelaGroups:
             return None  # our own estimate is closer
         if (
             is_part(unit)
-            or not (_is_moved(unit) or unit.op in _MEASURED | {"reshape"})
+            or not (unit.is_moved or unit.op in _MEASURED | {"reshape"})
             or not (has_pad(operand) or DType.of(operand.dtype).is_wide)
         ):
             return None
@@ -215,33 +196,10 @@ class VelaGroups:
         """Returns {unit: cycles}, without units that are not measured or have no graph."""
         keys = {u: k for u in dict.fromkeys(units) if (k := self._key(u))}
         by_key = {k: u for u, k in keys.items()}
-        probes: dict[str, _Probe] = {}
-        distinct: dict[_Probe, None] = {}
-
-        def written() -> Iterator[_Probe]:
-            """Yields each probe once, so that the first are compiled while others are written."""
-            for k in self._unknown(by_key):
-                if p := _Probe.of(by_key[k]):
-                    probes[k] = p
-                    if p not in distinct:
-                        distinct[p] = None
-                        yield p
-
-        def cycles(p: _Probe) -> float:
-            return self._compiled(p.buffer, lambda row: row.name not in p.pads)
-
-        prices = self.pool.map(cycles, written())
-        measured = dict(zip(distinct, prices, strict=True))
-        self._remember({k: measured[p] for k, p in probes.items()})
+        unknown = self._unknown(by_key)
+        found = measured([by_key[k] for k in unknown], self.target, self.pool)
+        self._remember({k: c for k, c in zip(unknown, found, strict=True) if c is not None})
         return {u: self._known[k] for u, k in keys.items() if k in self._known}
-
-    def _compiled(self, buffer: bytes, counts: Callable[[Row], bool]) -> float:
-        """Returns the corrected cycles of the rows of a probe that count, inf if Vela refuses it."""
-        try:
-            rows = compile_tosa(buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
-        except WorkerError:
-            return math.inf
-        return float(sum(r.corrected for r in rows if counts(r)))
 
     def _unknown(self, keys: Iterable[str]) -> list[str]:
         """Returns the keys that have no price here, nor on disk."""
@@ -309,15 +267,15 @@ class VelaGroups:
 
         def cycles(key: str) -> float:
             buffer, names = windows.probe(by_key[key])
-            return self._compiled(buffer, lambda row: row.source in names)  # an op is called by its result
+            try:
+                table = compile_tosa(buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
+            except WorkerError:
+                return math.inf
+            return float(sum(r.corrected for r in table if r.source in names))  # an op is called by its result
 
         missing = self._unknown(by_key)
         self._remember(dict(zip(missing, self.pool.map(cycles, missing), strict=True)))
         return sum(self._known[f"{w.key}-{context}"] for w in windows.all)
-
-
-def _is_moved(unit: Unit) -> bool:
-    return any(op == "transpose" for op, _ in unit.steps)
 
 
 def _begins_with_view(price: Price) -> bool:
@@ -340,7 +298,7 @@ def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
 @cache
 def _measuring() -> str:
     """Returns a digest of the code that makes probes and reads the table: prices of other code have other keys."""
-    ours = ("fusion", "groups", "pads", "probes", "vela_groups", "windows")
+    ours = ("fusion", "groups", "measuring", "pads", "probes", "vela_groups", "windows")
     others = (broadcasts, bursts, facts_by_version, flatbuffer, makers, pieces, regor, rows, staging)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

@@ -41,6 +41,7 @@ _MODULES = (
     "ethosu.regor",
     "ethosu.vela.vela",
     "eqsat.vela.regor",
+    "cost_models.measuring",
     "eqsat.device.verification",
     "eqsat.verification.background",
 )

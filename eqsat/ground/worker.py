@@ -2,7 +2,7 @@
 
 Their native code can crash, leak or hang there without hurting the caller.
 Every failure is a `WorkerError`; `eqsat/ground/process.py` has the protocol.
-Vela leaks about 9 kB for each compile, so a worker is replaced after some thousands of calls.
+Vela leaks about 9 kB for each compile, so a worker is replaced after a thousand calls.
 Vela's recursion overflows a stack of 8 MB on deep graphs, so a worker has a large one.
 """
 
@@ -25,7 +25,7 @@ from eqsat.ground.process import Limits, Process, WorkerError, caller_environmen
 _Value = TypeVar("_Value")
 
 #: Calls after which a worker is replaced.
-_RECYCLE = 4000
+_RECYCLE = 1000
 #: Environment of workers.
 #: With an empty search path the reference model finds no gdb.
 #: It would start gdb for a backtrace at every refusal (over 1 s each).

@@ -44,16 +44,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
     flags: Vela's command-line flags.
     Raises Vela's exceptions, and ImportError with the remedy if Vela is not installed.
     """
-    try:
-        from ethosu import regor
-    except ImportError as e:
-        raise ImportError(f"{e}: pip install ethos-u-vela") from e
-
-    asked = _configuration(tuple(flags))
-    options = asked.options
-    if form == "TFLITE":
-        options = options.replace("output_format=Raw", "output_format=TFLite", 1)
-    model = regor.compile(asked.accelerator, buffer, form, asked.system, options=options)
+    asked, model = _compiled(buffer, form, flags)
     report, tables = model.perf_report, model.opt_database.tables
     results = _results(tables, buffer) if form == "TOSA" else None
     memories = {
@@ -80,6 +71,31 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         "cpu_operators": int(report.cpuOps),
         "tensors": _in_sram(tables),
     }
+
+
+def table(buffer: bytes, flags: list[str]) -> list[Row]:
+    """Compiles a TOSA graph once and returns Vela's table of it, without sources.
+
+    Raises what `vela` raises, and ValueError if the binary lacks outputs.
+    """
+    asked, model = _compiled(buffer, "TOSA", flags)
+    if lost := _lost_outputs(model, buffer):
+        raise ValueError(lost)
+    return _rows(model.opt_database.tables, asked, None)
+
+
+def _compiled(buffer: bytes, form: str, flags: list[str]) -> tuple[_Configuration, Any]:
+    try:
+        from ethosu import regor
+    except ImportError as e:
+        raise ImportError(f"{e}: pip install ethos-u-vela") from e
+
+    asked = _configuration(tuple(flags))
+    options = asked.options
+    if form == "TFLITE":
+        options = options.replace("output_format=Raw", "output_format=TFLite", 1)
+    model = regor.compile(asked.accelerator, buffer, form, asked.system, options=options)
+    return asked, model
 
 
 def _lost_outputs(model: Any, buffer: bytes) -> str:
