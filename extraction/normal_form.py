@@ -84,26 +84,21 @@ class NormalForm:
                 readers.setdefault(d, []).append(n)
         return readers
 
-    def settle(self) -> bool:
+    def settle(self) -> None:
         """Restores the minimum of 0 of all surcharges after e-nodes were removed.
 
         Drops e-nodes that have a class of which they may read nothing.
-        Returns whether anything changed.
         """
-        changed = False
         alive = set(self.nodes()) if self.pairs else set()
         for n in list(self.pairs):
             terms = self.pairs.pop(n)
             if n not in alive:
                 continue
-            before = self.price[n]
             kept = self._settled(n, terms, alive)
             if kept is None:
                 self.remove(n)
             elif kept:
                 self.pairs[n] = kept
-            changed |= kept is None or self.price[n] != before
-        return changed
 
     def _settled(self, n: int, terms: Surcharges, alive: set[int]) -> Surcharges | None:
         """Moves the minimum of n's surcharges into its price; returns the rest, None if n may not be chosen."""

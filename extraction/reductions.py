@@ -1,6 +1,6 @@
 """Reductions of a NormalForm.
 
-Each keeps at least one optimal choice and returns whether it changed anything.
+Each keeps at least one optimal choice.
 Surcharges and negative prices restrict the reductions; every function says how.
 """
 
@@ -18,20 +18,15 @@ DOMINANCE_BUDGET = 2_000_000
 GROWTH = 4
 
 
-def drop_underivable(form: NormalForm) -> bool:
+def drop_underivable(form: NormalForm) -> None:
     """Drops e-nodes that read a class without an acyclic derivation from leaves."""
     found = derived((form.owner[n], form.reads[n]) for n in form.nodes())
-    changed = False
     for c, nodes in enumerate(form.members):
-        kept = [n for n in nodes if form.reads[n] <= found]
-        if len(kept) != len(nodes):
-            form.members[c] = kept
-            changed = True
+        form.members[c] = [n for n in nodes if form.reads[n] <= found]
     form.require_roots()
-    return changed
 
 
-def drop_unreachable(form: NormalForm) -> bool:
+def drop_unreachable(form: NormalForm) -> None:
     """Drops classes that cannot be reached from the classes that must be active."""
     seen = set(form.required)
     stack = list(seen)
@@ -41,52 +36,41 @@ def drop_unreachable(form: NormalForm) -> bool:
                 if d not in seen:
                     seen.add(d)
                     stack.append(d)
-    changed = False
-    for c, nodes in enumerate(form.members):
-        if nodes and c not in seen:
+    for c in range(len(form.members)):
+        if c not in seen:
             form.members[c] = []
-            changed = True
-    return changed
 
 
-def drop_implied(form: NormalForm, closure: Closure) -> bool:
+def drop_implied(form: NormalForm, closure: Closure) -> None:
     """Uses the classes that every derivation needs.
 
     An e-node is cyclic, and dropped, if its reads need its own class.
     A read of class d is dropped if another read needs d anyway, unless it carries surcharges.
     All classes that a required class needs become required.
     """
-    changed = False
     for c, nodes in enumerate(form.members):
         for n in list(nodes):
             if closure.of_reads(form, n) >> closure.index[c] & 1:
                 nodes.remove(n)
-                changed = True
                 continue
             reads = form.reads[n]
             if len(reads) < 2:
                 continue
             paired = form.pairs.get(n, {})
             implied = [d for d in reads if d not in paired and any(e != d and closure.needs(e, d) for e in reads)]
-            if implied:
-                reads.difference_update(implied)
-                changed = True
+            reads.difference_update(implied)
     form.require_roots()
     for c in list(form.required):
-        new = closure.members(closure.bits[c]) - form.required
-        changed |= bool(new)
-        form.required |= new
-    return changed
+        form.required |= closure.members(closure.bits[c])
 
 
-def drop_dominated(form: NormalForm, closure: Closure) -> bool:
+def drop_dominated(form: NormalForm, closure: Closure) -> None:
     """Drops e-nodes for which another one of the class costs no more and needs nothing more.
 
     An e-node m needs nothing more than n if the reads of n need all that m reads.
     With surcharges m must not pay more than n, reading or being read, whatever else is chosen.
     Also n may not read a tainted class that m does not read, because activating it might pay.
     """
-    changed = False
     budget = DOMINANCE_BUDGET
     tainted = form.tainted()
     surcharged = _surcharged_by(form)
@@ -98,14 +82,11 @@ def drop_dominated(form: NormalForm, closure: Closure) -> bool:
         for n in nodes:
             below = closure.of_reads(form, n)
             budget -= len(kept)
-            if budget > 0 and any(
+            if budget <= 0 or not any(
                 mask & ~below == 0 and _pays_no_more(form, m, n, surcharged, tainted) for m, mask in kept
             ):
-                changed = True
-            else:
                 kept.append((n, closure.mask(form.reads[n])))
         nodes[:] = [n for n, _ in kept]
-    return changed
 
 
 def _surcharged_by(form: NormalForm) -> dict[int, dict[int, float]]:
@@ -134,14 +115,14 @@ def _pays_no_more(form: NormalForm, m: int, n: int, surcharged: dict[int, dict[i
     return not tainted or not ((form.reads[n] & tainted) - form.reads[m])
 
 
-def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> bool:
+def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> None:
     """Drops e-nodes with which every choice costs more than `upper_bound`, the cost of a known choice.
 
     Counts the least price of every class that the e-node needs.
     Does nothing if there are negative prices.
     """
     if any(form.price[n] < 0 for n in form.nodes()):
-        return False
+        return
     limit = upper_bound - form.offset
     limit += 1e-9 * max(1.0, abs(limit))
     floor = {c: min(form.price[n] for n in nodes) for c, nodes in enumerate(form.members) if nodes}
@@ -149,7 +130,6 @@ def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> bool:
     required = 0
     for c in form.required:
         required |= closure.bits[c]
-    changed = False
     for c, nodes in enumerate(form.members):
         if not nodes:
             continue
@@ -158,19 +138,16 @@ def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> bool:
         for n in list(nodes):
             if least + closure.weight(closure.of_reads(form, n) & ~base) + form.price[n] > limit:
                 nodes.remove(n)
-                changed = True
     form.require_roots()
-    return changed
 
 
-def contract(form: NormalForm) -> bool:
+def contract(form: NormalForm) -> None:
     """Contracts classes with one e-node into their readers, if the price is then still counted once.
 
     That is so if the e-node is free and pays no surcharges.
     It is also so if all readers are in one class, of which at most one e-node is active.
     Nobody pays a surcharge for the only e-node of a class: it has the minimum, which is 0.
     """
-    changed = False
     readers = form.readers()
     for c, nodes in enumerate(form.members):
         if len(nodes) != 1 or c in form.required:
@@ -179,7 +156,6 @@ def contract(form: NormalForm) -> bool:
         by = [r for r in dict.fromkeys(readers[c]) if r in form.members[form.owner[r]] and c in form.reads[r]]
         if not _contractible(form, n, by):
             continue
-        changed = True
         form.fix(c)
         for r in by:
             form.price[r] += form.price[n]
@@ -192,7 +168,6 @@ def contract(form: NormalForm) -> bool:
             if form.owner[r] in form.reads[r]:
                 form.remove(r)
     form.require_roots()
-    return changed
 
 
 def _contractible(form: NormalForm, n: int, readers: list[int]) -> bool:
@@ -212,12 +187,11 @@ def _take_over_surcharges(form: NormalForm, r: int, n: int) -> None:
             terms[m] = terms.get(m, 0.0) + w
 
 
-def raise_prices(form: NormalForm) -> bool:
+def raise_prices(form: NormalForm) -> None:
     """Moves the least price of a class into its readers if these are all in one class.
 
     The least price of a required class moves into the offset.
     """
-    changed = False
     readers = form.readers()
     for c, nodes in enumerate(form.members):
         if not nodes:
@@ -225,7 +199,6 @@ def raise_prices(form: NormalForm) -> bool:
         least = min(form.price[n] for n in nodes)
         if least == 0 or (c not in form.required and len({form.owner[r] for r in readers[c]}) != 1):
             continue
-        changed = True
         for n in nodes:
             form.price[n] -= least
         if c in form.required:
@@ -233,10 +206,9 @@ def raise_prices(form: NormalForm) -> bool:
         else:
             for r in readers[c]:
                 form.price[r] += least
-    return changed
 
 
-def fix_required(form: NormalForm) -> bool:
+def fix_required(form: NormalForm) -> None:
     """Fixes required classes with one e-node left; the classes that it reads become required.
 
     A class on a cycle is not fixed: its reads still order the classes that they reach.
@@ -244,43 +216,36 @@ def fix_required(form: NormalForm) -> bool:
     """
     successors = {c: {d for n in nodes for d in form.reads[n]} for c, nodes in enumerate(form.members) if nodes}
     cycle = cyclic_component_of(successors)
-    changed = False
     for c in list(form.required):
         if len(form.members[c]) == 1:
-            changed |= _fix(form, c, c in cycle)
+            _fix(form, c, c in cycle)
     for n in form.nodes():
-        changed |= _drop_decided_reads(form, n, cycle)
+        _drop_decided_reads(form, n, cycle)
     form.require_roots()
-    return changed
 
 
-def _fix(form: NormalForm, c: int, on_cycle: bool) -> bool:
-    """Fixes the required class c to its one e-node; returns whether anything changed."""
+def _fix(form: NormalForm, c: int, on_cycle: bool) -> None:
+    """Fixes the required class c to its one e-node."""
     n = form.members[c][0]
     if not all(form.decide(n, d, form.fixed[d]) for d in form.reads[n].copy() if form.is_fixed(d)):
-        return True
-    changed = not form.reads[n] <= form.required
+        return
     form.required |= form.reads[n]
     if on_cycle:
-        return changed
+        return
     form.offset += form.price[n]
     for by_node in form.pairs.pop(n, {}).values():
         for m, w in by_node.items():
             form.raise_price(m, w)
     form.fix(c)
     form.required.discard(c)
-    return True
 
 
-def _drop_decided_reads(form: NormalForm, n: int, cycle: dict[int, int]) -> bool:
-    """Drops reads by e-node n of classes that are fixed or required anyway; returns whether there were any."""
-    c, changed = form.owner[n], False
+def _drop_decided_reads(form: NormalForm, n: int, cycle: dict[int, int]) -> None:
+    """Drops reads by e-node n of classes that are fixed or required anyway."""
+    c = form.owner[n]
     for d in list(form.reads[n]):
         if form.is_fixed(d):
-            changed = True
             if not form.decide(n, d, form.fixed[d]):
                 break
         elif d in form.required and d not in form.pairs.get(n, {}) and (c not in cycle or cycle[c] != cycle.get(d)):
             form.reads[n].discard(d)
-            changed = True
-    return changed
