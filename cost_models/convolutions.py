@@ -53,7 +53,7 @@ def convolution(operation: Operation) -> tuple[float, float]:
         h, w, c = (work.ofm[p - 1] for p in setting.permutation[1:])
         work = replace(work, ofm=(h, w, c))  # the block is still that of the result before
     share = parts.count if parts.divided else 1
-    sparse = work.kind == "conv" and two_of_four(parts.depth, stored_weights(unit))
+    sparse = machine.family.sparse_weights and work.kind == "conv" and two_of_four(parts.depth, stored_weights(unit))
     weights = WeightFetch(encoded(machine, unit, work.kind, block.part_kernel) / share, setting.ahead, sparse=sparse)
     total, npu = estimator.mac_and_npu(
         machine, work, operation.place, block, operation.path, weights, table=table, ahead=setting.ahead or 0.0

@@ -14,7 +14,7 @@ from cost_models.blocks import up
 from cost_models.machine import Machine
 from cost_models.protocol import Unit
 from eqsat.tensor import sparsity
-from eqsat.tensor.types import Const
+from eqsat.tensor.types import Const, occurrences
 
 #: The ratio of the encoded size to the entropy.
 #: Calibrated on Vela 5.1 with the convolutions of 19 networks, and so are the next two.
@@ -69,12 +69,11 @@ def _padding_bits(filled: float) -> float:
 def _information(c: Const) -> tuple[float, float]:
     """Returns the bits of entropy per weight, and the share of zeros."""
     if c.data.dtype == np.int8:
-        counts = np.bincount(c.data.ravel() + np.int16(128))
-        counts = counts[counts > 0]
+        values, counts = np.arange(-128, 128), occurrences(c.data)
     else:
-        _, counts = np.unique(c.data, return_counts=True)
-    share = counts / counts.sum()
-    return float(-(share * np.log2(share)).sum()), float(np.mean(c.data == 0))
+        values, counts = np.unique(c.data, return_counts=True)
+    share = counts[counts > 0] / c.data.size
+    return float(-(share * np.log2(share)).sum()), float(counts[values == 0].sum()) / c.data.size
 
 
 def two_of_four(channels: int, known: Const | None) -> bool:

@@ -115,15 +115,13 @@ class Candidates:
         """The exact e-graph with the graphs extracted from it, none if there are none or the answer is known."""
         search = self.search
         first = None if self.known or self.exact is None else search.attempt(by_cycles, search, self.exact)
-        if first:
-            self._begin_checks(first)
         best = search.attempt(improved, search, first, self.decision) if first else None
         if best:
             self._begin_checks(best)
         return [best] if best and best.graphs else []
 
     def _begin_checks(self, explored: Explored) -> None:
-        """Starts to check the best candidate so far if it is one of these, as it may be the answer."""
+        """Starts to check the best candidate if it is one of these, while other orders of the given graph are tried."""
         candidates = [*self.given.compiled.values(), *explored.graphs]
         best = min(candidates, key=lambda c: rank(c, self.decision), default=None)
         if best in explored.graphs:

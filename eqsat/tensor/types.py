@@ -82,3 +82,8 @@ class Type:
 def attrs_of(values: Mapping[str, Any]) -> Attrs:
     """Returns the normal form of an attribute mapping: sorted, lists as tuples."""
     return tuple(sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in values.items()))
+
+
+def occurrences(data: Array) -> Array:
+    """Returns how often each value from -128 to 127 occurs in an INT8 array, [256]."""
+    return np.roll(np.bincount(np.ascontiguousarray(data).view(np.uint8).ravel(), minlength=256), 128)
