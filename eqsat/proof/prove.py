@@ -197,7 +197,7 @@ class Prover:
                 return Proof(UNDECIDED, outputs=wrong, seeds=tuple(seeds))
             if beyond := _overflowing(other, source.terms, side.terms):
                 return Proof(UNDECIDED, beyond, seeds=tuple(seeds))
-            bound += error_bound(source, side)
+            bound += error_bound(source.terms, side.terms)
             if bound < LARGEST_ERROR:
                 return Proof(PROVED, error_bound=2.0**bound, seeds=tuple(seeds))
             seeds.append((seeds[-1] * 2 + 1) % (1 << 63))
@@ -289,7 +289,7 @@ class Prover:
             for k in wrong
         )
         places += _overflowing(other, source.terms, side.terms)
-        bound = error_bound(source, side)
+        bound = error_bound(source.terms, side.terms)
         if not places:
             proved = Proof(PROVED, error_bound=2.0**bound, seeds=(self.seed,))
             return proved if bound < LARGEST_ERROR else whole
@@ -383,8 +383,11 @@ def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open,
     return tuple(Open(named(graph, n), n, None, reason) for n in sorted(other.beyond(source))[:_NAMED])
 
 
-def error_bound(source: Side, side: Side) -> float:
-    """Returns log2 of a bound on the probability that equal lanes belong to different graphs."""
-    both = source.terms, side.terms
-    elements = sum(t.elements + t.field.hashes for t in both) + 1  # zero, with which roots are compared
-    return source.terms.field.error_bound(max(t.degree for t in both), elements)
+def error_bound(source: Terms, other: Terms, share: float = 1.0) -> float:
+    """Returns log2 of a bound on the probability that equal lanes belong to different graphs.
+
+    share: of the other graph's elements that have terms so far.
+    """
+    elements, others = (t.elements + t.field.hashes for t in (source, other))
+    # one more is zero, with which roots are compared
+    return source.field.error_bound(max(source.degree, other.degree), elements + int(others / share) + 1)

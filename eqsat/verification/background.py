@@ -11,7 +11,7 @@ from eqsat.device.compile import binary_of
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED, UNDECIDED, Proof, Prover
-from eqsat.proof.binary import prove_binary
+from eqsat.proof.binary import SlowProof, prove_binary
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.vela.regor import RawOutput
@@ -40,13 +40,17 @@ def prove(tosa: bytes) -> tuple[float, list[int], float] | None:
     return (proof.error_bound, list(proof.seeds), proof.seconds) if proof.verdict == PROVED else None
 
 
-def prove_binary_of(raw: RawOutput, tosa: bytes) -> bool:
+def prove_binary_of(raw: RawOutput, tosa: bytes, seconds: float) -> tuple[bool, str]:
     """Returns whether Vela's raw output of a graph is proved to compute the reference.
 
+    Also returns why that would take far more than `seconds` of processor time, or "".
     Called in the worker.
     """
-    graph = loads(tosa, "the graph")
-    return prove_binary(graph, binary_of(raw), prover=_provers[0]).verdict == PROVED
+    try:
+        proof = prove_binary(loads(tosa, "the graph"), binary_of(raw), prover=_provers[0], seconds=seconds)
+    except SlowProof as e:
+        return False, str(e)
+    return proof.verdict == PROVED, ""
 
 
 def forget() -> None:
@@ -78,12 +82,15 @@ class BackgroundProver:
     def proves_binary(self, raw: RawOutput, tosa: bytes, limits: Limits) -> bool:
         """Returns whether Vela's raw output of a graph is proved to compute the reference.
 
-        Raises WorkerError if the proof passes a limit, as one that evaluates the graph first would, too.
+        Raises WorkerError if the proof passes a limit or would, as one that evaluates the graph first would, too.
         """
-        error, found = self._ask(prove_binary_of, raw, tosa, limits=limits)
+        error, found = self._ask(prove_binary_of, raw, tosa, limits.cpu_seconds, limits=limits)
         if error and error.stopped:
             raise error
-        return bool(found)
+        proved, slow = found or (False, "")
+        if slow:
+            raise WorkerError(slow, stopped=True)
+        return bool(proved)
 
     def start(self, tosa: bytes) -> Future[Proof | None]:
         """Starts a proof, and returns the pending result of `prove`."""

@@ -107,7 +107,7 @@ class BinaryChecks:
         try:
             if self._verifier.proves_binary(c, raw, self._limits):
                 return BinaryProof(True)
-            proved, undecided = self._pool.call(prove_raw, raw, c.tosa, limits=self._limits)
+            proved, undecided = self._pool.call(prove_raw, raw, c.tosa, self._limits.cpu_seconds, limits=self._limits)
             return BinaryProof(proved or None, tuple(undecided))
         except Exception as e:  # noqa: BLE001 - a failed proof is only less knowledge, never a wrong result
             logger.debug("the proof of a binary failed", exc_info=True)

@@ -15,7 +15,7 @@ from eqsat.device.run import run
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.proof import PROVED, UNDECIDED
-from eqsat.proof.binary import EndedError, prove_binary
+from eqsat.proof.binary import EndedError, SlowProof, prove_binary
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
@@ -52,6 +52,14 @@ def test_binaries_of_every_kind_of_command_are_proved(
     graph = graphs.of(piece)
     proof = prove_binary(graph, compile_binary(dumps(graph), target, worker))
     assert (proof.verdict, proof.undecided) == (PROVED, ()) and proof.error_bound < 2**-60
+
+
+def test_a_proof_that_would_take_far_longer_than_it_may_ends_early(worker: Worker) -> None:
+    graph = graphs.of(graphs.PIECES[0])
+    binary = compile_binary(dumps(graph), U55, worker)
+    with pytest.raises(SlowProof, match="of processor time, of 0 s"):
+        prove_binary(graph, binary, seconds=1e-9)
+    assert prove_binary(graph, binary, seconds=600).verdict == PROVED
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
