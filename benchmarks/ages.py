@@ -86,7 +86,6 @@ MEASURES: Mapping[str, Collection[str]] = {
 #: Records that name no commit of this history: they are older than the habit, or their commit was rebased before it
 #: was published. The next run of each names one.
 UNNAMED = (
-    "cost_models/unseen",
     "cost_models/zoo",
     "extraction/gym",
     "extraction/zoo",
