@@ -7,8 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import psutil
 
@@ -76,10 +75,10 @@ class KillsProbes(VelaGroups):
 
     killed = 0
 
-    def _compiled(self, *probe: Any) -> float:
+    def _measure(self, units: Iterable[Unit]) -> dict[Unit, float]:
         if not KillsProbes.killed:
             KillsProbes.killed = kill_at_work("eqsat.ground.worker")
-        return super()._compiled(*probe)
+        return super()._measure(units)
 
 
 class Raises(VelaGroups):
