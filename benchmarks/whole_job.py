@@ -164,6 +164,7 @@ def ratios(record: Mapping[str, Any]) -> dict[str, float]:
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
     """Returns the ratios of all cells as Markdown."""
     names = [j.name for j in JOBS if j is not STOCK and any(j.name in r["jobs"] for r in records)]
+    columns = [*names, *(f"cycles, {n}" for n in names[1:])]
     lines = [
         "# The whole job",
         "",
@@ -171,13 +172,13 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "and corrected cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
         f"{as_text(about)}; {about['machine']}.",
         "",
-        f"| model | target | stock, s | {' | '.join(names)} | {' | '.join(f'cycles, {n}' for n in names[1:])} |",
-        "|---|---|" + "--:|" * (2 * len(names)),
+        f"| model | target | stock, s | {' | '.join(columns)} |",
+        "|---|---|" + "--:|" * (1 + len(columns)),
     ]
     rows: dict[str, list[list[float]]] = {}
     for r in sorted(records, key=itemgetter("target", "name")):
         if not _is_whole(r):
-            lines.append(f"| {r['name']} | {r['target']} | failed |{' |' * (2 * len(names) - 1)}")
+            lines.append(f"| {r['name']} | {r['target']} | failed |{' |' * len(columns)}")
             continue
         cycles = [r["jobs"][n]["corrected"] for n in names]
         row = [*(ratios(r)[n] for n in names), *(c / cycles[0] for c in cycles[1:])]
@@ -185,9 +186,9 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         stock = f"{r['jobs'][STOCK.name]['seconds']:.1f}"
         lines.append(f"| {r['name']} | {r['target']} | {stock} | {' | '.join(f'{x:.3f}' for x in row)} |")
     for target, found in rows.items():
-        columns = list(zip(*found, strict=True))
         for what, of in ((f"geometric mean of {len(found)}", geometric_mean), ("most", max)):
-            lines.append(f"| **{what}** | {target} | | {' | '.join(f'**{of(c):.3f}**' for c in columns)} |")
+            figures = (f"**{of(c):.3f}**" for c in zip(*found, strict=True))
+            lines.append(f"| **{what}** | {target} | | {' | '.join(figures)} |")
     return "\n".join(lines) + "\n"
 
 

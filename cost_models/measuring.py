@@ -18,8 +18,8 @@ from eqsat.tosa.flatbuffer import dumps
 
 #: Units in one call, so that a call takes far longer than its messages.
 _BATCH = 8
-#: Seconds that one call may take.
-_TIME_LIMIT = 60
+#: Seconds that Vela may take for one call.
+TIME_LIMIT = 60
 
 
 def measured(units: Sequence[Unit], target: Target, pool: Pool) -> list[float | None]:
@@ -31,7 +31,7 @@ def measured(units: Sequence[Unit], target: Target, pool: Pool) -> list[float | 
     def of_batch(batch: Sequence[Unit]) -> list[float | None]:
         records, flags = [_record(unit) for unit in batch], list(target.flags)
         try:
-            found: list[float | None] = pool.call(cycles, records, flags, limits=Limits(_TIME_LIMIT))
+            found: list[float | None] = pool.call(cycles, records, flags, limits=Limits(TIME_LIMIT))
             return found
         except WorkerError as e:  # Vela crashed or hung on one of them
             if e.refused:
@@ -72,7 +72,7 @@ def _record(unit: Unit) -> list[Any]:
     """Returns a unit as processes send it; its `move` is left out, as it has steps."""
     types = [(t.shape, t.dtype) for t in (*unit.operands, unit.result)]
     constants = [c and (c.data.tobytes(), c.data.dtype.str, c.data.shape) for c in unit.constants]
-    return [unit.steps, types, constants, unit.from_input]
+    return [_plain(unit.steps), _plain(types), constants, unit.from_input]
 
 
 def _unit(record: Sequence[Any]) -> Unit:
@@ -80,6 +80,13 @@ def _unit(record: Sequence[Any]) -> Unit:
     *operands, result = (Type(tuple(shape), dtype) for shape, dtype in pairs)
     read = (c and Const(np.frombuffer(c[0], c[1]).reshape(c[2]), t.dtype) for c, t in zip(constants, operands))
     return Unit(_tuples(steps), tuple(operands), result, tuple(read), from_input=from_input)
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value with Python's numbers in place of numpy's, which rules of users may compute."""
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _tuples(value: Any) -> Any:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from cost_models.cache import PriceCache
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
-from cost_models.measuring import measured
+from cost_models.measuring import TIME_LIMIT, measured
 from cost_models.pads import has_pad
 from cost_models.probes import canonical, is_wide_sum, with_narrow_constant
 from cost_models.protocol import Fusion, Granularity, Price, Unit
@@ -58,8 +58,6 @@ _POINTWISE = ("rescale", *ACTIVATIONS)
 _MEASURED = frozenset(name for name, op in OPS.items() if op.tosa and op.kind in ("axial", "concat", "mac")).union(
     MACS, _POINTWISE, SUMS, ["matmul_rows"]
 )
-#: Seconds that Vela may take for a window of a graph.
-_TIME_LIMIT = 60
 
 
 class _Reordering(NamedTuple):
@@ -268,7 +266,7 @@ class VelaGroups:
         def cycles(key: str) -> float:
             buffer, names = windows.probe(by_key[key])
             try:
-                table = compile_tosa(buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
+                table = compile_tosa(buffer, self.target, self.pool, timeout=TIME_LIMIT).rows
             except WorkerError:
                 return math.inf
             return float(sum(r.corrected for r in table if r.source in names))  # an op is called by its result

@@ -85,6 +85,7 @@ def table(buffer: bytes, flags: list[str]) -> list[Row]:
 
 
 def _compiled(buffer: bytes, form: str, flags: list[str]) -> tuple[_Configuration, Any]:
+    """Compiles a graph and returns the configuration and Vela's result, for the arguments of `vela`; raises like it."""
     try:
         from ethosu import regor
     except ImportError as e:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cost_models.measuring import _record, _unit, measured
@@ -44,6 +45,11 @@ def test_a_unit_reaches_a_worker_as_it_is() -> None:
     assert {u.op for u in UNITS} >= {"conv2d", "rescale", "add", "clamp", "transpose"}
     for unit in UNITS:
         assert _unit(unpack(io.BytesIO(pack(_record(unit))).read)) == unit
+
+
+def test_numbers_of_numpy_reach_a_worker_as_numbers() -> None:
+    unit = transpose(*np.array([0, 2, 1, 3]))
+    assert _unit(unpack(io.BytesIO(pack(_record(unit))).read)) == transpose(0, 2, 1, 3)
 
 
 def test_units_of_a_batch_have_the_prices_that_each_has_alone(pool: Pool) -> None:
