@@ -133,9 +133,12 @@ def prove_raw(raw: RawOutput, buffer: bytes, seconds: float) -> tuple[bool, list
 
     Also returns descriptions of where the proof ended. It is meant to run in a worker.
     seconds: of processor time that the proof may take.
-    Raises what reading either raises, and SlowProof.
+    Raises what reading either raises.
     """
-    proof = prove_binary(loads(buffer, "the graph"), binary_of(raw), seconds=seconds)
+    try:
+        proof = prove_binary(loads(buffer, "the graph"), binary_of(raw), seconds=seconds)
+    except SlowProof as e:
+        return False, [str(e)]
     return proof.verdict == PROVED, [o.text for o in proof.undecided]
 
 
