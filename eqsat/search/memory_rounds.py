@@ -231,7 +231,7 @@ class _Approach(RoundsWithin):
         charged = self.use.charged(self.choices, _rates(over, limits, self.share))
         with self.search.extracting():
             extractions = self._extracted(charged)
-        for e in extractions:
+        for e in extractions[1:]:  # while the first is compiled
             self._begin(e.choice)
         found = [self._add(e, _PRICED, number)[0] for e in extractions]
         fits = any(limits.fits(c.figures) for c in found if c)

@@ -61,7 +61,8 @@ def test_the_commit_is_of_the_checkout_that_the_sources_are(tmp_path: Path) -> N
 def test_of_a_clone_that_is_not_installed(tmp_path: Path) -> None:
     """Without site-packages there is no metadata of eqsat at all, only its sources."""
     (tmp_path / "eqsat").symlink_to(ROOT / "eqsat")
-    code = "import sys; sys.path.insert(0, '.'); from eqsat.ground.versions import versions; print(versions(['eqsat', 'numpy']))"
+    code = "import sys; sys.path.insert(0, '.'); from eqsat.ground.versions import versions"
+    code += "; print(versions(['eqsat', 'numpy']))"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.strip() == str({"eqsat": eqsat.__version__, "numpy": ABSENT}), done.stderr
 
