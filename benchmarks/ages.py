@@ -89,8 +89,6 @@ MEASURES: Mapping[str, Collection[str]] = {
 UNNAMED = (
     "cost_models/zoo",
     "extraction/gym",
-    "extraction/zoo",
-    "optimize_program",
 )
 
 #: A commit of records that a page quotes: "3f9e39d, `benchmarks/results/zoo`", with any number of records.
