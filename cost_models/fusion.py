@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cost_models.protocol import Fusion, Unit
 from eqsat.target import Family
-from eqsat.target.staging import step_cycles
+from eqsat.target.native_chains import step_cycles
 from eqsat.tensor.dtypes import DType
 
 #: Ops of the MAC array.

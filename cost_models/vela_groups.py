@@ -19,6 +19,7 @@ A whole graph is cut into its real groups, each measured with its real neighbour
 from __future__ import annotations
 
 import hashlib
+import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from cost_models.analytic import Analytic
 from cost_models.cache import PriceCache
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
@@ -58,6 +60,14 @@ _POINTWISE = ("rescale", *ACTIVATIONS)
 _MEASURED = frozenset(name for name, op in OPS.items() if op.tosa and op.kind in ("axial", "concat", "mac")).union(
     MACS, _POINTWISE, SUMS, ["matmul_rows"]
 )
+
+#: Chains of transposes that are measured for a reordering, at most.
+_CHAINS = 4
+#: Cycles by the closed form, to the least, up to which a chain is measured.
+#: Of 3,903 reorderings of ResNet8, GhostNet and ResNeXt on U85, with four chains each, 253 have a cheaper one above it.
+#: It saves 0.3% in the mean of all; of 224 on U55 none has one.
+#: 58% of the chains are within it on U85, 46% on U55.
+_NEAR = 1.25
 
 
 class _Reordering(NamedTuple):
@@ -95,6 +105,7 @@ class VelaGroups:
 
     def __init__(self, target: Target, pool: Pool, cache: PriceCache):
         self.target, self.pool, self.cache = target, pool, cache
+        self._analytic = Analytic(target)
         self._known: dict[str, float] = {}
         self._ratios: dict[_Sum, float] = {}
 
@@ -121,15 +132,7 @@ class VelaGroups:
 
     def _chains(self, moves: Iterable[_Reordering]) -> dict[_Reordering, tuple[float, TransposeSteps]]:
         """Returns {reordering: (cycles, steps) of its cheapest legal chain}, measured."""
-        family = self.target.family
-        options = {
-            wanted: [
-                c
-                for c in ways(wanted.sizes, wanted.perm, DType.of(wanted.dtype).size, family)
-                if all(legal_transpose(shape, wanted.dtype, family) for shape, _ in c)
-            ]
-            for wanted in moves
-        }
+        options = {wanted: self._worth_measuring(wanted) for wanted in moves}
         units = []
         for wanted, chains in options.items():
             move = Move.transpose(wanted.sizes, wanted.perm)
@@ -140,6 +143,17 @@ class VelaGroups:
             wanted: min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ()))
             for wanted, chains in options.items()
         }
+
+    def _worth_measuring(self, wanted: _Reordering) -> list[TransposeSteps]:
+        """Returns the legal chains of a reordering that cost about as little as any by the closed form."""
+        dtype = DType.of(wanted.dtype)
+        estimated = [
+            (sum(self._analytic.cycles(_transpose(shape, perm, wanted.dtype)) for shape, perm in c), c)
+            for c in ways(wanted.sizes, wanted.perm, dtype.size, self.target.family)
+            if all(legal_transpose(shape, wanted.dtype, self.target.family) for shape, _ in c)
+        ]
+        cheapest = heapq.nsmallest(_CHAINS, estimated, key=lambda found: found[0])
+        return [c for cycles, c in cheapest if cycles <= _NEAR * cheapest[0][0]]
 
     def _copies(self, units: Sequence[Unit], prices: Sequence[Price]) -> dict[Type, float]:
         """Returns the cycles of copies.
@@ -274,6 +288,12 @@ class VelaGroups:
         missing = self._unknown(by_key)
         self._remember(dict(zip(missing, self.pool.map(cycles, missing), strict=True)))
         return sum(self._known[f"{w.key}-{context}"] for w in windows.all)
+
+
+def _transpose(shape: Shape, perm: tuple[int, ...], dtype: str) -> Unit:
+    """Returns one TRANSPOSE."""
+    result = Type(tuple(shape[axis] for axis in perm), dtype)
+    return Unit((("transpose", attrs_of({"perms": perm})),), (Type(shape, dtype),), result)
 
 
 def _begins_with_view(price: Price) -> bool:

@@ -19,7 +19,8 @@ from eqsat.choice.choice import build
 from eqsat.egraph.encoding import saturate
 from eqsat.options.options import Options
 from eqsat.target import Target
-from eqsat.target.staging import TransposeSteps, reordering, step_cycles, ways, written
+from eqsat.target.native_chains import step_cycles
+from eqsat.target.staging import TransposeSteps, reordering, ways, written
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move

@@ -73,12 +73,14 @@ def test_every_choice_means_the_same(source, model: VelaGroups) -> None:
     """Random prices lead to graphs that good ones never would."""
     graph, rng = source(), np.random.default_rng(7)
     choices = choices_of(graph, model)
-    found, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
+    choice = extract(choices.graph, "dag_greedy").choice
+    found, _ = choices.tensor_graph(choice)
     assert_equal(graph, found)
     assert violations(found, model.target.family) == []
     assert compile_graph(found, model.target, model.pool).cycles > 0
-    steps = {n: found.nodes[n].op for n in origin}
-    assert all(steps[n] in [op for op, _ in choices.candidates[c].steps] for n, c in origin.items())
+    bare, origin = choices.written(choice)  # copies have the origin of what they copy
+    assert_equal(graph, bare)
+    assert all(bare.nodes[n].op in [op for op, _ in choices.candidates[c].steps] for n, c in origin.items())
 
     written = set()
     for _ in range(12):

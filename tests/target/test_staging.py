@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+import math
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from eqsat.target import FAMILIES, Family
 from eqsat.target.families import U55, U85
-from eqsat.target.staging import chains, reordering, step_cycles, ways, written
+from eqsat.target.native_chains import chains, step_cycles
+from eqsat.target.staging import reordering, ways, written
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 
@@ -63,6 +65,38 @@ def test_chains_are_native_and_cheapest_first(family: Family) -> None:
         prices = [sum(step_cycles(*shape, p, 1, family) for shape, p in c) for c in found]
         assert found and prices == sorted(prices) and len(found) <= 4
         assert all(p in family.transposes.native for c in found for _, p in c)
+
+
+@pytest.mark.parametrize("sizes", [(3, 40, 8), (2, 3, 16, 5), (4, 2, 130, 3)])
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+def test_no_chain_is_cheaper_than_those_found(family: Family, sizes: tuple[int, ...]) -> None:
+    n, kept = len(sizes), 5
+    goal = tuple(range(n))
+    cheapest = {order: [0.0] if order == goal else [] for order in permutations(range(n))}
+    for _ in range(4):
+        cheapest = {order: _longer(order, cheapest, sizes, family)[:kept] for order in cheapest}
+    for perm in list(cheapest)[1:]:
+        placed = tuple(sizes[perm.index(axis)] for axis in range(n))
+        found = [sum(step_cycles(*s, p, 1, family) for s, p in c) for c in chains(placed, perm, 1, family, kept)]
+        start = tuple(perm.index(axis) for axis in range(n))
+        assert found == pytest.approx(cheapest[start])
+
+
+def _longer(
+    order: tuple[int, ...], cheapest: dict[tuple[int, ...], list[float]], sizes: tuple[int, ...], family: Family
+) -> list[float]:
+    """Returns the cycles of every chain from an order to the sorted one, with one step before those in `cheapest`."""
+    if order == tuple(range(len(order))):
+        return [0.0]
+    found = []
+    for i, j in combinations(range(len(order) + 1), 2):
+        groups = order[:i], order[i:j], order[j:]
+        h, w, c = (math.prod(sizes[axis] for axis in group) for group in groups)
+        for native in family.transposes.native:
+            following = tuple(axis for k in native for axis in groups[k])
+            if following != order:
+                found += [step_cycles(h, w, c, native, 1, family) + left for left in cheapest[following]]
+    return sorted(found)
 
 
 def test_a_native_permutation_is_a_chain_of_one() -> None:

@@ -1,0 +1,143 @@
+"""The cheapest chains of native transposes that reorder axes.
+
+A native transpose views a tensor as three axes H, W, C, each some neighbouring axes of the tensor.
+So it leads from one order of the axes to another one, at a price that depends on what H, W and C are.
+The orders of up to six axes, and the native transposes between them, are tables that are made once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.target.family import HWC, Family
+
+#: ((H, W, C), native permutation) of each step of a chain.
+NativeChain = tuple[tuple[HWC, tuple[int, ...]], ...]
+
+#: Axes up to which chains are searched for.
+MOST_AXES = 6
+#: Native steps of a chain, at most.
+_MAX_STEPS = 4
+#: Groups of axes: H, W and C.
+_GROUPS = 3
+
+
+def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: int, family: Family) -> float:
+    """Returns the estimated cycles of one native transpose of [1, h, w, c].
+
+    Fitted to Vela 5.1 on INT8 tensors of 3k-50k elements.
+    A pooling writes whole bricks of 16 channels, and deep inputs split into many blocks.
+    A transpose bound by memory wastes bandwidth if the innermost axis is short.
+    """
+    t = family.transposes
+    depth = (h, w, c)[perm[2]]
+    if t.pooled:
+        factor = -(-depth // 16) * 16 / depth * (max(1.0, c / 128) if perm != (1, 0, 2) else 1.0)
+    else:
+        factor = 1.0 if min(c, depth) * element_bytes >= 16 else 8 / 3
+    return t.start + h * w * c * t.per_byte * max(t.least_bytes, element_bytes) * factor
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Steps:
+    """All native transposes from each order of some axes.
+
+    orders: the orders, of which the first is sorted.
+    groups: [forms, axes] the group of each axis in a distinct form of a step: 0 for H, 1 for W, 2 for C.
+    native: each form's permutation.
+    form: [orders, steps] the number of the form of a step.
+    following: [orders, steps] the number of the order behind a step.
+    """
+
+    orders: list[tuple[int, ...]]
+    groups: NDArray[np.intp]
+    native: list[tuple[int, ...]]
+    form: NDArray[np.intp]
+    following: NDArray[np.intp]
+
+
+@lru_cache
+def _steps(n: int, native: tuple[tuple[int, int, int], ...]) -> _Steps:
+    orders = list(permutations(range(n)))
+    order = np.array(orders).reshape(len(orders), n)
+    digits = n ** np.arange(n)[::-1]  # orders are sorted, so these numbers are
+    numbers = order @ digits
+    group_digits = _GROUPS**order
+    codes, following = [], []
+    for i, j in combinations(range(n + 1), 2):
+        parts = range(i), range(i, j), range(j, n)
+        code = sum(k * group_digits[:, list(part)].sum(axis=1) for k, part in enumerate(parts))
+        for number, perm in enumerate(native):
+            if (places := [place for p in perm for place in parts[p]]) != list(range(n)):
+                codes.append(code * len(native) + number)
+                following.append(np.searchsorted(numbers, order[:, places] @ digits))
+    used, form = np.unique(np.array(codes), return_inverse=True)
+    groups = used[:, None] // len(native) // _GROUPS ** np.arange(n) % _GROUPS
+    by_form = [native[code % len(native)] for code in used]
+    return _Steps(orders, groups, by_form, form.reshape(len(codes), -1).T.copy(), np.array(following).T.copy())
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Priced:
+    """The steps for axes of some sizes.
+
+    steps: each form's (H, W, C) and native permutation.
+    cycles: [orders, steps] of each step.
+    left: for 0 to `_MAX_STEPS` steps, the least cycles from each order to the sorted one; inf if that takes more.
+    """
+
+    steps: NativeChain
+    cycles: NDArray[np.float64]
+    left: list[NDArray[np.float64]]
+
+
+@lru_cache(maxsize=128)
+def _priced(sizes: tuple[int, ...], element_bytes: int, family: Family) -> _Priced:
+    known = _steps(len(sizes), family.transposes.native)
+    hwc = [np.where(known.groups == group, sizes, 1).prod(axis=1).tolist() for group in range(_GROUPS)]
+    steps = [((h, w, c), native) for h, w, c, native in zip(*hwc, known.native)]
+    by_form = np.array([step_cycles(h, w, c, native, element_bytes, family) for (h, w, c), native in steps])
+    cycles = by_form[known.form]
+    left = [np.full(len(known.orders), np.inf)]
+    left[0][0] = 0.0
+    for _ in range(_MAX_STEPS):
+        left.append(np.minimum(left[-1], (cycles + left[-1][known.following]).min(axis=1)))
+    return _Priced(tuple(steps), cycles, left)
+
+
+@lru_cache(maxsize=4096)
+def chains(
+    sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family, keep: int = 4
+) -> tuple[NativeChain, ...]:
+    """Returns the `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`.
+
+    A* searches over the orders of the axes; its bound is the least cycles of the remaining steps.
+    """
+    if perm == tuple(range(len(perm))):
+        return ((),)
+    # axes are numbered by their place in the result
+    start, sizes = tuple(perm.index(a) for a in range(len(perm))), tuple(sizes[a] for a in perm)
+    known, priced = _steps(len(sizes), family.transposes.native), _priced(sizes, element_bytes, family)
+    out: list[NativeChain] = []
+    tick = 0
+    heap: list[tuple[float, int, float, int, NativeChain]] = [(0.0, 0, 0.0, known.orders.index(start), ())]
+    while heap and len(out) < keep:
+        _, _, cost, order, path = heapq.heappop(heap)
+        if order == 0:
+            out.append(path)
+            continue
+        after, following = cost + priced.cycles[order], known.following[order]
+        least = after + priced.left[_MAX_STEPS - len(path) - 1][following]
+        for step in np.argsort(least, kind="stable")[:keep].tolist():
+            if least[step] < np.inf:
+                tick += 1
+                longer = (*path, priced.steps[known.form[order, step]])
+                entry = float(least[step]), tick, float(after[step]), int(following[step]), longer
+                heapq.heappush(heap, entry)
+    return tuple(out)
