@@ -1,11 +1,12 @@
 """Rounds of extraction within budgets of memory (`memory.py`).
 
-They run if the fastest graph exceeds the limits, and if less SRAM is wanted.
+They run if the fastest graph exceeds the limits also in other settings of Vela, and if less SRAM is wanted.
 A round extracts a choice within the budgets, compiles it, and learns from Vela's table and allocation.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,9 +20,12 @@ from eqsat.options.options import CYCLES, SRAM
 from eqsat.search.explored import Explored, RoundsWithin
 from eqsat.search.memory import MemoryPrices, MemoryUse
 from eqsat.search.search import Search
+from eqsat.search.setting_rounds import in_best_settings
 from extraction import Extraction, check, dag_greedy
 from extraction.lagrange import Budget, steps
 from extraction.within import GAP, within
+
+logger = logging.getLogger(__name__)
 
 #: Names in logs and records: of the integer program, and of extraction with prices on memory.
 _SOLVER, _PRICED = "within", "dag_greedy with memory"
@@ -66,10 +70,24 @@ class MemoryRounds(RoundsWithin):
     def _run(self) -> str:
         most, share = EFFORTS[self.search.options.effort].memory_rounds, 0.0
         for decision in self.decision.wider_aims:
+            if self._fits_in_settings(decision):
+                told = "no rounds for memory, within %s: the fastest graph fits in other settings of Vela"
+                logger.info(told, decision.limits)
+                continue
             share = self._approach(_Approach(self.search, self.explored, decision, most, share))
             if decision.objective != CYCLES:
                 self._shrink(decision, min(most, _MOST))
         return ""
+
+    def _fits_in_settings(self, decision: Decision) -> bool:
+        """Whether the fastest graph does not fit, but does about as fast in other settings of Vela."""
+        if not self.search.with_settings or decision.objective != CYCLES or not self.graphs:
+            return False
+        fastest = min(self.graphs, key=lambda c: c.figures)
+        if decision.limits.fits(fastest.figures):
+            return False
+        best = in_best_settings(self.search, decision, fastest).figures
+        return decision.limits.fits(best) and best.cycles <= (1 + _NEAR) * fastest.figures.cycles
 
     def _shrink(self, decision: Decision, most: int) -> None:
         """Searches for graphs with less SRAM than the best so far, a step at a time."""

@@ -73,7 +73,8 @@ def optimize_tosa(
     """
     target, options = Target.of(target), given_options(options)
     with Pool() as pool:
-        search = Search(target, pool, options, interruption=interruption or Interruption())
+        interruption = interruption or Interruption()
+        search = Search(target, pool, options, interruption=interruption, with_settings=with_settings)
         with search.clock.stage("import"):
             reference = loads(explicit, name)
             checks = Checks(reference, target, pool, options, search.warnings)
@@ -88,11 +89,11 @@ def optimize_tosa(
                 target,
                 name=name,
                 container=container,
-                interruption=search.interruption,
+                interruption=interruption,
                 with_settings=with_settings,
                 store=store,
             )
-            outcome = _outcome(name, candidates, with_settings, again)
+            outcome = _outcome(name, candidates, again)
         result = outcome.result()
         if memory and not result.remembered and not outcome.interrupted:
             proof = checks.binaries.begin_proof(outcome.answer.best).result()
@@ -100,7 +101,7 @@ def optimize_tosa(
         return result
 
 
-def _outcome(name: str, candidates: Candidates, with_settings: bool, again: Callable[..., Result]) -> Outcome:
+def _outcome(name: str, candidates: Candidates, again: Callable[..., Result]) -> Outcome:
     """Returns the outcome of an optimization: the best candidate that equals the reference.
 
     again: repeats the optimization with other options.
@@ -109,14 +110,14 @@ def _outcome(name: str, candidates: Candidates, with_settings: bool, again: Call
     search, checks, known = candidates.search, candidates.checks, candidates.known
     found, others, decision = candidates.explored, candidates.others, candidates.decision
     interrupted = _is_interrupted(search, found)
-    if with_settings and not known and not interrupted:
+    if search.with_settings and not known and not interrupted:
         search.attempt(begin_settings, search, [*others, *graphs(found)], decision)
     answer, found = answered(search, others, found, checks, decision)
     if answer is None:
         raise candidates.given.refusals["explicit"]
     compared = [*others, *graphs(found)]
     if not known:
-        answer = _scheduled(candidates, answer, compared, with_settings)
+        answer = _scheduled(candidates, answer, compared)
         answer = _with_less_effort(candidates, answer, compared, again)
     with search.clock.stage("verify"):
         verify_offers(compared, answer, checks, decision)
@@ -124,14 +125,14 @@ def _outcome(name: str, candidates: Candidates, with_settings: bool, again: Call
     return Outcome(name, candidates, compared, found, interrupted, answer)
 
 
-def _scheduled(candidates: Candidates, answer: Answer, compared: list[Compiled], with_settings: bool) -> Answer:
+def _scheduled(candidates: Candidates, answer: Answer, compared: list[Compiled]) -> Answer:
     """Returns the answer or a better one with settings of Vela or rows in stripes, and adds to the graphs compared."""
     search, checks, decision = candidates.search, candidates.checks, candidates.decision
-    if with_settings:
+    if search.with_settings:
         found = search.attempt(in_other_settings, search, answer, compared, checks, decision) or []
         compared += found
         answer = (found and first_equal(compared, checks, decision)) or answer
-    found = search.attempt(in_stripes, search, compared, checks, decision, with_settings) or []
+    found = search.attempt(in_stripes, search, compared, checks, decision) or []
     compared += found
     return (found and first_equal(compared, checks, decision)) or answer
 

@@ -35,6 +35,7 @@ class Search:
     warnings: failures, for the user.
     extractions: each choice that was compiled.
     interruption: the request to end the search early.
+    with_settings: whether the answer may have settings of Vela.
     """
 
     target: Target
@@ -44,6 +45,7 @@ class Search:
     warnings: list[str] = field(default_factory=list)
     extractions: list[Extracted] = field(default_factory=list)
     interruption: Interruption = field(default_factory=Interruption)
+    with_settings: bool = False
     _begun: dict[tuple[bytes, tuple[str, ...]], Future[Estimate]] = field(default_factory=dict)
 
     @property

@@ -26,14 +26,12 @@ _NAME = "stripes"
 _MISSES = 3
 
 
-def in_stripes(
-    search: Search, candidates: Sequence[Compiled], checks: Checks, decision: Decision, with_settings: bool
-) -> list[Compiled]:
+def in_stripes(search: Search, candidates: Sequence[Compiled], checks: Checks, decision: Decision) -> list[Compiled]:
     """Returns graphs with rows in stripes.
 
     They are made of the best graph, of the fastest one beyond the limits, and of a fast one with little excess.
     Only graphs that less SRAM would make better are tried.
-    with_settings: whether the best of them are also compiled in the best settings of Vela.
+    The best of them are also compiled in the best settings of Vela, if the answer may have some.
     Raises SearchInterrupted.
     """
     most = EFFORTS[search.options.effort].stripes
@@ -44,7 +42,7 @@ def in_stripes(
         for within, start in aimed(best, plain, wanted):
             if _is_short(start, within):
                 better = StripeRounds(search, by_tosa, within, start, most).best_of()
-                if with_settings and better.parts_of:
+                if search.with_settings and better.parts_of:
                     tuned.append(in_best_settings(search, within, better))
     return [*filter(None, by_tosa.values()), *(c for c in tuned if c.settings)]
 
