@@ -190,7 +190,7 @@ def code_of(reference: str) -> str:
 
 @cache
 def model_sets() -> dict[str, tuple[str, ...]]:
-    """Names of the models that the project in the working directory declares, by their set.
+    """Returns {set: names of the models that the project in the working directory declares for it}.
 
     Sets (MODEL_SETS) that it does not declare are missing.
     Raises InputError.

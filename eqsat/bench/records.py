@@ -187,7 +187,7 @@ def read_records(directory: Path) -> list[Record]:
 
 
 def read_about(directory: Path) -> dict[str, Any]:
-    """The content of a run's run.json, empty if there is none.
+    """Returns the content of a run's run.json, empty if there is none.
 
     Raises InputError if it cannot be read or has a value of another form.
     """

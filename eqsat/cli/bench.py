@@ -123,12 +123,15 @@ def bench(
 
 
 def _listed(given: list[str]) -> list[str]:
-    """The names of an option that takes several by commas and may be given several times."""
+    """Returns the names of an option that takes several by commas and may be given several times."""
     return [name for text in given for part in text.split(",") if (name := part.strip())]
 
 
 def _models(given: list[str]) -> list[str]:
-    """The models that are named, each once, those of a set in its place. Raises InputError."""
+    """Returns the models that are named, each once, those of a set in its place.
+
+    Raises InputError.
+    """
     from eqsat.bench.cells import MODEL_SETS, model_sets
 
     sets = model_sets() if set(given) & set(MODEL_SETS) else {}

@@ -39,7 +39,7 @@ class Delegate:
         return (self.result and self.result.figures["stock"].sram) or 0
 
     def __str__(self) -> str:
-        """The line on this delegate, with the reason if nothing was gained, and the gain with more memory."""
+        """Returns the line on this delegate, with the reason if nothing was gained, and the gain with more memory."""
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
@@ -146,11 +146,11 @@ class Session:
         return f"<Session: {len(self.delegates)} delegate(s), {before} -> {after} corrected cycles, {left} operator(s) left>"
 
     def __str__(self) -> str:
-        """A line per delegate, one on all of them, and one on the operators outside."""
+        """Returns a line per delegate, one on all of them, and one on the operators outside."""
         return "\n".join(self._lines())
 
     def _repr_html_(self) -> str:
-        """The table of stock's and eqsat's figures and the lines as HTML, for notebooks."""
+        """Returns the table of stock's and eqsat's figures and the lines as HTML, for notebooks."""
         head = Row("cycles by operator kind", "stock", "eqsat", "ratio")
         return as_html(head, sections(self.figures("stock"), self.figures("eqsat"), None), self._lines())
 

@@ -130,7 +130,7 @@ def above_the_bound(sides: Sides) -> list[tuple[str, str, float, tuple[float, fl
 
 
 def every_operator(side: Side) -> ReportTable:
-    """Vela's whole table of a graph, in the order in which it runs."""
+    """Returns Vela's whole table of a graph, in the order in which it runs."""
     total = side.figures.cycles or 1
     return ReportTable(
         f"Every operator: {side.name}",

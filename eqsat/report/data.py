@@ -193,7 +193,7 @@ class RecordedRun:
         return next((r["bound"] for r in found if "bound" in r), None)
 
     def over(self, model: str, target: str, configuration: str, bound: str = "roofline") -> float | None:
-        """Cycles of a cell over a bound of its model.
+        """Returns the cycles of a cell over a bound of its model.
 
         None if operators stay on the CPU, whose time is not counted.
         """
@@ -301,7 +301,7 @@ def pte_bytes(record: Record) -> int | None:
 
 
 def file_bytes(record: Record) -> int | None:
-    """Bytes of the .tflite file for LiteRT, of the .pte for others."""
+    """Returns the bytes of the .tflite file for LiteRT, of the .pte for others."""
     return record.get("tflite_bytes", pte_bytes(record))
 
 
@@ -314,5 +314,5 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def total(record: Record, stages: Sequence[str] = STAGES) -> float:
-    """Seconds of a record in the given stages."""
+    """Returns the seconds of a record in the given stages."""
     return float(sum(s for stage, s in record["seconds"].items() if stage in stages))

@@ -57,5 +57,5 @@ def share(x: float | None) -> str:
 
 
 def kib(size: float | None) -> str:
-    """Bytes as KiB."""
+    """Returns bytes as KiB."""
     return "-" if size is None else f"{size / 1024:,.1f}"

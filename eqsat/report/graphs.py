@@ -156,7 +156,7 @@ _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8705a"
 
 
 def node_data(costs: Mapping[str, Mapping[int, NodeFacts]]) -> dict[str, Any]:
-    """Cycles of each operator as node data, by which Model Explorer colours its graphs.
+    """Returns the cycles of each operator as node data, by which Model Explorer colours its graphs.
 
     costs: facts by node, by the name of a graph of `model_explorer`.
     The fields are those of `GraphNodeData` in its Python package's node_data_builder.

@@ -54,7 +54,7 @@ def chain(b: Builder, x: int) -> list[int]:
 
 @block(4)
 def arithmetic(b: Builder, x: int) -> list[int]:
-    """RESCALEs to INT32, an operator of two operands, a RESCALE back."""
+    """Adds RESCALEs to INT32, an operator of two operands, and a RESCALE back."""
     b.want_activation(x)
     op = b.of("add", "add", "sub", "mul", "mul", "maximum", "minimum")
     up = 0 if op == "mul" else b.of(0, 0, 4, 10) if b.dtype(x) == "INT16" else b.of(0, 0, 10, 20)

@@ -149,7 +149,7 @@ def fitting(values: Array, element: Element) -> Array:
 
 
 def table_bytes(chosen: Element, result: Element) -> int:
-    """Bytes of a table.
+    """Returns the bytes of a table.
 
     chosen: type of the values that choose an entry.
     result: type of a result.

@@ -252,7 +252,7 @@ def _codes(firsts: Array, seconds: Array, room: int) -> Array:
 
 
 def _spread(weights: Array, runs: Array, zeros_first: bool) -> Array:
-    """Weights with a run of zeros behind each, and before the first if the palette is new."""
+    """Returns weights with a run of zeros behind each, and before the first if the palette is new."""
     if not len(runs):
         return weights
     before = np.cumsum(runs)[: len(weights)] - (0 if zeros_first else runs[: len(weights)])
