@@ -145,15 +145,15 @@ class VelaGroups:
         }
 
     def _worth_measuring(self, wanted: _Reordering) -> list[TransposeSteps]:
-        """Returns the legal chains of a reordering that cost about as little as any by the closed form."""
-        dtype = DType.of(wanted.dtype)
-        estimated = [
-            (sum(self._analytic.cycles(_transpose(shape, perm, wanted.dtype)) for shape, perm in c), c)
-            for c in ways(wanted.sizes, wanted.perm, dtype.size, self.target.family)
+        """Returns the legal chains of a reordering that cost about as little as any by the closed form, in order."""
+        chains = [
+            c
+            for c in ways(wanted.sizes, wanted.perm, DType.of(wanted.dtype).size, self.target.family)
             if all(legal_transpose(shape, wanted.dtype, self.target.family) for shape, _ in c)
         ]
-        cheapest = heapq.nsmallest(_CHAINS, estimated, key=lambda found: found[0])
-        return [c for cycles, c in cheapest if cycles <= _NEAR * cheapest[0][0]]
+        cycles = [sum(self._analytic.cycles(_transpose(*step, wanted.dtype)) for step in c) for c in chains]
+        least = heapq.nsmallest(_CHAINS, range(len(chains)), key=cycles.__getitem__)
+        return [chains[i] for i in sorted(least) if cycles[i] <= _NEAR * cycles[least[0]]]
 
     def _copies(self, units: Sequence[Unit], prices: Sequence[Price]) -> dict[Type, float]:
         """Returns the cycles of copies.
