@@ -6,11 +6,13 @@ None of them fetches anything.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import LITERT, STOCK
 from eqsat.bench.log import Record
+from eqsat.bench.records import ChosenGraphs
 from eqsat.ground.files import InputError, write_atomically
 from eqsat.report import graphs
 from eqsat.report import history as past
@@ -113,31 +115,7 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
     records = {c: run.records[model, target, c] for c in run.configurations if (model, target, c) in run.records}
     good = {c: r for c, r in records.items() if "error" not in r}
     found = {c: chosen for c, r in good.items() if (chosen := run.chosen(r))}
-    views, explorer, base = [], {}, run.baseline(model, target)
-    for i, c in enumerate(run.optimized):
-        if base and c in found and base["configuration"] in found:
-            old, made = found[base["configuration"]], found[c]
-            for d, (before, after) in enumerate(zip(old.graphs, made.graphs, strict=True)):
-                gone, new = graphs.marks(before, after)
-                a, b = (node_costs(k.graphs[d], k.names[d], k.rows[d]) for k in (old, made))
-                stem = f"{model}.{target}.{i}.{d}"
-                name, cycles = f"{stem}.model-explorer.json", f"{stem}.cycles.json"
-                explorer[name] = graphs.model_explorer(
-                    f"{model} {target}", {base["configuration"]: (before, gone, "gone"), c: (after, new, "new")}
-                )
-                explorer[cycles] = graphs.node_data({base["configuration"]: a, c: b})
-                views.append(
-                    {
-                        "configuration": c,
-                        "delegate": d,
-                        "baseline": base["configuration"],
-                        "before": graphs.svg(before, gone, "gone", a),
-                        "after": graphs.svg(after, new, "new", b),
-                        "changed": graphs.changes(before, after),
-                        "explorer": name,
-                        "cycles": cycles,
-                    }
-                )
+    views, explorer = _views(run, model, target, found)
     dearest = {
         c: sorted((row for rows in chosen.rows for row in rows), key=lambda row: -row.cycles)[:25]
         for c, chosen in found.items()
@@ -157,6 +135,44 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
     }
 
 
+def _views(
+    run: RecordedRun, model: str, target: str, found: Mapping[str, ChosenGraphs]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Returns each delegate's graph before and after each of eqsat's configurations, and the files of both.
+
+    found: the chosen graphs by configuration.
+    The files are those of Model Explorer, by name.
+    """
+    views, explorer = list[dict[str, Any]](), dict[str, Any]()
+    baseline = run.baseline(model, target)
+    first = baseline["configuration"] if baseline else STOCK
+    for i, c in enumerate(run.optimized):
+        if first not in found or c not in found:
+            continue
+        old, made = found[first], found[c]
+        for d, (before, after) in enumerate(zip(old.graphs, made.graphs, strict=True)):
+            gone, new = graphs.marks(before, after)
+            a, b = (node_costs(k.graphs[d], k.names[d], k.rows[d]) for k in (old, made))
+            stem = f"{model}.{target}.{i}.{d}"
+            name, cycles = f"{stem}.model-explorer.json", f"{stem}.cycles.json"
+            both = {first: (before, gone, "gone"), c: (after, new, "new")}
+            explorer[name] = graphs.model_explorer(f"{model} {target}", both)
+            explorer[cycles] = graphs.node_data({first: a, c: b})
+            views.append(
+                {
+                    "configuration": c,
+                    "delegate": d,
+                    "baseline": first,
+                    "before": graphs.svg(before, gone, "gone", a),
+                    "after": graphs.svg(after, new, "new", b),
+                    "changed": graphs.changes(before, after),
+                    "explorer": name,
+                    "cycles": cycles,
+                }
+            )
+    return views, explorer
+
+
 def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
     """Returns the report as Markdown: summary, a table per target, failures."""
     lines = [
@@ -174,48 +190,46 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
         lines += _section(t)
     lines += headline(run)
     for target in run.targets:
-        others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]
-        lines += [
-            "",
-            f"## {target}",
-            "",
-            "| model | " + " | ".join(others) + " | verified | eqsat s | ExecuTorch s |",
-            "|---|" + "--:|" * len(others) + "---|--:|--:|",
-        ]
-        for model in run.models:
-            cells = [run.records.get((model, target, c)) for c in others]
-            if any(cells):
-                lines.append(
-                    f"| {model} | "
-                    + " | ".join(_cell(run, r) for r in cells)
-                    + f" | {_verified(cells)} | {_seconds(run, model, target)} |"
-                )
-    if tolerant := run.tolerant():
-        header = (
-            "model",
-            "target",
-            "configuration",
-            "cycles",
-            "ratio",
-            "largest",
-            "mean",
-            "error before",
-            "error after",
-        )
-        rows = [
-            (
-                *(t.model, t.target, t.configuration),
-                *(number(t.cycles), ratio(t.ratio), f"{t.largest:g}", *map(error, (t.mean, t.before, t.after))),
-            )
-            for t in tolerant
-        ]
-        lines += _section(ReportTable("Tolerant numerics", TOLERANT, header, tuple(rows), words=3))
+        lines += _of_target(run, target)
+    if run.tolerant():
+        lines += _section(_of_tolerant(run))
     if failures := run.failures():
         lines += ["", "## Cells that failed", ""]
         lines += [f"* {r['model']}, {r['target']}, {r['configuration']}: {r['error']}" for r in failures]
     if comparison:
         lines += ["", "## Against the other run", "", comparison_markdown(comparison).rstrip()]
     return "\n".join(lines) + "\n"
+
+
+def _of_target(run: RecordedRun, target: str) -> list[str]:
+    """Returns the section of a target, with a row per model."""
+    others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]
+    lines = [
+        "",
+        f"## {target}",
+        "",
+        "| model | " + " | ".join(others) + " | verified | eqsat s | ExecuTorch s |",
+        "|---|" + "--:|" * len(others) + "---|--:|--:|",
+    ]
+    for model in run.models:
+        cells = [run.records.get((model, target, c)) for c in others]
+        if any(cells):
+            row = model, *(_cell(run, r) for r in cells), _verified(cells), _seconds(run, model, target)
+            lines.append(f"| {' | '.join(row)} |")
+    return lines
+
+
+def _of_tolerant(run: RecordedRun) -> ReportTable:
+    """Returns the table of results that differ from the exact graph."""
+    header = "model", "target", "configuration", "cycles", "ratio", "largest", "mean", "error before", "error after"
+    rows = tuple(
+        (
+            *(t.model, t.target, t.configuration),
+            *(number(t.cycles), ratio(t.ratio), f"{t.largest:g}", *map(error, (t.mean, t.before, t.after))),
+        )
+        for t in run.tolerant()
+    )
+    return ReportTable("Tolerant numerics", TOLERANT, header, rows, words=3)
 
 
 def _section(t: ReportTable) -> list[str]:
