@@ -87,6 +87,14 @@ def without(search: Search, explored: Explored, forbidden: Collection[int], deci
     return improved(search, found, decision)
 
 
+def share_behind(gap: float) -> float:
+    """Returns the share of the best cycles by which a choice has to be slower for no other round to follow.
+
+    gap: of the choice.
+    """
+    return 0.0 if gap > _VAGUE else _NEAR if gap > PROVED else _FAR
+
+
 def _by_cycles(search: Search, explored: Explored, extractor: str) -> Explored:
     try:
         return _CycleRounds(search, explored, extractor).run()
@@ -125,9 +133,8 @@ class _CycleRounds(Rounds):
 
         There are `Options.rounds` at most.
         They end once corrected prices cannot change the next extraction.
-        Rounds of other extractors than the greedy one also end if a graph is much slower than the best before.
-        The least difference for that is `_FAR` after a proved choice, `_NEAR` after an unproved one.
-        After one with a gap above `_VAGUE` they end unless it is faster.
+        Rounds of other extractors than the greedy one also end if a graph is slower than the best before by
+        `share_behind`.
         """
         found = None
         options, known = self.search.options, len(self.graphs)
@@ -138,7 +145,7 @@ class _CycleRounds(Rounds):
                 found = extracted(found, share * options.time_limit)
             best = min((c.figures.cycles for c in self.graphs), default=math.inf)
             new, differs = self._add(found, extractor, number)
-            slower = 0.0 if found.gap > _VAGUE else _NEAR if found.gap > PROVED else _FAR
+            slower = share_behind(found.gap)
             in_vain = new is not None and new.figures.cycles >= (1 + slower) * best
             if not differs:
                 reason = "no price was corrected that may change the choice" if new else "Vela refuses the graph"

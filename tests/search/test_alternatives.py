@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision
 from eqsat.options.options import Options
 from eqsat.rules import RULES
-from eqsat.search.alternatives import by_cycles, improved
+from eqsat.search.alternatives import by_cycles, improved, share_behind
 from eqsat.search.search import Search
 from eqsat.target import Target
 from eqsat.tosa import loads
@@ -68,3 +69,8 @@ def test_no_round_follows_one_that_ran_out_of_time_in_vain(tmp_path: Path, pool:
     *others, last = search.extractions
     assert last.extractor == options.extractor and all(e.extractor == "dag_greedy" for e in others)
     assert last.cycles > 1.02 * min(e.cycles for e in others)
+
+
+def test_the_less_is_known_of_a_choice_the_sooner_its_rounds_end() -> None:
+    proved, near, vague, unknown = map(share_behind, (0.0, 0.02, 0.06, math.inf))
+    assert proved > near > vague == unknown == 0
