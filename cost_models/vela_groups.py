@@ -50,7 +50,7 @@ from eqsat.tensor.types import Shape, Steps, Type, attrs_of
 from eqsat.tosa import flatbuffer
 from eqsat.vela import broadcasts, bursts, pieces, regor, rows, staging
 from eqsat.vela import facts as facts_by_version
-from eqsat.vela.compile import compile_tosa
+from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.facts import facts
 from eqsat.vela.facts import version as vela_version
 
@@ -272,7 +272,10 @@ class VelaGroups:
     # ---- graphs -----------------------------------------------------------------------------------
 
     def total(self, graph: TensorGraph) -> float:
-        """Returns the sum of the graph's fused groups, each measured with its neighbours."""
+        """Returns the sum of the graph's fused groups, each measured with its neighbours.
+
+        A graph with a group that Vela refuses by itself is measured as a whole.
+        """
         windows = Windows(graph, self.target.family)
         context = hashlib.blake2b(self._context, digest_size=8).hexdigest()
         by_key = {f"{w.key}-{context}": w for w in windows.all}
@@ -287,7 +290,15 @@ class VelaGroups:
 
         missing = self._unknown(by_key)
         self._remember(dict(zip(missing, self.pool.map(cycles, missing), strict=True)))
-        return sum(self._known[f"{w.key}-{context}"] for w in windows.all)
+        groups = sum(self._known[f"{w.key}-{context}"] for w in windows.all)
+        return groups if groups < math.inf else self.whole(graph)
+
+    def whole(self, graph: TensorGraph) -> float:
+        """Returns Vela's corrected total of a graph, inf if Vela refuses it."""
+        try:
+            return float(compile_graph(graph, self.target, self.pool).corrected)
+        except WorkerError:
+            return math.inf
 
 
 def _transpose(shape: Shape, perm: tuple[int, ...], dtype: str) -> Unit:

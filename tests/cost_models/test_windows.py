@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from cost_models.cache import PriceCache
 from cost_models.groups import groups
 from cost_models.vela_groups import VelaGroups
 from cost_models.windows import Windows, reordered
+from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.target import FAMILIES, Family, Target
 from eqsat.target.families import U55
@@ -69,6 +71,26 @@ def test_the_total_is_velas(make, target: str, pool: Pool, cache: PriceCache) ->
     model = VelaGroups(Target.of(target), pool, cache)
     truth = compile_graph(graph, model.target, pool).cycles
     assert abs(model.total(graph) - truth) <= (0.05 if "u65" in target else 0.02) * truth
+
+
+class _RefusedOnce(Pool):
+    """A pool whose first call is refused, as Vela does it."""
+
+    calls = 0
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        if self.calls == 1:
+            raise WorkerError("its binary has only 6 of 7 outputs", refused=True)
+        return super().call(*args, **kwargs)
+
+
+def test_a_graph_whose_group_is_refused_is_measured_whole(cache: PriceCache) -> None:
+    graph = tower()
+    with _RefusedOnce(1) as pool:
+        total = VelaGroups(Target.of("ethos-u55-128"), pool, cache).total(graph)
+        assert pool.calls > 2
+        assert total == compile_graph(graph, Target.of("ethos-u55-128"), pool).corrected
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
