@@ -84,12 +84,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "zoo": _ZOO,
     "zoo-vela-5.1": _ZOO,
 }
-#: Records that name no commit of this history: they are older than the habit, or their commit was rebased before it
-#: was published. The next run of each names one.
-UNNAMED = (
-    "cost_models/zoo",
-    "extraction/gym",
-)
 
 #: A commit of records that a page quotes: "3f9e39d, `benchmarks/results/zoo`", with any number of records.
 _QUOTE = re.compile(rf"\b([0-9a-f]{{7,40}})((?:,\s+`{RESULTS}/[\w.-]+`)+)")
@@ -149,21 +143,14 @@ def _oldest(named: set[str], places: Collection[str], root: Path) -> int | None:
     return max(age(c, places, root) for c in named)
 
 
-def unfit(
-    version: str,
-    root: Path = ROOT,
-    measures: Mapping[str, Collection[str]] = MEASURES,
-    unnamed: Collection[str] = UNNAMED,
-) -> list[str]:
+def unfit(version: str, root: Path = ROOT, measures: Mapping[str, Collection[str]] = MEASURES) -> list[str]:
     """Returns the records that a version cannot be published with.
 
     For a release these are all whose code has changed.
-    For a version in development they are those that name no commit of this history, or do and are in `unnamed`.
+    For a version in development they are those that name no commit of this history.
     """
-    if ".dev" not in version:
-        return [name for name, found in ages(root, measures).items() if found != 0]
-    named = {n for n in measures if commits(n, root) and all(in_history(c, root) for c in commits(n, root))}
-    return [name for name in measures if (name in named) == (name in unnamed)]
+    in_development = ".dev" in version
+    return [n for n, found in ages(root, measures).items() if (found is None if in_development else found != 0)]
 
 
 def misquoted(text: str, root: Path = ROOT) -> list[str]:

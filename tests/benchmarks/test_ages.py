@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ages import MEASURES, RESULTS, ROOT, UNNAMED, ages, commits, files, misquoted, unfit
+from benchmarks.ages import MEASURES, RESULTS, ROOT, ages, commits, files, misquoted, unfit
 from eqsat import __version__
 
 
@@ -75,7 +75,7 @@ def test_a_release_has_records_of_its_own_code(tmp_path: Path) -> None:
         (tmp_path / RESULTS / name / "run.json").write_text(json.dumps({"commit": first[:12]}))
 
     def found(version: str = "1.0") -> tuple[dict[str, int | None], list[str]]:
-        return ages(tmp_path, measures), unfit(version, tmp_path, measures, unnamed=())
+        return ages(tmp_path, measures), unfit(version, tmp_path, measures)
 
     commit(tmp_path, one='"""Says what it is."""\nx = 1  # one\n')
     assert found() == ({"study": 0, "other": 0}, [])
@@ -96,12 +96,7 @@ def test_records_name_a_commit_of_the_history(tmp_path: Path) -> None:
     lines.write_text('{"model": "a"}\n')
     for named, good in (("0ff1ce0", False), (f"{first[:12]}-dirty", False), (first, True)):
         run.write_text(json.dumps({"commit": named}))
-        assert unfit("1.dev0", tmp_path, measures, unnamed=()) == ([] if good else ["study"])
-        assert unfit("1.dev0", tmp_path, measures, unnamed=["study"]) == (["study"] if good else [])
+        assert unfit("1.dev0", tmp_path, measures) == ([] if good else ["study"])
         assert unfit("1", tmp_path, measures) == ([] if good else ["study"])
     lines.write_text('{"model": "a", "commit": "0ff1ce0"}\n')
-    assert unfit("1.dev0", tmp_path, measures, unnamed=()) == ["study"]
-
-
-def test_every_unnamed_record_is_one() -> None:
-    assert set(UNNAMED) <= MEASURES.keys()
+    assert unfit("1.dev0", tmp_path, measures) == ["study"]
