@@ -73,16 +73,16 @@ class TwoDelegates(torch.nn.Module):
 
 
 class FewChannels(torch.nn.Module):
-    """A convolution that is faster with pixels as channels, which takes 192 bytes more in all, beside 18 kB of other
+    """A convolution that is faster with pixels as channels, which takes 288 bytes more in all, beside 32 kB of other
     weights."""
 
     def __init__(self):
         super().__init__()
-        self.conv, self.linear = torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.Linear(64, 224)
+        self.conv, self.linear = torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.Linear(128, 224)
 
     def forward(self, x):
         y = torch.relu(self.conv(x))
-        return y, self.linear(y.mean((2,)).reshape(1, 64))
+        return y, self.linear(y.mean((2,)).reshape(1, 128))
 
 
 class Widening(torch.nn.Module):
@@ -113,7 +113,7 @@ def pixel_shuffle():
 
 def few_channels():
     torch.manual_seed(0)
-    return FewChannels(), (torch.randn(1, 4, 64, 16),)
+    return FewChannels(), (torch.randn(1, 4, 64, 32),)
 
 
 def sub_permute():
@@ -374,7 +374,7 @@ def test_a_pte_grows_as_far_as_it_may():
     stock = len(stocks(few_channels, "ethos-u85-256"))
     ours = len(edge.to_executorch().buffer)
     grown = result.footprint.payload - result.stock_footprint.payload
-    assert ours - stock == grown and ours <= 1.01 * stock
+    assert ours - stock == grown > 0 and ours <= 1.01 * stock
     assert result.cycles < 0.95 * result.stock_cycles
 
 
