@@ -11,6 +11,7 @@ import pytest
 
 from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
+from eqsat.choice import copying
 from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.ground.worker import Pool
@@ -74,13 +75,16 @@ def test_every_choice_means_the_same(source, model: VelaGroups) -> None:
     graph, rng = source(), np.random.default_rng(7)
     choices = choices_of(graph, model)
     choice = extract(choices.graph, "dag_greedy").choice
-    found, _ = choices.tensor_graph(choice)
+    found, origin = choices.tensor_graph(choice)
     assert_equal(graph, found)
     assert violations(found, model.target.family) == []
     assert compile_graph(found, model.target, model.pool).cycles > 0
-    bare, origin = choices.written(choice)  # copies have the origin of what they copy
+    bare, written_for = choices.written(choice)
     assert_equal(graph, bare)
-    assert all(bare.nodes[n].op in [op for op, _ in choices.candidates[c].steps] for n, c in origin.items())
+    steps = {c: [op for op, _ in choices.candidates[c].steps] for c in written_for.values()}
+    assert all(bare.nodes[n].op in steps[c] for n, c in written_for.items())
+    copies = {op for op, _ in copying.STEPS}  # they have the origin of what they copy
+    assert all(found.nodes[n].op in {*steps[c], *copies} for n, c in origin.items())
 
     written = set()
     for _ in range(12):
