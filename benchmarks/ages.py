@@ -139,9 +139,12 @@ def ages(root: Path = ROOT, measures: Mapping[str, Collection[str]] = MEASURES) 
 
 
 def _oldest(named: set[str], places: Collection[str], root: Path) -> int | None:
-    if not named or not all(in_history(c, root) for c in named):
-        return None
-    return max(age(c, places, root) for c in named)
+    return max(age(c, places, root) for c in named) if _are_known(named, root) else None
+
+
+def _are_known(named: set[str], root: Path) -> bool:
+    """Whether a record names commits, all of this history."""
+    return bool(named) and all(in_history(c, root) for c in named)
 
 
 def unfit(version: str, root: Path = ROOT, measures: Mapping[str, Collection[str]] = MEASURES) -> list[str]:
@@ -150,8 +153,9 @@ def unfit(version: str, root: Path = ROOT, measures: Mapping[str, Collection[str
     For a release these are all whose code has changed.
     For a version in development they are those that name no commit of this history.
     """
-    in_development = ".dev" in version
-    return [n for n, found in ages(root, measures).items() if (found is None if in_development else found != 0)]
+    if ".dev" in version:
+        return [name for name in measures if not _are_known(commits(name, root), root)]
+    return [name for name, found in ages(root, measures).items() if found != 0]
 
 
 def misquoted(text: str, root: Path = ROOT) -> list[str]:
