@@ -69,7 +69,9 @@ class Search:
         try:
             with self.clock.stage("vela"):
                 self.begin(buffer, settings)
-                estimate = self._begun.pop((buffer, tuple(settings))).result()
+                key = buffer, tuple(settings)
+                # with settings the same graph is asked for again, towards other limits and at the end
+                estimate = (self._begun[key] if settings else self._begun.pop(key)).result()
             return estimate, self.referee.decisive(estimate)
         except (WorkerError, OptionError) as e:
             self.warnings.append(f"a candidate was dropped: {e}")
