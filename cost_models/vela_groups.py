@@ -32,6 +32,7 @@ from cost_models.cache import PriceCache
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
 from cost_models.measuring import TIME_LIMIT, measured
+from cost_models.node_model import chain
 from cost_models.pads import has_pad
 from cost_models.probes import canonical, is_wide_sum, with_narrow_constant
 from cost_models.protocol import Fusion, Granularity, Price, Unit
@@ -151,7 +152,11 @@ class VelaGroups:
             for c in ways(wanted.sizes, wanted.perm, DType.of(wanted.dtype).size, self.target.family)
             if all(legal_transpose(shape, wanted.dtype, self.target.family) for shape, _ in c)
         ]
-        cycles = [sum(self._analytic.cycles(_transpose(*step, wanted.dtype)) for step in c) for c in chains]
+        transposes = [
+            [u for s, perm in c for u in chain([("transpose", attrs_of({"perms": perm}))], Type(s, wanted.dtype))]
+            for c in chains
+        ]
+        cycles = [sum(map(self._analytic.cycles, units)) for units in transposes]
         least = heapq.nsmallest(_CHAINS, range(len(chains)), key=cycles.__getitem__)
         return [chains[i] for i in sorted(least) if cycles[i] <= _NEAR * cycles[least[0]]]
 
@@ -299,12 +304,6 @@ class VelaGroups:
             return float(compile_graph(graph, self.target, self.pool).corrected)
         except WorkerError:
             return math.inf
-
-
-def _transpose(shape: Shape, perm: tuple[int, ...], dtype: str) -> Unit:
-    """Returns one TRANSPOSE."""
-    result = Type(tuple(shape[axis] for axis in perm), dtype)
-    return Unit((("transpose", attrs_of({"perms": perm})),), (Type(shape, dtype),), result)
 
 
 def _begins_with_view(price: Price) -> bool:

@@ -113,7 +113,7 @@ def _priced(sizes: tuple[int, ...], element_bytes: int, family: Family) -> _Pric
 
 @lru_cache(maxsize=4096)
 def chains(
-    sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family, keep: int = 4
+    sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family, keep: int
 ) -> tuple[NativeChain, ...]:
     """Returns the `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`.
 

@@ -61,7 +61,7 @@ def test_chains_are_native_and_cheapest_first(family: Family) -> None:
     for perm in permutations(range(4)):
         if perm == (0, 1, 2, 3):
             continue
-        found = chains(sizes, perm, 1, family)
+        found = chains(sizes, perm, 1, family, 4)
         prices = [sum(step_cycles(*shape, p, 1, family) for shape, p in c) for c in found]
         assert found and prices == sorted(prices) and len(found) <= 4
         assert all(p in family.transposes.native for c in found for _, p in c)
