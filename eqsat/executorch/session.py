@@ -143,7 +143,8 @@ class Session:
     def __repr__(self) -> str:
         before, after = (f"{c:,}" if c else "unknown" for c in (self.stock_corrected, self.corrected))
         left = sum(o.number for o in self.left)
-        return f"<Session: {len(self.delegates)} delegate(s), {before} -> {after} corrected cycles, {left} operator(s) left>"
+        cycles = f"{before} -> {after} corrected cycles"
+        return f"<Session: {len(self.delegates)} delegate(s), {cycles}, {left} operator(s) left>"
 
     def __str__(self) -> str:
         """Returns a line per delegate, one on all of them, and one on the operators outside."""
@@ -173,7 +174,8 @@ def compile_spec_of(target: str | EthosUCompileSpec) -> EthosUCompileSpec:
         return EthosUCompileSpec(target.lower())
     if not isinstance(target, EthosUCompileSpec):
         raise TypeError(
-            f"a target is an accelerator's name, such as 'ethos-u85-256', or an EthosUCompileSpec, not {type(target).__name__}"
+            "a target is an accelerator's name, such as 'ethos-u85-256', or an EthosUCompileSpec, not "
+            f"{type(target).__name__}"
         )
     Target.from_compile_spec(target)
     return target

@@ -29,8 +29,9 @@ def by_operator(sides: Sides) -> ReportTable:
     return _compared(
         sides,
         "By operator",
-        "Vela's operators: how many run, their cycles, what their MACs and weights need at least at the full rates, cycles in which memory keeps them "
-        "waiting, the most SRAM in use while one of them runs, and their encoded weights.",
+        "Vela's operators: how many run, their cycles, what their MACs and weights need at least at the full rates, "
+        "cycles in which memory keeps them waiting, the most SRAM in use while one of them runs, and their encoded "
+        "weights.",
         ("operator",),
         lambda row: [row.operator],
         lambda key: (key,),
@@ -43,7 +44,8 @@ def by_module(sides: Sides) -> ReportTable:
     return _compared(
         sides,
         "By PyTorch module",
-        "An operator that stands for several modules counts for each in equal parts. A click on a row shows its operators in the graphs.",
+        "An operator that stands for several modules counts for each in equal parts. A click on a row shows its "
+        "operators in the graphs.",
         ("module", "class"),
         modules_of,
         lambda key: (key, kinds.get(key, "")),
@@ -204,8 +206,8 @@ def extractions(record: Mapping[str, Any]) -> ReportTable:
     """Returns the table of all choices that Vela compiled."""
     return ReportTable(
         "Extraction",
-        "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices before. The gap is how far the "
-        "extractor's own cost can at most be above the least one.",
+        "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices "
+        "before. The gap is how far the extractor's own cost can at most be above the least one.",
         ("extractor", "round", "predicted cost", "corrected cycles", "gap"),
         tuple(
             (
@@ -232,8 +234,9 @@ def points(record: Mapping[str, Any]) -> ReportTable:
     answers = {True: "yes", False: "no", None: "not tried"}
     return ReportTable(
         "Pareto set",
-        "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory is no answer."
-        " The commands compile and optimize write one of them with the options in its row, and --save writes point-0.tosa and on.",
+        "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory "
+        "is no answer. The commands compile and optimize write one of them with the options in its row, and --save "
+        "writes point-0.tosa and on.",
         ("graph", "fits", "verified", "written with", "cycles", "SRAM, KiB", "flash, KiB"),
         tuple(
             (
@@ -269,8 +272,9 @@ def pruning(d: Sides) -> ReportTable | None:
     ]
     return ReportTable(
         "Pruning before training",
-        "With no weights at two of every four consecutive input channels (2:4), which this NPU computes in half the time, the whole graph would take "
-        f"{number(total.cycles)} -> {number(total.pruned)} corrected cycles. Its results would be others: this is for who trains the model.",
+        "With no weights at two of every four consecutive input channels (2:4), which this NPU computes in half the "
+        f"time, the whole graph would take {number(total.cycles)} -> {number(total.pruned)} corrected cycles. Its "
+        "results would be others: this is for who trains the model.",
         ("convolution", "in PyTorch", "cycles", "pruned", "ratio"),
         tuple(rows),
         words=2,

@@ -80,8 +80,8 @@ def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
         rows.append((op, str(was), str(lost or ""), str(now), str(added or "")))
     return ReportTable(
         "TOSA operators",
-        "A node is alike in both graphs if operator, attributes, constants and shapes are. More nodes need not be more cycles: several transposes "
-        "that the NPU has may replace one that Vela would take apart.",
+        "A node is alike in both graphs if operator, attributes, constants and shapes are. More nodes need not be "
+        "more cycles: several transposes that the NPU has may replace one that Vela would take apart.",
         ("operator", "before", "of these gone", "after", "of these new"),
         tuple(rows),
     )

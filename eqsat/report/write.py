@@ -39,9 +39,9 @@ from eqsat.search.clock import called
 from eqsat.vela.facts import facts_of
 
 TOLERANT = (
-    "Results that differ from the exact graph, as their options allow; eqsat's other cells are exact. In steps of the output's quantization, "
-    "over inputs that lie as calibration data do: the largest and the mean difference, and the r.m.s. error against the model in real numbers "
-    "of the exact graph (before) and of this one (after)."
+    "Results that differ from the exact graph, as their options allow; eqsat's other cells are exact. In steps of the "
+    "output's quantization, over inputs that lie as calibration data do: the largest and the mean difference, and the "
+    "r.m.s. error against the model in real numbers of the exact graph (before) and of this one (after)."
 )
 
 
@@ -270,29 +270,33 @@ def _against_stock(run: RecordedRun, total: str) -> list[str]:
 
 
 _FLATTERED = (
-    " On U55 and U65 the comparison flatters it: the estimate of this version of Vela takes a convolution with a ReLU of its own as faster "
-    "than one whose RESCALE clips, which is how ExecuTorch lowers it."
+    " On U55 and U65 the comparison flatters it: the estimate of this version of Vela takes a convolution with a ReLU "
+    "of its own as faster than one whose RESCALE clips, which is how ExecuTorch lowers it."
 )
 
 
 def notes(run: RecordedRun) -> list[str]:
     """Returns how to read the figures, and the versions and machine that made them."""
     out = [
-        f"Cycles are the estimate of Vela {' and '.join(run.vela)} for the whole network; corrected ones leave out what it is known to charge for nothing. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is over the models "
+        f"Cycles are the estimate of Vela {' and '.join(run.vela)} for the whole network; corrected ones leave out "
+        "what it is known to charge for nothing. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is "
+        "over the models "
         "that have both.",
-        '"Verified" is equal, to the bit, to the graph before layout passes on the TOSA reference model, over extreme and random inputs.',
+        '"Verified" is equal, to the bit, to the graph before layout passes on the TOSA reference model, over '
+        "extreme and random inputs.",
     ]
     if any(p[2] == LITERT for p in run.records):
         out.append(
-            "LiteRT's int8 model comes from another quantizer, with other scales and another arithmetic, so only its cycles are comparable, "
-            "and only if no operator stays on the CPU: Vela does not count those."
+            "LiteRT's int8 model comes from another quantizer, with other scales and another arithmetic, so only its "
+            "cycles are comparable, and only if no operator stays on the CPU: Vela does not count those."
             + (_FLATTERED if any(facts_of(v).table_by_default for v in run.vela) else "")
         )
     if v := run.about.get("versions"):
         made = f"Commit {run.about['commit']}. " if "commit" in run.about else ""
         cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"
         out.append(
-            f"{made}Versions: {', '.join(f'{k} {x}' for k, x in v.items() if x != 'absent')}. Machine: {run.about['processors']} processors, "
+            f"{made}Versions: {', '.join(f'{k} {x}' for k, x in v.items() if x != 'absent')}. Machine: "
+            f"{run.about['processors']} processors, "
             f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time, {cache}."
         )
     return out
@@ -306,8 +310,8 @@ def _summary_row(s: Summary) -> str:
         return f"| {s.target} | {s.configuration} | 0 | - | - | - | {rest[2:]} |"
     losses = f"**{len(s.losses)}**: {', '.join(s.losses)}" if s.losses else "none"
     return (
-        f"| {s.target} | {s.configuration} | {len(s.ratios)} | **{s.mean:.3f}** | {s.best} {s.ratios[s.best]:.3f} | {s.worst} {s.ratios[s.worst]:.3f} "
-        f"| {losses}{rest} |"
+        f"| {s.target} | {s.configuration} | {len(s.ratios)} | **{s.mean:.3f}** | {s.best} {s.ratios[s.best]:.3f} | "
+        f"{s.worst} {s.ratios[s.worst]:.3f} | {losses}{rest} |"
     )
 
 
