@@ -20,7 +20,7 @@ from typing import Any
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
-from executorch.exir import EdgeProgramManager
+from executorch.exir import EdgeProgramManager, ExecutorchBackendConfig, ExecutorchProgramManager
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from torch.export import ExportedProgram
 
@@ -131,6 +131,17 @@ def _lowered(
         begin_workers(_MODULES)
     try:
         with _LOWERING, less_bookkeeping():
-            return stock_lowering(program, partitioner=partitioner, **kwargs)
+            edge = stock_lowering(program, partitioner=partitioner, **kwargs)
     finally:
         session.seconds["total"] = time.perf_counter() - started
+    edge.__class__ = _EdgeManager
+    return edge
+
+
+class _EdgeManager(EdgeProgramManager):
+    """ExecuTorch's manager, which makes the .pte with less bookkeeping, too."""
+
+    def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
+        """Returns the program for the runtime, as ExecuTorch's manager does."""
+        with _LOWERING, less_bookkeeping():
+            return super().to_executorch(config)
