@@ -34,7 +34,8 @@ from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.judging import BinaryProof
 
-#: Highest share of the cycles that a respelled choice may take, as a multiple of the known share.
+#: Highest cycles that a respelled choice may take, or share of the cycles before, as multiples of the known ones.
+#: Cycles before and after depend differently on how well the weights can be compressed.
 _AS_GOOD = 1.003
 #: Other projects' packages that decide an answer.
 _THEIRS = ("egglog", "ethos-u-vela", "tosa-tools", "highspy", "clingo", "ortools", "numpy")
@@ -142,7 +143,8 @@ class Memory:
         if known is None or not known.before or not fitting:
             return False
         best = min(fitting, key=lambda c: decision.rank(c.figures))
-        if best.figures.cycles * known.before > _AS_GOOD * known.cycles * _before(given):
+        share = max(1.0, _before(given) / known.before)
+        if best.figures.cycles > _AS_GOOD * known.cycles * share:
             return False
         return _is_right(best, checks, known)
 

@@ -174,12 +174,17 @@ def test_a_proof_of_a_binary_that_passed_its_limit_is_not_tried_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gained", [1, 2])
-def test_a_choice_that_gains_less_than_it_did_is_searched_for(gained: int, filled: AnswerStore) -> None:
+@pytest.mark.parametrize(
+    ("cycles", "before", "taken"), [(1, 1, True), (0.5, 1, False), (1, 2, True), (0.5, 0.5, True), (0.5, 0.75, False)]
+)
+def test_a_choice_that_gains_less_than_it_did_is_searched_for(
+    cycles: float, before: float, taken: bool, filled: AnswerStore
+) -> None:
+    """It gains as much if it takes as many cycles, or as large a share of those before."""
     ((name, known),) = entries(filled, choices=True).items()
-    forge(filled, name, replace(known, cycles=known.cycles // gained))
+    forge(filled, name, replace(known, cycles=int(known.cycles * cycles), before=int(known.before * before)))
     result = answered(filled, around(seed=5))
-    assert result.respelled == (gained == 1) and result.verified and result.corrected < result.stock_corrected
+    assert result.respelled == taken and result.verified and result.corrected < result.stock_corrected
 
 
 @pytest.mark.slow
