@@ -68,8 +68,12 @@ class MemoryRounds(RoundsWithin):
     called = "rounds for memory"
 
     def _run(self) -> str:
-        most, share = EFFORTS[self.search.options.effort].memory_rounds, 0.0
+        most, share, before = EFFORTS[self.search.options.effort].memory_rounds, 0.0, MemoryLimits()
         for decision in self.decision.wider_aims:
+            if decision.limits == before.widest and self._earns_too_little(before, share):
+                logger.info("no rounds for memory, within %s: more flash would not pay", decision.limits)
+                continue
+            before = decision.limits
             if self._fits_in_settings(decision):
                 told = "no rounds for memory, within %s: the fastest graph fits in other settings of Vela"
                 logger.info(told, decision.limits)
@@ -78,6 +82,13 @@ class MemoryRounds(RoundsWithin):
             if decision.objective != CYCLES:
                 self._shrink(decision, min(most, _MOST))
         return ""
+
+    def _earns_too_little(self, limits: MemoryLimits, share: float) -> bool:
+        """Whether the cheapest choice fits limits at a lower price of flash than the flash beyond them has to earn.
+
+        share: the price of all the memory allowed at which rounds within the limits ended; 0: none were needed.
+        """
+        return 0 < share < limits.earning_share and any(limits.fits(c.figures) for c in self.graphs)
 
     def _fits_in_settings(self, decision: Decision) -> bool:
         """Whether the fastest graph does not fit, but does about as fast in other settings of Vela."""
