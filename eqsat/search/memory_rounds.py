@@ -70,7 +70,7 @@ class MemoryRounds(RoundsWithin):
     def _run(self) -> str:
         most, share, before = EFFORTS[self.search.options.effort].memory_rounds, 0.0, MemoryLimits()
         for decision in self.decision.wider_aims:
-            if decision.limits == before.widest and self._earns_too_little(before, share):
+            if decision.limits == before.widest and self._earns_too_little(decision, before, share):
                 logger.info("no rounds for memory, within %s: more flash would not pay", decision.limits)
                 continue
             before = decision.limits
@@ -83,11 +83,14 @@ class MemoryRounds(RoundsWithin):
                 self._shrink(decision, min(most, _MOST))
         return ""
 
-    def _earns_too_little(self, limits: MemoryLimits, share: float) -> bool:
+    def _earns_too_little(self, decision: Decision, limits: MemoryLimits, share: float) -> bool:
         """Whether the cheapest choice fits limits at a lower price of flash than the flash beyond them has to earn.
 
         share: the price of all the memory allowed at which rounds within the limits ended; 0: none were needed.
+        A Pareto set has graphs with more flash whatever they save.
         """
+        if decision.objective != CYCLES:
+            return False
         return 0 < share < limits.earning_share and any(limits.fits(c.figures) for c in self.graphs)
 
     def _fits_in_settings(self, decision: Decision) -> bool:

@@ -59,16 +59,24 @@ def test_rounds_end_soon_where_none_comes_nearer(tmp_path: Path, caplog: pytest.
 
 @pytest.mark.slow
 @ON_THE_NEWEST_VELA
-@pytest.mark.parametrize(("buys", "pays"), [(0.02, True), (0.5, False)])
+@pytest.mark.parametrize(
+    ("buys", "objective", "looked_for"), [(0.02, "cycles", True), (0.5, "cycles", False), (0.5, "pareto", True)]
+)
 def test_flash_that_has_to_be_earned_is_looked_for_where_it_may_pay(
-    buys: float, pays: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    buys: float,
+    objective: str,
+    looked_for: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each product that is faster takes 0.2% of the flash and saves 3% of the cycles."""
     monkeypatch.setattr(decision, "_PERCENT_BUYS", buys)
     given = dumps(scaled(24, 128, beside=512))
-    options = Options(extractor="dag_greedy", time_limit=5, cache=tmp_path / "p", max_sram="any")
+    options = Options(extractor="dag_greedy", time_limit=5, cache=tmp_path / "p", max_sram="any", objective=objective)
     with caplog.at_level(logging.INFO, "eqsat"):
         found = optimize_tosa(given, "ethos-u55-128", stock=given, options=options)
     left_out = [m for m in caplog.messages if "more flash would not pay" in m]
     assert found.limits.flash is not None and found.footprint.payload > found.stock_footprint.payload
-    assert bool(left_out) == (found.footprint.payload <= found.limits.flash) == (not pays)
+    assert bool(left_out) == (not looked_for)
+    assert (found.footprint.payload <= found.limits.flash) == (buys == 0.5)
