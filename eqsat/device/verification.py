@@ -5,7 +5,7 @@ The binary runs on the functional model, the graph on the TOSA reference model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,13 +91,15 @@ def check(
     raw: RawOutput,
     via: Pool | Worker,
     inputs: Sequence[Sequence[Array]],
-    expected: Sequence[Sequence[Array]],
+    expected: Callable[[], Sequence[Sequence[Array] | WorkerError]],
     timeout: float = 300.0,
 ) -> Verdict:
     """Runs the binary of a graph on samples and compares its outputs with the expected ones.
 
-    inputs, expected: the graph's inputs and outputs for each sample.
+    inputs: the graph's inputs for each sample.
+    expected: returns its outputs for each, or why there are none; called after the binary ran.
     timeout: seconds.
+    Raises what `expected` raises.
     """
     lost = unread(graph)  # which Vela leaves out
     stacked = packed(np.stack(xs) for k, xs in enumerate(zip(*inputs, strict=True)) if k not in lost)
@@ -109,7 +111,12 @@ def check(
         return Verdict(None, f"the functional model does not survive the binary: {e}")
     if len(lost) == len(graph.inputs):
         answers *= len(inputs)
-    return judged(graph, answers, inputs, expected)
+    every = zip(inputs, answers, expected(), strict=True)
+    kept = [(x, a, want) for x, a, want in every if not isinstance(want, WorkerError)]
+    if not kept:
+        return Verdict(None, "the reference model runs the graph on no sample")
+    inputs, answers, wanted = zip(*kept, strict=True)
+    return judged(graph, answers, inputs, wanted)
 
 
 def judged(
@@ -169,11 +176,7 @@ def verify(buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: in
     except LostOutputs as e:
         return Verdict(False, str(e))
     drawn = samples(domains(graph), samples_wanted)
-    answers = run_samples(buffer, drawn, via)
-    kept = [(x, a) for x, a in zip(drawn, answers, strict=True) if not isinstance(a, WorkerError)]
-    if not kept:
-        return Verdict(None, "the reference model runs the graph on no sample")
-    return check(graph, raw, via, [x for x, _ in kept], [a for _, a in kept])
+    return check(graph, raw, via, drawn, lambda: run_samples(buffer, drawn, via))
 
 
 def _compiled(buffer: bytes, target: Target, via: Pool | Worker) -> Estimate:

@@ -262,6 +262,10 @@ class Decision:
         ours, theirs = self.rank(a), self.rank(b)
         return ours[:2] <= theirs[:2] and ours[2] <= (1 + by) * theirs[2]
 
+    def may_beat(self, figures: Figures, best: Figures) -> bool:
+        """Whether a graph would be better than the best one with as many cycles and no memory at all."""
+        return self.rank(figures._replace(sram=0, flash=0)) < self.rank(best)
+
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """Returns the key by which graphs are sorted, the best first.
 

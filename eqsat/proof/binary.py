@@ -52,11 +52,10 @@ from eqsat.vela.regor import RawOutput
 _EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: binary_u55.Execution, 2: binary_u85.Execution}
 #: Commands that an undecided proof names, at most.
 _NAMED = 4
-#: Share of the elements of all results after which the time of a proof is foretold.
-#: Over ViT's 1,487 commands the share of the time is then off by less than a quarter.
-_FORETOLD = 0.2
-#: Time that is foretold, as a multiple of the limit, beyond which a proof ends.
-_TOO_LONG = 1.5
+#: Shares of the elements of all results from which on the time of a proof is foretold.
+#: With each the foretold time, as a multiple of the limit, beyond which a proof ends.
+#: Over ViT's 1,487 commands the foretold time is too long by up to 1.5 at the first share, 1.27 at the second.
+_FORETOLD = ((0.05, 2.25), (0.2, 1.5))
 
 
 class EndedError(Exception):
@@ -120,11 +119,12 @@ def _foretell(source: Terms, terms: Terms, began: float, seconds: float, bound: 
     share: of the elements of all results that are evaluated.
     """
     spent = time.process_time() - began
-    if share < _FORETOLD or spent / share < _TOO_LONG * seconds / 2:
+    multiples = [multiple for least, multiple in _FORETOLD if share >= least]
+    if not multiples or spent / share < (too_long := multiples[-1] * seconds) / 2:
         return
     last = bound + error_bound(source, terms, share) < LARGEST_ERROR
     foretold = spent / share * (1 if last else 2)
-    if foretold > _TOO_LONG * seconds:
+    if foretold > too_long:
         raise SlowProof(f"it would take about {foretold:.0f} s of processor time, of {seconds:.0f} s")
 
 

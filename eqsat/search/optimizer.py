@@ -21,7 +21,7 @@ from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
 from eqsat.options.options import Options, given_options
-from eqsat.search.answer_store import AnswerStore
+from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.candidates import Candidates
 from eqsat.search.explored import Explored
 from eqsat.search.given import Stock, begun
@@ -94,10 +94,13 @@ def optimize_tosa(
                 store=store,
             )
             outcome = _outcome(name, candidates, again)
-        result = outcome.result()
-        if memory and not result.remembered and not outcome.interrupted:
-            proof = checks.binaries.begin_proof(outcome.answer.best).result()
-            memory.keep(outcome.answer, proof, result.tosa, candidates.exact, candidates.given)
+        proof, kept = checks.binaries.begin_proof(outcome.answer.best), list[tuple[str, KnownAnswer]]()
+        located = outcome.located()
+        if memory and not candidates.is_remembered and not outcome.interrupted:
+            kept = memory.entries(outcome.answer, located, candidates.exact, candidates.given)
+        result = outcome.result(located)
+        if memory:
+            memory.keep(kept, proof.result())
         return result
 
 

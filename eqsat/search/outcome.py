@@ -37,17 +37,21 @@ class Outcome:
     interrupted: bool
     answer: Answer
 
-    def result(self) -> Result:
+    def located(self) -> bytes:
+        """Returns the flatbuffer of the answer with the origins of its operators."""
+        return with_locations(self.answer.best, self.candidates.given.buffers["explicit"])
+
+    def result(self, located: bytes) -> Result:
+        """Returns the result; what waits for nothing is computed while the answer's binary is proved.
+
+        located: as `located` returns it.
+        """
         candidates, answer, best = self.candidates, self.answer, self.answer.best
         search, checks, given = candidates.search, candidates.checks, candidates.given
         explicit, stock, frozen = given.compiled.get("explicit"), given.compiled.get("stock"), candidates.last
-        with search.clock.stage("verify"):
-            proof_of_binary = checks.binaries.begin_proof(best)
-            figures = self._figures()
-            stock_verified, stock_proved, stock_binary = checks.stock(self.compared)
-            of_binary = proof_of_binary.result()
-        of_stock = of_binary if best is stock else BinaryProof(None)
-        proof = answer.proof
+        proof_of_binary, figures, points = checks.binaries.begin_proof(best), self._figures(), self._points()
+        run, lower_bound = self._run(located, points), bound(candidates.reference, best.estimate.rates)
+        rows = [r.record() for r in table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))]
         counts = candidates.reference.op_counts()
         names = dict.fromkeys(o.attr("tosa").lower() for o in candidates.reference.nodes if o.op == "opaque")
         opaque = {name: counts.get(name, 0) for name in names}
@@ -56,7 +60,11 @@ class Outcome:
             cycles = before.estimate.corrected, best.estimate.corrected
             if warning := disagreement(cycles, (old.stream, new.stream)):
                 search.warnings.append(warning)
-        located, points = with_locations(best, given.buffers["explicit"]), self._points()
+        with search.clock.stage("verify"):
+            stock_verified, stock_proved, stock_binary = checks.stock(self.compared)
+            of_binary = proof_of_binary.result()
+        of_stock = of_binary if best is stock else BinaryProof(None)
+        proof = answer.proof
         return Result(
             tosa=located,
             explicit=given.buffers["explicit"],
@@ -79,7 +87,7 @@ class Outcome:
             stock_binary_proved=of_stock.proved,
             stock_binary_undecided=list(of_stock.undecided),
             referee=search.options.referee,
-            bound=bound(candidates.reference, best.estimate.rates),
+            bound=lower_bound,
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
             opaque=opaque,
             e_nodes=frozen.n_nodes if frozen else 0,
@@ -92,11 +100,11 @@ class Outcome:
             extractions=search.extractions,
             limits=candidates.decision.limits,
             points=points,
-            table=[r.record() for r in table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))],
+            table=rows,
             seconds=search.clock.seconds,
             warnings=search.warnings,
             raw=best.estimate.raw,
-            known=self._run(located, points),
+            known=run,
         )
 
     def _why_no_e_graph(self) -> str:

@@ -148,28 +148,25 @@ class Memory:
             return False
         return _is_right(best, checks, known)
 
-    def keep(self, answer: Answer, proof: BinaryProof, tosa: bytes, exact: Frozen | None, given: Given) -> None:
-        """Stores the answer of a search: its graph with locations, and its choice from the exact e-graph.
+    def entries(self, answer: Answer, tosa: bytes, exact: Frozen | None, given: Given) -> list[tuple[str, KnownAnswer]]:
+        """Returns what is to be kept of the answer of a search, each with the digest that it is kept for.
 
-        proof: of its binary.
+        That is its graph with locations, and its choice from the exact e-graph.
         """
         best, figures = answer.best, answer.best.figures
-        if self.key and answer.verified and answer.binary.equal is not False and not best.tolerant:
-            kept = KnownAnswer(
-                best.name,
-                best.given,
-                *figures.costs,
-                best.settings,
-                tosa if best.name == "eqsat" else b"",
-                undecided=proof.is_final and not proof.proved,
-            )
-            self.store.put(self.graph, self.key, kept)
-            if exact and (choice := told(best, exact)):
-                self.store.put(
-                    self.structure,
-                    self.key,
-                    replace(kept, tosa=b"", choice=choice, before=_before(given), ordered=is_ordered(best)),
-                )
+        if not self.key or not answer.verified or answer.binary.equal is False or best.tolerant:
+            return []
+        known = KnownAnswer(best.name, best.given, *figures.costs, best.settings, tosa if best.name == "eqsat" else b"")
+        choice = exact and told(best, exact)
+        if not choice:
+            return [(self.graph, known)]
+        spelled = replace(known, tosa=b"", choice=choice, before=_before(given), ordered=is_ordered(best))
+        return [(self.graph, known), (self.structure, spelled)]
+
+    def keep(self, entries: Sequence[tuple[str, KnownAnswer]], proof: BinaryProof) -> None:
+        """Stores the entries of an answer. proof: of its binary."""
+        for place, known in entries:
+            self.store.put(place, self.key, replace(known, undecided=proof.is_final and not proof.proved))
 
 
 def _is_right(best: Compiled, checks: Checks, known: KnownAnswer) -> bool:

@@ -41,7 +41,8 @@ def in_stripes(search: Search, candidates: Sequence[Compiled], checks: Checks, d
         best = min(plain, key=lambda c: wanted.rank(c.figures))
         for within, start in aimed(best, plain, wanted):
             if _is_short(start, within):
-                better = StripeRounds(search, by_tosa, within, start, most).best_of()
+                answer = min(plain, key=lambda c: within.rank(c.figures)).figures
+                better = StripeRounds(search, by_tosa, within, answer, start, most).best_of()
                 if search.with_settings and better.parts_of:
                     tuned.append(in_best_settings(search, within, better))
     return [*filter(None, by_tosa.values()), *(c for c in tuned if c.settings)]
@@ -98,13 +99,21 @@ class StripeRounds:
     """Rounds from one graph, which add each compiled graph with stripes to `by_tosa`."""
 
     def __init__(
-        self, search: Search, by_tosa: dict[bytes, Compiled | None], decision: Decision, start: Compiled, most: int
+        self,
+        search: Search,
+        by_tosa: dict[bytes, Compiled | None],
+        decision: Decision,
+        answer: Figures,
+        start: Compiled,
+        most: int,
     ) -> None:
-        """most: the most graphs that are compiled.
+        """answer: figures of the best graph so far; plans that take too many cycles to beat it are left out.
 
+        most: the most graphs that are compiled.
         Raises WorkerError.
         """
         self._successors, self._decision, self._left = Successors(search, by_tosa, _NAME), decision, most
+        self._answer = answer
         self._ahead = search.pool.size
         self._start, self._locations = start, dict[int, str]()
         if start.choices is None:
@@ -130,9 +139,9 @@ class StripeRounds:
         best, least = first, self._rank(start.figures, first.excess)
         begun: dict[Plan, Compiled] = {}
         while plans and self._left and misses < _MISSES:
-            ranked = sorted(plans, key=lambda p: self._rank(learnt.of(p.expected), p.excess))
-            plan = ranked[0]
-            if self._rank(learnt.of(plan.expected), plan.excess) >= least:
+            able = [p for p in plans if self._decision.may_beat(learnt.of(p.expected), self._answer)]
+            ranked = sorted(able, key=lambda p: self._rank(learnt.of(p.expected), p.excess))
+            if not ranked or self._rank(learnt.of((plan := ranked[0]).expected), plan.excess) >= least:
                 break
             for p in ranked[: min(self._ahead, self._left)]:
                 if p not in begun:
@@ -145,7 +154,7 @@ class StripeRounds:
                 learnt.learn(plan.expected, tried.figures)
                 found = Plans(tried, self._decision.limits.sram)
                 rank = self._rank(tried.figures, found.excess)
-                if rank < least:
+                if rank < least and self._decision.may_beat(tried.figures, self._answer):
                     best, least, misses = found, rank, 0
         return None if best is first else best
 

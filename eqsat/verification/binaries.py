@@ -6,7 +6,7 @@ A binary is right if it computes what its graph does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from eqsat.device.compile import raw_of
 from eqsat.device.verification import Verdict, check
@@ -60,13 +60,13 @@ class Binaries:
         tosa: bytes,
         raw: RawOutput,
         inputs: Samples,
-        expected: Samples | None = None,
+        expected: Callable[[], Samples | None] = lambda: None,
         whatever_it_takes: bool = False,
     ) -> Verdict:
         """Returns whether the binary of a graph computes what is expected on `inputs`.
 
         tosa, raw: the graph as TOSA and its compiled output.
-        expected: outputs per sample, by default those of the reference model.
+        expected: returns the outputs per sample; None: they are those of the reference model.
         whatever_it_takes: runs the binary even if the budget is used up.
         The verdict is None, with the reason, if the binary was not run.
         """
@@ -78,21 +78,20 @@ class Binaries:
             if self._left <= 0 and not whatever_it_takes:
                 return Verdict(None, f"no time was left of {self._asked:g} s (binary_time_limit)")
             self._left -= work
+        given = [inputs[k] for k in kept]
+
+        def wanted() -> Sequence[Sequence[Array] | WorkerError]:
+            known = expected()
+            found = run_samples(tosa, given, self._pool, _HUNG) if known is None else [known[k] for k in kept]
+            shown = next((ys for ys in found if not isinstance(ys, WorkerError)), None)
+            if shown and any(y.shape != graph.type(o).shape for y, o in zip(shown, graph.outputs, strict=True)):
+                raise WorkerError("the reference model does not show all outputs")
+            return found
+
         try:
-            return self._verdict(graph, tosa, raw, [inputs[k] for k in kept], expected and [expected[k] for k in kept])
+            return check(graph, raw, self._pool, given, wanted, _HUNG)
         except WorkerError as e:
             return Verdict(None, str(e))
-
-    def _verdict(
-        self, graph: TensorGraph, tosa: bytes, raw: RawOutput, inputs: Samples, expected: Samples | None
-    ) -> Verdict:
-        if expected is None:
-            answers = run_samples(tosa, inputs, self._pool, _HUNG)
-            pairs = [(x, a) for x, a in zip(inputs, answers, strict=True) if not isinstance(a, WorkerError)]
-            inputs, expected = [x for x, _ in pairs], [a for _, a in pairs]
-        if not inputs or any(y.shape != graph.type(o).shape for y, o in zip(expected[0], graph.outputs, strict=True)):
-            return Verdict(None, "the reference model does not show all outputs")
-        return check(graph, raw, self._pool, inputs, expected, _HUNG)
 
     def culprit(self, graph: TensorGraph, inputs: Samples) -> int | None:
         """Returns the first node up to which the graph's binary is wrong, or None.
@@ -123,7 +122,7 @@ class Binaries:
             raw = raw_of(compile_tosa(tosa, self._target, self._pool))
         except WorkerError:
             return False
-        return self.verdict(part, tosa, raw, inputs, expected, whatever_it_takes=True).equal is False
+        return self.verdict(part, tosa, raw, inputs, lambda: expected, whatever_it_takes=True).equal is False
 
 
 def _up_to(graph: TensorGraph, nodes: Sequence[int]) -> TensorGraph:

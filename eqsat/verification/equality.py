@@ -95,15 +95,19 @@ class Verifier:
             f"it differs from the graph before layout passes: {reason}" if reason else "", proof, doubt=doubt
         )
 
-    def begin(self, c: Compiled) -> None:
-        """Starts to prove that a graph as a whole equals the reference, once; not if that takes no time."""
+    def begin(self, c: Compiled) -> Future[Proof | None] | None:
+        """Starts to prove that a graph as a whole equals the reference, once, and returns the pending proof.
+
+        Returns None if that takes no time.
+        """
         if self._background is not None and c not in self._begun:
             self._begun[c] = self._background.start(c.tosa)
+        return self._begun.get(c)
 
     def proof_of(self, c: Compiled) -> Proof | None:
         """Returns the proof that a graph as a whole equals the reference; None if the prover fails."""
-        self.begin(c)
-        return self._begun[c].result() if c in self._begun else self.proved(c.graph)
+        begun = self.begin(c)
+        return begun.result() if begun else self.proved(c.graph)
 
     def proves_binary(self, c: Compiled, raw: RawOutput, limits: Limits) -> bool:
         """Returns whether a candidate's binary is proved to compute the reference.

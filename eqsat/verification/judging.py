@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -11,9 +12,11 @@ from eqsat.device.compile import raw_of
 from eqsat.device.verification import Verdict
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
+from eqsat.proof import PROVED, Proof
 from eqsat.proof.binary import prove_raw
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.tosa.reference import Unjudged
 from eqsat.vela.regor import RawOutput
@@ -80,7 +83,8 @@ class BinaryChecks:
         """Starts to check the binary of a candidate, once, and returns the pending verdict."""
         key = c, whatever_it_takes
         if key not in self._judged:
-            self._judged[key] = self._pool.start(self._judge, c, whatever_it_takes)
+            proof = self._verifier.begin(c) if c.name == "stock" else None
+            self._judged[key] = self._pool.start(self._judge, c, whatever_it_takes, proof)
         return self._judged[key]
 
     def verdict(self, c: Compiled, whatever_it_takes: bool = False) -> Verdict:
@@ -113,13 +117,22 @@ class BinaryChecks:
             logger.debug("the proof of a binary failed", exc_info=True)
             return BinaryProof(None, (f"the proof failed: {e}",), isinstance(e, WorkerError) and e.stopped)
 
-    def _judge(self, c: Compiled, whatever_it_takes: bool) -> Judged:
+    def _judge(self, c: Compiled, whatever_it_takes: bool, proof: Future[Proof | None] | None) -> Judged:
+        """Returns the verdict on a candidate's binary.
+
+        proof: the pending proof that stock's graph equals the reference.
+        """
         binaries = self._of_stock if c.name == "stock" else self._of_others
+
+        def expected() -> Sequence[Sequence[Array]] | None:
+            # stock's graph may differ from the reference, and a tolerant one does
+            # so the expected outputs of these are their own
+            found = proof.result() if proof else None
+            is_equal = found is not None and found.verdict == PROVED
+            return reference.outputs if is_equal or c.name != "stock" and not c.tolerant else None
+
         try:
             reference = self._verifier.reference()
-            # stock's graph may not have been compared, and a tolerant one differs
-            # so the expected outputs of these are their own
-            expected = None if c.name == "stock" or c.tolerant else reference.outputs
             raw = raw_of(c.estimate)
             found = binaries.verdict(c.graph, c.tosa, raw, reference.inputs, expected, whatever_it_takes)
         except Unjudged as e:

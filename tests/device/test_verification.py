@@ -58,7 +58,7 @@ def judge(graph: TensorGraph, claimed: TensorGraph, inputs: list[list[np.ndarray
     """The binary of a graph against the values of another one."""
     expected = run_samples(dumps(claimed), inputs, worker)
     assert not any(isinstance(e, WorkerError) for e in expected), "the reference model multiplies whatever comes out"
-    return check(graph, raw_of(compile_graph(graph, U55, worker)), worker, inputs, expected)
+    return check(graph, raw_of(compile_graph(graph, U55, worker)), worker, inputs, lambda: expected)
 
 
 def test_samples_that_overflow_are_left_out_and_the_others_count(worker: Worker) -> None:
