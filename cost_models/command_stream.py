@@ -109,7 +109,7 @@ def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> St
     if accelerator != target.accelerator:
         raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
     clock, counts, cycles = _Clock(), Counter[str](), defaultdict[str, float](float)
-    for c in _ISSUED[target.family.commands](hardware_of(target), commands(stream)):
+    for c in _ISSUED[target.family.commands](hardware_of(target), commands(stream, places=False)):
         if isinstance(c, Wait):
             clock.wait(clock.work if c.kernel else clock.copies, c.outstanding)
             continue

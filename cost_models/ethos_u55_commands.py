@@ -34,8 +34,8 @@ def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]
                 yield c
             case Dma():
                 yield Issued(("copy",), _copy(machine, c))
-            case Pooling() if pooling is not None and c.kernel is pooling.kernel:
-                yield again  # it differs in addresses alone (`Registers.same`)
+            case Pooling() if c is pooling:  # it differs in addresses alone (`Registers.places`)
+                yield again
             case Convolution() | Pooling() | Elementwise():
                 found = Issued((type(c).__name__.lower(),), _cycles(machine, without_addresses(c)))
                 if isinstance(c, Pooling):

@@ -125,6 +125,9 @@ def tiles(m: FeatureMap) -> Iterator[tuple[slice, slice, int]]:
 
     They are split at width0; each side is split at its own height.
     """
+    if 0 < m.width <= m.width0 and 0 < m.height <= m.height0:
+        yield slice(0, m.height), slice(0, m.width), m.bases[0]
+        return
     for columns, height, bases in (
         (slice(0, min(m.width0, m.width)), m.height0, m.bases[::2]),
         (slice(m.width0, m.width), m.height1, m.bases[1::2]),

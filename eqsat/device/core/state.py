@@ -7,7 +7,6 @@ A command that needs a register that was never set is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from eqsat.device.core.errors import DeviceError, DeviceFault
@@ -15,8 +14,10 @@ from eqsat.device.core.instructions import Instruction
 from eqsat.device.core.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
 from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 
+#: {prefix of a feature map's registers: those that say where its four tiles are}.
+_BASES = {prefix: tuple(f"{prefix}_BASE{k}" for k in range(4)) for prefix in ("IFM", "IFM2", "OFM")}
 #: Instructions that say where a feature map is, and nothing else of an operation.
-_PLACES = frozenset(f"SET_{prefix}_BASE{k}" for prefix in ("IFM", "IFM2", "OFM") for k in range(4))
+_PLACES = frozenset(f"SET_{name}" for names in _BASES.values() for name in names)
 
 
 class Registers:
@@ -25,11 +26,14 @@ class Registers:
     reader: the operation that reads them, for messages.
     last: the operation before, and its command.
     It is None once a register was set that does more than place a feature map.
+    places: whether commands say where their feature maps are.
+    Without that, a command that differs from the one before in places alone is that one.
     """
 
     reader: Instruction
 
-    def __init__(self) -> None:
+    def __init__(self, places: bool = True) -> None:
+        self.places = places
         self._values: dict[str, Instruction] = {}
         self.last: tuple[Instruction, Any] | None = None
 
@@ -91,10 +95,10 @@ class Registers:
 
     def placed(self, m: FeatureMap, prefix: str) -> FeatureMap:
         """Returns the feature map at the place that the registers say now."""
-        return replace(m, bases=self._bases(prefix))
+        return m.at(self._bases(prefix))
 
     def _bases(self, prefix: str) -> tuple[int, int, int, int]:
-        a, b, c, d = (self.get(f"{prefix}_BASE{k}") for k in range(4))
+        a, b, c, d = map(self.get, _BASES[prefix])
         return a, b, c, d
 
     def scale(self, name: str) -> FixedPointScale:
@@ -172,14 +176,15 @@ _COMMON: Makers = {
 }
 
 
-def commands_of(stream: Iterable[Instruction], makers: Makers) -> Iterator[Any]:
+def commands_of(stream: Iterable[Instruction], makers: Makers, places: bool = True) -> Iterator[Any]:
     """Yields the commands of a stream.
 
     makers: the functions for operations that not all families have.
+    places: see `Registers`.
     Raises DeviceError.
     """
     known = {**_COMMON, **makers}
-    registers = Registers()
+    registers = Registers(places)
     for i in stream:
         if not i.layout.operation:
             registers.set(i)

@@ -52,13 +52,13 @@ def of_map(m: FeatureMap) -> Iterator[ByteRange]:
     """Yields the range of each tile, from its first to its last byte."""
     for rows, columns, base in tiles(m):
         brick = BRICK if m.format == ActivationFormat.NHCWB16 else m.depth
-        steps = (
-            (m.stride_y, rows.stop - rows.start - 1),
-            (m.stride_x, columns.stop - columns.start - 1),
-            (m.stride_c, -(-m.depth // brick) - 1),
-        )
-        low = base + sum(min(0, step * n) for step, n in steps)
-        high = base + sum(max(0, step * n) for step, n in steps) + min(brick, m.depth) * m.element.bytes
+        low, high = base, base + min(brick, m.depth) * m.element.bytes
+        for reach in (
+            m.stride_y * (rows.stop - rows.start - 1),
+            m.stride_x * (columns.stop - columns.start - 1),
+            m.stride_c * (-(-m.depth // brick) - 1),
+        ):
+            low, high = low + min(0, reach), high + max(0, reach)
         yield ByteRange(m.region, low, high - low)
 
 

@@ -7,7 +7,7 @@ It is `ethosu/regor/architecture/ethosu55/ethos_u55_register_cs_generator.cpp`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction
@@ -206,9 +206,13 @@ def _convolution(r: Registers, i: Instruction) -> Convolution:
 
 
 def _pooling(r: Registers, i: Instruction) -> Pooling:
-    if (c := r.same(i)) is not None:
-        output = replace(c.output, map=r.placed(c.output.map, "OFM"))
-        return replace(c, offset=i.offset, ifm=r.placed(c.ifm, "IFM"), output=output)
+    c: Pooling | None = r.same(i)
+    if c is not None and not r.places:
+        return c
+    if c is not None:
+        o = c.output
+        placed = Output(r.placed(o.map, "OFM"), o.scale, o.rounding, o.activation)
+        return Pooling(i.offset, c.mode, r.placed(c.ifm, "IFM"), placed, c.kernel, c.upscale, c.scales, c.block)
     kernel, output = r.kernel(), _output(r)
     mode = PoolingMode(i.fields["pooling_mode"])
     if mode != PoolingMode.REDUCE_SUM:
