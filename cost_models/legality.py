@@ -1,6 +1,7 @@
 """Guards on single operators of ExecuTorch's Arm backend: no price may allow what they forbid.
 
 Refusals of Vela show when a unit is measured.
+What Vela cuts into thousands of operators takes it seconds, so that it is better not measured at all.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from eqsat.tensor.dtypes import DType
 
 #: The highest rank of any tensor (TOSA specification 1.0, level 8K: MAX_RANK).
 _HIGHEST_RANK = 6
+#: The largest stride of a convolution that Vela does not cut.
+_LARGEST_STRIDE = 3
+#: Most operators that Vela may make of one.
+#: It takes .2 to .6 ms for each, and each costs over 80 cycles (Vela 5.2, U55 and U85).
+_MOST_OPERATORS = 1_000
 
 
 def legal_transpose(shape: tuple[int, ...], dtype: str, family: Family) -> bool:
@@ -40,3 +46,15 @@ def legal(unit: Unit, family: Family) -> bool:
         elif op == "reshape":
             shape = dict(attrs)["shape"]
     return True
+
+
+def is_cut(unit: Unit) -> bool:
+    """Whether Vela cuts an operator into far more than another way to compute its result has.
+
+    It cuts a CONCAT or SLICE along all axes but the last three, and a convolution of large strides into its results.
+    """
+    shape, attrs = unit.result.shape, dict(unit.steps[0][1]) if unit.steps else {}
+    if unit.op in ("concat", "slice"):
+        return math.prod(shape[:-3]) > _MOST_OPERATORS
+    strided = unit.op in ("conv2d", "depthwise_conv2d") and max(attrs["stride"]) > _LARGEST_STRIDE
+    return strided and math.prod(shape[1:3]) > _MOST_OPERATORS

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cost_models.fusion import SUMS, is_part
-from cost_models.legality import legal_transpose
+from cost_models.legality import is_cut, legal_transpose
 from cost_models.protocol import CostModel, Price, Unit
 from cost_models.unmeasured import unmeasured
 from eqsat.choice import copying
@@ -153,8 +153,7 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
     guards = remedies(Guard, family)
     units = list(_enumerated(frozen, classes, family))
     priced = [unit for _, unit in units]
-    prices = checked(model.price(priced), priced, model)
-    source = frozen.source
+    prices, source = _prices(units, model), frozen.source
     given = {source.nodes[n].attrs for n in source.live() if source.nodes[n].op == "rescale"}
     moves = _illegal_moves(source, family)
     copies = copying.prices(priced, model) if model.in_cycles else {}
@@ -168,6 +167,19 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
         out.append(found)
         if found.usable:
             out.extend(replace(found, price=p, copied=k) for k, p in copying.variants(unit, found.price, copies))
+    return out
+
+
+def _prices(units: Sequence[tuple[ENode, Unit]], model: CostModel) -> list[Price]:
+    """Returns the price of each unit; infinite for one that Vela cuts, where its class can be computed otherwise."""
+    out = [Price(math.inf, unit.steps) for _, unit in units]
+    otherwise = set[int]()
+    for last in (False, True):
+        chosen = [k for k, (e, u) in enumerate(units) if is_cut(u) == last and e.cls not in (otherwise if last else ())]
+        found = [units[k][1] for k in chosen]
+        for k, price in zip(chosen, checked(model.price(found), found, model) if found else [], strict=True):
+            out[k] = price
+        otherwise |= {units[k][0].cls for k in chosen if out[k].cycles < math.inf}
     return out
 
 
