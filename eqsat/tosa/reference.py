@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +29,10 @@ _ELEMENTS = 1 << 22
 _MOST = 16
 #: Crashes of the model per graph, at most; each restart takes a second.
 _DEATHS = 12
+#: Samples that are run at first.
+_AT_FIRST = 2
+#: Samples of constant inputs (lowest, highest), which are drawn first.
+_CONSTANT = 2
 #: Elements of inner values that are kept, at most.
 _KEPT = 10_000_000
 
@@ -116,8 +121,9 @@ class Claim:
 
 
 class Reference:
-    """A graph's values on samples, computed once and compared with any number of graphs.
+    """A graph's values on samples, computed once, when they are first needed, for any number of graphs.
 
+    At first a few samples are run, since a graph that is proved equal is not compared on samples.
     Samples that the reference model cannot run for the graph itself are left out.
     TOSA leaves results of overflowing additions and of GATHERs out of range undefined.
     The model does not show INT48 outputs.
@@ -143,17 +149,54 @@ class Reference:
         self.inner = [n for n in live if graph.nodes[n].op not in ("input", "const") and _shown(graph, n)]
         self._position = {n: len(self._results) + k for k, n in enumerate(self.inner)}
         self._inner_samples = _KEPT // elements
-        try:
-            answers = list(self._run(graph, (), drawn))
-        except WorkerError as e:
-            raise Unjudged(f"the reference model failed on the reference itself: {e}") from e
-        kept = [(x, a) for x, a in zip(drawn, answers, strict=True) if not isinstance(a, WorkerError)]
-        self.inputs = [x for x, _ in kept]
-        #: The outputs per sample; those that the model does not show have another shape.
-        self.outputs = [a for _, a in kept]
-        if not kept:
-            refusal = next(str(a) for a in answers if isinstance(a, WorkerError))
-            raise Unjudged(f"the reference model runs the reference on none of {len(drawn)} samples: {refusal}")
+        self._drawn = drawn
+        self._answers: dict[int, list[Array] | WorkerError] = {}
+        self._lock = threading.Lock()
+        self.first(_AT_FIRST)
+
+    def first(self, number: int) -> tuple[list[Sequence[Array]], list[list[Array]]]:
+        """Returns the inputs and the outputs of so many samples, or of all if there are no more.
+
+        The first two samples, of constant inputs, reveal less than the others, and come last.
+        Outputs that the model does not show have another shape.
+        Raises Unjudged.
+        """
+        order = [*range(_CONSTANT, len(self._drawn)), *range(min(_CONSTANT, len(self._drawn)))]
+        with self._lock:
+            while True:
+                shown = [k for k in order if isinstance(self._answers.get(k), list)][:number]
+                left = [k for k in order if k not in self._answers][: number - len(shown)]
+                if not left:
+                    break
+                try:
+                    answers = list(self._run(self.graph, (), [self._drawn[k] for k in left]))
+                except WorkerError as e:
+                    raise Unjudged(f"the reference model failed on the reference itself: {e}") from e
+                self._answers |= zip(left, answers, strict=True)
+        if not shown:
+            refusal = next(str(a) for a in self._answers.values() if isinstance(a, WorkerError))
+            tried = len(self._drawn)
+            raise Unjudged(f"the reference model runs the reference on none of {tried} samples: {refusal}")
+        found = ((self._drawn[k], self._answers[k]) for k in shown)
+        inputs, outputs = zip(*((x, a) for x, a in found if not isinstance(a, WorkerError)), strict=True)
+        return list(inputs), list(outputs)
+
+    @cached_property
+    def _every(self) -> list[tuple[Sequence[Array], list[Array]]]:
+        """The inputs and outputs of all samples, as they were drawn."""
+        self.first(len(self._drawn))
+        answers = ((x, self._answers[k]) for k, x in enumerate(self._drawn))
+        return [(x, a) for x, a in answers if not isinstance(a, WorkerError)]
+
+    @property
+    def inputs(self) -> list[Sequence[Array]]:
+        """The inputs of all samples."""
+        return [x for x, _ in self._every]
+
+    @property
+    def outputs(self) -> list[list[Array]]:
+        """The outputs of all samples, as in `first`."""
+        return [a for _, a in self._every]
 
     @cached_property
     def _values(self) -> list[list[Array]]:

@@ -26,8 +26,6 @@ from eqsat.vela.regor import RawOutput
 _ELEMENTS = 1 << 22
 #: Samples per binary, at most.
 _MOST = 16
-#: Samples of constant inputs (lowest, highest), which come first and reveal less than others.
-_PLAIN = 2
 #: Elements that the functional model computes per second, about, in all tensors and samples.
 #: It converts a limit in seconds into a budget of work.
 #: So a busy machine runs the same binaries as an idle one.
@@ -72,24 +70,22 @@ class Binaries:
         """
         if not self.run_at_all:
             return Verdict(None, "binaries are not run (binary_time_limit is 0)")
-        kept = _chosen(graph, len(inputs))
-        work = len(kept) * sum(graph.type(n).elements for n in graph.live())
+        work = len(inputs) * sum(graph.type(n).elements for n in graph.live())
         with self._lock:
             if self._left <= 0 and not whatever_it_takes:
                 return Verdict(None, f"no time was left of {self._asked:g} s (binary_time_limit)")
             self._left -= work
-        given = [inputs[k] for k in kept]
 
         def wanted() -> Sequence[Sequence[Array] | WorkerError]:
             known = expected()
-            found = run_samples(tosa, given, self._pool, _HUNG) if known is None else [known[k] for k in kept]
+            found = run_samples(tosa, inputs, self._pool, _HUNG) if known is None else known
             shown = next((ys for ys in found if not isinstance(ys, WorkerError)), None)
             if shown and any(y.shape != graph.type(o).shape for y, o in zip(shown, graph.outputs, strict=True)):
                 raise WorkerError("the reference model does not show all outputs")
             return found
 
         try:
-            return check(graph, raw, self._pool, given, wanted, _HUNG)
+            return check(graph, raw, self._pool, inputs, wanted, _HUNG)
         except WorkerError as e:
             return Verdict(None, str(e))
 
@@ -99,12 +95,11 @@ class Binaries:
         It is found by bisection, so it may be a later one if errors come and go.
         """
         inner = [n for n in graph.live() if _activation(graph, n)]
-        kept = [inputs[k] for k in _chosen(graph, len(inputs))]
         try:
-            answers = run_samples(dumps(_up_to(graph, inner)), kept, self._pool, _HUNG)
+            answers = run_samples(dumps(_up_to(graph, inner)), inputs, self._pool, _HUNG)
         except WorkerError:
             return None
-        shown = [(x, a) for x, a in zip(kept, answers, strict=True) if not isinstance(a, WorkerError)]
+        shown = [(x, a) for x, a in zip(inputs, answers, strict=True) if not isinstance(a, WorkerError)]
         low, high = 0, len(inner)
         while low < high:
             middle = (low + high) // 2
@@ -130,11 +125,10 @@ def _up_to(graph: TensorGraph, nodes: Sequence[int]) -> TensorGraph:
     return TensorGraph(nodes=graph.nodes, inputs=graph.inputs, outputs=list(nodes))
 
 
-def _chosen(graph: TensorGraph, samples: int) -> list[int]:
-    """Returns the numbers of the samples to run; large graphs get fewer."""
+def samples_for(graph: TensorGraph) -> int:
+    """Returns the number of samples on which a graph's binary is run; large graphs get fewer."""
     elements = sum(graph.type(n).elements for n in graph.live())
-    order = [*range(_PLAIN, samples), *range(min(_PLAIN, samples))]
-    return order[: max(2, min(_MOST, _ELEMENTS // elements))]
+    return max(2, min(_MOST, _ELEMENTS // elements))
 
 
 def _activation(graph: TensorGraph, n: int) -> bool:

@@ -20,7 +20,7 @@ from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.tosa.reference import Unjudged
 from eqsat.vela.regor import RawOutput
-from eqsat.verification.binaries import Binaries
+from eqsat.verification.binaries import Binaries, samples_for
 from eqsat.verification.equality import Verifier
 
 logger = logging.getLogger(__name__)
@@ -129,19 +129,19 @@ class BinaryChecks:
             # so the expected outputs of these are their own
             found = proof.result() if proof else None
             is_equal = found is not None and found.verdict == PROVED
-            return reference.outputs if is_equal or c.name != "stock" and not c.tolerant else None
+            return outputs if is_equal or c.name != "stock" and not c.tolerant else None
 
         try:
-            reference = self._verifier.reference()
+            inputs, outputs = self._verifier.reference().first(samples_for(c.graph))
             raw = raw_of(c.estimate)
-            found = binaries.verdict(c.graph, c.tosa, raw, reference.inputs, expected, whatever_it_takes)
+            found = binaries.verdict(c.graph, c.tosa, raw, inputs, expected, whatever_it_takes)
         except Unjudged as e:
             return Judged(Verdict(None, str(e)))
         if found.equal is not False:
             return Judged(found)
         culprit = commanded(c.graph, raw, found.offset)
         if culprit is None:
-            culprit = binaries.culprit(c.graph, reference.inputs)
+            culprit = binaries.culprit(c.graph, inputs)
         operator = "" if culprit is None else f", from {c.graph.nodes[culprit].op} n{culprit} on"
         return Judged(found, culprit, found.reason + operator)
 
