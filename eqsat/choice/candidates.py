@@ -171,16 +171,21 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
 
 
 def _prices(units: Sequence[tuple[ENode, Unit]], model: CostModel) -> list[Price]:
-    """Returns the price of each unit; infinite for one that Vela cuts, where its class can be computed otherwise."""
+    """Returns the price of each unit; infinite for one that Vela cuts, if its class can be computed without such."""
     out = [Price(math.inf, unit.steps) for _, unit in units]
-    otherwise = set[int]()
-    for last in (False, True):
-        chosen = [k for k, (e, u) in enumerate(units) if is_cut(u) == last and e.cls not in (otherwise if last else ())]
-        found = [units[k][1] for k in chosen]
-        for k, price in zip(chosen, checked(model.price(found), found, model) if found else [], strict=True):
-            out[k] = price
-        otherwise |= {units[k][0].cls for k in chosen if out[k].cycles < math.inf}
+    plain, cut = ([k for k, (_, unit) in enumerate(units) if is_cut(unit) == is_so] for is_so in (False, True))
+    _price(plain, units, model, out)
+    otherwise = derived((units[k][0].cls, units[k][0].children) for k in plain if out[k].cycles < math.inf)
+    _price([k for k in cut if units[k][0].cls not in otherwise], units, model, out)
     return out
+
+
+def _price(chosen: Sequence[int], units: Sequence[tuple[ENode, Unit]], model: CostModel, out: list[Price]) -> None:
+    """Writes the prices of the chosen units into `out`. Raises PluginError for one below 0."""
+    if chosen:
+        found = [units[k][1] for k in chosen]
+        for k, price in zip(chosen, checked(model.price(found), found, model), strict=True):
+            out[k] = price
 
 
 def _enumerated(frozen: Frozen, classes: Sequence[int], family: Family) -> Iterator[tuple[ENode, Unit]]:

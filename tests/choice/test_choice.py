@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +11,21 @@ import numpy as np
 import pytest
 
 from cost_models.cache import PriceCache
+from cost_models.legality import is_cut
+from cost_models.op_count import OpCount
+from cost_models.protocol import Unit
 from cost_models.vela_groups import VelaGroups
 from eqsat.choice import copying
+from eqsat.choice.candidates import _prices
 from eqsat.choice.choice import Choices, build
-from eqsat.egraph.encoding import Frozen, saturate
+from eqsat.egraph.encoding import ENode, Frozen, saturate
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
-from eqsat.tensor.types import GraphError
+from eqsat.tensor.types import GraphError, Type, attrs_of
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
@@ -210,3 +215,39 @@ def test_a_transpose_of_the_source_stays_possible_where_no_movement_of_its_dtype
     prices.close()
     written, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert written.op_counts().get("transpose") == 1
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_vela_cuts_is_priced_only_where_there_is_nothing_else(alone: bool) -> None:
+    graph = TensorGraph()
+    given = [graph.add_input(name, (n, 192), "INT8") for name, n in (("x", 1), ("y", 19))]
+    parts = [graph.add("reshape", [x], shape=(*graph.type(x).shape, 1, 1, 1)) for x in given]
+    finish(graph, graph.add("reshape", [graph.add("concat", parts, axis=0)], shape=(20, 192)))
+    asked: list[str] = []
+
+    class Counting(OpCount):
+        def cycles(self, unit: Unit) -> float:
+            asked.append(unit.op)
+            return super().cycles(unit)
+
+    frozen = saturate(graph, [] if alone else RULES)
+    found = [c for c in build(frozen, Counting(Target.of("ethos-u55-128"))).candidates if c.enode.op == "concat"]
+    cut = [c for c in found if c.unit is not None and is_cut(c.unit)]
+    assert cut and all(c.usable == alone for c in cut)
+    assert any(c.usable for c in found) and asked.count("concat") == sum(c.usable for c in found)
+
+
+def test_what_vela_cuts_is_priced_where_all_else_leads_back_to_it() -> None:
+    """A CONCAT and its view, which are computed from each other."""
+    wide, flat = Type((2001, 192, 1, 2), "INT8"), Type((2001, 384), "INT8")
+    parts = Type((1000, 192, 1, 2), "INT8"), Type((1001, 192, 1, 2), "INT8")
+    nodes = [(ENode("input", (), (), k), Unit((("input", ()),), (), t)) for k, t in enumerate(parts)]
+    nodes += [
+        (ENode("concat", attrs_of({"axis": 0}), (0, 1), 2), Unit((("concat", attrs_of({"axis": 0})),), parts, wide)),
+        (ENode("move", (), (2,), 3), Unit((("reshape", attrs_of({"shape": flat.shape})),), (wide,), flat)),
+        (ENode("move", (), (3,), 2), Unit((("reshape", attrs_of({"shape": wide.shape})),), (flat,), wide)),
+    ]
+    model = OpCount(Target.of("ethos-u55-128"))
+    assert is_cut(nodes[2][1]) and all(p.cycles < math.inf for p in _prices(nodes, model))
+    nodes.append((ENode("move", (), (0,), 3), Unit((("reshape", attrs_of({"shape": flat.shape})),), (wide,), flat)))
+    assert [p.cycles < math.inf for p in _prices(nodes, model)] == [True, True, False, True, True, True]

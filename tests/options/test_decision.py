@@ -228,6 +228,17 @@ def test_by_how_much_a_graph_exceeds_its_limits() -> None:
     assert MemoryLimits().fits(Figures(1, 10**9, 10**9)) and not MemoryLimits(0, 0).fits(Figures(1, 1, 0))
 
 
+def test_a_graph_may_beat_another_unless_its_cycles_are_too_many() -> None:
+    best = Figures(100, 50, 50)
+    decision = Decision(limits=MemoryLimits(60, 60))
+    assert decision.may_beat(Figures(99, 1000, 1000), best) and decision.may_beat(Figures(100, 1000, 50), best)
+    assert not decision.may_beat(Figures(101, 10, 10), best)
+    too_large = Figures(100, 61, 50)
+    assert decision.may_beat(Figures(10**6, 1000, 50), too_large), "it may fit, and the best one does not"
+    less_sram = Decision("sram", MemoryLimits(60, 60), cycles=200)
+    assert less_sram.may_beat(Figures(200, 1000, 50), best) and not less_sram.may_beat(Figures(201, 10, 50), best)
+
+
 @pytest.mark.parametrize(
     "wrong", ["64Q", "1.5", "-1", -1, True, "most", "", "K", "+", "%", "+any", "-100%", "1e3", "٣"]
 )
