@@ -49,7 +49,7 @@ def legal(unit: Unit, family: Family) -> bool:
 
 
 def is_cut(unit: Unit) -> bool:
-    """Whether Vela cuts an operator into far more than another way to compute its result has.
+    """Whether Vela cuts an operator into more than `_MOST_OPERATORS`.
 
     It cuts a CONCAT or SLICE along all axes but the last three, and a convolution of large strides into its results.
     """

@@ -56,6 +56,8 @@ class ChoiceGraph:
     forbidden_pairs: {(n, m)}: n reads the class of m, and the two must not both be chosen
     per_reader     : classes whose cost is paid once for every reader
     names          : a label for each e-node, or None
+
+    Graphs that `dataclasses.replace` makes with other costs share what follows from the classes that e-nodes read.
     """
 
     class_start: NDArray[np.int64]
@@ -69,6 +71,7 @@ class ChoiceGraph:
     forbidden_pairs: frozenset[tuple[int, int]] = frozenset()
     per_reader: frozenset[int] = frozenset()
     names: tuple[str, ...] | None = None
+    _read: dict[str, list[tuple[int, ...]]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(
@@ -152,14 +155,23 @@ class ChoiceGraph:
         """Returns the classes that e-node n reads, in operand order, repeats included."""
         return self._children[n]
 
+    @property
+    def reads(self) -> list[tuple[int, ...]]:
+        """The classes that each e-node reads, each once."""
+        if "once" not in self._read:
+            self._read["once"] = [tuple(dict.fromkeys(children)) for children in self._children]
+        return self._read["once"]
+
     def class_nodes(self, c: int) -> range:
         """Returns the numbers of the e-nodes of class c."""
         return range(int(self.class_start[c]), int(self.class_start[c + 1]))
 
-    @cached_property
+    @property
     def _children(self) -> list[tuple[int, ...]]:
-        flat, start = self.child_index.tolist(), self.child_start.tolist()
-        return [tuple(flat[a:b]) for a, b in itertools.pairwise(start)]
+        if "in order" not in self._read:
+            flat, start = self.child_index.tolist(), self.child_start.tolist()
+            self._read["in order"] = [tuple(flat[a:b]) for a, b in itertools.pairwise(start)]
+        return self._read["in order"]
 
     @cached_property
     def integral(self) -> bool:

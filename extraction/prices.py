@@ -29,7 +29,7 @@ class Prices:
             if c not in graph.roots:  # a root's outside reader pays the node price, the others edges
                 for m in graph.class_nodes(c):
                     self.node[m] = 0.0
-        self.reads = [tuple(dict.fromkeys(graph.children(n))) for n in range(graph.n_nodes)]
+        self.reads = graph.reads
         self.readers: list[list[int]] = [[] for _ in range(graph.n_classes)]
         for n, reads in enumerate(self.reads):
             if n not in graph.forbidden:

@@ -49,20 +49,20 @@ class Outcome:
         candidates, answer, best = self.candidates, self.answer, self.answer.best
         search, checks, given = candidates.search, candidates.checks, candidates.given
         explicit, stock, frozen = given.compiled.get("explicit"), given.compiled.get("stock"), candidates.last
-        proof_of_binary, figures, points = checks.binaries.begin_proof(best), self._figures(), self._points()
-        run, lower_bound = self._run(located, points), bound(candidates.reference, best.estimate.rates)
-        rows = [r.record() for r in table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))]
         counts = candidates.reference.op_counts()
         names = dict.fromkeys(o.attr("tosa").lower() for o in candidates.reference.nodes if o.op == "opaque")
         opaque = {name: counts.get(name, 0) for name in names}
+        with search.clock.stage("verify"):
+            proof_of_binary, figures, points = checks.binaries.begin_proof(best), self._figures(), self._points()
+            run, lower_bound = self._run(located, points), bound(candidates.reference, best.estimate.rates)
+            rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
+            stock_verified, stock_proved, stock_binary = checks.stock(self.compared)
+            of_binary = proof_of_binary.result()
         if before := stock or explicit:
             old, new = figures[before.name], figures["eqsat"]
             cycles = before.estimate.corrected, best.estimate.corrected
             if warning := disagreement(cycles, (old.stream, new.stream)):
                 search.warnings.append(warning)
-        with search.clock.stage("verify"):
-            stock_verified, stock_proved, stock_binary = checks.stock(self.compared)
-            of_binary = proof_of_binary.result()
         of_stock = of_binary if best is stock else BinaryProof(None)
         proof = answer.proof
         return Result(
@@ -100,7 +100,7 @@ class Outcome:
             extractions=search.extractions,
             limits=candidates.decision.limits,
             points=points,
-            table=rows,
+            table=[r.record() for r in rows],
             seconds=search.clock.seconds,
             warnings=search.warnings,
             raw=best.estimate.raw,
