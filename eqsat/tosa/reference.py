@@ -164,7 +164,7 @@ class Reference:
         order = [*range(_CONSTANT, len(self._drawn)), *range(min(_CONSTANT, len(self._drawn)))]
         with self._lock:
             while True:
-                shown = [k for k in order if isinstance(self._answers.get(k), list)][:number]
+                shown = [(self._drawn[k], a) for k in order if isinstance(a := self._answers.get(k), list)][:number]
                 left = [k for k in order if k not in self._answers][: number - len(shown)]
                 if not left:
                     break
@@ -177,16 +177,13 @@ class Reference:
             refusal = next(str(a) for a in self._answers.values() if isinstance(a, WorkerError))
             tried = len(self._drawn)
             raise Unjudged(f"the reference model runs the reference on none of {tried} samples: {refusal}")
-        found = ((self._drawn[k], self._answers[k]) for k in shown)
-        inputs, outputs = zip(*((x, a) for x, a in found if not isinstance(a, WorkerError)), strict=True)
-        return list(inputs), list(outputs)
+        return [x for x, _ in shown], [a for _, a in shown]
 
     @cached_property
     def _every(self) -> list[tuple[Sequence[Array], list[Array]]]:
         """The inputs and outputs of all samples, as they were drawn."""
         self.first(len(self._drawn))
-        answers = ((x, self._answers[k]) for k, x in enumerate(self._drawn))
-        return [(x, a) for x, a in answers if not isinstance(a, WorkerError)]
+        return [(x, a) for k, x in enumerate(self._drawn) if isinstance(a := self._answers[k], list)]
 
     @property
     def inputs(self) -> list[Sequence[Array]]:
