@@ -11,11 +11,10 @@ import math
 from cost_models.protocol import Unit
 from eqsat.target import Family
 from eqsat.tensor.dtypes import DType
+from eqsat.vela.patterns import LARGEST_STRIDE
 
 #: The highest rank of any tensor (TOSA specification 1.0, level 8K: MAX_RANK).
 _HIGHEST_RANK = 6
-#: The largest stride of a convolution that Vela does not cut.
-_LARGEST_STRIDE = 3
 #: Most operators that Vela may make of one.
 #: It takes .2 to .6 ms for each, and each costs over 80 cycles (Vela 5.2, U55 and U85).
 _MOST_OPERATORS = 1_000
@@ -56,5 +55,5 @@ def is_cut(unit: Unit) -> bool:
     shape, attrs = unit.result.shape, dict(unit.steps[0][1]) if unit.steps else {}
     if unit.op in ("concat", "slice"):
         return math.prod(shape[:-3]) > _MOST_OPERATORS
-    strided = unit.op in ("conv2d", "depthwise_conv2d") and max(attrs["stride"]) > _LARGEST_STRIDE
+    strided = unit.op in ("conv2d", "depthwise_conv2d") and max(attrs["stride"]) > LARGEST_STRIDE
     return strided and math.prod(shape[1:3]) > _MOST_OPERATORS

@@ -19,6 +19,8 @@ from eqsat.vela.fused import is_fused, sums_unlike_integers
 Place = tuple[int, ...]
 #: A function that yields the places of a defect in a graph.
 Places = Callable[[TensorGraph], Iterator[Place]]
+#: The largest stride of a convolution that Vela does not cut.
+LARGEST_STRIDE = 3
 
 
 class Operator(NamedTuple):
@@ -205,7 +207,7 @@ def is_strided_and_padded(o: Operator) -> bool:
     if o.op not in ("conv2d", "depthwise_conv2d"):
         return False
     attrs = dict(o.attrs)
-    return max(attrs["stride"]) > 3 and any(attrs["pad"])
+    return max(attrs["stride"]) > LARGEST_STRIDE and any(attrs["pad"])
 
 
 def strided_convolutions_of_slices(graph: TensorGraph) -> Iterator[Place]:
