@@ -15,7 +15,7 @@ from torch._export.utils import _collect_all_valid_cia_ops
 from torch.fx import symbolic_trace
 from torch.fx.traceback import NodeSource
 
-from eqsat.executorch import bookkeeping
+from eqsat.executorch import fake_outputs, lookups, unread_code
 from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.quantize import quantize
 
@@ -65,7 +65,23 @@ def test_code_that_is_read_is_there():
         assert read(3) == 7, "as ever, a change of the graph is not in force before recompile"
         read.recompile()
         assert "+ 5" not in eager.code and "+ 5" in read.code and read(3) == 11
+        left = symbolic_trace(twice)
+    assert "_code" not in vars(unread), "what nobody reads is not written at the end"
     assert unread._code == eager._code and unread(3) == 7
+    assert pickle.loads(pickle.dumps(left))(3) == copy.deepcopy(left)(3) == left(3) == 7
+    assert left._prologue_start == eager._prologue_start
+
+
+def test_another_pytorch_keeps_its_bookkeeping(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.14.0")
+    before = _replaced()
+    with less_bookkeeping():
+        assert _replaced() == before
+
+
+def _replaced() -> list[object]:
+    parts = (unread_code, fake_outputs, lookups)
+    return [inspect.getattr_static(where, name, None) for part in parts for where, name, _ in part.replacements()]
 
 
 def test_operators_that_are_registered_meanwhile_are_collected():
@@ -90,8 +106,8 @@ def test_program_and_histories_are_the_same(monkeypatch):
         interpreted.append((lowered, args))
         return call(lowered, *args)
 
-    call = bookkeeping._call_delegate
-    monkeypatch.setattr(bookkeeping, "_call_delegate", interpret)
+    call = fake_outputs._call_delegate
+    monkeypatch.setattr(fake_outputs, "_call_delegate", interpret)
 
     def lowered():
         edge = stock_lowering(copy.deepcopy(program), partitioner=[EthosUPartitioner(spec)])
@@ -112,9 +128,9 @@ def test_program_and_histories_are_the_same(monkeypatch):
     (x,) = (n.meta["val"] for n in graph.nodes if n.name in delegates[-1].original_module.graph_signature.user_inputs)
     with x.fake_mode:
         types = [
-            [bookkeeping._type(y) for y in bookkeeping._called(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))
+            [fake_outputs._type(y) for y in fake_outputs._called(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))
         ]
-        expected = [[bookkeeping._type(y) for y in call(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))]
+        expected = [[fake_outputs._type(y) for y in call(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))]
     assert types == expected and len(interpreted) == 1, "arguments of other types are interpreted"
 
 

@@ -1,0 +1,181 @@
+"""Functions that passes over graphs call for every argument, with a short way for the usual kinds.
+
+- `tree_map` describes a tree's structure to map its leaves (`torch/utils/_pytree.py`).
+- Each argument of a new node goes through four functions called `create_arg`, which look for modules, parameters and
+  opaque objects first (`executorch/exir/pass_base.py`, `torch/fx`).
+- Whether a type is opaque is looked up for the type and all its bases (`torch/_library/opaque_object.py`).
+- A program's signature lists its parameters anew each time that one of them is asked for
+  (`torch/export/graph_signature.py`).
+- Every pass compares the symbols of its inputs, and writes the text of each node, which one pass reads
+  (`executorch/exir/pass_base.py`).
+- Every node that a pass writes copies the history of its source, which is never changed (`torch/fx/traceback.py`,
+  NodeSource).
+- Every decomposition of a program collects the operators of each namespace that C++ decomposes.
+  For each of some 40 namespaces it looks up all of C++'s operators, so that `torch.ops` has them
+  (`torch/_export/utils.py`, _materialize_cpp_cia_ops).
+  Here that is done if C++ has others than the last time.
+
+Source of the facts: torch 2.13, executorch 1.5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import EllipsisType, MappingProxyType, NoneType
+from typing import Any
+
+import torch
+from executorch.exir import pass_base
+from torch._export import utils as export_utils
+from torch._library import opaque_object
+from torch._ops import OpOverload
+from torch._subclasses import FakeTensor, fake_tensor
+from torch.export.graph_signature import ExportGraphSignature, InputKind, TensorArgument
+from torch.fx import Interpreter, Node, Proxy
+from torch.fx.experimental.proxy_tensor import PythonKeyTracer
+from torch.fx.immutable_collections import immutable_list
+from torch.fx.traceback import NodeSource
+from torch.utils import _pytree as pytree
+
+_Base = pass_base._ExportPassBase
+
+_tree_map = pytree.tree_map
+_resolve = opaque_object._resolve_opaque_type_info
+_snapshot = pass_base._extract_symbolic_snapshot
+_materialize = export_utils._materialize_cpp_cia_ops
+
+#: Types whose values are arguments of nodes as they are.
+_PLAIN = frozenset(
+    {str, int, float, bool, complex, NoneType, EllipsisType}
+    | {torch.dtype, torch.device, torch.memory_format, torch.layout, OpOverload}
+)
+#: Properties of a signature, and the inputs that each has.
+_PROPERTIES = {
+    "inputs_to_parameters": InputKind.PARAMETER,
+    "inputs_to_buffers": InputKind.BUFFER,
+    "inputs_to_lifted_tensor_constants": InputKind.CONSTANT_TENSOR,
+}
+
+
+def replacements() -> Iterator[tuple[Any, str, Any]]:
+    """Yields objects, names of their attributes and quicker functions that return the same."""
+    yield pytree, "tree_map", _mapped_tree
+    yield fake_tensor, "tree_map", _mapped_tree
+    for tracer in (PythonKeyTracer, pass_base.ExportPass.ExportTracer):
+        yield tracer, "create_arg", _arguments(tracer.create_arg)
+    yield opaque_object, "_resolve_opaque_type_info", _resolving()
+    for name, kind in _PROPERTIES.items():
+        yield ExportGraphSignature, name, _inputs(kind)
+    yield pass_base, "_extract_symbolic_snapshot", _symbols
+    yield _Base, "node_debug_str", _NodeText()
+    yield _Base.ExportInterpreter, "run_node", _run_node
+    yield NodeSource, "__deepcopy__", lambda source, memo: source
+    yield export_utils, "_materialize_cpp_cia_ops", _materializing()
+
+
+def _mapped_tree(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
+    """Returns a tree with `func` of each leaf."""
+    if rests or is_leaf is not None:
+        return _tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return _mapped(func, tree)
+
+
+def _mapped(func: Callable[..., Any], tree: Any) -> Any:
+    kind = type(tree)
+    if kind is tuple:
+        return tuple([_mapped(func, t) for t in tree])
+    if kind is list:
+        return [_mapped(func, t) for t in tree]
+    if kind is dict:
+        return {k: _mapped(func, t) for k, t in tree.items()}
+    return func(tree) if pytree.tree_is_leaf(tree) else _tree_map(func, tree)
+
+
+def _arguments(create: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Returns a tracer's `create_arg`."""
+
+    def create_arg(tracer: Any, value: Any) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is Proxy:
+            return value.node
+        if kind is tuple:
+            return tuple([tracer.create_arg(v) for v in value])
+        if kind is list or kind is immutable_list:
+            return [tracer.create_arg(v) for v in value]
+        return create(tracer, value)
+
+    return create_arg
+
+
+def _resolving() -> Callable[[Any], Any]:
+    """Returns a function that returns what is registered of an opaque type, None for others."""
+    known: dict[type, Any] = {}
+    registered = 0
+
+    def resolve(cls: Any) -> Any:
+        nonlocal registered
+        if type(cls) is not type:
+            return _resolve(cls)
+        if (number := len(opaque_object._OPAQUE_TYPES)) != registered:
+            known.clear()
+            registered = number
+        if cls not in known:
+            known[cls] = _resolve(cls)
+        return known[cls]
+
+    return resolve
+
+
+def _inputs(kind: InputKind) -> property:
+    """Returns the property of a signature that has the targets of one kind of inputs by name."""
+
+    def inputs(signature: ExportGraphSignature) -> Mapping[str, str]:
+        return MappingProxyType(
+            {
+                s.arg.name: s.target
+                for s in signature.input_specs
+                if s.kind is kind and isinstance(s.arg, TensorArgument) and isinstance(s.target, str)
+            }
+        )
+
+    return property(inputs)
+
+
+def _symbols(value: Any) -> Any:
+    """Returns the symbols in the shape of a pass's input, None if there are none."""
+    return None if type(value) is FakeTensor and not value._has_symbolic_sizes_strides else _snapshot(value)
+
+
+class _NodeText:
+    """The attribute of a pass with the text of the node that it is at, written when it is read."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = vars(instance)["node_debug_str"]
+        return value.format_node() if isinstance(value, Node) else value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)["node_debug_str"] = value
+
+
+def _run_node(interpreter: Any, node: Node) -> Any:
+    """Runs a node as ExecuTorch's interpreter of passes does."""
+    interpreter.node = interpreter.callback.node_debug_str = node
+    return Interpreter.run_node(interpreter, node)
+
+
+def _materializing() -> Callable[[], None]:
+    """Returns a function that has `torch.ops` look up the operators that C++ decomposes, if there are others."""
+    last: list[str] = []
+
+    def materialize() -> None:
+        nonlocal last
+        registered = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+        if registered != last:
+            _materialize()
+            last = registered
+
+    return materialize
