@@ -32,7 +32,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
-from eqsat.executorch.forked import Forked, ForkError
+from eqsat.ground.forked import Forked, ForkError
 from eqsat.tosa.locations import Origin
 
 logger = logging.getLogger(__name__)

@@ -33,11 +33,11 @@ from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of
 from eqsat.executorch import debug
 from eqsat.executorch.arm import HookPoint, lower
-from eqsat.executorch.forked import ForkError
 from eqsat.executorch.known_tosa import known_or_lowered
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.ground.files import OutputError, PluginError
+from eqsat.ground.forked import ForkError
 from eqsat.options.decision import Container
 from eqsat.search.answer_store import AnswerStore
 from eqsat.search.given import StockError

@@ -21,34 +21,35 @@ Source of the facts: torch 2.13, executorch 1.5.1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import EllipsisType, MappingProxyType, NoneType
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from executorch.exir import pass_base
 from torch._export import utils as export_utils
 from torch._library import opaque_object
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator
 from torch._subclasses import FakeTensor, fake_tensor
 from torch.export.graph_signature import ExportGraphSignature, InputKind, TensorArgument
-from torch.fx import Interpreter, Node, Proxy
+from torch.fx import Interpreter, Node
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer
-from torch.fx.immutable_collections import immutable_list
+from torch.fx.immutable_collections import immutable_dict, immutable_list
+from torch.fx.proxy import _create_arg_bypass
 from torch.fx.traceback import NodeSource
 from torch.utils import _pytree as pytree
 
 _Base = pass_base._ExportPassBase
+
+#: Types of values that may be constants of a module, or known by their symbols.
+_LONG = (torch.Tensor, torch.SymInt, torch.SymBool, torch.SymFloat, HigherOrderOperator)
 
 _tree_map = pytree.tree_map
 _resolve = opaque_object._resolve_opaque_type_info
 _snapshot = pass_base._extract_symbolic_snapshot
 _materialize = export_utils._materialize_cpp_cia_ops
 
-#: Types whose values are arguments of nodes as they are.
-_PLAIN = frozenset(
-    {str, int, float, bool, complex, NoneType, EllipsisType}
-    | {torch.dtype, torch.device, torch.memory_format, torch.layout, OpOverload}
-)
+#: What makes an argument of a value, by the value's type, where no tracer looks for more in it.
+_ARGUMENTS = {t: make for t, make in _create_arg_bypass.items() if t not in _LONG}
 #: Properties of a signature, and the inputs that each has.
 _PROPERTIES = {
     "inputs_to_parameters": InputKind.PARAMETER,
@@ -86,8 +87,11 @@ def _mapped(func: Callable[..., Any], tree: Any) -> Any:
         return tuple([_mapped(func, t) for t in tree])
     if kind is list:
         return [_mapped(func, t) for t in tree]
-    if kind is dict:
-        return {k: _mapped(func, t) for k, t in tree.items()}
+    if kind is immutable_list:
+        return immutable_list([_mapped(func, t) for t in tree])
+    if kind is dict or kind is immutable_dict:
+        made = {k: _mapped(func, t) for k, t in tree.items()}
+        return made if kind is dict else immutable_dict(made)
     return func(tree) if pytree.tree_is_leaf(tree) else _tree_map(func, tree)
 
 
@@ -95,16 +99,8 @@ def _arguments(create: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Returns a tracer's `create_arg`."""
 
     def create_arg(tracer: Any, value: Any) -> Any:
-        kind = type(value)
-        if kind in _PLAIN:
-            return value
-        if kind is Proxy:
-            return value.node
-        if kind is tuple:
-            return tuple([tracer.create_arg(v) for v in value])
-        if kind is list or kind is immutable_list:
-            return [tracer.create_arg(v) for v in value]
-        return create(tracer, value)
+        make = _ARGUMENTS.get(type(value))
+        return create(tracer, value) if make is None else make(tracer, value)
 
     return create_arg
 

@@ -14,6 +14,7 @@ from functools import partial
 
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
+from eqsat.ground.forked import beside
 from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import CYCLES, SRAM
@@ -280,10 +281,15 @@ class _Approach(RoundsWithin):
         """
         known = sorted((c.choice for c in self.graphs), key=lambda choice: check(charged.graph, choice))
         greedy = partial(dag_greedy.extract, time_limit=self.search.options.time_limit, restarts=1)
-        found = [greedy(charged.graph, starts=known[:_STARTS]).choice]
-        if charged.last:
-            relaxed = (charged.settled(greedy(charged.relaxed(copied)).choice).choice for copied in (False, True))
-            found.append(min(relaxed, key=lambda choice: check(charged.graph, choice)))
+
+        def exactly() -> Mapping[int, int]:
+            return greedy(charged.graph, starts=known[:_STARTS]).choice
+
+        def relaxed() -> Mapping[int, int]:
+            every = [charged.settled(greedy(charged.relaxed(copied)).choice).choice for copied in (False, True)]
+            return min(every, key=lambda choice: check(charged.graph, choice))
+
+        found = beside(exactly, relaxed, self.search.interruption.check) if charged.last else (exactly(),)
         costs = [check(self.choices.graph, choice) for choice in found]
         return [Extraction(dict(c), cost, -math.inf, "feasible", [], 0.0, _PRICED) for c, cost in zip(found, costs)]
 

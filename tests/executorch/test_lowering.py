@@ -25,11 +25,11 @@ import eqsat
 from benchmarks.models import load
 from eqsat.device.binary import read_binary
 from eqsat.executorch import arm, backend
-from eqsat.executorch.forked import Forked, ForkError
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.quantize import quantize
 from eqsat.executorch.session import Session
 from eqsat.ground.files import OutputError
+from eqsat.ground.forked import Forked, ForkError
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE
 from eqsat.options.options import Options

@@ -20,14 +20,14 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
-
-import torch
 
 from eqsat.ground.process import cpu_seconds
 
 _Value = TypeVar("_Value")
+_Here = TypeVar("_Here")
 
 #: Seconds between checks of the fork.
 _POLL = 1.0
@@ -60,18 +60,21 @@ class Forked(Generic[_Value]):
             raise ForkError(str(e)) from e
         theirs.close()
 
-    def result(self) -> _Value:
+    def result(self, check: Callable[[], None] = lambda: None) -> _Value:
         """Returns the function's value, and blocks until it is there.
 
+        check: called while it waits; what it raises ends that.
         Raises whatever the function raises, and ForkError.
         """
         before, idle = -1.0, 0
         while not self._connection.poll(_POLL):
+            check()
             now = cpu_seconds(self._process.pid or 0)
             idle = idle + 1 if now == before else 0
             before = now
             if idle >= _IDLE_LOOKS:
                 raise ForkError("the copy of this process stands still")
+        value: _Value
         try:
             value, error = self._connection.recv()
         except EOFError:
@@ -95,6 +98,26 @@ class Forked(Generic[_Value]):
         self.close()
 
 
+def beside(
+    here: Callable[[], _Here], there: Callable[[], _Value], check: Callable[[], None] = lambda: None
+) -> tuple[_Here, _Value]:
+    """Returns the values of two functions; the second one runs in a fork if that is possible.
+
+    check: called after the first one and while this process waits; what it raises ends the fork.
+    Raises whatever the functions raise.
+    """
+    try:
+        forked = Forked(there)
+    except ForkError:
+        return here(), there()
+    with forked:
+        value = here()
+        check()
+        with suppress(ForkError):
+            return value, forked.result(check)
+    return value, there()
+
+
 def _run(function: Callable[[], Any], connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's
     logging.disable(logging.CRITICAL)
@@ -102,7 +125,8 @@ def _run(function: Callable[[], Any], connection: Connection) -> None:
     sys.stdout = sys.stderr = nowhere = open(os.devnull, "w")  # noqa: SIM115 - open until the end
     for stream in (1, 2):
         os.dup2(nowhere.fileno(), stream)  # native code prints there
-    torch.set_num_threads(1)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
     try:
         outcome: tuple[Any, BaseException | None] = (function(), None)
     except Exception as e:  # noqa: BLE001 - raised again in `result`

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import sys
 import time
 from typing import NoReturn
 
 import pytest
 import torch
 
-from eqsat.executorch import forked
-from eqsat.executorch.forked import Forked, ForkError
+from eqsat.ground import forked
+from eqsat.ground.forked import Forked, ForkError, beside
 
 
 def test_the_value_and_nothing_else_comes_back() -> None:
@@ -54,3 +56,33 @@ def test_it_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     with Forked(lambda: print("heard", flush=True)) as copy:
         assert copy.result() is None
     assert capfd.readouterr().out == ""
+
+
+def test_two_functions_run_beside_each_other() -> None:
+    mine, other = beside(os.getpid, os.getpid)
+    assert mine == os.getpid() != other
+
+
+def test_without_forks_both_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert beside(os.getpid, os.getpid) == (os.getpid(), os.getpid())
+
+
+def test_what_a_dead_fork_was_to_compute_is_computed_here() -> None:
+    here = os.getpid()
+    assert beside(lambda: 1, lambda: os.getpid() if os.getpid() == here else os._exit(3)) == (1, here)
+
+
+def test_a_check_that_raises_ends_the_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked, "_POLL", 0.05)
+    checks = []
+
+    def check() -> None:
+        checks.append(len(multiprocessing.active_children()))
+        if len(checks) == 3:
+            raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        beside(lambda: 1, lambda: time.sleep(600), check)
+    assert checks == [1, 1, 1]
+    assert not multiprocessing.active_children()
