@@ -80,9 +80,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "u85-1024": _ZOO,
     "versions": _LOWERED,
     "whole_job": (*_ZOO, "eqsat/store"),
-    "whole_job-again": (*_ZOO, "eqsat/store"),
-    "whole_job-cold-u85": (*_ZOO, "eqsat/store"),
-    "whole_job-effort-1": (*_ZOO, "eqsat/store"),
     "zoo": _ZOO,
     "zoo-vela-5.1": _ZOO,
 }

@@ -40,7 +40,7 @@ from torch.utils import _pytree as pytree
 
 _Base = pass_base._ExportPassBase
 
-#: Types of values that may be constants of a module, or known by their symbols.
+#: Types whose values tracers look at more closely: constants of a module, symbols, and operators with subgraphs.
 _LONG = (torch.Tensor, torch.SymInt, torch.SymBool, torch.SymFloat, HigherOrderOperator)
 
 _tree_map = pytree.tree_map
