@@ -1,4 +1,4 @@
-"""A lowering without PyTorch's unread bookkeeping: an equal program in about 60% of the time.
+"""A lowering without PyTorch's unread bookkeeping: an equal program in about a third of the time.
 
 - Every pass writes and compiles the Python code of its graph (`unread_code.py`).
 - Types of outputs are computed though they are known (`fake_outputs.py`).

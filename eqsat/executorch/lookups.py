@@ -28,7 +28,6 @@ import torch
 from executorch.exir import pass_base
 from torch._export import utils as export_utils
 from torch._library import opaque_object
-from torch._ops import HigherOrderOperator
 from torch._subclasses import FakeTensor, fake_tensor
 from torch.export.graph_signature import ExportGraphSignature, InputKind, TensorArgument
 from torch.fx import Interpreter, Node
@@ -40,8 +39,8 @@ from torch.utils import _pytree as pytree
 
 _Base = pass_base._ExportPassBase
 
-#: Types whose values tracers look at more closely: constants of a module, symbols, and operators with subgraphs.
-_LONG = (torch.Tensor, torch.SymInt, torch.SymBool, torch.SymFloat, HigherOrderOperator)
+#: Types whose values tracers look at more closely, as constants of a module or symbols.
+_LONG = (torch.Tensor, torch.SymInt, torch.SymBool, torch.SymFloat)
 
 _tree_map = pytree.tree_map
 _resolve = opaque_object._resolve_opaque_type_info

@@ -72,7 +72,7 @@ def _leave_unread(module: GraphModule) -> _UnreadCode:
 
 
 def _pickled(module: GraphModule) -> Any:
-    """Returns what `pickle` asks for, which has the code."""
+    """Returns what `pickle` asks for, which has the code; a class of the caller's may have its own way."""
     if isinstance(vars(type(module)).get("forward"), _UnreadFunction):
         _recompile(module)
-    return GraphModule.__reduce__(module)
+    return super(type(module), module).__reduce__()

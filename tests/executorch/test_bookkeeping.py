@@ -12,7 +12,7 @@ import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from torch._export.utils import _collect_all_valid_cia_ops
-from torch.fx import symbolic_trace
+from torch.fx import GraphModule, symbolic_trace
 from torch.fx.traceback import NodeSource
 
 from eqsat.executorch import fake_outputs, lookups, unread_code
@@ -70,6 +70,17 @@ def test_code_that_is_read_is_there():
     assert unread._code == eager._code and unread(3) == 7
     assert pickle.loads(pickle.dumps(left))(3) == copy.deepcopy(left)(3) == left(3) == 7
     assert left._prologue_start == eager._prologue_start
+
+
+def test_a_class_of_the_callers_is_pickled_in_its_own_way():
+    class Own(GraphModule):
+        def __reduce__(self):
+            return int, (7,)
+
+    with less_bookkeeping():
+        inside = Own(torch.nn.Module(), symbolic_trace(torch.nn.ReLU()).graph)
+        assert pickle.loads(pickle.dumps(inside)) == 7
+    assert pickle.loads(pickle.dumps(inside)) == 7
 
 
 def test_another_pytorch_keeps_its_bookkeeping(monkeypatch):
