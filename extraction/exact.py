@@ -20,7 +20,7 @@ from .reduce import Reduced, reduce
 from .result import Extraction, closes
 from .solver_process import solve_apart
 from .state import State
-from .stopping import clock
+from .stopping import clock, stopping_on_interrupt
 
 #: Part of the time limit that greedy extraction may use.
 #: It limits its own work to a few seconds (`local_search.WORK`), so only tight limits cut it short.
@@ -79,7 +79,10 @@ class ExactSearch:
         Otherwise KeyboardInterrupt is raised.
         """
         try:
-            yield
+            with stopping_on_interrupt() as interrupted:
+                yield
+                if interrupted():
+                    raise KeyboardInterrupt
         except KeyboardInterrupt:
             if not self.choice:
                 raise

@@ -10,10 +10,13 @@ It applies to extractions in this thread; solver processes are ended from here (
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FrameType
 
 #: Seconds between checks of whether the caller wants an end, while a solver is at work.
 POLL = 0.1
@@ -32,6 +35,34 @@ def stopping(asked: Callable[[], bool]) -> Iterator[None]:
         yield
     finally:
         _asked.reset(token)
+
+
+@contextmanager
+def stopping_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """Within it extractions also end after a SIGINT whose KeyboardInterrupt was lost.
+
+    Python loses an exception in a finalizer or in a callback of a weak reference; importing runs such callbacks.
+    Yields whether there was such an interrupt; never in other threads than the main one.
+    """
+    handler, asked, interrupted = signal.getsignal(signal.SIGINT), _asked.get(), False
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield lambda: False
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        try:
+            handler(number, frame)
+        except KeyboardInterrupt:
+            interrupted = True
+            raise
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        with stopping(lambda: interrupted or asked()):
+            yield lambda: interrupted
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def stop_asked() -> bool:
