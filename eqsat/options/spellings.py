@@ -29,6 +29,10 @@ from eqsat.tensor.types import Type
 
 #: Cycles that a spelling may take, as a share of the convolution's.
 _SHARE = 1.02
+#: This share for a spelling between a PAD and a SLICE, whose cycles the closed forms do not contain.
+#: The operators before and after it can all be exchanged with these two.
+#: ResNet8's e-graph on U85 has 12,048 e-nodes with 1.02 and 2,062 with 0.9, and the same answer.
+_SHARE_OF_CUT = 0.9
 #: Cycles that a spelling with parts of the channels may take, as a share of the convolution's.
 #: It enables no other rule, and on U85 it takes 0.3 to 0.6.
 _SHARE_OF_PARTS = 0.8
@@ -88,7 +92,7 @@ def cheapest(cycles: _Cycles) -> blocking.Choose:
     def choose(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
         whole = cycles(call, x, w, b)
         prices = [cycles(s.call, Type(s.operand, x.dtype), s.weights, s.bias) for s in found]
-        shares = [_SHARE_OF_PARTS if s.divides_channels else _SHARE for s in found]
+        shares = [_SHARE_OF_PARTS if s.divides_channels else _SHARE if s.is_whole else _SHARE_OF_CUT for s in found]
         order = [k for k in np.argsort(prices, kind="stable") if prices[k] < shares[k] * whole]
         still = [k for k in order if found[k].is_viewed][:_MOST_VIEWED]
         return [found[k] for k in dict.fromkeys([*order[:MOST], *still])]

@@ -42,7 +42,7 @@ _FAR = 0.05
 #: Gap above which another round only follows a choice that is faster than all before.
 #: Of 8 cells of the zoo with such gaps, a round after another choice found the fastest in none (df95786).
 _VAGUE = 0.05
-#: Share of the time limit for an extraction that another one may follow.
+#: Share of the time limit for an extraction that another one may follow, or that follows one with such a gap.
 _BEFORE = 0.5
 
 
@@ -140,7 +140,8 @@ class _CycleRounds(Rounds):
         options, known = self.search.options, len(self.graphs)
         reason = f"all {options.rounds} rounds were made"
         for number in range(options.rounds):
-            share = 1.0 if number == options.rounds - 1 else _BEFORE
+            is_vague = found is not None and math.isfinite(found.gap) and found.gap > _VAGUE
+            share = 1.0 if number == options.rounds - 1 and not is_vague else _BEFORE
             with self.search.extracting():
                 found = extracted(found, share * options.time_limit)
             best = min((c.figures.cycles for c in self.graphs), default=math.inf)
