@@ -12,7 +12,7 @@ from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision
 from eqsat.options.options import Options
 from eqsat.rules import RULES
-from eqsat.search.alternatives import by_cycles, improved, share_behind
+from eqsat.search.alternatives import by_cycles, improved, share_behind, time_share
 from eqsat.search.search import Search
 from eqsat.target import Target
 from eqsat.tosa import loads
@@ -74,3 +74,8 @@ def test_no_round_follows_one_that_ran_out_of_time_in_vain(tmp_path: Path, pool:
 def test_the_less_is_known_of_a_choice_the_sooner_its_rounds_end() -> None:
     proved, near, vague, unknown = map(share_behind, (0.0, 0.02, 0.06, math.inf))
     assert proved > near > vague == unknown == 0
+
+
+def test_only_the_last_extraction_has_the_whole_time_and_only_with_a_proof_in_reach() -> None:
+    assert time_share(True, 0.02) == time_share(True, math.inf) == 1.0
+    assert time_share(True, 0.06) == time_share(False, 0.02) == time_share(False, math.inf) < 1.0
