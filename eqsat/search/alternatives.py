@@ -43,7 +43,7 @@ _FAR = 0.05
 #: Of 8 cells of the zoo with such gaps, a round after another choice found the fastest in none (df95786).
 #: The last round has no more time than the others then: MobileViT's gap on U85 is 91% after 5 s and after 11 s.
 _VAGUE = 0.05
-#: Share of the time limit for an extraction that may not be the last, or that has little to hope for.
+#: Share of the time limit for an extraction that another one may follow, or that follows one with such a gap.
 _BEFORE = 0.5
 
 

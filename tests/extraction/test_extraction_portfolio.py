@@ -207,28 +207,27 @@ def slowly(function):
     return called
 
 
+def of_user(directory: Path, script: str) -> dict:
+    """Returns the arguments of a process that runs a user's script in a directory, and finds what these tests find."""
+    path = directory / "user.py"
+    path.write_text(script)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return {"args": [sys.executable, str(path)], "text": True, "cwd": directory, "env": environment}
+
+
 def test_works_from_a_script_without_a_main_guard(tmp_path):
-    script = tmp_path / "user.py"
-    script.write_text(
+    script = (
         "from extraction import extract\n"
         "from tests.extraction.test_extraction_portfolio import hard_graph\n"
         "print(extract(hard_graph(), time_limit=60).status)\n"
     )
-    run = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        cwd=tmp_path,
-    )
-    assert run.stdout.split() == ["optimal"]
+    done = subprocess.run(**of_user(tmp_path, script), capture_output=True, check=True)
+    assert done.stdout.split() == ["optimal"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_returns_the_incumbent(tmp_path):
-    script = tmp_path / "user.py"
-    script.write_text(
+    script = (
         "from extraction import extract, portfolio\n"
         "from tests.extraction.test_extraction_portfolio import hard_graph\n"
         "search = portfolio._search\n"
@@ -241,14 +240,7 @@ def test_ctrl_c_returns_the_incumbent(tmp_path):
         "print(found.status, found.interrupted, flush=True)\n"
         "found.unless_interrupted()\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    process = subprocess.Popen(**of_user(tmp_path, script), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout.readline().strip() == "searching"
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -259,8 +251,7 @@ def test_ctrl_c_returns_the_incumbent(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_so_does_one_whose_exception_is_lost(tmp_path):
     """Python ignores what a finalizer raises."""
-    script = tmp_path / "user.py"
-    script.write_text(
+    script = (
         "import signal\n"
         "from extraction import extract, portfolio\n"
         "from tests.extraction.test_extraction_portfolio import hard_graph\n"
@@ -275,15 +266,13 @@ def test_so_does_one_whose_exception_is_lost(tmp_path):
         "found = extract(hard_graph(layers=60, width=30), time_limit=300)\n"
         "print(found.status, found.interrupted, flush=True)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    done = subprocess.run(**of_user(tmp_path, script), capture_output=True)
     assert done.stdout.strip() == "feasible True" and "KeyboardInterrupt" in done.stderr, done.stderr
 
 
 def test_ctrl_c_while_clingo_begins_leaves_no_thread_behind(tmp_path):
     """Such a thread aborts the process at its end."""
-    script = tmp_path / "user.py"
-    script.write_text(
+    script = (
         "import signal, clingo\n"
         "from extraction import extract\n"
         "from tests.extraction.test_extraction_portfolio import hard_graph\n"
@@ -296,8 +285,7 @@ def test_ctrl_c_while_clingo_begins_leaves_no_thread_behind(tmp_path):
         "found = extract(hard_graph(layers=60, width=30), time_limit=300)\n"
         "print(found.status, found.interrupted, flush=True)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    done = subprocess.run(**of_user(tmp_path, script), capture_output=True)
     assert done.stdout.strip() == "feasible True" and done.returncode == 0, done.stderr
 
 
