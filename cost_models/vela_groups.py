@@ -23,7 +23,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ from cost_models.probes import canonical, is_wide_sum, with_narrow_constant
 from cost_models.protocol import Fusion, Granularity, Price, Unit
 from cost_models.unmeasured import copied, unmeasured
 from cost_models.windows import Windows
+from eqsat.ground.forked import beside
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
@@ -69,6 +70,8 @@ _CHAINS = 4
 #: It saves 0.3% in the mean of all; of 224 on U55 none has one.
 #: 58% of the chains are within it on U85, 46% on U55.
 _NEAR = 1.25
+#: Reorderings from which on their chains are searched for in a fork, which takes as long as some 50 of them.
+_FORKED = 200
 
 
 class _Reordering(NamedTuple):
@@ -118,8 +121,15 @@ class VelaGroups:
             for unit in units
             if unit.move is not None
         }
-        best = self._chains(dict.fromkeys(moves.values()))
-        others = iter(self._cycles([unit for unit in units if unit.move is None]))
+        wanted = list(dict.fromkeys(moves.values()))
+        plain = partial(self._cycles, [unit for unit in units if unit.move is None])
+
+        def worth_measuring() -> list[list[TransposeSteps]]:
+            return [self._worth_measuring(w) for w in wanted]
+
+        # the workers of Vela are busy with the other units while the chains are searched for
+        priced, chains = beside(plain, worth_measuring) if len(wanted) >= _FORKED else (plain(), worth_measuring())
+        others, best = iter(priced), self._chains(dict(zip(wanted, chains, strict=True)))
         out: list[Price] = []
         for unit in units:
             if unit.move is None:
@@ -131,9 +141,13 @@ class VelaGroups:
         self._measure_possible_ratios(units)
         return [_with_copy(p, unit, copies) for unit, p in zip(units, out, strict=True)]
 
-    def _chains(self, moves: Iterable[_Reordering]) -> dict[_Reordering, tuple[float, TransposeSteps]]:
-        """Returns {reordering: (cycles, steps) of its cheapest legal chain}, measured."""
-        options = {wanted: self._worth_measuring(wanted) for wanted in moves}
+    def _chains(
+        self, options: Mapping[_Reordering, Sequence[TransposeSteps]]
+    ) -> dict[_Reordering, tuple[float, TransposeSteps]]:
+        """Returns {reordering: (cycles, steps) of its cheapest chain}, measured.
+
+        options: the chains of each reordering.
+        """
         units = []
         for wanted, chains in options.items():
             move = Move.transpose(wanted.sizes, wanted.perm)

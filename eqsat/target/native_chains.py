@@ -29,19 +29,29 @@ _GROUPS = 3
 
 
 def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: int, family: Family) -> float:
-    """Returns the estimated cycles of one native transpose of [1, h, w, c].
+    """Returns the estimated cycles of one native transpose of [1, h, w, c]."""
+    hwc = np.array([[h], [w], [c]])
+    return float(_step_cycles(hwc, perm, element_bytes, family)[0])
 
+
+def _step_cycles(
+    hwc: NDArray[np.int64], perm: tuple[int, ...], element_bytes: int, family: Family
+) -> NDArray[np.float64]:
+    """Returns the estimated cycles of native transposes of several shapes.
+
+    hwc: [3, shapes] the H, W and C of each.
     Fitted to Vela 5.1 on INT8 tensors of 3k-50k elements.
     A pooling writes whole bricks of 16 channels, and deep inputs split into many blocks.
     A transpose bound by memory wastes bandwidth if the innermost axis is short.
     """
     t = family.transposes
-    depth = (h, w, c)[perm[2]]
+    c, depth = hwc[2], hwc[perm[2]]
     if t.pooled:
-        factor = -(-depth // 16) * 16 / depth * (max(1.0, c / 128) if perm != (1, 0, 2) else 1.0)
+        factor = -(-depth // 16) * 16 / depth * (np.maximum(1.0, c / 128) if perm != (1, 0, 2) else 1.0)
     else:
-        factor = 1.0 if min(c, depth) * element_bytes >= 16 else 8 / 3
-    return t.start + h * w * c * t.per_byte * max(t.least_bytes, element_bytes) * factor
+        factor = np.where(np.minimum(c, depth) * element_bytes >= 16, 1.0, 8 / 3)
+    cycles: NDArray[np.float64] = t.start + hwc.prod(axis=0) * t.per_byte * max(t.least_bytes, element_bytes) * factor
+    return cycles
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,14 +60,14 @@ class _Steps:
 
     orders: the orders, of which the first is sorted.
     groups: [forms, axes] the group of each axis in a distinct form of a step: 0 for H, 1 for W, 2 for C.
-    native: each form's permutation.
+    native: the number of each form's permutation among the native ones.
     form: [orders, steps] the number of the form of a step.
     following: [orders, steps] the number of the order behind a step.
     """
 
     orders: list[tuple[int, ...]]
     groups: NDArray[np.intp]
-    native: list[tuple[int, ...]]
+    native: NDArray[np.intp]
     form: NDArray[np.intp]
     following: NDArray[np.intp]
 
@@ -79,20 +89,21 @@ def _steps(n: int, native: tuple[tuple[int, int, int], ...]) -> _Steps:
                 following.append(np.searchsorted(numbers, order[:, places] @ digits))
     used, form = np.unique(np.array(codes), return_inverse=True)
     groups = used[:, None] // len(native) // _GROUPS ** np.arange(n) % _GROUPS
-    by_form = [native[code % len(native)] for code in used]
-    return _Steps(orders, groups, by_form, form.reshape(len(codes), -1).T.copy(), np.array(following).T.copy())
+    return _Steps(
+        orders, groups, used % len(native), form.reshape(len(codes), -1).T.copy(), np.array(following).T.copy()
+    )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Priced:
     """The steps for axes of some sizes.
 
-    steps: each form's (H, W, C) and native permutation.
+    hwc: [3, forms] the H, W and C of each form.
     cycles: [orders, steps] of each step.
     left: for 0 to `_MAX_STEPS` steps, the least cycles from each order to the sorted one; inf if that takes more.
     """
 
-    steps: NativeChain
+    hwc: NDArray[np.int64]
     cycles: NDArray[np.float64]
     left: list[NDArray[np.float64]]
 
@@ -100,15 +111,17 @@ class _Priced:
 @lru_cache(maxsize=128)
 def _priced(sizes: tuple[int, ...], element_bytes: int, family: Family) -> _Priced:
     known = _steps(len(sizes), family.transposes.native)
-    hwc = [np.where(known.groups == group, sizes, 1).prod(axis=1).tolist() for group in range(_GROUPS)]
-    steps = [((h, w, c), native) for h, w, c, native in zip(*hwc, known.native)]
-    by_form = np.array([step_cycles(h, w, c, native, element_bytes, family) for (h, w, c), native in steps])
+    hwc = np.array([np.where(known.groups == group, sizes, 1).prod(axis=1) for group in range(_GROUPS)])
+    by_form = np.empty(len(known.native))
+    for number, perm in enumerate(family.transposes.native):
+        of_perm = known.native == number
+        by_form[of_perm] = _step_cycles(hwc[:, of_perm], perm, element_bytes, family)
     cycles = by_form[known.form]
     left = [np.full(len(known.orders), np.inf)]
     left[0][0] = 0.0
     for _ in range(_MAX_STEPS):
         left.append(np.minimum(left[-1], (cycles + left[-1][known.following]).min(axis=1)))
-    return _Priced(tuple(steps), cycles, left)
+    return _Priced(hwc, cycles, left)
 
 
 @lru_cache(maxsize=4096)
@@ -123,7 +136,8 @@ def chains(
         return ((),)
     # axes are numbered by their place in the result
     start, sizes = tuple(perm.index(a) for a in range(len(perm))), tuple(sizes[a] for a in perm)
-    known, priced = _steps(len(sizes), family.transposes.native), _priced(sizes, element_bytes, family)
+    native = family.transposes.native
+    known, priced = _steps(len(sizes), native), _priced(sizes, element_bytes, family)
     out: list[NativeChain] = []
     tick = 0
     heap: list[tuple[float, int, float, int, NativeChain]] = [(0.0, 0, 0.0, known.orders.index(start), ())]
@@ -137,7 +151,9 @@ def chains(
         for step in np.argsort(least, kind="stable")[:keep].tolist():
             if least[step] < np.inf:
                 tick += 1
-                longer = (*path, priced.steps[known.form[order, step]])
+                form = known.form[order, step]
+                h, w, c = priced.hwc[:, form].tolist()
+                longer = (*path, ((h, w, c), native[known.native[form]]))
                 entry = float(least[step]), tick, float(after[step]), int(following[step]), longer
                 heapq.heappush(heap, entry)
     return tuple(out)
