@@ -18,9 +18,6 @@ def cyclic_component_of(successors: Mapping[int, Iterable[int]]) -> dict[int, in
 
     A class that reads itself is on a cycle, too.
     """
-    number: dict[int, int] = {}
-    for i, component in enumerate(strong_components(successors)):
-        if len(component) > 1 or component[0] in successors.get(component[0], ()):
-            for c in component:
-                number[c] = i
-    return number
+    components = nx.strongly_connected_components(nx.DiGraph(successors))
+    cyclic = (c for c in components if len(c) > 1 or not c.isdisjoint(successors.get(next(iter(c)), ())))
+    return {c: i for i, component in enumerate(cyclic) for c in component}
