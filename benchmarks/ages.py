@@ -80,7 +80,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "u85-1024": _ZOO,
     "versions": _LOWERED,
     "whole_job": (*_ZOO, "eqsat/store"),
-    "whole_job-cold-u85": _ZOO,
     "zoo": _ZOO,
     "zoo-vela-5.1": _ZOO,
 }
