@@ -23,7 +23,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,7 +122,9 @@ class VelaGroups:
             if unit.move is not None
         }
         wanted = list(dict.fromkeys(moves.values()))
-        plain = partial(self._cycles, [unit for unit in units if unit.move is None])
+
+        def plain() -> list[float]:
+            return self._cycles([unit for unit in units if unit.move is None])
 
         def worth_measuring() -> list[list[TransposeSteps]]:
             return [self._worth_measuring(w) for w in wanted]

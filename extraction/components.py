@@ -18,6 +18,7 @@ def cyclic_component_of(successors: Mapping[int, Iterable[int]]) -> dict[int, in
 
     A class that reads itself is on a cycle, too.
     """
-    components = nx.strongly_connected_components(nx.DiGraph(successors))
-    cyclic = (c for c in components if len(c) > 1 or not c.isdisjoint(successors.get(next(iter(c)), ())))
+    graph = nx.DiGraph(successors)
+    reading_themselves = set(nx.nodes_with_selfloops(graph))
+    cyclic = (c for c in nx.strongly_connected_components(graph) if len(c) > 1 or c <= reading_themselves)
     return {c: i for i, component in enumerate(cyclic) for c in component}

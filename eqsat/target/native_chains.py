@@ -39,10 +39,10 @@ def _step_cycles(
 ) -> NDArray[np.float64]:
     """Returns the estimated cycles of native transposes of several shapes.
 
-    hwc: [3, shapes] the H, W and C of each.
     Fitted to Vela 5.1 on INT8 tensors of 3k-50k elements.
     A pooling writes whole bricks of 16 channels, and deep inputs split into many blocks.
     A transpose bound by memory wastes bandwidth if the innermost axis is short.
+    hwc: [3, shapes] the H, W and C of each.
     """
     t = family.transposes
     c, depth = hwc[2], hwc[perm[2]]
