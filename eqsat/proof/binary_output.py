@@ -141,5 +141,6 @@ def fitting(t: Terms, v: Value, element: Element) -> Value:
     """Notes the elements that the type may be unable to hold."""
     beyond = t.outside(v, *element.limits)
     v = t.stepped(v, [], DTYPES[element.bytes]) if element.signed else v
-    t.note(v, beyond, DTYPES[element.bytes] if element.signed else element.dtype)
+    if beyond.any():
+        t.note(t.lanes(v)[:, beyond], *element.limits)
     return v

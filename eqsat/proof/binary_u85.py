@@ -287,11 +287,12 @@ class Execution:
             raise Undecidable(f"accumulators of {how.format.name}")
         if own is not None:
             s = scales(self._memory.constant(own), out.shape[2], how.format == AccFormat.I48)
-            v = t.stepped(v, [("affine", 1, s.bias)], _ACCUMULATORS[how.format], channels(v))
-            v = by_channel(t, t.bounded(v), s, out.rounding)
+            v = t.stepped(v, [("affine", 1, s.bias)], UNLIMITED, channels(v))
+            v = t.accumulated(v, _ACCUMULATORS[how.format])
+            v = by_channel(t, v, s, out.rounding)
         elif out.scale is not None:
             if sums:
-                v = t.bounded(t.stepped(v, [], _ACCUMULATORS[how.format]))
+                v = t.accumulated(v, _ACCUMULATORS[how.format])
             v = by_factor(t, v, out.scale, out.rounding)
         return self._store(out, v)
 

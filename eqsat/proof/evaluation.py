@@ -63,6 +63,9 @@ def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
     out = Type(node.shape, node.dtype)
     if node.op == "const":
         return _constant(t, node.attr("value"), out)
+    if (allowed := OPS[node.op].allowed) is not None:
+        for k, values in allowed(dict(node.attrs), [Type(v.shape, v.dtype) for v in operands]).items():
+            t.require_allowed(operands[k], values)
     if DType.of(out.dtype).carried or any(not DType.of(v.dtype).is_integral for v in operands):
         if node.op in _MOVING and node.op != "pad":
             return indexing.moved(t, node.op, node.attrs, operands, out)
@@ -93,7 +96,7 @@ def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | Non
     if op in _CONVOLUTIONS:
         return linear.convolution(t, op, attrs, xs, out)
     simple: dict[str, Callable[[], Value | None]] = {
-        "rescale": lambda: pointwise.rescale(t, attrs, xs[0], out) or pointwise.unary(t, op, node.attrs, xs[0], out),
+        "rescale": lambda: pointwise.rescale(t, attrs, xs[0], out),
         "matmul_rows": lambda: _matmul_rows(t, attrs, xs, out),
         "matmul": lambda: linear.matmul(t, attrs, xs, out),
         "avg_pool2d": lambda: linear.average(t, attrs, xs[0], out),

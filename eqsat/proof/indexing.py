@@ -42,7 +42,6 @@ def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     positions = t.concrete(indices)
     if positions is not None and ((positions >= 0) & (positions < k)).all():
         return values.moved(np.arange(values.elements).reshape(n, k, c)[np.arange(n)[:, None], positions], out.shape)
-    t.note(indices, t.outside(indices, 0, k - 1), "position", k)
     values = t.plain(values)
     functions = values.functions.reshape(n, k, c)
     same = ((functions == functions[:, :1]) & t.may_move(values).reshape(n, k, c)).all(1, keepdims=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eqsat.proof.field import EXACT_WEIGHTS, LANES, Lanes, Term
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
-from eqsat.proof.values import UNLIMITED, Terms, Value, merged, unique
+from eqsat.proof.values import UNLIMITED, Terms, Value, limits_of, merged, unique
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.windows import reciprocal
 from eqsat.tensor.types import Shape, Type
@@ -117,9 +117,15 @@ def _exact_parts(weights: Ints) -> Iterator[tuple[slice, int]]:
 def windowed(
     t: Terms, attrs: Attributes, x: Value, weights: Ints, channel: Ints | None, bias: Ints, zero_point: int, out: Type
 ) -> Value:
-    """Returns the term of a convolution: sums of weights * (input - zero point), plus the bias."""
+    """Returns the term of a convolution: sums of weights * (input - zero point), plus the bias.
+
+    Raises Undecidable if a sum may overflow on its way.
+    """
     w = _Window(attrs, x.shape, channel, out)
     low, high = (y - zero_point for y in t.limits(x))
+    least, most = low.reshape(-1, x.shape[-1]).min(0), high.reshape(-1, x.shape[-1]).max(0)
+    negative, positive = w.limits(weights, np.minimum(least, 0), np.maximum(most, 0))
+    _check_on_the_way(int(negative.min()), int(positive.max()), out.dtype)
     varies = (low < high).astype(np.int64)
     count = w.sums((weights != 0).astype(np.int64), varies)
     many, parts = count > 1, []
@@ -131,7 +137,8 @@ def windowed(
         summand = w.sums(weights, constants - zero_point).reshape(out.shape) + bias
         low, high, summand = (np.broadcast_to(y, out.shape).reshape(-1)[many] for y in (bottom, top, summand))
         degree = t.degree_of(plain)
-        parts.append((many, t.affine_root(lanes[:, many], summand.shape, out.dtype, (low, high), summand, degree)))
+        sums = t.affine_root(lanes[:, many], summand.shape, UNLIMITED, (low, high), summand, degree)
+        parts.append((many, t.accumulated(sums, out.dtype)))
     if not many.all():
         parts.append((~many, _of_one(t, w, x, weights, zero_point, bias, count)))
     return merged(out.shape, out.dtype, parts)
@@ -148,7 +155,7 @@ def _of_one(t: Terms, w: _Window, x: Value, weights: Ints, zero_point: int, bias
     code = w.sums(codes, (low < high).astype(np.int64))[few]
     place, which = w.places(few, code, weights.shape)
     factor = np.where(count[few] == 1, weights.reshape(-1)[which], 0)
-    one = t.bounded(t.line(x.moved(place), factor, rest - factor * zero_point, w.out.dtype))
+    one = t.accumulated(t.line(x.moved(place), factor, rest - factor * zero_point, UNLIMITED), w.out.dtype)
     return t.plain(one) if (count > 1).any() else one
 
 
@@ -228,16 +235,31 @@ def window_counts(attrs: Attributes, kernel: Sequence[int], x: Value, out: Shape
 
 
 def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value:
-    """Returns the term of MATMUL of (elements - zero points), with the constants taken out."""
+    """Returns the term of MATMUL of (elements - zero points), with the constants taken out.
+
+    Raises Undecidable if a sum may overflow on its way.
+    """
     factors = tuple(zip(xs, (attrs["in_zp"][0], attrs["w_zp"][0])))
     left, right = (t.field.reduced(t.lanes(v) - zp).reshape(LANES, *v.shape) for v, zp in factors)
     one, other = ((constants_of(t, t.plain(v)) - zp).reshape(v.shape) for v, zp in factors)
     a, b = ([limit.reshape(v.shape[0], -1) - zp for limit in t.limits(v)] for v, zp in factors)
     ends = corners((a[0].min(1), a[1].max(1)), (b[0].min(1), b[1].max(1)))
+    _check_on_the_way(int(ends[0].min()) * left.shape[-1], int(ends[1].max()) * left.shape[-1], out.dtype)
     low, high = (np.broadcast_to((end * left.shape[-1]).reshape(-1, 1, 1), out.shape).reshape(-1) for end in ends)
     lanes, summand = t.field.matmul(left, right).reshape(LANES, -1), np.matmul(one, other).reshape(-1)
     degree = sum(t.degree_of(v) for v in xs)
-    return replace(product_root(t, lanes, (low, high), summand, degree, out.dtype), shape=out.shape)
+    product = product_root(t, lanes, (low, high), summand, degree, UNLIMITED)
+    return replace(t.accumulated(product, out.dtype), shape=out.shape)
+
+
+def _check_on_the_way(least: int, most: int, dtype: str) -> None:
+    """Raises Undecidable if a sum may overflow before its last summand, which depends on their order.
+
+    least, most: bounds of the sums of all negative and of all positive summands.
+    """
+    limits = limits_of(dtype)
+    if least < limits[0] or most > limits[1]:
+        raise Undecidable("a sum that may overflow on its way")
 
 
 def product_root(t: Terms, lanes: Lanes, limits: tuple[Ints, Ints], summand: Ints, degree: int, dtype: str) -> Value:
@@ -302,7 +324,13 @@ def constants_of(t: Terms, x: Value) -> Ints:
 
 def reduce_sum(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     at = np.moveaxis(np.arange(x.elements).reshape(x.shape), attrs["axis"], 0)
-    return weighted(t, x, at.reshape(len(at), -1), np.ones((len(at), 1), np.int64), out.shape, out.dtype)
+    at, limits = at.reshape(len(at), -1), limits_of(out.dtype)
+    low, high = (np.cumsum(y[at], 0)[:-1] for y in t.limits(x))
+    if (
+        overflows := (low < limits[0]).any(0) | (high > limits[1]).any(0)
+    ).any():  # on the way, which depends on the order
+        t.note(t.field.digest(t.symbol("running sums"), t.lanes(x)[:, at[:, overflows]]), *limits)
+    return weighted(t, x, at, np.ones((len(at), 1), np.int64), out.shape, out.dtype)
 
 
 def interpolated(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:

@@ -14,7 +14,7 @@ from eqsat.proof.extrema import extremum
 from eqsat.proof.functions import Ints
 from eqsat.proof.linear import constants_of, corners, product_root
 from eqsat.proof.steps import LARGEST
-from eqsat.proof.values import UNLIMITED, Steps, Terms, Value, joined, merged, unique, unique_rows
+from eqsat.proof.values import UNLIMITED, Steps, Terms, Value, joined, limits_of, merged, unique, unique_rows
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.rescale import DOUBLE_ROUND, INEXACT_ROUND
@@ -26,36 +26,39 @@ COMMUTATIVE = frozenset(
     {"add", "mul", "maximum", "minimum", "equal", "logical_and", "logical_or", "logical_xor"}
     | {f"bitwise_{name}" for name in ("and", "or", "xor")}
 )
-#: Second operands that TOSA defines, (lowest, highest).
-#: INTDIV's negative ones are left out too, because one of them overflows.
-_SECOND = {
-    "intdiv": (1, (1 << 31) - 1),
-    **{f"{name}_shift": (0, 31) for name in ("arithmetic_right", "logical_right", "logical_left")},
-}
+#: Operators of two operands that give the same numbers in every dtype.
+_OF_NUMBERS = frozenset({*COMMUTATIVE, "greater", "greater_equal", "arithmetic_right_shift", "intdiv"} - {"mul"})
 #: Operators that are a maximum or a minimum; BOOL is 0 or 1.
 _EXTREMA = {"maximum": "max", "minimum": "min", "logical_or": "max", "logical_and": "min"}
 
 
 def rescale(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value | None:
-    """Returns the term of RESCALE; None for unsigned values and inexact rounding."""
-    if attrs["input_unsigned"] or attrs["output_unsigned"] or attrs["rounding_mode"] == INEXACT_ROUND:
+    """Returns the term of RESCALE; None for inexact rounding, and for unsigned values that are no finite functions."""
+    if attrs["rounding_mode"] == INEXACT_ROUND:
         return None
     m, s = (np.array(attrs[k], np.int64) for k in ("multiplier", "shift"))
-    if (m < 0).any():
-        return None
-    variant = None
-    if attrs["per_channel"]:
-        variant = np.broadcast_to(np.arange(len(m)), x.shape).reshape(-1)
-    else:
-        m, s = m[0], s[0]
-    if attrs["rounding_mode"] == DOUBLE_ROUND and attrs["scale32"] and (s > 31).any():
-        if (s <= 31).any():
-            return None
-        scale: tuple[Any, ...] = ("double", m, s)
-    else:
-        scale = ("scale", m, np.left_shift(np.int64(1), s - 1), s)
-    steps = [("affine", 1, -attrs["in_zp"][0]), scale, ("affine", 1, attrs["out_zp"][0])]
-    return t.stepped(x, [*steps, ("clip", *DType.of(out.dtype).limits)], out.dtype, variant)
+    variant = np.broadcast_to(np.arange(len(m)), x.shape).reshape(-1)
+    if attrs["input_unsigned"] or attrs["output_unsigned"]:
+
+        def function(value: Ints, row: Ints) -> Ints:
+            scales = {"multiplier": m[row], "shift": s[row], "per_channel": True}
+            return _computed("rescale", {**attrs, **scales}, [value], [x.dtype], out)
+
+        return t.tabulated(x, function, out.dtype, variant)
+    before, behind = [("affine", 1, -attrs["in_zp"][0])], [("affine", 1, attrs["out_zp"][0])]
+    behind.append(("clip", *DType.of(out.dtype).limits))
+    single = ("scale", m, np.left_shift(np.int64(1), s - 1), s)
+    twice = (s > 31) & (attrs["rounding_mode"] == DOUBLE_ROUND)
+    if not twice.any():
+        return t.stepped(x, [*before, single, *behind], out.dtype, variant)
+    if twice.all():
+        return t.stepped(x, [*before, ("double", m, s), *behind], out.dtype, variant)
+    x, mask = t.plain(x), twice[variant]
+    parts = [
+        (chosen, t.stepped(x.moved(np.flatnonzero(chosen)), [*before, scale, *behind], out.dtype, variant[chosen]))
+        for chosen, scale in ((mask, ("double", m, s)), (~mask, single))
+    ]
+    return merged(x.shape, out.dtype, parts)
 
 
 def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
@@ -76,7 +79,7 @@ def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
         return t.stepped(x, steps, out.dtype)
 
     def function(value: Ints, _: Ints) -> Ints:
-        return _computed(op, attrs, [value], [x.dtype], out)
+        return _computed(op, values, [value], [x.dtype], out)
 
     if op == "table" and x.members > 1 and (order := _order(values["table"])):
         flat = t.tabulated(x.flat(), function, out.dtype)
@@ -84,7 +87,7 @@ def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
             kind = x.extremum if order > 0 else {"max": "min", "min": "max"}[x.extremum]
             return replace(x, roots=flat.roots, functions=flat.functions, dtype=out.dtype, extremum=kind)
     done = t.tabulated(x, function, out.dtype)
-    return t.bounded(done) if done else t.applied(t.symbol(op, attrs), out.shape, out.dtype, t.lanes(x))
+    return done or t.applied(t.symbol(op, attrs, x.dtype, out.dtype), out.shape, out.dtype, t.lanes(x))
 
 
 def _order(table: Sequence[int]) -> int:
@@ -93,10 +96,13 @@ def _order(table: Sequence[int]) -> int:
     return int((change >= 0).all()) - int((change <= 0).all() and (change < 0).any())
 
 
-def _computed(op: str, attrs: Attrs, values: Sequence[Ints], dtypes: Sequence[str], out: Type) -> Ints:
-    """Returns the op table's integer results, before they are brought into the dtype."""
-    operands = [v.astype(DType.of(d).storage) for v, d in zip(values, dtypes)]
-    return np.asarray(OPS[op].integer(dict(attrs), operands, Type(values[0].shape, out.dtype))).astype(np.int64)  # type: ignore[operator]
+def _computed(op: str, attrs: Attributes, values: Sequence[Ints], dtypes: Sequence[str], out: Type) -> Ints:
+    """Returns the op table's integer results, in their dtype unless it must not be left."""
+    operands = [v if d == UNLIMITED else v.astype(DType.of(d).storage) for v, d in zip(values, dtypes)]
+    result = np.asarray(OPS[op].integer(attrs, operands, Type(values[0].shape, out.dtype)))  # type: ignore[operator]
+    if out.dtype != UNLIMITED and not OPS[op].overflows(attrs):
+        result = result.astype(DType.of(out.dtype).storage)
+    return result.astype(np.int64)
 
 
 def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
@@ -108,8 +114,6 @@ def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> V
         # a set would be hashed once for each of its repetitions
         xs = [t.plain(v) if v.elements < prod(out.shape) else v for v in xs]
     x, y = (v.broadcast(out.shape) for v in xs)
-    if op in _SECOND:
-        t.note(y, t.outside(y, *_SECOND[op]), op)
     fixed = t.is_constant(x), t.is_constant(y)
     same = _same_root(t, x, y) & ~fixed[0] & ~fixed[1]
     cases: Sequence[tuple[NDArray[np.bool_], Callable[[Value, Value], Value]]] = (
@@ -147,7 +151,7 @@ def _constant_steps(op: str, attrs: Attributes, c: Ints, on_left: bool, beyond: 
         return [("affine", sign, -sign * c)]
     if op == "mul":
         shift = attrs["shift"][0]
-        return [("affine", c, 0), *([("scale", 1, 1 << (shift - 1), shift)] if shift else [])]
+        return [("scale", c, 1 << (shift - 1), shift)] if shift else [("affine", c, 0)]
     if op in ("maximum", "logical_or"):
         return [("clip", c, beyond)]
     if op in ("minimum", "logical_and"):
@@ -164,11 +168,11 @@ def _with_constant(t: Terms, op: str, attrs: Attrs, x: Value, constant: Value, o
     steps = _constant_steps(op, dict(attrs), c, on_left, LARGEST >> 2)
     if steps is not None:
         result = t.stepped(x, steps, out.dtype, variant)
-        return t.bounded(result) if op in ("add", "sub", "mul") else result
+        return t.bounded(result) if OPS[op].overflows(dict(attrs)) else t.wrapped(result, out.dtype)
 
     def function(value: Ints, row: Ints) -> Ints:
         pair = [(value, x.dtype), (c[row], constant.dtype)][:: -1 if on_left else 1]
-        return _computed(op, attrs, [v for v, _ in pair], [d for _, d in pair], out)
+        return _computed(op, dict(attrs), [v for v, _ in pair], [d for _, d in pair], out)
 
     done = t.tabulated(x, function, out.dtype, variant)
     if done is not None:
@@ -185,7 +189,9 @@ def _of_one_root(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type)
     one, other = pairs // len(t.functions), pairs % len(t.functions)
     if not (t.functions.is_finite(one).all() and t.functions.is_finite(other).all()):
         return _of_two_roots(t, op, attrs, x, y, out)
-    numbers = t.functions.together(one, other, lambda a, b, _: _computed(op, attrs, [a, b], [x.dtype, y.dtype], out))
+    numbers = t.functions.together(
+        one, other, lambda a, b, _: _computed(op, dict(attrs), [a, b], [x.dtype, y.dtype], out)
+    )
     return t.bounded(replace(x, functions=numbers[inverse], dtype=out.dtype))
 
 
@@ -218,7 +224,7 @@ def _of_two_roots(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type
     shift = dict(attrs)["shift"][0]
     if not shift:
         summand = constants_of(t, t.plain(x)) * constants_of(t, t.plain(y))
-        return product_root(t, product, ends, summand, degree, out.dtype)
+        return t.wrapped(product_root(t, product, ends, summand, degree, UNLIMITED), out.dtype)
     v = t.root(product, (x.elements,), UNLIMITED, ends, degree)  # only the shifted product must fit the dtype
     return t.bounded(t.stepped(v, [("scale", 1, 1 << (shift - 1), shift)], out.dtype))
 
@@ -269,8 +275,12 @@ def _symbol(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> 
     if op in COMMUTATIVE:
         turned = lanes[0][0] > lanes[1][0]
         lanes = [np.where(turned, lanes[1], lanes[0]), np.where(turned, lanes[0], lanes[1])]
-    limits = (0, 1) if out.dtype == "BOOL" else None
-    return t.applied(t.symbol(op, attrs), (xs[0].elements,), out.dtype, *lanes, limits=limits)
+    limits: tuple[Any, Any] | None = (0, 1) if out.dtype == "BOOL" else None
+    if op == "intdiv":  # the lowest value by -1 is beyond the highest
+        (lowest, highest), (least, most) = limits_of(out.dtype), t.limits(xs[1])
+        limits = lowest, highest + ((t.limits(xs[0])[0] <= lowest) & (least <= -1) & (most >= -1))
+    dtypes = () if op in _OF_NUMBERS else (xs[0].dtype, out.dtype)
+    return t.applied(t.symbol(op, attrs, *dtypes), (xs[0].elements,), out.dtype, *lanes, limits=limits)
 
 
 def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:

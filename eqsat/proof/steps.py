@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 Step = tuple[Any, ...]
 #: Bound on absolute results, which are computed in int64.
 LARGEST = 1 << 62
-#: Upper bound of the rounding error of a float64 sum of numbers up to `LARGEST`.
+#: Bound on what is shifted right or divided in a step.
+_SHIFTED = 1 << 63
+#: Upper bound of the rounding error of a float64 sum of numbers up to `_SHIFTED`.
 _ROUNDED = 1 << 12
 
 
@@ -105,8 +107,10 @@ def is_safe(step: Step, low: int, high: int) -> bool:
     if step[0] == "mean":
         return bool(2 * max(abs(low), abs(high)) + step[1] < LARGEST)
     room = max(abs(low), abs(high)) * abs(step[1])
-    rest = {"affine": lambda: abs(step[2]), "scale": lambda: abs(step[2]), "double": lambda: 1 << step[2]}[step[0]]()
-    return bool(room + rest < LARGEST)
+    if step[0] == "affine":
+        return bool(room + abs(step[2]) < LARGEST)
+    rest = abs(step[2]) if step[0] == "scale" else (1 << step[2] - 1) + (1 << 30)
+    return bool(room + rest < _SHIFTED)
 
 
 def are_safe(step: Step, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
@@ -121,8 +125,8 @@ def are_safe(step: Step, low: NDArray[np.int64], high: NDArray[np.int64]) -> boo
     if kind == "mean":
         room = 2 * most + p[0]
     else:
-        room = most * np.abs(p[0]) + (np.exp2(p[1]) if kind == "double" else np.abs(p[1]))
-    return bool((room < LARGEST - _ROUNDED).all())
+        room = most * np.abs(p[0]) + (np.exp2(p[1] - 1) + (1 << 30) if kind == "double" else np.abs(p[1]))
+    return bool((room < (LARGEST if kind in ("affine", "mean") else _SHIFTED) - _ROUNDED).all())
 
 
 def scaled(m: int, r: int, s: int) -> tuple[Step | None, int, int]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from eqsat.proof.field import LANES, WORD_BITS, Field, Lanes, Words, pairs, words
 from eqsat.proof.functions import IDENTITY, Functions, Ints
 from eqsat.proof.steps import LARGEST, Undecidable
+from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape
 
@@ -24,6 +25,8 @@ from eqsat.tensor.types import Shape
 Steps = Sequence[tuple[Any, ...]]
 #: Dtype of intermediate numbers, which no tensor holds.
 UNLIMITED = ""
+#: Limits of intermediate numbers: those of products of INT32. INT64 has room for their difference.
+_UNLIMITED = (-(1 << 62) + (1 << 31), 1 << 62)
 #: Number of the first pair (`pairs.py`), where no interval of a tensor's value begins.
 FIRST_PAIR = 1 << 50
 #: Members of a set that are processed together, over all its elements.
@@ -158,7 +161,7 @@ class Tables(Protocol):
 class Terms:
     """Makes and composes the terms of one graph.
 
-    Counts what determines the probability of error, and notes elements that may overflow.
+    Counts what determines the probability of error, and notes what TOSA requires of elements that may not have it.
     source: terms of the graph that this one is compared with, whose numbering is shared.
     teaches: another graph will be compared with this one.
     pairs: tables of functions of two small values, if wanted.
@@ -171,7 +174,7 @@ class Terms:
         self.elements, self.degree = 0, 1
         #: The node that is being evaluated.
         self.node = -1
-        #: (node, hashes of its elements that may overflow or meet what TOSA leaves undefined).
+        #: (node, hashes of what it requires, as that an element does not overflow).
         self.open: list[tuple[int, Lanes]] = []
         self._known, self._teaches = source.known if source else None, teaches or source is None
         self._made: list[tuple[Words, Words, Ints]] = []
@@ -184,11 +187,11 @@ class Terms:
 
     @cached_property
     def noted(self) -> set[tuple[int, int]]:
-        """The elements that are noted, once this graph is evaluated."""
+        """What is required, once this graph is evaluated."""
         return {pair for _, lanes in self.open for pair in pairs(lanes)}
 
     def beyond(self, source: Terms) -> set[int]:
-        """Returns the nodes with noted elements that another graph does not have."""
+        """Returns the nodes that require what another graph does not."""
         return {n for n, lanes in self.open if not source.noted.issuperset(pairs(lanes))}
 
     def symbol(self, *name: Any) -> int:
@@ -213,6 +216,7 @@ class Terms:
 
         limits: lowest and highest value, which broadcast to the shape; None: those of the dtype.
         degree: of the roots as polynomials.
+        Raises Undecidable for intermediate numbers that are too large.
         """
         self.elements += lanes.shape[1]
         self.degree = max(self.degree, degree)
@@ -224,7 +228,7 @@ class Terms:
         out = Value(shape, dtype, lanes, numbers[inverse], degree)
         if limits is not None:
             self._narrow(out)
-            self.note(lanes, (low < most[0]) | (high > most[1]), dtype)
+            self.require(lanes, dtype, (low < most[0]) | (high > most[1]))
         return out
 
     def affine_root(
@@ -239,7 +243,7 @@ class Terms:
     ) -> Value:
         """Returns factor * root + summand for new roots.
 
-        limits: of the roots. Values beyond the dtype are noted and then left out of the interval.
+        limits: of the roots. They are required to be in the dtype, and others left out of the interval.
         A root that is zero at a random point is zero everywhere, as that of a product with zeros.
         Raises Undecidable.
         """
@@ -254,7 +258,7 @@ class Terms:
         low, high = np.where(vanishes, 0, low), np.where(vanishes, 0, high)
         root = self.root(lanes, shape, UNLIMITED, (low, np.maximum(low, high)), degree)
         out = self.line(root, factor, summand, dtype)
-        self.note(out, beyond, dtype)
+        self.require(out, dtype, beyond)
         return out
 
     def _narrow(self, v: Value) -> None:
@@ -413,11 +417,17 @@ class Terms:
     ) -> Value | None:
         """Returns function(values, variants) of each element; None if there are too many values."""
         v = self.plain(v)
-        variant = np.zeros(1, np.int64) if variant is None else variant
         if not self.is_finite(v):
             v = self.collapsed(v)
             if not self.is_finite(v):
                 return None
+        return self.mapped(v, function, dtype, variant)
+
+    def mapped(
+        self, v: Value, function: Callable[[Ints, Ints], Ints], dtype: str, variant: Ints | None = None
+    ) -> Value:
+        """Returns function(values, variants) of each element, all of which are finite functions."""
+        variant = np.zeros(1, np.int64) if variant is None else variant
         rows, inverse = unique_rows(v.functions, variant)
         numbers = self.functions.tabulated(rows[:, 0], lambda x, row: function(x, rows[row, 1]))
         return replace(v, functions=numbers[inverse], dtype=dtype)
@@ -451,26 +461,92 @@ class Terms:
         low, high = self.limits(v)
         return np.asarray((low < least) | (high > most))
 
-    def note(self, v: Value | Lanes, chosen: NDArray[np.bool_], *what: Any) -> None:
-        """Notes the chosen elements, which may overflow or meet something else that TOSA leaves undefined."""
-        if chosen.any():
-            lanes = self.lanes(v) if isinstance(v, Value) else v
-            self.open.append((self.node, self.field.applied(self.symbol("open", *what), lanes[:, chosen])))
+    # ---- what is required ------------------------------------------------------------------------
+
+    def note(self, lanes: Lanes, *what: Any) -> None:
+        """Notes that something is required of each element."""
+        self.open.append((self.node, self.field.applied(self.symbol("required", *what), lanes)))
+
+    def require(self, v: Value | Lanes, dtype: str, chosen: NDArray[np.bool_]) -> None:
+        """Notes that the chosen elements have to be within their dtype.
+
+        Raises Undecidable for intermediate numbers.
+        """
+        if not chosen.any():
+            return
+        if dtype == UNLIMITED:
+            raise Undecidable("a number that 64 bits have no room for")
+        self.note((self.lanes(v) if isinstance(v, Value) else v)[:, chosen], *limits_of(dtype))
 
     def bounded(self, v: Value) -> Value:
-        """Notes elements that may leave their dtype, and returns the value.
+        """Requires elements to be within their dtype, and returns the value.
 
         Steps that overflow int64 raise Undecidable anyway.
         """
         if v.dtype != UNLIMITED:
-            self.note(v, self.outside(v, *limits_of(v.dtype)), v.dtype)
+            self.require(v, v.dtype, self.outside(v, *limits_of(v.dtype)))
         return v
+
+    def wrapped(self, v: Value, dtype: str) -> Value:
+        """Returns the lowest bits of a value, as many as the dtype has."""
+        beyond = self.outside(v, *limits_of(dtype))
+        if dtype == UNLIMITED or not beyond.any():
+            return replace(v, dtype=dtype)
+        v, (least, most) = self.plain(v), limits_of(dtype)
+        part = v.moved(np.flatnonzero(beyond))
+        if self.is_finite(part):
+            part = self.mapped(part, lambda x, _: (x - least) % (most - least + 1) + least, dtype)
+        else:
+            part = self.applied(self.symbol("wrapped", least, most), (part.elements,), dtype, self.lanes(part))
+        return merged(v.shape, dtype, [(beyond, part), (~beyond, v.moved(np.flatnonzero(~beyond)))])
+
+    def accumulated(self, v: Value, dtype: str) -> Value:
+        """Returns a sum of products in its dtype.
+
+        It has to be within it by TOSA's specification, and wraps around in the reference model.
+        """
+        self.require(v, dtype, self.outside(v, *limits_of(dtype)))
+        return self.wrapped(v, dtype)
+
+    def require_allowed(self, v: Value, allowed: Allowed) -> None:
+        """Notes that the elements have to be allowed, if they may not be."""
+        if allowed.channels:
+            channels = np.arange(v.elements).reshape(v.shape)
+            for c, own in enumerate(allowed.channels):
+                self.require_allowed(v.moved(channels[..., c]), own)
+            return
+        least, most = limits_of(v.dtype)
+        least, most = (own if own is not None else limit for own, limit in ((allowed.low, least), (allowed.high, most)))
+        outside = self.outside(v, least, most)
+        if outside.any():
+            self.note(self.lanes(v)[:, outside], least, most)
+        if allowed.never and (met := self._meets(v, allowed.never)).any():
+            self.note(self.lanes(v)[:, met], "not", allowed.never)
+        if allowed.distinct and not self._are_distinct(v):
+            self.note(self.field.digest(self.symbol("distinct", v.shape), self.lanes(v)[:, :, None]))
+
+    def _meets(self, v: Value, never: Sequence[int]) -> NDArray[np.bool_]:
+        """Whether each element may be one of some values, which are sorted."""
+        if v.members > 1:
+            low, high = self.limits(v)
+            return np.asarray(np.searchsorted(never, low) < np.searchsorted(never, high, "right"))
+        used, inverse = unique(v.functions)
+        low, high = (self.functions.column(name)[used] for name in ("low", "high"))
+        met = np.searchsorted(never, low) < np.searchsorted(never, high, "right")
+        for k in np.flatnonzero(met & self.functions.is_finite(used)).tolist():
+            met[k] = np.isin(self.functions.pieces(used[k : k + 1]).value, never).any()
+        return np.asarray(met[inverse])
+
+    def _are_distinct(self, v: Value) -> bool:
+        """Whether all elements along the last axis are constant, and different."""
+        values = self.concrete(v)
+        return values is not None and bool(np.diff(np.sort(values)).all())
 
 
 def limits_of(dtype: str) -> tuple[int, int]:
     """Returns the lowest and highest number of a dtype, or of intermediate numbers."""
     kind = DType.of(dtype)
-    return kind.limits if kind.is_integral else (-LARGEST >> 1, LARGEST >> 1)  # int64 has room for their difference
+    return kind.limits if kind.is_integral else _UNLIMITED
 
 
 def _dominated(low: Ints, high: Ints) -> NDArray[np.bool_]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -16,18 +18,26 @@ class Allowed:
     low, high: limits, both included (None: those of the dtype).
     never: values within them that are not allowed, sorted.
     distinct: no value may occur twice along the last axis.
+    channels: the sets of the indices of the last axis, if they differ; this set is then what all of them allow.
 
     >>> Allowed(0, 9) & Allowed(-3, 7, never=(0,))
-    Allowed(low=1, high=7, never=(), distinct=False)
+    Allowed(low=1, high=7, never=(), distinct=False, channels=())
     """
 
     low: int | None = None
     high: int | None = None
     never: tuple[int, ...] = ()
     distinct: bool = False
+    channels: tuple[Allowed, ...] = ()
+
+    @staticmethod
+    def by_channel(channels: Sequence[Allowed]) -> Allowed:
+        """Returns one set for all indices of the last axis, given the set of each."""
+        common = reduce(Allowed.__and__, channels)
+        return common if len(set(channels)) == 1 else replace(common, channels=tuple(channels))
 
     def __and__(self, other: Allowed) -> Allowed:
-        """Returns the values that both allow, with limits that are allowed unless there are none."""
+        """Returns the values that both allow in all channels, with limits that are allowed unless there are none."""
         low = max((v for v in (self.low, other.low) if v is not None), default=None)
         high = min((v for v in (self.high, other.high) if v is not None), default=None)
         never = {*self.never, *other.never}
@@ -49,6 +59,9 @@ class Allowed:
         """Returns why some of the values are not allowed, "" if all are."""
         if not values.size:
             return ""
+        if self.channels:
+            reasons = (allowed.why_not(values[..., c]) for c, allowed in enumerate(self.channels))
+            return next((f"in channel {c} {why_not}" for c, why_not in enumerate(reasons) if why_not), "")
         least, most = int(values.min()), int(values.max())
         if self.low is not None and least < self.low or self.high is not None and most > self.high:
             return f"from {least} to {most}, allowed are {_text(self.low)} to {_text(self.high)}"

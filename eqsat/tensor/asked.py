@@ -11,7 +11,7 @@ For other values TOSA leaves the result open, so a comparison on them would show
 >>> wide = g.add_with("rescale", (amount,), makers.rescale("INT32", in_zp=-3))
 >>> g.outputs = [g.add("logical_left_shift", (x, wide))]
 >>> asked(g)[amount]
-Allowed(low=-3, high=28, never=(), distinct=False)
+Allowed(low=-3, high=28, never=(), distinct=False, channels=())
 """
 
 from __future__ import annotations

@@ -85,8 +85,10 @@ def evaluate_defined(op: str, attrs: Attrs, operands: Sequence[Array], types: Se
         if why_not := allowed.why_not(operands[k]):
             raise Unpredictable(f"{op} reads {why_not}")
     value = exact_value(op, attrs, operands, result)
-    if spec.overflows and dtype.is_integral and (why_not := Allowed(*dtype.limits).why_not(value)):
-        raise Unpredictable(f"{op} gives {why_not}")
+    if dtype.is_integral and spec.overflows(dict(attrs)):
+        sums = value if spec.running is None else spec.running(dict(attrs), operands, result)
+        if why_not := Allowed(*dtype.limits).why_not(sums):
+            raise Unpredictable(f"{op} gives {why_not}")
     return value.astype(dtype.storage, order="C", copy=False)
 
 

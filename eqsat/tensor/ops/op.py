@@ -83,6 +83,14 @@ class Along:
     across: Callable[[Attributes, AxisPlacement], Attributes | None]
 
 
+def never(attrs: Attributes) -> bool:
+    return False
+
+
+def always(attrs: Attributes) -> bool:
+    return True
+
+
 #: How an operator is written for people: with the attributes that tell it from others, or as a text of its own.
 Shown = tuple[str, ...] | Callable[[Attributes], str]
 
@@ -101,7 +109,9 @@ class Op:
     declared: the dtype of the result is the attribute "dtype", which TOSA writes at the tensor only.
     copies: whether it gives elements of its operands as they are, floats too.
     allowed: the values that TOSA allows to operands; for others it leaves the result open.
-    overflows: whether it also leaves the result open if `integer` exceeds the dtype.
+    overflows: whether, with some attributes, it also leaves the result open if `integer` exceeds the dtype.
+    Otherwise that wraps around.
+    running: the running sums on the way to the result, which must not exceed the dtype either.
     macs: returns the number of products that are summed, for (types of the operands, type of the result).
     None if the operator does not multiply and add.
     along: for axial operators, and for those whose form per channel is axial.
@@ -122,7 +132,8 @@ class Op:
     declared: bool = False
     copies: bool = False
     allowed: AllowedValues | None = None
-    overflows: bool = False
+    overflows: Callable[[Attributes], bool] = never
+    running: Evaluate | None = None
     macs: Callable[[Sequence[Type], Type], int] | None = None
     along: Along | None = None
     roles: str | None = None
@@ -176,7 +187,8 @@ def record(
     declared: bool = False,
     copies: bool = False,
     allowed: AllowedValues | None = None,
-    overflows: bool = False,
+    overflows: Callable[[Attributes], bool] = never,
+    running: Evaluate | None = None,
     macs: Callable[[Sequence[Type], Type], int] | None = None,
     along: Along | None = None,
     roles: str | None = None,
@@ -200,6 +212,7 @@ def record(
             copies=copies,
             allowed=allowed,
             overflows=overflows,
+            running=running,
             macs=macs,
             along=along,
             roles=roles,

@@ -15,6 +15,7 @@ from eqsat.tensor.ops.op import (
     Infer,
     NotModelled,
     alike,
+    always,
     broadcast,
     but_the_lowest,
     record,
@@ -119,7 +120,16 @@ def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.interp((xs[0] - low) / step, np.arange(len(entries)), entries) * step
 
 
-_pointwise("table", 1, _table, _looked_up, _interpolated, folded=(("table", "table"),))
+def _gentle(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
+    """Allows INT16 values between entries whose difference INT16 holds (TOSA 1.0, TABLE)."""
+    slopes, (least, most) = np.diff(np.asarray(attrs["table"], np.int64)), DType.of("INT16").limits
+    steep = np.flatnonzero((slopes < least) | (slopes > most))
+    if xs[0].dtype != "INT16" or not len(steep):
+        return {}
+    return {0: Allowed(never=tuple((least + 128 * steep[:, None] + np.arange(128)).reshape(-1).tolist()))}
+
+
+_pointwise("table", 1, _table, _looked_up, _interpolated, folded=(("table", "table"),), allowed=_gentle)
 
 
 def _cast(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -156,7 +166,7 @@ _pointwise(
     _joined(),
     lambda attrs, xs, t: wide(xs[0]) + wide(xs[1]),
     lambda attrs, xs, t: xs[0] + xs[1],
-    overflows=True,
+    overflows=always,
 )
 _pointwise(
     "sub",
@@ -164,7 +174,7 @@ _pointwise(
     _joined(),
     lambda attrs, xs, t: wide(xs[0]) - wide(xs[1]),
     lambda attrs, xs, t: xs[0] - xs[1],
-    overflows=True,
+    overflows=always,
 )
 
 
@@ -220,20 +230,25 @@ _pointwise(
     _divided,
     _WHOLE,
     allowed=lambda attrs, xs: {1: Allowed(never=(0,))},
-    overflows=True,
+    overflows=always,
 )
 
 
 def _mul(attrs: Attributes, xs: Sequence[Type]) -> Type:
     alike(xs)
-    integer = DType.of(xs[0].dtype).kind == "integer"
+    integer, shift = DType.of(xs[0].dtype).kind == "integer", attrs["shift"][0]
+    if not 0 <= shift <= (63 if xs[0].dtype == "INT32" else 0):
+        raise GraphError(f"a shift of {shift} for products of {xs[0].dtype}: TOSA takes 0 to 63 for INT32, else 0")
     return Type(broadcast([x.shape for x in xs]), "INT32" if integer else xs[0].dtype)
 
 
 def _multiplied(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     shift = attrs["shift"][0]
     product: Array = wide(xs[0]) * wide(xs[1])
-    return (product + (1 << (shift - 1))) >> shift if shift else product
+    if shift:  # halved before, as INT64 has no room for the largest product and the rounding term of a shift of 63
+        half: Array = (product >> shift - 1) + 1
+        product = half >> 1
+    return product
 
 
 _pointwise(
@@ -243,7 +258,7 @@ _pointwise(
     _multiplied,
     lambda attrs, xs, t: xs[0] * xs[1] * 2.0 ** -attrs["shift"][0],
     folded=(("shift", "INT8"),),
-    overflows=True,
+    overflows=lambda attrs: attrs["shift"][0] > 0,
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.tensor.ops.op import ALONG_AXIS, Attributes, Evaluate, NotModelled, axis_of, record, reduced, wide
+from eqsat.tensor.ops.op import ALONG_AXIS, Attributes, Evaluate, NotModelled, always, axis_of, record, reduced, wide
 from eqsat.tensor.types import Type
 
 
@@ -24,7 +24,8 @@ _reducing(
     infer=reduced,
     integer=lambda attrs, xs, t: np.asarray(np.sum(wide(xs[0]), attrs["axis"], keepdims=True)),
     real=_along(np.sum),
-    overflows=True,
+    overflows=always,
+    running=lambda attrs, xs, t: np.asarray(np.cumsum(wide(xs[0]), attrs["axis"])),
 )
 for _name, _function in (("max", np.max), ("min", np.min), ("any", np.any), ("all", np.all)):
     _reducing(f"reduce_{_name}", infer=reduced, integer=_along(_function))

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, record, wide
+from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, always, record, wide
 from eqsat.tensor.ops.rescale import on_real_numbers, rescaled
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
@@ -216,7 +216,7 @@ _mac(
     _conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
-    overflows=True,
+    overflows=always,
     macs=lambda xs, t: t.elements * prod(xs[1].shape[1:]),
 )
 _mac(
@@ -227,7 +227,7 @@ _mac(
     _depthwise_conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
-    overflows=True,
+    overflows=always,
     macs=lambda xs, t: t.elements * prod(xs[1].shape[:2]),
 )
 _mac(
@@ -237,7 +237,7 @@ _mac(
     _exact(_transpose_conv2d),
     _transpose_conv2d,
     folded=_PRODUCT_ZERO_POINTS,
-    overflows=True,
+    overflows=always,
     macs=lambda xs, t: xs[0].elements * prod(xs[1].shape[:3]),
 )
 _mac(
@@ -247,7 +247,7 @@ _mac(
     _exact(_product),
     _product,
     folded=_PRODUCT_ZERO_POINTS,
-    overflows=True,
+    overflows=always,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
     roles="nhc,ncw->nhw",
 )
