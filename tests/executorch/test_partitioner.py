@@ -1,15 +1,22 @@
-"""INT delegates have integers at their edges."""
+"""INT delegates have integers at their edges, and nothing is claimed of what cannot be lowered."""
 
 from __future__ import annotations
+
+import warnings
 
 import pytest
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
 from executorch.exir import EdgeProgramManager
 from torch.export import ExportedProgram
 
 import eqsat
+from eqsat.cli.common import causes
+from eqsat.executorch import partitioner
+from eqsat.executorch.backend import innermost
 from eqsat.executorch.quantize import quantize
+from eqsat.ground.files import LoweringError
 from eqsat.options.options import Options
 
 U85 = EthosUCompileSpec("ethos-u85-256")
@@ -73,3 +80,28 @@ def test_the_results_of_an_int_delegate_are_integers(program) -> None:
     assert session.stepped_back == 0 and session.complete
     assert set(results_of_delegates(edge)) == {torch.int8}
     assert len(edge.to_executorch().buffer) > 1000
+
+
+@pytest.mark.slow
+def test_a_delegate_that_stock_cannot_lower_is_not_called_stocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitioner, "_kept_out", TOSAPartitioner._detag_boundary_nodes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", eqsat.EqsatWarning)
+        with pytest.raises(LoweringError) as told:
+            eqsat.lower_with_session(cached(), U85, options=BRIEF)
+    text = str(told.value)
+    assert text.startswith("forward/0: neither eqsat nor stock ExecuTorch can lower it: TosaValueError: TOSA spec ")
+    assert text.endswith("doesn't support float32 for MUL (at tosa.MUL)") and "\n" not in text
+    assert "GraphPassAdapter" in causes(told.value), "the chain of causes is there for who debugs"
+
+
+def test_the_innermost_cause_is_one_line_with_the_operator() -> None:
+    reason = "no float32 for MUL\n\nWhile executing %mul_1 : [num_users=1] = call_function[target=a.b._ops.tosa.MUL.default](args = ())\nmore"
+    try:
+        try:
+            raise ValueError(reason)
+        except ValueError as e:
+            raise RuntimeError("An error occurred when running a pass") from e
+    except RuntimeError as e:
+        assert innermost(e) == "ValueError: no float32 for MUL (at tosa.MUL)"
+    assert innermost(KeyError("x")) == "KeyError: 'x'"
