@@ -379,11 +379,6 @@ def show_warnings(results: Sequence[Result], messages: Sequence[str]) -> None:
     """
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
-    if any(r.stock_verified is False for r in results):
-        console.print(
-            "[yellow]stock ExecuTorch's own result differs from the model for this graph; "
-            "its cycles are no fair comparison[/yellow]"
-        )
 
 
 def show_verdict(

@@ -90,7 +90,7 @@ def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_
     checks = Checks(right, U55, pool, options, warnings)
     answer = first_equal([explicit, stock], checks, Decision())
     assert answer is not None and answer.best is explicit
-    *_, stock_binary = checks.stock([explicit, stock])
+    *_, stock_binary = checks.stock(stock)
     assert stock_binary is not None and stock_binary.equal is False
     assert [w for w in warnings if w.startswith("Vela compiles stock's graph wrongly: ")] == warnings != []
 

@@ -17,12 +17,13 @@ from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.verification import equality
 from eqsat.verification.background import BackgroundProver
 from eqsat.verification.checks import Checks
-from tests.graphs import transposed_relus
+from tests.graphs import finish, relu, transposed_relus
 from tests.planted import DROPPED
 
 U55 = Target.of("ethos-u55-128")
@@ -55,6 +56,16 @@ def test_a_wrong_proof_is_caught_on_samples(
     result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(QUICK, rules=(DROPPED,)))
     assert (result.chosen, result.verified, result.binary_verified) == ("explicit", True, True)
     assert is_blamed_on_the_proof(result)
+
+
+def test_a_wrong_proof_of_stocks_graph_is_caught_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    proves_all(monkeypatch)
+    g = TensorGraph()
+    stock = finish(g, relu(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 3))
+    g = TensorGraph()
+    explicit = finish(g, relu(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 2))
+    result = optimize_tosa(dumps(explicit), U55, stock=dumps(stock), options=QUICK)
+    assert result.chosen != "stock" and (result.stock_verified, result.stock_proved) == (False, False)
 
 
 def test_a_remembered_answer_with_a_wrong_proof_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
