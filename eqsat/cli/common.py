@@ -28,7 +28,7 @@ from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
 from eqsat.cli.options import with_parameters
 from eqsat.cli.terminal import TextConsole
-from eqsat.ground.files import InputError, OutputError, PluginError, check_output, write_atomically
+from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError, check_output, write_atomically
 from eqsat.ground.versions import versions
 from eqsat.search.clock import called
 from eqsat.target import Target, TargetError
@@ -207,6 +207,8 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
         raise
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT, known) from e
+    except LoweringError as e:
+        raise fail(f"{what}: {e}", FAILED, known) from e
     except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import what is needed
         raise fail(f"{what}: {causes(e)}", FAILED, known) from e
 
@@ -377,11 +379,6 @@ def show_warnings(results: Sequence[Result], messages: Sequence[str]) -> None:
     """
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
-    if any(r.stock_verified is False for r in results):
-        console.print(
-            "[yellow]stock ExecuTorch's own result differs from the model for this graph; "
-            "its cycles are no fair comparison[/yellow]"
-        )
 
 
 def show_verdict(

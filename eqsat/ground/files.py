@@ -25,6 +25,10 @@ class PluginError(InputError):
     """
 
 
+class LoweringError(Exception):
+    """ExecuTorch itself cannot lower a delegate; the message has the reason, on one line."""
+
+
 class OutputError(InputError):
     """An output cannot be written, such as to a full disk; the message names the place."""
 

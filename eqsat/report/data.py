@@ -94,7 +94,7 @@ class Tolerant:
 class RecordedRun:
     """The records of a run by (model, target, configuration).
 
-    The baseline of a cell is stock's record if it has figures.
+    The baseline of a cell is stock's record if it has figures and computes what the model does.
     Otherwise it is the graph without layout passes; a `.tosa` file has no other.
     """
 
@@ -146,8 +146,13 @@ class RecordedRun:
         record = self.records.get((model, target, configuration))
         return record if record and "error" not in record else None
 
+    def stock(self, model: str, target: str, configuration: str = STOCK) -> Record | None:
+        """Returns stock's record, or another peer's, if it has figures and is not known to compute something else."""
+        record = self.get(model, target, configuration)
+        return record if record and record.get("verified") is not False else None
+
     def baseline(self, model: str, target: str) -> Record | None:
-        return self.get(model, target, STOCK) or self.get(model, target, EXPLICIT)
+        return self.stock(model, target) or self.get(model, target, EXPLICIT)
 
     def ratio(self, model: str, target: str, configuration: str) -> float | None:
         record, base = self.get(model, target, configuration), self.baseline(model, target)
@@ -179,7 +184,7 @@ class RecordedRun:
         """
         if LITERT not in self.configurations:
             return None
-        peers = (self._whole(model, target, c) for c in (STOCK, TUNED, LITERT))
+        peers = (self._whole(model, target, c) for c in (STOCK, TUNED, LITERT) if self.stock(model, target, c))
         return min((p for p in peers if p and total in p), key=lambda p: p[total], default=None)
 
     def _whole(self, model: str, target: str, configuration: str) -> Record | None:

@@ -56,8 +56,10 @@ class Outcome:
             proof_of_binary, figures, points = checks.binaries.begin_proof(best), self._figures(), self._points()
             run, lower_bound = self._run(located, points), bound(candidates.reference, best.estimate.rates)
             rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
-            stock_verified, stock_proved, stock_binary = checks.stock(self.compared)
+            stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
             of_binary = proof_of_binary.result()
+        if stock_verified is False:  # such a graph is no peer
+            stock, figures["stock"] = None, GraphFigures()
         if before := stock or explicit:
             old, new = figures[before.name], figures["eqsat"]
             cycles = before.estimate.corrected, best.estimate.corrected

@@ -106,12 +106,14 @@ class Result:
     chosen: "eqsat", "stock" or "explicit".
     figures: figures of "stock", the "explicit" and the chosen graph ("eqsat").
     A graph that Vela refuses, or that does not exist, has None or empty ones.
+    So has stock's if it computes something else, as no comparison with it is fair.
     The properties `cycles`, `stock_cycles`, `explicit_cycles` and so on return them.
     vela: the version of Vela whose totals they are.
     corrected: the total without Vela's known overcharges (`eqsat/vela/broadcasts.py`).
     Graphs are ranked by it.
     verified: whether the result equals the reference to the bit, by proof or on samples.
-    stock_verified: this verdict on stock's graph, None if it was not compared.
+    stock_verified: this verdict on stock's graph, None if it could not be compared.
+    Where its results have other shapes alone, they are read in the reference's, as the runtime does.
     deviation: the difference of a tolerant result that is not equal to the bit.
     proved: whether it is equal for every input on which the reference does not overflow (docs/proofs.md).
     stock_proved: this verdict on stock's graph, None if that was not tried.
@@ -121,7 +123,8 @@ class Result:
     They run on the functional model; None if they could not run, or if time ran out.
     binary_reason: why they did not run, or where they differ.
     binary_samples: on how many samples they were compared; large graphs get fewer, 2 at least.
-    stock_binary_verified: this verdict on stock's graph.
+    stock_binary_verified: whether the commands of stock's graph compute what that does.
+    It is None if the graph itself computes something else.
     binary_proved: whether the commands compute what the result does for every input.
     It is None if that was not proved.
     binary_undecided: the commands at which that proof ended, or why there is none.
