@@ -129,7 +129,7 @@ def _outcome(name: str, candidates: Candidates, again: Callable[..., Result]) ->
             nearest = answer.best.figures
             answer = first_equal(compared, checks, decision.fallback) or answer
         verify_offers(compared, answer, checks, decision)
-        tell(answer, nearest, compared, checks, decision)
+        tell(answer, compared, checks, decision, nearest)
     return Outcome(name, candidates, compared, found, interrupted, answer, nearest)
 
 

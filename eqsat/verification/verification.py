@@ -126,7 +126,11 @@ def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks
 
 
 def tell(
-    answer: Answer, nearest: Figures | None, candidates: Sequence[Compiled], checks: Checks, decision: Decision
+    answer: Answer,
+    candidates: Sequence[Compiled],
+    checks: Checks,
+    decision: Decision,
+    nearest: Figures | None = None,
 ) -> None:
     """Adds warnings about the answer.
 
