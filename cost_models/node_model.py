@@ -12,6 +12,7 @@ A graph costs the sum of its nodes and of the pairwise terms.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from cost_models.cache import PriceCache
@@ -28,7 +29,7 @@ from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, Steps, Type
 
 
-class NodeModel:
+class NodeModel(ABC):
     """Prices units one by one.
 
     pool : Vela workers, for models that measure
@@ -41,12 +42,12 @@ class NodeModel:
     def __init__(self, target: Target, pool: Pool | None = None, cache: PriceCache | None = None):
         self.target, self.pool, self.cache = target, pool, cache
 
+    @abstractmethod
     def cycles(self, unit: Unit) -> float:
         """Returns the cost of a single op by itself, >= 0; inf if it may not be used.
 
         Whether the unit is legal is checked before.
         """
-        raise NotImplementedError
 
     def traffic(self, unit: Unit) -> Traffic | None:
         """Returns the bytes that the unit moves, None if the model does not know."""

@@ -389,7 +389,7 @@ def show_verdict(
     proved: bool,
     kept: str,
 ) -> None:
-    """Prints the verdict, to which at most two rows on what was written are added: the last eight rows of a screen.
+    """Prints the verdict, to which rows on what was written, and on what does not fit, are added.
 
     figures: before and after.
     verified, proved: whether all delegates are.
@@ -410,7 +410,12 @@ def show_verdict(
         console.say(kept, "bold")
 
 
-def show_written(*places: str) -> None:
-    """Prints what was written, below the verdict."""
+def show_written(places: Sequence[str], results: Mapping[str, Result]) -> None:
+    """Prints what was written, and as the last lines which results exceed the limits of memory.
+
+    results: of the delegates, by name.
+    """
     for place in filter(None, places):
         console.say(f"wrote {place}")
+    for name, text in ((name, r.shortfall) for name, r in results.items() if r.nearest):
+        console.say(f"{name} {text}" if len(results) > 1 else text, "bold red")

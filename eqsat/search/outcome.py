@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.choice.compiled import Compiled
+from eqsat.options.decision import Figures
 from eqsat.options.referee import disagreement
 from eqsat.search.candidates import Candidates
 from eqsat.search.explored import Explored
@@ -28,6 +29,7 @@ class Outcome:
     compared: all graphs that were compared.
     found: the explored e-graphs, with the graphs extracted from them.
     interrupted: whether the search was ended early.
+    nearest: the figures of the graph that exceeds the limits least, None if the answer fits.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Outcome:
     found: Sequence[Explored]
     interrupted: bool
     answer: Answer
+    nearest: Figures | None
 
     def located(self) -> bytes:
         """Returns the flatbuffer of the answer with the origins of its operators."""
@@ -101,6 +104,7 @@ class Outcome:
             interrupted=self.interrupted,
             extractions=search.extractions,
             limits=candidates.decision.limits,
+            nearest=self.nearest,
             points=points,
             table=[r.record() for r in rows],
             seconds=search.clock.seconds,

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from eqsat.ground.files import InputError
-from eqsat.options.decision import Figures, MemoryLimits, more, under_limit
+from eqsat.options.decision import Figures, MemoryLimits, more, shortfall, sizes_under_limits, under_limit
 from eqsat.options.options import COMMAND_STREAM
 from eqsat.options.referee import StreamPrice
 from eqsat.search import figures as figures_of
@@ -145,6 +145,7 @@ class Result:
     interrupted: whether the search was ended early (`Interruption`).
     Then this is the best result so far.
     limits: the memory that the result may need.
+    nearest: the figures of the graph that exceeds the limits least, None if the result fits.
     points: the Pareto set of all compiled graphs, by cycles.
     It leaves out those that are known to differ.
     table: Vela's table of the result, a row per operator that runs.
@@ -187,6 +188,7 @@ class Result:
     interrupted: bool = False
     extractions: list[Extracted] = field(default_factory=list)
     limits: MemoryLimits = MemoryLimits()
+    nearest: Figures | None = None
     points: list[Point] = field(default_factory=list, repr=False)
     table: list[dict[str, Any]] = field(default_factory=list, repr=False)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -265,6 +267,7 @@ class Result:
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],
+            "nearest": self.nearest and self.nearest._asdict(),
             "run": None,
         }
 
@@ -304,8 +307,9 @@ class Result:
         return self.passed_over
 
     def _fastest_over(self) -> Point | None:
-        own = self._own_figures().cycles
-        over = (p for p in self.points if not p.fits and p.figures.cycles < own)
+        own = self._own_figures()
+        faster = (p for p in self.points if not p.fits and p.figures.cycles < own.cycles)
+        over = (p for p in faster if p.figures.sram > own.sram or p.figures.flash > own.flash)
         return min(over, key=lambda p: p.figures, default=None)
 
     @property
@@ -325,7 +329,21 @@ class Result:
     @property
     def fits(self) -> bool:
         """Whether the answer is within the limits of memory, with flash that it may have earned."""
-        return self.limits.widest.fits(self._own_figures())
+        return self.nearest is None
+
+    @property
+    def shortfall(self) -> str:
+        """By how much the result does not fit, and what the nearest graph takes; "" if it fits."""
+        return shortfall(self.limits.widest, self._own_figures(), self.nearest) if self.nearest else ""
+
+    @property
+    def price_of_limits(self) -> str:
+        """The memory for which the result takes more cycles than stock's graph, with its limit; "" if none."""
+        before = self.columns()[0]
+        if before.corrected is None or before.footprint is None or self.corrected <= before.corrected:
+            return ""
+        old = Figures.of(before.corrected, before.footprint, before.cycles or 0)
+        return sizes_under_limits(self.limits.widest, old, self._own_figures())
 
     def _own_figures(self) -> Figures:
         price = self.command_stream["eqsat"] if self.referee == COMMAND_STREAM else None

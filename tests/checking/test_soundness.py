@@ -25,7 +25,7 @@ def _chains() -> TensorGraph:
     shifted = cut(g, inner, (0, 1), (2, 2))
     doubled = table(g, clamp(g, shifted, -100, 100), 1)
     both = g.add("concat", (doubled, clamp(g, shifted, -3, 3)), axis=1)
-    minimum = g.add("minimum", (both, g.add("reverse", (both,), axis=1)))
+    minimum = g.add("minimum", (both, g.add("reverse", (both,), axis=1)), nan_mode=1)
     g.outputs = [
         rescale(
             g, g.add("sub", (rescale(g, minimum, "INT32", in_zp=1), rescale(g, both, "INT32"))), "INT8", 1 << 30, 31

@@ -73,7 +73,7 @@ def test_what_fuses_does_so_behind_views(target: str) -> None:
     wide, other = (
         reshape(g, rescale(g, g.add_input(n, (1, 64, 32), "INT8"), "INT32", shift=(20,)), 1, 8, 8, 32) for n in "xy"
     )
-    product = rescale(g, g.add("mul", [wide, other], shift=0), "INT8", shift=(41,))
+    product = rescale(g, g.add("mul", [wide, other], shift=(0,)), "INT8", shift=(41,))
     table = finish(g, g.add("table", [transpose(g, product, 0, 1, 3, 2)], table=tuple(range(-128, 128)))).outputs[0]
     cycles = Analytic(Target.of(target)).by_node(g)
     assert cycles[wide] == cycles[g.nodes[wide].inputs[0]] == cycles[table] == 0

@@ -14,7 +14,9 @@ import pytest
 import cost_models
 from cost_models.cache import PriceCache
 from cost_models.unit_graph import units_of
+from eqsat.ground.files import PluginError
 from eqsat.ground.worker import Pool
+from eqsat.options.options import Options
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
@@ -109,9 +111,18 @@ def test_an_unknown_model_names_the_known_ones() -> None:
     assert set(cost_models.available()) >= {"op_count", "bytes_moved", "analytic", "vela_groups", "vela_graph"}
 
 
+def test_a_model_whose_method_is_misspelt_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from cost_models import NodeModel\n\nclass Mine(NodeModel):\n    def cost(self, unit):\n        return 1.0\n"
+    )
+    name = f"{tmp_path / 'own.py'}:Mine"
+    for load in (cost_models.find, lambda name: Options(cost_model=name)):
+        with pytest.raises(PluginError, match="own.py:Mine' is no cost model: the class Mine has no method cycles; "):
+            load(name)
+
+
 def test_a_users_model_guides_the_optimizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the working directory, as a user of the command line has it."""
-    from eqsat.options.options import Options
     from eqsat.search.optimizer import optimize_tosa
     from eqsat.tosa import dumps, loads
 

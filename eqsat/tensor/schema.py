@@ -59,6 +59,34 @@ def union_for(op: str) -> str:
     return next((u for u in UNION_CODE if u.lower() == plain), "NONE")
 
 
+class _ElementSize:
+    """A builder that only tells the bytes of the elements of a vector."""
+
+    @staticmethod
+    def StartVector(size: int, count: int, alignment: int) -> int:  # noqa: N802 - flatbuffers' name
+        return size
+
+
+@cache
+def attribute_types(op: str) -> dict[str, type]:
+    """Returns {attribute: type} of a TOSA operator as `read_attributes` gives them: int, bool, bytes or tuple."""
+    union = union_for(op)
+    if union == "NONE":
+        return {}
+    module, cls, names = _table(union)
+    builder = flatbuffers.Builder()
+    builder.Finish(write_table(builder, module, {}))
+    empty, out = cls.GetRootAs(builder.Output()), dict[str, type]()
+    for name, f in names.items():
+        start = getattr(module, f"Start{f}Vector", None)
+        if start is None:
+            default = getattr(empty, f)()
+            out[name] = bytes if default is None else type(default)
+        else:
+            out[name] = bytes if start(_ElementSize, 0) == 1 else tuple
+    return out
+
+
 def read_attributes(union: str, table: Any, spend: Callable[[int], None] = lambda size: None) -> dict[str, Any]:
     """Returns the attributes of one operator.
 
