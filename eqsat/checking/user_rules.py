@@ -66,11 +66,13 @@ class Report:
     unsound: {rule: why it is unsound}.
     proved: number of e-nodes equal to the others of their class for every input.
     undecided: {operator: number of its e-nodes that were compared on samples instead}.
+    unproved: rules that fired on graphs of which less is proved with the pack's rules than without.
     """
 
     matches: dict[str, int]
     graphs: int = 0
     unsound: dict[str, str] = field(default_factory=dict)
+    unproved: set[str] = field(default_factory=set)
     proved: int = 0
     undecided: Counter[str] = field(default_factory=Counter)
 
@@ -170,7 +172,7 @@ def examine(
         if not any(not r.analysis for r in rules):
             break
         try:
-            _count(report, _check(graph, rules, ours, report.matches))
+            _count(report, _check(graph, rules, ours, report.matches), ours)
         except Exception as e:
             if not _is_verdict(e) or not _passes(graph, ours):
                 raise _failure(pack, name, graph, rules, ours, e) from e
@@ -187,9 +189,15 @@ def _check(graph: TensorGraph, rules: Sequence[Rule], ours: bool, matches: dict[
     return check_frozen(frozen)
 
 
-def _count(report: Report, checked: Checked) -> None:
+def _count(report: Report, checked: Checked, ours: bool) -> None:
+    """Adds what was found of one graph."""
     report.proved += checked.proved
     report.undecided.update(checked.undecided)
+    fired = {name for name in report.matches if checked.frozen.saturation.matches.get(name)}
+    if checked.undecided and not fired <= report.unproved:
+        without = _check(checked.frozen.source, (), ours)
+        if Counter(checked.undecided) - Counter(without.undecided):
+            report.unproved |= fired
 
 
 def _is_verdict(error: Exception) -> bool:
