@@ -381,6 +381,10 @@ def show_warnings(results: Sequence[Result], messages: Sequence[str]) -> None:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
 
 
+#: The verdict where stock's graph is wrong.
+_NO_PEER = "nothing to compare: what stock ExecuTorch makes computes something else"
+
+
 def show_verdict(
     title: str,
     figures: tuple[GraphFigures, GraphFigures],
@@ -397,7 +401,8 @@ def show_verdict(
     from eqsat.search.comparison import binary_line, proof_line, verdict
 
     console.say(title, "bold")
-    console.say(verdict(*figures), "bold")
+    is_wrong = figures[0].corrected is None and any(r.stock_verified is False for r in results)
+    console.say(_NO_PEER if is_wrong else verdict(*figures), "bold")
     deviations = [r.deviation.text for r in results if r.deviation]
     for text in deviations or [f"verified bit for bit: {'yes' if verified else 'no'}"]:
         console.say(text)
