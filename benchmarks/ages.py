@@ -54,7 +54,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "cpu_operators": ("eqsat/before_lowering", "eqsat/executorch"),
     "deployed": _ZOO,
     "device": (*_DEVICE, "eqsat/checking"),
-    "discovery": (*_PRICES, "eqsat/proof", "eqsat/options", "eqsat/discover"),
+    "discovery": (*_PRICES, "eqsat/proof", "eqsat/options", "benchmarks/discovery"),
     "drills": ("eqsat", "extraction", "cost_models"),
     "effort": _ZOO,
     "effort-3": _ZOO,

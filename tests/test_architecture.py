@@ -32,13 +32,12 @@ SEES = {
     "runs": "ground tensor extraction target tosa vela egraph cost_models choice search",
     "explain": "ground tensor extraction target tosa vela egraph rules options choice search",
     "checking": "ground tensor target proof egraph rules cost_models explain",
-    "discover": "ground tensor target tosa vela proof egraph options search",
     "executorch": "ground store target tosa vela device options search runs",
     "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",
     "bench": "ground tensor target tosa vela options search runs checking executorch",
     "report": "ground tensor tosa vela egraph verification search explain bench",
     "cli": "ground store target tosa vela device proof egraph rules cost_models options search runs explain checking "
-    "discover executorch bench report",
+    "executorch bench report",
 }
 
 

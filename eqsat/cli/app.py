@@ -10,7 +10,6 @@ from eqsat.cli import (  # noqa: F401 - importing a command adds it
     cache,
     check_rules,
     compile,
-    discover,
     execute,
     explain,
     fit,

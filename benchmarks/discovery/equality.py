@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eqsat.discover.readings import move_of, moved
-from eqsat.discover.recipes import Recipe, Source, followed
+from benchmarks.discovery.readings import move_of, moved
+from benchmarks.discovery.recipes import Recipe, Source, followed
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.proof import PROVED, Prover
 from eqsat.tensor.graph import TensorGraph

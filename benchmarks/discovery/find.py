@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from eqsat.discover.copies import Selection, Table
-from eqsat.discover.neighbourhoods import Neighbourhood
-from eqsat.discover.recipes import Recipe, Source, followed, windows
-from eqsat.discover.terms import rearranged
+from benchmarks.discovery.copies import Selection, Table
+from benchmarks.discovery.neighbourhoods import Neighbourhood
+from benchmarks.discovery.recipes import Recipe, Source, followed, windows
+from benchmarks.discovery.terms import rearranged
 from eqsat.egraph.rule import Rule
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool

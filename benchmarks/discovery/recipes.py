@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from eqsat.discover.affine import Ints, NoRows, Rows, Step, rows
-from eqsat.discover.readings import NUMBERS, Reading, after, moved, reading, readings
+from benchmarks.discovery.affine import Ints, NoRows, Rows, Step, rows
+from benchmarks.discovery.readings import NUMBERS, Reading, after, moved, reading, readings
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from eqsat.discover.affine import Ints, rows
-from eqsat.discover.readings import after, moved
-from eqsat.discover.recipes import Source, begun, common_steps
+from benchmarks.discovery.affine import Ints, rows
+from benchmarks.discovery.readings import after, moved
+from benchmarks.discovery.recipes import Source, begun, common_steps
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import islice
+from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-from eqsat.discover.equality import Equality, Form, form_of, proved
-from eqsat.discover.find import Discovery
-from eqsat.discover.near_misses import near_misses
-from eqsat.discover.recipes import Source, followed
+from benchmarks.discovery.equality import Equality, Form, form_of, proved
+from benchmarks.discovery.find import Discovery
+from benchmarks.discovery.near_misses import near_misses
+from benchmarks.discovery.recipes import Source, followed
 from eqsat.tensor.graph import TensorGraph
 
 #: Near misses that are tried, at most.
@@ -66,7 +66,7 @@ def module(found: Discovery, name: str, source: str, tried: Sequence[Trial]) -> 
     names = [*(f"g{k}" for k in range(len(right.lines))), *(f"l{k}" for k in range(len(right.constants)))]
     call = f"right({', '.join(n for n, _ in given)})"
     by_answer = {word: [t.change for t in tried if t.answer == word] for word in (HOLDS, UNPROVED, OTHER, SPARED)}
-    template = (files("eqsat.discover") / "rule.py.in").read_text()
+    template = Path(__file__).with_name("rule.py.in").read_text()
     return template.format(
         name=name,
         source=source,

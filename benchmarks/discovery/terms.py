@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from eqsat.discover.neighbourhoods import operators
-from eqsat.discover.readings import move_of, moved
-from eqsat.discover.recipes import Source, begun
+from benchmarks.discovery.neighbourhoods import operators
+from benchmarks.discovery.readings import move_of, moved
+from benchmarks.discovery.recipes import Source, begun
 from eqsat.proof.evaluation import evaluate, value_of, variable
 from eqsat.proof.field import Field
 from eqsat.proof.steps import Undecidable

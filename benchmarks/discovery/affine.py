@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.discover.backward import Reads, reads, scale_of_average
+from benchmarks.discovery.backward import Reads, reads, scale_of_average
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs

@@ -1,6 +1,6 @@
-"""What `eqsat discover` finds: our own families of rules, blind, and what none of them has.
+"""What discovery finds: our own families of rules, blind, and what none of them has.
 
-    python -m benchmarks.discovery --tosa DIR --targets ethos-u85-256,ethos-u55-128
+    python -m benchmarks.discovery study --tosa DIR --targets ethos-u85-256,ethos-u55-128
 
 Blind: without one family's rules, on neighbourhoods in which these fire and the answer is cheaper with them, whether
 something is found that is cheaper than what the other rules reach ("found"), and as cheap as with the family
@@ -27,8 +27,8 @@ import numpy as np
 
 from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log
-from eqsat.discover.find import Discoverer, work
-from eqsat.discover.neighbourhoods import Neighbourhood, neighbourhoods
+from benchmarks.discovery.find import Discoverer, work
+from benchmarks.discovery.neighbourhoods import Neighbourhood, neighbourhoods
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.rule import Rule
 from eqsat.ground.files import write_atomically
@@ -41,7 +41,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 #: The keys that identify a record.
 CELL = ("part", "target", "subject")
 #: Most neighbourhoods that are tried blind for a family, and most in which it is looked for.
@@ -276,7 +276,7 @@ def table(records: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
         "# Discovery",
         "",
-        "Made by `python -m benchmarks.discovery`.",
+        "Made by `python -m benchmarks.discovery study`.",
         f"{as_text(about)}; {about['options']}.",
         "",
     ]
@@ -307,8 +307,8 @@ def table(records: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the study's arguments to a parser."""
     parser.add_argument("--tosa", type=Path, required=True, help="a directory of .tosa files NAME.TARGET.tosa")
     parser.add_argument(
         "--answers", type=Path, help="a directory of graphs in which news is looked for; default: --tosa"
@@ -320,11 +320,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--neighbourhoods", type=int, default=40, help="for each target, in which news is looked for")
     parser.add_argument("--seconds", type=float, default=600.0, help="for each target, after which none is begun")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/discovery")
-    args = parser.parse_args(argv)
+
+
+def check(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Ends the program if a family does not exist."""
     if unknown := set(filter(None, args.families.split(","))) - set(families()):
         parser.error(f"no such family: {', '.join(sorted(unknown))}; there are {', '.join(families())}")
-    print(run(args))
-
-
-if __name__ == "__main__":
-    main()
