@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.about import as_text, write_about
-from eqsat.bench.log import Log
 from benchmarks.discovery.find import Discoverer, work
 from benchmarks.discovery.neighbourhoods import Neighbourhood, neighbourhoods
+from eqsat.bench.log import Log
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.rule import Rule
 from eqsat.ground.files import write_atomically
