@@ -31,7 +31,7 @@ SEES = {
     "search": "ground store tensor extraction target tosa vela egraph rules cost_models options choice verification",
     "runs": "ground tensor extraction target tosa vela egraph cost_models choice search",
     "explain": "ground tensor extraction target tosa vela egraph rules options choice search",
-    "checking": "ground tensor target proof egraph rules cost_models explain",
+    "checking": "ground tensor proof egraph rules explain",
     "executorch": "ground store target tosa vela device options search runs",
     "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",
     "bench": "ground tensor target tosa vela options search runs checking executorch",

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from eqsat.checking.random_graphs import RULE, random_graph
+from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.soundness import Checked, Unsound, check
 from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.rule import Rule
@@ -146,7 +146,7 @@ def examine(
     """
     report = Report({r.name: 0 for r in pack.rules if not r.analysis})
     cases = [(g, ours) for g in (*pack.graphs, *given) for ours in (False, True)] + [
-        (random_graph(seed, RULE), seed % 4 == 3) for seed in range(graphs)
+        (random_graph(seed), seed % 4 == 3) for seed in range(graphs)
     ]
     for number, (graph, ours) in enumerate(cases):
         progress(number)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from math import prod
 
-from eqsat.checking.random_graphs.blocks import block
-from eqsat.checking.random_graphs.builder import Builder
 from eqsat.tensor.dtypes import DType
+from tests.random_graphs.blocks import block
+from tests.random_graphs.builder import Builder
 
 
 def _axis(b: Builder, x: int, least: int = 2) -> int:

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from eqsat.checking.random_graphs.blocks import block
-from eqsat.checking.random_graphs.builder import Builder
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
+from tests.random_graphs.blocks import block
+from tests.random_graphs.builder import Builder
 
 
 @block(0.2)

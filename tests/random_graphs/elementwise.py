@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eqsat.checking.random_graphs.blocks import block
-from eqsat.checking.random_graphs.builder import Builder
-from eqsat.checking.random_graphs.moving import shuffle
-from eqsat.checking.random_graphs.pieces import part
 from eqsat.tensor import makers
+from tests.random_graphs.blocks import block
+from tests.random_graphs.builder import Builder
+from tests.random_graphs.moving import shuffle
+from tests.random_graphs.pieces import part
 
 
 def _partner(b: Builder, x: int) -> int:

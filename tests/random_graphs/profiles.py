@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from eqsat.checking.random_graphs.blocks import BLOCKS, GraphBlock
 from eqsat.tensor.types import Shape
+from tests.random_graphs.blocks import BLOCKS, GraphBlock
 
 _SHAPES: tuple[Shape, ...] = (
     (1, 6, 6, 8),

@@ -17,13 +17,13 @@ from __future__ import annotations
 import numpy as np
 
 # importing a kind of blocks registers them, and their order decides what a seed draws
-from eqsat.checking.random_graphs import moving, pieces, elementwise, reductions, products, indexing  # isort: skip
-from eqsat.checking.random_graphs.blocks import BLOCKS
-from eqsat.checking.random_graphs.builder import Builder, Unfit
-from eqsat.checking.random_graphs.profiles import NETWORK, PROFILES, RULE, Profile
+from tests.random_graphs import moving, pieces, elementwise, reductions, products, indexing  # isort: skip
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Array, GraphError
+from tests.random_graphs.blocks import BLOCKS
+from tests.random_graphs.builder import Builder, Unfit
+from tests.random_graphs.profiles import NETWORK, PROFILES, RULE, Profile
 
 __all__ = ["NETWORK", "PROFILES", "RULE", "Profile", "random_graph"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from eqsat.checking.random_graphs.blocks import block
-from eqsat.checking.random_graphs.builder import Builder, Unfit
-from eqsat.checking.random_graphs.moving import shuffle
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
+from tests.random_graphs.blocks import block
+from tests.random_graphs.builder import Builder, Unfit
+from tests.random_graphs.moving import shuffle
 
 #: (transpose before, transpose after) an operator on NHWC.
 #: They are none, from and to NCHW, or swap height and width.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eqsat.checking.random_graphs.blocks import block
-from eqsat.checking.random_graphs.builder import Builder
 from eqsat.tensor import makers
+from tests.random_graphs.blocks import block
+from tests.random_graphs.builder import Builder
 
 
 @block(1.5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from eqsat.checking.random_graphs.blocks import block
-from eqsat.checking.random_graphs.builder import Builder
+from tests.random_graphs.blocks import block
+from tests.random_graphs.builder import Builder
 
 _HIGHEST_RANK = 6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eqsat.checking.random_graphs.builder import Builder
+from tests.random_graphs.builder import Builder
 
 #: Adds operators that read a value, and returns the new values.
 #: Raises Unfit or GraphError if it cannot.
