@@ -130,7 +130,9 @@ def _unary(b: _Graph, x: int) -> int:
         return b.make(op, x, attrs=makers.clamp("INT8", low, b.of(127, b.between(low, 127))))
     if op == "table":
         smooth = np.round(127 * np.tanh(np.arange(-128, 128) / 40))
-        return b.make(op, x, attrs=makers.table(b.of(smooth, b.rng.integers(-128, 128, 256), range(-128, 128))))
+        return b.make(
+            op, x, attrs=makers.table(b.of(smooth, b.rng.integers(-128, 128, 256), np.arange(-128, 128)).tolist())
+        )
     if op == "rescale":
         return b.narrow(x, 0)
     if op == "negate":
@@ -172,12 +174,12 @@ def _reduced(b: _Graph, x: int) -> int:
 
 def _convolution(b: _Graph, x: int) -> int:
     y, op = b.four(x), b.of("conv2d", "conv2d", "depthwise_conv2d", "transpose_conv2d")
-    c, m, zeros = b.shape(y)[3], b.between(1, 4), {"in_zp": b.zero(), "w_zp": b.of(0, 0, 5)}
+    c, m, in_zp, w_zp = b.shape(y)[3], b.between(1, 4), b.zero(), b.of(0, 0, 5)
     kernel, pad = b.of((1, 1), (1, 1), (2, 1), (3, 3)), b.of(0, 1)
     weights = (*kernel, c, 1) if op == "depthwise_conv2d" else (m, *kernel, c)
-    attrs = makers.conv("INT8", pad=(pad,) * 4, **zeros)
+    attrs = makers.conv("INT8", pad=(pad,) * 4, in_zp=in_zp, w_zp=w_zp)
     if op == "transpose_conv2d":
-        attrs = makers.transpose_conv("INT8", stride=(b.of(1, 2), b.of(1, 2)), **zeros)
+        attrs = makers.transpose_conv("INT8", stride=(b.of(1, 2), b.of(1, 2)), in_zp=in_zp, w_zp=w_zp)
     bias = b.const((c if op == "depthwise_conv2d" else m,), "INT32", -3000, 3000)
     return b.narrow(b.make(op, y, b.const(weights), bias, attrs=attrs), 8)
 

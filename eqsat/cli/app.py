@@ -12,7 +12,6 @@ from eqsat.cli import (  # noqa: F401 - importing a command adds it
     compile,
     execute,
     explain,
-    fit,
     new,
     optimize,
     prove,

@@ -58,9 +58,7 @@ def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
     assert none.e_nodes < some.e_nodes
 
 
-@pytest.mark.parametrize(
-    "field", ["time_limit", "rounds", "trials", "tolerance", "binary_time_limit", "command_cycles"]
-)
+@pytest.mark.parametrize("field", ["time_limit", "rounds", "trials", "tolerance", "binary_time_limit"])
 def test_a_number_is_no_text(field: str) -> None:
     with pytest.raises(OptionError, match=f"{field} is '5': give a number"):
         Options(**{field: "5"})
