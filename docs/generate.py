@@ -95,11 +95,10 @@ def cost_models() -> str:
     from cost_models import BUILT_IN, find
 
     return _table(
-        ("cost model", "granularity", "in cycles", "what it is"),
+        ("cost model", "in cycles", "what it is"),
         [
             (
                 f"`{n}`",
-                find(n).granularity,
                 "yes" if find(n).in_cycles else "no",
                 _plain(_first_line(import_module(place.partition(":")[0]))),
             )

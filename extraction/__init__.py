@@ -19,7 +19,6 @@ from .errors import (
     SolverUnavailable,
 )
 from .graph import ChoiceGraph
-from .k_best import k_best
 from .lagrange import Budget
 from .reduce import Reduced, reduce
 from .result import Extraction
@@ -41,7 +40,6 @@ __all__ = [
     "dag_cost",
     "extract",
     "find",
-    "k_best",
     "reachable",
     "reduce",
     "stopping",

@@ -18,13 +18,11 @@ from eqsat.ground import process
 from eqsat.ground.files import InputError
 from extraction import (
     ChoiceGraph,
-    ExtractionError,
     Infeasible,
     SolverUnavailable,
     check,
     exact,
     extract,
-    k_best,
     portfolio,
 )
 from extraction.asp import Asp
@@ -287,27 +285,6 @@ def test_ctrl_c_while_clingo_begins_leaves_no_thread_behind(tmp_path):
     )
     done = subprocess.run(**of_user(tmp_path, script), capture_output=True)
     assert done.stdout.strip() == "feasible True" and done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_k_best_is_distinct_valid_and_best_first():
-    graph = hard_graph()
-    found = k_best(graph, 6, time_limit=30, seed=0, max_ratio=1.05)
-    assert found[0].status == "optimal"
-    assert len(found) == 6
-    assert len({frozenset(e.choice.values()) for e in found}) == 6
-    costs = [e.cost for e in found]
-    assert costs == sorted(costs) == [check(graph, e.choice) for e in found]
-    assert costs[-1] <= 1.05 * costs[0]
-
-
-def test_k_best_finds_all_of_a_small_space():
-    graph = ChoiceGraph.build([[(1, [1]), (2, [1])], [(1, []), (3, [])]], [0])
-    assert [e.cost for e in k_best(graph, 10, max_ratio=3)] == [2, 3, 4, 5]
-    assert [e.cost for e in k_best(graph, 10, max_ratio=1.5)] == [2, 3]
-    assert len(k_best(graph, 1)) == 1
-    with pytest.raises(ExtractionError):
-        k_best(graph, 0)
 
 
 def test_entry_points_add_extractors(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from extraction import check, extract, k_best, stopping
+from extraction import check, extract, stopping
 from extraction.stopping import is_over, stop_asked
 from tests.extraction.test_extraction_portfolio import hard_graph
 
@@ -53,11 +53,6 @@ def test_a_race_under_way_is_ended() -> None:
     timer.join()
     assert found.cost == check(graph, found.choice) and found.status == "feasible"
     assert found.seconds < LONG / 4
-
-
-def test_so_is_a_search_for_many() -> None:
-    with stopping(lambda: True):
-        assert len(k_best(hard_graph(), 3, time_limit=LONG)) == 1
 
 
 def test_it_counts_within_and_for_this_thread_only() -> None:
