@@ -57,7 +57,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "discovery": (*_PRICES, "eqsat/proof", "eqsat/options", "benchmarks/discovery"),
     "drills": ("eqsat", "extraction", "cost_models"),
     "effort": _ZOO,
-    "effort-3": _ZOO,
     "extraction/gym": ("extraction",),
     "extraction/joined": ("extraction",),
     "extraction/zoo": (*_PRICES, "extraction"),

@@ -124,14 +124,13 @@ def efforts() -> str:
         "e-nodes",
         "extractor",
         "seconds per extraction",
-        "rounds of each extractor",
         "rounds for memory",
         "seconds for binaries",
         "orders",
         "stripes",
     )
     rows = (
-        (e.budget.nodes, e.extractor, e.time_limit, e.rounds, e.memory_rounds, e.binary_time_limit, e.orders, e.stripes)
+        (e.budget.nodes, e.extractor, e.time_limit, e.memory_rounds, e.binary_time_limit, e.orders, e.stripes)
         for e in EFFORTS
     )
     written = ((f"{x:,}" if isinstance(x, int) else f"{x:g}" if isinstance(x, float) else x for x in r) for r in rows)

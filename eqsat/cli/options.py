@@ -34,12 +34,7 @@ class _Given:
 
     effort: Annotated[
         int,
-        typer.Option(
-            min=0,
-            max=3,
-            help="0: no search; 1: seconds; 2; 3: hours, if need be; "
-            "decides extractor and time limits that are not given",
-        ),
+        typer.Option(help="0: no search; 1: seconds; 2: the default; decides extractor and time limits not given"),
     ] = 2
     rules: Annotated[str, typer.Option(help="preset of rules, see `eqsat rules`")] = "all"
     extractor: Annotated[

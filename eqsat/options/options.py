@@ -25,7 +25,7 @@ EXACT, SAMPLED, TOLERANT = NUMERICS = ("exact", "sampled", "tolerant")
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
 
 #: Fields of `Options` that effort decides unless they are given.
-_OF_EFFORT = ("budget", "extractor", "time_limit", "rounds", "binary_time_limit")
+_OF_EFFORT = ("budget", "extractor", "time_limit", "binary_time_limit")
 #: In place of such a field that is not given.
 _BY_EFFORT: Any = None
 #: {option that is a number: the least that it may be}.
@@ -71,8 +71,8 @@ class Options:
     "sram" is the least SRAM at no more cycles than stock's graph takes.
     "pareto" decides by cycles, but also searches for less SRAM.
     It verifies the whole Pareto set (`Result.points`).
-    effort: 0 to 3 (`eqsat.options.effort.EFFORTS`), which decides the budgets that are not given.
-    These are budget, extractor, time_limit, rounds and binary_time_limit.
+    effort: 0 to 2 (`eqsat.options.effort.EFFORTS`), which decides the budgets that are not given.
+    These are budget, extractor, time_limit and binary_time_limit.
     0 also leaves out all rules.
     `dataclasses.replace` keeps the budgets of the options that it is given.
     remember: whether lowerings store their answers and reuse those of the very same search.
@@ -88,7 +88,7 @@ class Options:
     rules: Sequence[Rule] = ()
     budget: Budget = _BY_EFFORT
     time_limit: float = _BY_EFFORT
-    rounds: int = _BY_EFFORT
+    rounds: int = 3
     trials: int = 6
     cache: str | Path | None = None
     numerics: str = "exact"
@@ -102,7 +102,8 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.effort not in range(len(EFFORTS)):
-            raise OptionError(f"there is no effort {self.effort!r}; there are 0 to {len(EFFORTS) - 1}")
+            gone = "; 3 was removed in 0.2: use 2, with a longer time_limit if need be" if self.effort == 3 else ""
+            raise OptionError(f"there is no effort {self.effort!r}; there are 0 to {len(EFFORTS) - 1}{gone}")
         for name in _OF_EFFORT:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, getattr(EFFORTS[self.effort], name))
