@@ -21,7 +21,6 @@ BUILT_IN = {
     "bytes_moved": "cost_models.bytes_moved:BytesMoved",
     "analytic": "cost_models.analytic:Analytic",
     "vela_groups": "cost_models.vela_groups:VelaGroups",
-    "vela_graph": "cost_models.vela_graph:VelaGraph",
 }
 #: The name of the default model.
 DEFAULT = "vela_groups"

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from eqsat.checking.random_graphs import RULE, random_graph
+from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.soundness import Checked, Unsound, check_frozen
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget, EngineError, ExternError
@@ -164,7 +164,7 @@ def examine(
     own = [(f"graph {n} of {pack.name}", g) for n, g in enumerate(pack.graphs, 1)]
     others = [(f"given graph {n}", g) for n, g in enumerate(given, 1)]
     cases = [(name, g, ours) for name, g in (*own, *others) for ours in (False, True)] + [
-        (f"random graph {seed}", random_graph(seed, RULE), seed % 4 == 3) for seed in range(graphs)
+        (f"random graph {seed}", random_graph(seed), seed % 4 == 3) for seed in range(graphs)
     ]
     for number, (name, graph, ours) in enumerate(cases):
         progress(number)

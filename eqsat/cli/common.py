@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+import typer.core
 from rich.table import Table
 from rich.text import Text
 
@@ -27,6 +28,7 @@ from eqsat.cli.defaults import defaults
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
 from eqsat.cli.options import with_parameters
+from eqsat.cli.removed import removed
 from eqsat.cli.terminal import TextConsole
 from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError, check_output, write_atomically
 from eqsat.ground.versions import versions
@@ -53,6 +55,16 @@ SCHEMA = 1
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class _Commands(typer.core.TyperGroup):
+    """All commands; one that is gone, or an option that is, ends with a line that says what to use instead."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if told := removed(args):
+            _command.as_json = "--json" in args
+            raise fail(told, BAD_INPUT)
+        return super().resolve_command(ctx, args)
+
+
 class App(typer.Typer):
     """An app whose commands all have the options of `_EVERYWHERE`."""
 
@@ -67,6 +79,7 @@ class App(typer.Typer):
 
 
 app = App(
+    cls=_Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from eqsat.options.limit import STOCK, Growth, parse
-from eqsat.options.options import COMMAND_STREAM, CYCLES, SRAM, Options
+from eqsat.options.options import CYCLES, SRAM, Options
 from eqsat.vela.compile import Footprint
 
 
@@ -248,7 +248,7 @@ class Decision:
             options.objective,
             MemoryLimits.of(options, footprints, container, dedicated),
             before.cycles if before and options.objective == SRAM else None,
-            before.vela_total if before and options.referee != COMMAND_STREAM else None,
+            before.vela_total if before else None,
             MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), footprints, container, dedicated),
         )
 

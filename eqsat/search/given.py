@@ -108,7 +108,7 @@ def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock 
             estimate = compile_tosa(buffer, search.target, search.pool)
         except WorkerError as e:
             return _Read(buffer, e)
-        found = Compiled(which, graph, buffer, estimate, judged=search.referee.decisive(estimate))
+        found = Compiled(which, graph, buffer, estimate)
         if checks.breaks_a_guard(found):
             checks.binaries.begin(found)  # what becomes of the graph depends on it
         return _Read(buffer, found)

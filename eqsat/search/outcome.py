@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Figures
-from eqsat.options.referee import disagreement
 from eqsat.search.candidates import Candidates
 from eqsat.search.explored import Explored
-from eqsat.search.figures import GraphFigures
+from eqsat.search.figures import GraphFigures, disagreement
 from eqsat.search.origins import table, with_locations
 from eqsat.search.repairs import graphs
 from eqsat.search.result import Point, Result
@@ -63,11 +62,8 @@ class Outcome:
             of_binary = proof_of_binary.result()
         if stock_verified is False:  # such a graph is no peer
             stock, figures["stock"] = None, GraphFigures()
-        if before := stock or explicit:
-            old, new = figures[before.name], figures["eqsat"]
-            cycles = before.estimate.corrected, best.estimate.corrected
-            if warning := disagreement(cycles, (old.stream, new.stream)):
-                search.warnings.append(warning)
+        if (before := stock or explicit) and (warning := disagreement(figures[before.name], figures["eqsat"])):
+            search.warnings.append(warning)
         of_stock = of_binary if best is stock else BinaryProof(None)
         proof = answer.proof
         return Result(
@@ -91,7 +87,6 @@ class Outcome:
             stock_binary_verified=stock_binary.equal if stock_binary else None,
             stock_binary_proved=of_stock.proved,
             stock_binary_undecided=list(of_stock.undecided),
-            referee=search.options.referee,
             bound=lower_bound,
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
             opaque=opaque,
@@ -119,8 +114,8 @@ class Outcome:
     def _figures(self) -> dict[str, GraphFigures]:
         """Returns the figures of "stock", of "explicit" and of the chosen graph ("eqsat")."""
         known = {**self.candidates.given.compiled, "eqsat": self.answer.best}
-        prices = {c: c.judged or self.candidates.search.referee.price(c.estimate) for c in set(known.values())}
-        figures = {name: GraphFigures.of(c.estimate, prices[c]) for name, c in known.items()}
+        target = self.candidates.search.target
+        figures = {name: GraphFigures.of(c.estimate, target) for name, c in known.items()}
         return {name: figures.get(name, GraphFigures()) for name in ("stock", "explicit", "eqsat")}
 
     def _points(self) -> list[Point]:

@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
+from cost_models.command_stream import StreamPrice
 from eqsat.ground.files import InputError
 from eqsat.options.decision import Figures, MemoryLimits, more, shortfall, sizes_under_limits, under_limit
-from eqsat.options.options import COMMAND_STREAM
-from eqsat.options.referee import StreamPrice
 from eqsat.search import figures as figures_of
 from eqsat.search.comparison import (
     Row,
@@ -130,7 +129,6 @@ class Result:
     binary_undecided: the commands at which that proof ended, or why there is none.
     stock_binary_proved, stock_binary_undecided: the same where the result is stock's graph.
     Of another result's stock graph the binary runs, but is not proved.
-    referee: the total by which candidates were ranked; the cycles of `points` are this total.
     bound: the fewest cycles that the input needs.
     coverage: the share of the input's operators that are not opaque.
     opaque: how many operators of each opaque kind the input has.
@@ -171,7 +169,6 @@ class Result:
     binary_proved: bool | None
     stock_binary_verified: bool | None
     stock_binary_proved: bool | None
-    referee: str
     bound: Bound
     coverage: float
     opaque: dict[str, int]
@@ -264,6 +261,7 @@ class Result:
         return {
             **record,
             **figures_of.record(self.figures),
+            "referee": "vela",
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],
@@ -346,8 +344,7 @@ class Result:
         return sizes_under_limits(self.limits.widest, old, self._own_figures())
 
     def _own_figures(self) -> Figures:
-        price = self.command_stream["eqsat"] if self.referee == COMMAND_STREAM else None
-        return Figures.of(price.cycles if price else self.corrected, self.footprint, self.cycles)
+        return Figures.of(self.corrected, self.footprint, self.cycles)
 
     @property
     def cycles_before(self) -> int | None:

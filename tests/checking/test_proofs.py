@@ -9,12 +9,12 @@ import pytest
 
 from eqsat import Call, kinds, op, rule, symbols
 from eqsat.checking.proofs import prove
-from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import check
 from eqsat.egraph.encoding import saturate
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.graphs import clamp, rescale
+from tests.random_graphs import RULE, random_graph
 
 not_, greater = symbols("not", Annotated[Call, op("logical_not")]), symbols("greater", Annotated[Call, op("greater")])
 x, y = symbols("x y", kinds.Value)

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import Unsound
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.engine import Budget, EngineError
@@ -15,6 +14,7 @@ from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.planted import SWAPPED
+from tests.random_graphs import RULE, random_graph
 from tests.rules.checks import check, clamp, conv, cut, pad, rescale, table
 
 

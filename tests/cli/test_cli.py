@@ -133,18 +133,6 @@ def test_both_totals_are_told(tmp_path):
     assert "fewer cycles by the corrected total, SRAM" in shown
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_the_referee_is_an_option(target, tmp_path):
-    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    source.write_bytes(pair_of_transposes())
-    referee = ("--referee", "command-stream", "--command-cycles", "50", "--json")
-    result = run("optimize", source, "-t", target, "-o", out, *referee)
-    assert result.exit_code == 0, result.output
-    record = json.loads(result.stdout)
-    assert record["referee"] == "command-stream"
-    assert record["command_stream"]["eqsat"]["cycles"] < record["command_stream"]["stock"]["cycles"]
-
-
 @pytest.mark.slow
 def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
     source, out, run_place = tmp_path / "in.tosa", tmp_path / "out.tosa", tmp_path / "run"
