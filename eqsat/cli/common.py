@@ -416,9 +416,7 @@ def show_verdict(
     console.say(title, "bold")
     is_wrong = figures[0].corrected is None and any(r.stock_verified is False for r in results)
     console.say(_NO_PEER if is_wrong else verdict(*figures), "bold")
-    deviations = [r.deviation.text for r in results if r.deviation]
-    for text in deviations or [f"verified bit for bit: {'yes' if verified else 'no'}"]:
-        console.say(text)
+    console.say(f"verified bit for bit: {'yes' if verified else 'no'}")
     if verified:
         console.say(proof_line(proved, []))
     if results:

@@ -83,11 +83,6 @@ def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_
             runs.save(result, tmp_path / "run")
 
 
-def test_a_tolerant_search_does_not_begin_after_it(tmp_path: Path) -> None:
-    result = interrupted(AsksAt("extract"), tmp_path, numerics="tolerant")
-    assert result.interrupted and len(result.extractions) == 1
-
-
 def test_what_is_asked_for_during_verification_ends_nothing(tmp_path: Path) -> None:
     """The search was done, and the caller knows that it is heeded: the result comes."""
     asks = AsksAt("verify")
