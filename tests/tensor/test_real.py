@@ -70,7 +70,7 @@ def wide(op: str, **attrs) -> Callable[[TensorGraph, int], int]:
         wide("add"),
         wide("sub"),
         wide("mul", shift=(0,)),
-        wide("maximum"),
+        wide("maximum", nan_mode=1),
         wide("greater"),
         lambda g, x: g.add_with("max_pool2d", (x,), makers.max_pool((2, 3), stride=(2, 1), pad=(1, 0, 1, 1))),
         lambda g, x: g.add("reduce_sum", (rescale(g, x, "INT32"),), axis=2),
