@@ -8,6 +8,7 @@ The class follows `CostModel`; with `NodeModel` as base it has only one method t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 from cost_models.node_model import NodeModel
@@ -42,12 +43,12 @@ def find(name: str) -> Callable[..., CostModel]:
     """Returns the class of a model by its name, `module:Class` or `file.py:Class`.
 
     Raises InputError for an unknown name and for a class that takes other arguments.
-    Raises PluginError if its import fails, and for a class that lacks a method of its base.
+    Raises PluginError if its import fails, and for a NodeModel without `cycles`.
     """
     model: Callable[..., CostModel] = COST_MODELS.find_callable(name, "target", "pool of Vela workers", "price cache")
-    if missing := sorted(getattr(model, "__abstractmethods__", ())):
+    if inspect.isclass(model) and issubclass(model, NodeModel) and model.lacks_cycles():
         raise PluginError(
-            f"{name!r} is no cost model: the class {model.__name__} has no method {', '.join(missing)}; "
+            f"{name!r} is no cost model: the class {model.__name__} has no method cycles; "
             "`eqsat new cost-model` writes one that works"
         )
     return model

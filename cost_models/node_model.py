@@ -11,7 +11,6 @@ Movements are settled as the cheapest chain by the model's own prices.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from cost_models.cache import PriceCache
@@ -26,7 +25,7 @@ from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, Steps, Type
 
 
-class NodeModel(ABC):
+class NodeModel:
     """Prices units one by one.
 
     pool : Vela workers, for models that measure
@@ -38,12 +37,17 @@ class NodeModel(ABC):
     def __init__(self, target: Target, pool: Pool | None = None, cache: PriceCache | None = None):
         self.target, self.pool, self.cache = target, pool, cache
 
-    @abstractmethod
     def cycles(self, unit: Unit) -> float:
         """Returns the cost of a single op by itself, >= 0; inf if it may not be used.
 
         Whether the unit is legal is checked before.
         """
+        raise NotImplementedError
+
+    @classmethod
+    def lacks_cycles(cls) -> bool:
+        """Whether a class has not written `cycles`, which `price` calls unless that is written anew."""
+        return cls.cycles is NodeModel.cycles and cls.price is NodeModel.price
 
     def traffic(self, unit: Unit) -> Traffic | None:
         """Returns the bytes that the unit moves, None if the model does not know."""

@@ -434,4 +434,4 @@ def show_written(places: Sequence[str], results: Mapping[str, Result]) -> None:
     for place in filter(None, places):
         console.say(f"wrote {place}")
     for name, text in ((name, r.shortfall) for name, r in results.items() if r.nearest):
-        console.say(f"{name} {text}" if len(results) > 1 else text, "bold red")
+        console.print(Text(f"{name} {text}" if len(results) > 1 else text, "bold red"), highlight=False)
