@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cost_models.node_model import NodeModel
-from cost_models.protocol import CostModel, Fusion, Price, Traffic, Unit
+from cost_models.protocol import CostModel, Fusion, Price, Unit
 from eqsat.ground.registry import Registry
 
 #: {name: `module:Class`} of the built-in models.
@@ -47,4 +47,4 @@ def find(name: str) -> Callable[..., CostModel]:
     return model
 
 
-__all__ = ["DEFAULT", "CostModel", "Fusion", "NodeModel", "Price", "Traffic", "Unit", "available", "find"]
+__all__ = ["DEFAULT", "CostModel", "Fusion", "NodeModel", "Price", "Unit", "available", "find"]
