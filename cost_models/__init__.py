@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 
 from cost_models.node_model import NodeModel
-from cost_models.protocol import CostModel, Fusion, Price, Traffic, Unit
+from cost_models.protocol import CostModel, Fusion, Price, Unit
 from eqsat.ground.files import PluginError
 from eqsat.ground.registry import Registry
 
@@ -54,4 +54,4 @@ def find(name: str) -> Callable[..., CostModel]:
     return model
 
 
-__all__ = ["DEFAULT", "CostModel", "Fusion", "NodeModel", "Price", "Traffic", "Unit", "available", "find"]
+__all__ = ["DEFAULT", "CostModel", "Fusion", "NodeModel", "Price", "Unit", "available", "find"]

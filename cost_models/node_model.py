@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from cost_models.cache import PriceCache
 from cost_models.legality import legal
-from cost_models.protocol import Fusion, Price, Traffic, Unit
+from cost_models.protocol import Fusion, Price, Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
@@ -49,10 +49,6 @@ class NodeModel:
         """Whether a class has not written `cycles`, which `price` calls unless that is written anew."""
         return cls.cycles is NodeModel.cycles and cls.price is NodeModel.price
 
-    def traffic(self, unit: Unit) -> Traffic | None:
-        """Returns the bytes that the unit moves, None if the model does not know."""
-        return None
-
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
         return None
 
@@ -62,12 +58,12 @@ class NodeModel:
         for unit in units:
             if unit.move is None:
                 cycles = self.cycles(unit) if legal(unit, self.target.family) else math.inf
-                out.append(Price(cycles, unit.steps, self.traffic(unit)))
+                out.append(Price(cycles, unit.steps))
                 continue
             key = (unit.move, unit.result.dtype)
             if key not in settled:
                 settled[key] = self._settle(unit, unit.move)
-            out.append(Price(*settled[key], self.traffic(unit)))
+            out.append(Price(*settled[key]))
         return out
 
     def _settle(self, unit: Unit, move: Move) -> tuple[float, Steps]:

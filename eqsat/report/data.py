@@ -197,6 +197,11 @@ class RecordedRun:
         a, b = of(record) if record else None, of(base) if base else None
         return a / b if a is not None and b else None
 
+    def mean_to_baseline(self, target: str, configuration: str, of: Callable[[Record], int | None]) -> float | None:
+        """Returns the geometric mean of the ratios `to_baseline` over the models, None without any."""
+        found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
+        return geometric_mean(found) if found else None
+
     def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
         """Returns a total of a cell over that of the better peer."""
         record, peer = self._whole(model, target, configuration), self.peer(model, target, total)

@@ -19,7 +19,7 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.result import Result
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import Reference
-from tests.fuzzing.formats import transposes
+from tests.graphs import transposes
 
 TARGET = "ethos-u85-256"
 
