@@ -138,8 +138,11 @@ def largest(t: Terms, v: Value) -> int:
 
 
 def fitting(t: Terms, v: Value, element: Element) -> Value:
-    """Notes the elements that the type may be unable to hold."""
-    beyond = t.outside(v, *element.limits)
-    v = t.stepped(v, [], DTYPES[element.bytes]) if element.signed else v
-    t.note(v, beyond, DTYPES[element.bytes] if element.signed else element.dtype)
+    """Notes the elements that the type may be unable to hold.
+
+    Only beyond 32 bits does TOSA leave open what a graph computes, so only such a note may equal one of a graph.
+    """
+    beyond, dtype = t.outside(v, *element.limits), DTYPES[element.bytes]
+    v = t.stepped(v, [], dtype) if element.signed else v
+    t.note(v, beyond, dtype if element == Element(True, 32) else element.dtype)
     return v
