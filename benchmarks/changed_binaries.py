@@ -27,8 +27,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.about import as_text, write_about
-from eqsat.checking.random_graphs import PROFILES, random_graph
-from eqsat.checking.random_graphs.profiles import REFUSED
 from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.instructions import Instruction
@@ -46,6 +44,8 @@ from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.model import packed
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import LostOutputs, compile_graph
+from tests.random_graphs import PROFILES, random_graph
+from tests.random_graphs.profiles import REFUSED
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 #: Samples on which a change is tried.

@@ -27,7 +27,6 @@ from benchmarks.ablation import graphs as saved_graphs
 from benchmarks.about import write_about
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
-from eqsat.checking.random_graphs import random_graph
 from eqsat.ground.process import WorkerError
 from eqsat.options.decision import Figures
 from eqsat.options.options import Options
@@ -35,6 +34,7 @@ from eqsat.search.answer_store import AnswerStore
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.result import Result
 from eqsat.tosa.flatbuffer import dumps
+from tests.random_graphs import random_graph
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

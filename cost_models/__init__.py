@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from cost_models.node_model import NodeModel
 from cost_models.protocol import CostModel, Fusion, Price, Traffic, Unit
+from eqsat.ground.files import PluginError
 from eqsat.ground.registry import Registry
 
 #: {name: `module:Class`} of the built-in models.
@@ -20,7 +21,6 @@ BUILT_IN = {
     "bytes_moved": "cost_models.bytes_moved:BytesMoved",
     "analytic": "cost_models.analytic:Analytic",
     "vela_groups": "cost_models.vela_groups:VelaGroups",
-    "vela_graph": "cost_models.vela_graph:VelaGraph",
 }
 #: The name of the default model.
 DEFAULT = "vela_groups"
@@ -42,9 +42,14 @@ def find(name: str) -> Callable[..., CostModel]:
     """Returns the class of a model by its name, `module:Class` or `file.py:Class`.
 
     Raises InputError for an unknown name and for a class that takes other arguments.
-    Raises PluginError if its import fails.
+    Raises PluginError if its import fails, and for a class that lacks a method of its base.
     """
     model: Callable[..., CostModel] = COST_MODELS.find_callable(name, "target", "pool of Vela workers", "price cache")
+    if missing := sorted(getattr(model, "__abstractmethods__", ())):
+        raise PluginError(
+            f"{name!r} is no cost model: the class {model.__name__} has no method {', '.join(missing)}; "
+            "`eqsat new cost-model` writes one that works"
+        )
     return model
 
 

@@ -11,8 +11,8 @@ from math import ceil, prod, sqrt
 from cost_models import estimator
 from cost_models.blocks import Work
 from cost_models.estimator import WeightFetch
+from cost_models.operation import Operation, spatial
 from cost_models.protocol import Unit
-from cost_models.setting import Operation, spatial
 from cost_models.weights import encoded, stored_weights, two_of_four
 
 #: Cycles per element of the RESCALE of a TRANSPOSE_CONV2D, which does not fuse.
@@ -40,30 +40,19 @@ class _Parts:
     rescaled: float = 0.0
 
 
-def convolution(operation: Operation) -> tuple[float, float]:
-    """Returns the cycles of a convolution, and those in which the NPU computes its first operator.
-
-    They include the RESCALE and activation that fuse into it.
-    """
-    unit, setting, machine = operation.unit, operation.setting, operation.machine
+def convolution(operation: Operation) -> float:
+    """Returns the cycles of a convolution, with the RESCALE that fuses into it."""
+    unit, machine, path = operation.unit, operation.machine, operation.machine.plain
     parts = {"conv2d": _plain, "depthwise_conv2d": _depthwise, "transpose_conv2d": _transposed}[unit.op](operation)
-    work, table = parts.work, setting.activation == "table"
-    block = machine.block(work, table)
-    if setting.permutation is not None and len(setting.permutation) == 4 and setting.permutation[0] == 0:
-        h, w, c = (work.ofm[p - 1] for p in setting.permutation[1:])
-        work = replace(work, ofm=(h, w, c))  # the block is still that of the result before
+    work, block = parts.work, machine.block(parts.work)
     share = parts.count if parts.divided else 1
     sparse = machine.family.sparse_weights and work.kind == "conv" and two_of_four(parts.depth, stored_weights(unit))
-    weights = WeightFetch(encoded(machine, unit, work.kind, block.part_kernel) / share, setting.ahead, sparse=sparse)
-    total, npu = estimator.mac_and_npu(
-        machine, work, operation.place, block, operation.path, weights, table=table, ahead=setting.ahead or 0.0
-    )
+    weights = WeightFetch(encoded(machine, unit, work.kind, block.part_kernel) / share, sparse=sparse)
+    total, npu = estimator.mac_and_npu(machine, work, operation.place, block, path, weights)
     if parts.count > 1:  # each further part fetches its weights during the one before
         weights = replace(weights, ahead=npu, whole=not parts.divided)
-        total += (parts.count - 1) * estimator.mac_and_npu(
-            machine, work, operation.place, block, operation.path, weights
-        )[0]
-    return parts.rescaled + total, npu
+        total += (parts.count - 1) * estimator.mac_and_npu(machine, work, operation.place, block, path, weights)[0]
+    return parts.rescaled + total
 
 
 def _plain(operation: Operation) -> _Parts:
@@ -83,7 +72,7 @@ def _plain(operation: Operation) -> _Parts:
         ofm = (1, ceil(n * h * w / count), oc) if max(sy, sx) > _MAX_STRIDE else (ceil(n * h / dy), w, oc)
         sy = sx = 1
     elif n > 1 and (kh, kw) == (1, 1) and (sy, sx) == (1, 1):
-        rows = n * h if operation.setting.activation == "table" else n * h * w // _area_width(n * h * w)
+        rows = n * h * w // _area_width(n * h * w)
         ifm, ofm = (rows, n * h * w // rows, c), (rows, n * h * w // rows, oc)
     return _Parts(Work("conv", ifm, ofm, (kh, kw), (sy, sx), (dy, dx), operation.bits), c, count)
 
@@ -120,6 +109,6 @@ def _parts(unit: Unit) -> int:
 
 
 def _area_width(n: int) -> int:
-    """Returns the width, about the root, of the area of `n` batches without a TABLE (RewriteFullyConnected)."""
+    """Returns the width, about the root, of the area of `n` batches (RewriteFullyConnected)."""
     side = max(n // 16, ceil(sqrt(n)))
     return next(w for w in range(side, n + 1) if n % w == 0)

@@ -80,18 +80,16 @@ def mac(
     place: Place,
     *,
     path: float,
-    weights: WeightFetch | None = None,
     out_bits: int = 8,
     table: bool = False,
-    ahead: float = 0.0,
 ) -> float:
     """Returns the cycles of an op of the MAC array.
 
     These are convolutions, products, poolings, sums, and ops that run as a 1x1 pooling.
     path: output cycles per element.
-    table: whether a lookup table follows, fetched during the last `ahead` cycles of the op before.
+    table: whether a lookup table follows.
     """
-    return mac_and_npu(machine, work, place, machine.block(work, table), path, weights, out_bits, table, ahead)[0]
+    return mac_and_npu(machine, work, place, machine.block(work, table), path, None, out_bits, table)[0]
 
 
 def mac_and_npu(
@@ -103,13 +101,12 @@ def mac_and_npu(
     weights: WeightFetch | None = None,
     out_bits: int = 8,
     table: bool = False,
-    ahead: float = 0.0,
     besides: tuple[tuple[Memory, float], ...] = (),
 ) -> tuple[float, float]:
     """Returns the cycles of an op of the MAC array in given blocks, and those in which the NPU computes.
 
     While the NPU computes, Vela fetches the constants of the next op.
-    path, table, ahead: see `mac`.
+    path, table: see `mac`.
     besides: (memory, bytes) that it moves for operators that are chained to it.
     """
     inside, fed = _within(blocks.ofm, work.ofm), _within(blocks.ifm, work.ifm)
@@ -145,7 +142,7 @@ def mac_and_npu(
             moved += [(machine.constants, later), (machine.activations, later)]
             npu += _weight_delay(machine, weights, ready, SCALES * work.ofm[2], npu)
     if table:
-        npu += max(0.0, machine.constants.reading(_TABLE.get(work.bits // 8, 2048)) - ahead)
+        npu += machine.constants.reading(_TABLE.get(work.bits // 8, 2048))
     return max(npu, memories((*moved, *besides))), computed
 
 

@@ -15,16 +15,14 @@ from math import ceil, prod
 from cost_models import estimator
 from cost_models.blocks import Work
 from cost_models.convolutions import convolution
-from cost_models.estimator import WeightFetch
 from cost_models.machine import Place, machine_of
+from cost_models.operation import Operation, batches, spatial
 from cost_models.protocol import Unit
-from cost_models.setting import Operation, Setting, batches, spatial
 from cost_models.transposes import transpose
 from eqsat.target import Target
 from eqsat.target.family import HWC
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Type
 
 #: Cycles per byte of a RESHAPE, which is free or a copy, depending on its surroundings.
 #: This small price breaks ties against it.
@@ -33,49 +31,13 @@ _RESHAPE = 0.02
 _CUT = 0.02
 
 
-def standalone(target: Target, unit: Unit, setting: Setting) -> tuple[float, float]:
-    """Returns the cycles of one op, and those in which the NPU computes.
-
-    They include the RESCALE and activation that fuse into it.
-    """
-    operation = Operation(target, machine_of(target), unit, setting)
-    if unit.op in ("conv2d", "depthwise_conv2d", "transpose_conv2d"):
-        return convolution(operation)
-    cycles = 0.0 if OPS[unit.op].kind == "leaf" else _FORMS.get(unit.op, _elementwise)(operation)
-    return cycles, cycles
-
-
-def copy(target: Target, unit: Unit, place: Place) -> float:
-    """Returns the cycles of a RESHAPE that is a copy."""
-    bits = 8 * DType.of(unit.result.dtype).size
-    return min(_pooled(target, spatial(t.shape), place, bits) for t in (unit.operands[0], unit.result))
-
-
-def part(target: Target, tensor: Type, place: Place) -> float:
-    """Returns the cycles of a copy of `tensor` into or out of a larger one."""
-    bits = 8 * DType.of(tensor.dtype).size
-    return batches(tensor.shape) * _pooled(target, spatial(tensor.shape[-3:]), place, bits)
-
-
-@lru_cache(maxsize=65536)
-def _pooled(
-    target: Target,
-    out: HWC,
-    place: Place,
-    bits: int,
-    path: float | None = None,
-    table: bool = False,
-    out_bits: int = 0,
-    ahead: float = 0.0,
-) -> float:
-    """Returns the cycles of RESCALE, CLAMP, TABLE or a copy as a 1x1 pooling; INT32 counts as two of INT16."""
-    machine = machine_of(target)
-    if path is None:
-        path = machine.looked_up if table else machine.plain
-    if bits == 32:
-        out, bits, out_bits = (out[0], out[1], 2 * out[2]), 16, 16
-    work = Work("pool", out, out, bits=bits)
-    return estimator.mac(machine, work, place, path=path, out_bits=out_bits or bits, table=table, ahead=ahead)
+def standalone(target: Target, unit: Unit) -> float:
+    """Returns the cycles of one op by itself."""
+    return (
+        0.0
+        if OPS[unit.op].kind == "leaf"
+        else _FORMS.get(unit.op, _elementwise)(Operation(target, machine_of(target), unit))
+    )
 
 
 def _reshape(operation: Operation) -> float:
@@ -109,7 +71,9 @@ def _pooling(operation: Operation) -> float:
     unit = operation.unit
     inputs, outputs = spatial(unit.operands[0].shape), spatial(unit.result.shape)
     work = Work("pool", inputs, outputs, tuple(unit.attr("kernel")), tuple(unit.attr("stride")), bits=operation.bits)
-    return estimator.mac(operation.machine, work, operation.place, path=operation.path, out_bits=operation.bits)
+    return estimator.mac(
+        operation.machine, work, operation.place, path=operation.machine.plain, out_bits=operation.bits
+    )
 
 
 def _reduction(operation: Operation) -> float:
@@ -123,15 +87,11 @@ def _reduction(operation: Operation) -> float:
 def _sum(operation: Operation) -> float:
     """Returns the cycles of REDUCE_SUM, which runs along the channels, after a TRANSPOSE if it is of another axis."""
     outer, n, inner = _around_axis(operation.unit)
-    size = 1 if operation.setting.narrow else operation.size
-    machine, place = operation.machine, operation.place
+    machine, place, size = operation.machine, operation.place, operation.size
     moved = estimator.transpose(machine, (outer, n, inner), (0, 2, 1), size, place) if inner > 1 and n > 1 else 0.0
     rows = spatial((*operation.unit.operands[0].shape[: operation.unit.attr("axis")], n))
     if inner > 1:
         rows = outer, inner, n
-    if operation.setting.narrow and machine.family.summed_by_convolution:
-        work, weights = Work("conv", rows, (*rows[:2], 1)), WeightFetch(n, operation.setting.ahead)
-        return moved + estimator.mac(machine, work, place, path=machine.plain, weights=weights)
     work = Work("sum", rows, (*rows[:2], 1), bits=8 * size)
     return moved + estimator.mac(machine, work, place, path=machine.plain, out_bits=32)
 
@@ -166,39 +126,39 @@ def _copy(operation: Operation) -> float:
 
 
 def _one_by_one(operation: Operation, out: HWC) -> float:
-    op, ahead = operation.unit.op, operation.setting.ahead or 0.0
+    op = operation.unit.op
     path = operation.machine.core.byte if op == "clamp" else None
-    return _pooled(
-        operation.target, out, operation.place, operation.bits, path, op == "table", operation.out_bits, ahead
-    )
+    return _pooled(operation.target, out, operation.place, operation.bits, path, op == "table", operation.out_bits)
+
+
+@lru_cache(maxsize=65536)
+def _pooled(target: Target, out: HWC, place: Place, bits: int, path: float | None, table: bool, out_bits: int) -> float:
+    """Returns the cycles of RESCALE, CLAMP, TABLE or a copy as a 1x1 pooling; INT32 counts as two of INT16."""
+    machine = machine_of(target)
+    if path is None:
+        path = machine.looked_up if table else machine.plain
+    if bits == 32:
+        out, bits, out_bits = (out[0], out[1], 2 * out[2]), 16, 16
+    work = Work("pool", out, out, bits=bits)
+    return estimator.mac(machine, work, place, path=path, out_bits=out_bits or bits, table=table)
 
 
 def _elementwise(operation: Operation) -> float:
-    unit, setting, machine = operation.unit, operation.setting, operation.machine
+    unit, machine = operation.unit, operation.machine
     n, out, place = batches(unit.result.shape), spatial(unit.result.shape[-3:]), operation.place
     if out[2] == 1 and machine.family.planes_in_rows:
         place = replace(place, read_rows=True, write_rows=True)
+    bits = operation.bits
     if len(unit.operands) < 2:
-        return n * estimator.elementwise(machine, out, machine.plain, place, operation.bits, operation.bits)
-    bits = 8 if setting.narrow else operation.bits
-    path = machine.arithmetic(unit.op, bits)
-    shapes = [t.shape for t in unit.operands[:2]]
-    if setting.constant in shapes:
-        shapes.remove(setting.constant)
-    return n * estimator.elementwise(
-        machine,
-        out,
-        max(path, operation.path),
-        place,
-        bits,
-        8 if setting.narrows else operation.out_bits,
-        [spatial(shape[-3:]) for shape in shapes],
-        stored=None if setting.constant is None else spatial(setting.constant[-3:]),
-    )
+        return n * estimator.elementwise(machine, out, machine.plain, place, bits, bits)
+    path = max(machine.arithmetic(unit.op, bits), machine.plain)
+    read = [spatial(t.shape[-3:]) for t in unit.operands[:2]]
+    return n * estimator.elementwise(machine, out, path, place, bits, 8, read)  # the RESCALE of the result fuses
 
 
 #: {op: the function that prices it}; `_elementwise` prices all others.
 _FORMS: dict[str, Callable[[Operation], float]] = {
+    **dict.fromkeys(("conv2d", "depthwise_conv2d", "transpose_conv2d"), convolution),
     **{name: _reduction for name in OPS if name.startswith("reduce_")},
     "reduce_sum": _sum,
     "reshape": _reshape,

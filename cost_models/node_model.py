@@ -6,47 +6,44 @@
 
 This is a whole model.
 Movements are settled as the cheapest chain by the model's own prices.
-A graph costs the sum of its nodes and of the pairwise terms.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from cost_models.cache import PriceCache
 from cost_models.legality import legal
-from cost_models.protocol import Fusion, Granularity, Price, Traffic, Unit
-from cost_models.unit_graph import UnitGraph
+from cost_models.protocol import Fusion, Price, Traffic, Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, Steps, Type
 
 
-class NodeModel:
+class NodeModel(ABC):
     """Prices units one by one.
 
     pool : Vela workers, for models that measure
     cache: prices on disk, for models that measure
     """
 
-    granularity: Granularity = "node"
     in_cycles: bool = True
 
     def __init__(self, target: Target, pool: Pool | None = None, cache: PriceCache | None = None):
         self.target, self.pool, self.cache = target, pool, cache
 
+    @abstractmethod
     def cycles(self, unit: Unit) -> float:
         """Returns the cost of a single op by itself, >= 0; inf if it may not be used.
 
         Whether the unit is legal is checked before.
         """
-        raise NotImplementedError
 
     def traffic(self, unit: Unit) -> Traffic | None:
         """Returns the bytes that the unit moves, None if the model does not know."""
@@ -82,19 +79,6 @@ class NodeModel:
                 cost = sum(self.cycles(step) for step in chain(steps, unit.operands[0]))
                 best = min(best, (cost, steps), key=lambda b: (b[0], len(b[1])))
         return best
-
-    def total(self, graph: TensorGraph) -> float:
-        unit_graph = UnitGraph(graph)
-        prices = {
-            n: p.cycles for n, p in zip(unit_graph.units, self.price(list(unit_graph.units.values())), strict=True)
-        }
-        total = sum(prices.values())
-        for n, unit in unit_graph.units.items():
-            for read in dict.fromkeys(i for i in unit_graph.inputs(n) if i in unit_graph.units):
-                term = self.fusion(unit, unit_graph.units[read], unit_graph.producers(read))
-                if term is not None and total < math.inf:
-                    total -= term.of_reader * prices[n] + term.of_read * prices[read]
-        return total
 
 
 def chain(steps: Sequence[tuple[str, Attrs]], start: Type) -> list[Unit]:

@@ -4,8 +4,8 @@ A model prices *units*.
 A unit is one candidate: a TOSA op, or a chain that moves data, with all that its own cost depends
     on.
 Costs that depend on neighbours are pairwise terms (`fusion`), so that extractors can weigh both.
-`total` is the model's price of a concrete graph.
-`benchmarks.cost_models` compares it with Vela's own total.
+A concrete graph costs the sum of its units and of these terms.
+`benchmarks.cost_models` compares that with Vela's own total.
 `NodeModel` (`node_model.py`) leaves a model one method to write.
 """
 
@@ -13,15 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Const, Steps, Type
-
-#: The extent of a price: a node, a fused group of nodes, or a whole graph.
-Granularity = Literal["node", "group", "graph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +120,12 @@ class Price:
 
 
 class CostModel(Protocol):
-    """Prices candidates and graphs; it is made with (target, pool of Vela workers, price cache).
+    """Prices candidates; it is made with (target, pool of Vela workers, price cache).
 
-    granularity: what one price is for.
-    With "graph" the prices of units only guide the extraction, and `total` decides.
     in_cycles: whether prices are cycles; otherwise they only rank (counts, bytes).
     """
 
     target: Target
-    granularity: Granularity
     in_cycles: bool
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
@@ -147,8 +140,4 @@ class CostModel(Protocol):
 
         producers: units whose results `read` may read.
         """
-        ...
-
-    def total(self, graph: TensorGraph) -> float:
-        """Returns the cost of a whole graph; inf if it cannot run."""
         ...

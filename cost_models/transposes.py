@@ -7,7 +7,7 @@ from math import prod
 
 from cost_models import estimator
 from cost_models.machine import Place, machine_of
-from cost_models.setting import spatial
+from cost_models.operation import spatial
 from eqsat.target import Target
 from eqsat.tensor.types import Type
 

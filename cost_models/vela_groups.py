@@ -12,8 +12,6 @@ So their own price is that of the fused group, and the pairwise terms subtract t
 Scales, zero points, tables and the values of summands do not change what an op costs by itself.
 Units that differ only in these share a price.
 Units whose ends have no pad (INT32, BOOL) are estimated by a closed form (`unmeasured.py`).
-
-A whole graph is cut into its real groups, each measured with its real neighbours (`windows.py`).
 """
 
 from __future__ import annotations
@@ -31,28 +29,24 @@ from cost_models.analytic import Analytic
 from cost_models.cache import PriceCache
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
-from cost_models.measuring import TIME_LIMIT, measured
+from cost_models.measuring import measured
 from cost_models.node_model import chain
 from cost_models.pads import has_pad
 from cost_models.probes import canonical, is_wide_sum, with_narrow_constant
-from cost_models.protocol import Fusion, Granularity, Price, Unit
+from cost_models.protocol import Fusion, Price, Unit
 from cost_models.unmeasured import copied, unmeasured
-from cost_models.windows import Windows
 from eqsat.ground.forked import beside
-from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import TransposeSteps, reordering, ways, written
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Shape, Steps, Type, attrs_of
 from eqsat.tosa import flatbuffer
 from eqsat.vela import broadcasts, bursts, pieces, regor, rows, staging
 from eqsat.vela import facts as facts_by_version
-from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.facts import facts
 from eqsat.vela.facts import version as vela_version
 
@@ -104,7 +98,6 @@ class VelaGroups:
     cache: prices on disk
     """
 
-    granularity: Granularity = "group"
     in_cycles: bool = True
 
     def __init__(self, target: Target, pool: Pool, cache: PriceCache):
@@ -290,37 +283,6 @@ class VelaGroups:
             measured = 0 < whole < math.inf and 0 < narrow < math.inf
             self._ratios[form] = narrow / whole if measured else 1.0
 
-    # ---- graphs -----------------------------------------------------------------------------------
-
-    def total(self, graph: TensorGraph) -> float:
-        """Returns the sum of the graph's fused groups, each measured with its neighbours.
-
-        A graph with a group that Vela refuses by itself is measured as a whole.
-        """
-        windows = Windows(graph, self.target.family)
-        context = hashlib.blake2b(self._context, digest_size=8).hexdigest()
-        by_key = {f"{w.key}-{context}": w for w in windows.all}
-
-        def cycles(key: str) -> float:
-            buffer, names = windows.probe(by_key[key])
-            try:
-                table = compile_tosa(buffer, self.target, self.pool, timeout=TIME_LIMIT).rows
-            except WorkerError:
-                return math.inf
-            return float(sum(r.corrected for r in table if r.source in names))  # an op is called by its result
-
-        missing = self._unknown(by_key)
-        self._remember(dict(zip(missing, self.pool.map(cycles, missing), strict=True)))
-        groups = sum(self._known[f"{w.key}-{context}"] for w in windows.all)
-        return groups if groups < math.inf else self.whole(graph)
-
-    def whole(self, graph: TensorGraph) -> float:
-        """Returns Vela's corrected total of a graph, inf if Vela refuses it."""
-        try:
-            return float(compile_graph(graph, self.target, self.pool).corrected)
-        except WorkerError:
-            return math.inf
-
 
 def _begins_with_view(price: Price) -> bool:
     return bool(price.steps) and price.steps[0][0] == "reshape"
@@ -342,7 +304,7 @@ def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
 @cache
 def _measuring() -> str:
     """Returns a digest of the code that makes probes and reads the table: prices of other code have other keys."""
-    ours = ("fusion", "groups", "measuring", "pads", "probes", "vela_groups", "windows")
+    ours = ("fusion", "measuring", "pads", "probes", "vela_groups")
     others = (broadcasts, bursts, facts_by_version, flatbuffer, makers, pieces, regor, rows, staging)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

@@ -95,11 +95,10 @@ def cost_models() -> str:
     from cost_models import BUILT_IN, find
 
     return _table(
-        ("cost model", "granularity", "in cycles", "what it is"),
+        ("cost model", "in cycles", "what it is"),
         [
             (
                 f"`{n}`",
-                find(n).granularity,
                 "yes" if find(n).in_cycles else "no",
                 _plain(_first_line(import_module(place.partition(":")[0]))),
             )
@@ -125,14 +124,13 @@ def efforts() -> str:
         "e-nodes",
         "extractor",
         "seconds per extraction",
-        "rounds of each extractor",
         "rounds for memory",
         "seconds for binaries",
         "orders",
         "stripes",
     )
     rows = (
-        (e.budget.nodes, e.extractor, e.time_limit, e.rounds, e.memory_rounds, e.binary_time_limit, e.orders, e.stripes)
+        (e.budget.nodes, e.extractor, e.time_limit, e.memory_rounds, e.binary_time_limit, e.orders, e.stripes)
         for e in EFFORTS
     )
     written = ((f"{x:,}" if isinstance(x, int) else f"{x:g}" if isinstance(x, float) else x for x in r) for r in rows)

@@ -5,7 +5,7 @@
     extract(g).cost          # 3, proved optimal
 
 The package knows nothing of tensors.
-It needs numpy and networkx; the exact extractors also need highspy, clingo or ortools.
+It needs numpy and networkx; the exact extractors also need highspy or clingo.
 """
 
 from .api import available, extract, find
@@ -19,7 +19,6 @@ from .errors import (
     SolverUnavailable,
 )
 from .graph import ChoiceGraph
-from .k_best import k_best
 from .lagrange import Budget
 from .reduce import Reduced, reduce
 from .result import Extraction
@@ -41,7 +40,6 @@ __all__ = [
     "dag_cost",
     "extract",
     "find",
-    "k_best",
     "reachable",
     "reduce",
     "stopping",

@@ -22,10 +22,7 @@ from .result import Extraction
 from .within import within
 
 #: The built-in extractors, one file each.
-BUILT_IN = {
-    name: f"extraction.{name}:extract"
-    for name in ("portfolio", "dag_greedy", "tree_greedy", "ilp", "asp", "cpsat", "lns")
-}
+BUILT_IN = {name: f"extraction.{name}:extract" for name in ("portfolio", "dag_greedy", "tree_greedy", "ilp", "asp")}
 #: Finds extractors by name.
 EXTRACTORS = Registry("extractor", "extraction.extractors", BUILT_IN)
 

@@ -1,4 +1,4 @@
-"""`lns`: anytime neighbourhood search: free a ball of classes, keep the rest, solve, repeat.
+"""Neighbourhood search: free a ball of classes, keep the rest, solve, repeat.
 
 A neighbourhood is a ChoiceGraph of its own (see `neighbourhood`).
 It is reduced, and clingo solves what remains, up to a number of conflicts.
@@ -7,12 +7,10 @@ The work for that does not depend on the size of the whole graph.
 
 from __future__ import annotations
 
-import itertools
 import random
 import time
 from dataclasses import dataclass
 
-from . import exact
 from .asp import Asp, Encoding
 from .check import Choice, check, reachable
 from .dag_greedy import extract as greedy
@@ -53,10 +51,10 @@ QUIET = 8
 class Lns:
     """Neighbourhood search; it proves nothing.
 
-    neighbourhoods: it ends after so many, or earlier if it finds nothing; None: when time is up.
+    neighbourhoods: it ends after so many, or earlier if it finds nothing.
     """
 
-    neighbourhoods: int | None = None
+    neighbourhoods: int
 
     def solve(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
@@ -65,15 +63,14 @@ class Lns:
             try:
                 warm_start = greedy(graph, time_limit=deadline - time.perf_counter(), seed=seed).choice
             except NoChoiceFound:
-                most = None if self.neighbourhoods is None else CONFLICTS * self.neighbourhoods
-                return Encoding(graph, Asp(OPTIONS, conflicts=most), seed).solve(report, deadline)
+                conflicts = CONFLICTS * self.neighbourhoods
+                return Encoding(graph, Asp(OPTIONS, conflicts=conflicts), seed).solve(report, deadline)
         best = reachable(graph, warm_start)
         cost = known = check(graph, best)
         neighbours = Neighbours(graph, random.Random(seed))
         size, news = float(FIRST_SIZE), 0
-        for done in itertools.count():
-            most = self.neighbourhoods
-            if most is not None and (done >= most or done - news >= max(QUIET, done / 2, most / 3)):
+        for done in range(self.neighbourhoods):
+            if done - news >= max(QUIET, done / 2, self.neighbourhoods / 3):
                 break
             if time.perf_counter() >= deadline or stop_asked():
                 break
@@ -92,9 +89,6 @@ class Lns:
             elif part.graph.n_nodes < LARGE:
                 size = min(size * GROW, graph.n_classes)
         return "limit"
-
-
-extract = exact.extractor("lns", Lns())
 
 
 def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) -> tuple[Choice | None, bool]:

@@ -28,7 +28,6 @@ class LocalSearch:
 
     choice: also has picks for classes that are not active.
     cost: of the active classes, by `Prices`.
-    locked: classes that `descend` does not change.
     work: visits of e-nodes so far.
     """
 
@@ -38,7 +37,6 @@ class LocalSearch:
         self.references = [0] * self.graph.n_classes
         self.owner = self.graph.node_class.tolist()
         self.cost = 0.0
-        self.locked: set[int] = set()
         self.work = 0
         for r in self.graph.roots:
             self.references[r] += 1
@@ -59,7 +57,7 @@ class LocalSearch:
             for i, c in enumerate(active):
                 if self.work > work or (i % LOOK == 0 and is_over(deadline)):
                     return
-                if self.references[c] and c not in self.locked:
+                if self.references[c]:
                     self._improve(c, rng)
             least = before - 1e-9 * max(1.0, abs(before))
             if self.cost < least:
@@ -121,8 +119,11 @@ class LocalSearch:
         joint: dict[int, int] = {}
         for n in self.prices.readers[shared]:
             c = self.owner[n]
-            usable = c not in self.locked and n not in self.graph.forbidden
-            if self.references[c] and usable and all(d in self.choice for d in self.prices.reads[n]):
+            if (
+                self.references[c]
+                and n not in self.graph.forbidden
+                and all(d in self.choice for d in self.prices.reads[n])
+            ):
                 joint.setdefault(c, n)
         return joint
 

@@ -25,20 +25,19 @@ SEES = {
     "egraph": "ground tensor",
     "rules": "tensor vela egraph",
     "cost_models": "ground store tensor target tosa vela device",
-    "options": "ground store tensor extraction target vela device egraph rules cost_models",
+    "options": "ground store tensor extraction target vela egraph rules cost_models",
     "choice": "ground tensor extraction target tosa vela egraph cost_models options",
     "verification": "ground tensor target tosa vela device proof egraph options choice",
-    "search": "ground store tensor extraction target tosa vela egraph rules cost_models options choice verification",
+    "search": "ground store tensor extraction target tosa vela device egraph rules cost_models options choice verification",
     "runs": "ground tensor extraction target tosa vela egraph cost_models choice search",
     "explain": "ground tensor extraction target tosa vela egraph rules options choice search",
-    "checking": "ground tensor target proof egraph rules cost_models explain",
-    "discover": "ground tensor target tosa vela proof egraph options search",
+    "checking": "ground tensor proof egraph rules explain",
     "executorch": "ground store target tosa vela device options search runs",
     "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",
     "bench": "ground tensor target tosa vela options search runs checking executorch",
     "report": "ground tensor tosa vela egraph verification search explain bench",
-    "cli": "ground store target tosa vela device proof egraph rules cost_models options search runs explain checking "
-    "discover executorch bench report",
+    "cli": "ground store target tosa vela device proof egraph rules options search runs explain checking "
+    "executorch bench report",
 }
 
 

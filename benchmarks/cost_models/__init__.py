@@ -1,4 +1,4 @@
 """How well cost models predict Vela.
 
-Equivalent graphs of every network are compiled whole and compared with the `total` of every cost model.
+Equivalent graphs of every network are compiled whole, and compared with the prices and terms of every cost model.
 """

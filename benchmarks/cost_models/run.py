@@ -15,12 +15,12 @@ from benchmarks.cost_models.sample import Sample, draw, saturated
 from cost_models.cache import PriceCache
 from eqsat.choice import choice
 from eqsat.egraph.encoding import Frozen
+from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-
-#: The cost model whose totals are the truth.
-ORACLE = "vela_graph"
+from eqsat.vela.compile import compile_graph
+from tests.unit_graph import total
 
 
 @dataclass(slots=True)
@@ -100,8 +100,8 @@ def run_cell(
     with tempfile.TemporaryDirectory() as d:
         cache = PriceCache(Path(d) / "store.sqlite")
         try:
-            cost_models.find(ORACLE)(target, pool, cache).total(frozen.source)  # This starts the workers.
-            seconds = {label(n): _price_seconds(frozen, n, target, pool, cache) for n in names if n != ORACLE}
+            _vela(frozen.source, target, pool)  # This starts the workers.
+            seconds = {label(n): _price_seconds(frozen, n, target, pool, cache) for n in names}
             progress("drawing graphs")
             sample = draw(frozen, cost_models.find(cost_models.DEFAULT)(target, pool, cache), wanted)
             return predict(
@@ -136,10 +136,7 @@ def predict(
 ) -> Cell | None:
     """Returns the cell of a sample, None if Vela takes none of its graphs."""
     progress(f"compiling {len(sample)} graphs")
-    oracle = cost_models.find(ORACLE)(target, pool, cache)
-    started = time.perf_counter()
-    truth = pool.map(oracle.total, [s.graph for s in sample])
-    whole = (time.perf_counter() - started) * 1e3 * min(pool.size, len(sample)) / max(1, len(sample))
+    truth = pool.map(lambda s: _vela(s.graph, target, pool), sample)
     taken = [(s, t) for s, t in zip(sample, truth, strict=True) if t < math.inf]
     if not taken:
         return None
@@ -161,9 +158,6 @@ def predict(
     for name in names:
         progress(f"{name} on {len(graphs)} graphs")
         make, key = cost_models.find(name), label(name)
-        if name == ORACLE:
-            cell.points[key], cell.in_cycles[key], cell.ms[key], cell.ms_first[key] = truth, True, whole, whole
-            continue
         cell.ms_first[key], _ = _timed(make(target, pool, cache), graphs)
         one = make(target, pool, cache)
         cell.ms[key], cell.points[key] = _timed(one, graphs)
@@ -171,10 +165,18 @@ def predict(
     return cell
 
 
+def _vela(graph: TensorGraph, target: Target, pool: Pool) -> float:
+    """Returns Vela's corrected total of a graph, inf if Vela refuses it."""
+    try:
+        return float(compile_graph(graph, target, pool).corrected)
+    except WorkerError:
+        return math.inf
+
+
 def _timed(model, graphs: Sequence[TensorGraph]) -> tuple[float, list[float]]:
     """Returns the milliseconds per graph, and the totals of all graphs."""
     started = time.perf_counter()
-    points = [float(model.total(g)) for g in graphs]
+    points = [float(total(model, g)) for g in graphs]
     return (time.perf_counter() - started) * 1e3 / len(graphs), points
 
 
@@ -200,4 +202,4 @@ def _clocked(function: Callable, seconds: list[float]) -> Callable:
     return call
 
 
-__all__ = ["ORACLE", "Cell", "label", "predict", "run_cell"]
+__all__ = ["Cell", "label", "predict", "run_cell"]

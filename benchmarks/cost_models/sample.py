@@ -1,4 +1,4 @@
-"""Equivalent graphs out of one saturated e-graph: near-optimal, noisy and random ones."""
+"""Equivalent graphs out of one saturated e-graph: the best by the prices, noisy and random ones."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from eqsat.rules.presets import PRESETS
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.vela.guards import violations
-from extraction import ChoiceGraph, ExtractionError, extract, k_best
+from extraction import ChoiceGraph, ExtractionError, extract
 
 #: Levels of noise: prices are multiplied by exp(noise * a standard normal variate).
 #: For inf they are drawn at random.
 NOISE = (0.03, 0.1, 0.3, 1.0, 3.0, float("inf"))
 #: Most extractions per graph that is wanted, and extractions without a new graph after which the search ends.
 _TRIES, _PATIENCE = 4, 60
-#: Most near-optimal graphs, and most seconds of their search.
-_NEAR, _NEAR_SECONDS = 20, 5.0
+#: Seconds of the search for the best graph.
+_BEST_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """A graph out of an e-graph.
 
-    how: "near" for the cheapest by the prices, or the noise on the prices.
+    how: "best" by the prices, or the noise on the prices.
     """
 
     graph: TensorGraph
@@ -45,7 +45,7 @@ def draw(frozen: Frozen, model: CostModel, wanted: int, seed: int = 0) -> list[S
 
     There are fewer if the e-graph holds no more or the extractions find no more.
     Graphs that break a guard are left out.
-    The result is deterministic for a seed, unless `_NEAR_SECONDS` ends the search for near-optimal graphs.
+    The result is deterministic for a seed, unless `_BEST_SECONDS` ends the search for the best graph.
     """
     choices = choice.build(frozen, model)
     found: dict[bytes, Sample] = {}
@@ -59,9 +59,7 @@ def draw(frozen: Frozen, model: CostModel, wanted: int, seed: int = 0) -> list[S
         found.setdefault(buffer, Sample(graph, how))
         return new
 
-    near = max(1, min(_NEAR, wanted // 4))
-    for e in k_best(choices.graph, near, time_limit=_NEAR_SECONDS, seed=seed, max_ratio=1.25):
-        offer(e.choice, "near")
+    offer(extract(choices.graph, "portfolio", time_limit=_BEST_SECONDS, seed=seed).choice, "best")
     rng = np.random.default_rng(seed)
     idle = 0
     for k in range(_TRIES * wanted):

@@ -100,7 +100,7 @@ def plot(cells: Sequence[Cell], target: str, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     mine = [c for c in cells if c.target == target]
-    names = list(dict.fromkeys(n for c in mine for n in c.points if n != "vela_graph"))
+    names = list(dict.fromkeys(n for c in mine for n in c.points))
     figure, axes = plt.subplots(1, len(names), figsize=(4 * len(names), 4.2), squeeze=False, sharex=True, sharey=True)
     for axis, name in zip(axes[0], names, strict=True):
         for c in mine:

@@ -11,14 +11,14 @@ from pathlib import Path
 from benchmarks.device.explain import explained
 from benchmarks.device.records import VELA, Record, about, opened
 from eqsat.bench.log import Log
-from eqsat.checking.random_graphs import PROFILES, Profile, random_graph
-from eqsat.checking.random_graphs.profiles import REFUSED
 from eqsat.device.verification import verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps
+from tests.random_graphs import PROFILES, Profile, random_graph
+from tests.random_graphs.profiles import REFUSED
 
 _SMALL = replace(PROFILES["network"], fewest=1, most=5, without=REFUSED)
 #: Profiles of graphs: a few operators as networks have them, and longer graphs, in INT8 and INT16.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eqsat.bench.fingerprint import digest, fingerprint, submodules
 from eqsat.bench.log import Log, Record
-from eqsat.ground.versions import commit
+from eqsat.ground.versions import PACKAGES, commit
 
 __all__ = ["VELA", "Record", "about", "opened"]
 
@@ -20,7 +20,11 @@ VELA = version("ethos-u-vela")
 @cache
 def sources() -> str:
     """Returns a digest of the code on which the records depend."""
-    return digest(fingerprint([*submodules("eqsat/device"), "eqsat.checking.random_graphs", "eqsat.tensor.samples"]))
+    return digest(
+        fingerprint(
+            [*submodules("eqsat/device"), "tests.random_graphs", "eqsat.tensor.samples"], packages=(*PACKAGES, "tests")
+        )
+    )
 
 
 @cache

@@ -16,7 +16,7 @@ from eqsat.ground.files import InputError
 
 from . import run, table
 
-_PACKAGES = ("eqsat", "highspy", "clingo", "ortools", "networkx", "numpy")
+_PACKAGES = ("eqsat", "highspy", "clingo", "networkx", "numpy")
 
 
 def main() -> None:

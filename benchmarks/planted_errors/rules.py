@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 
-from eqsat.checking.random_prices import Bytes
 from eqsat.choice import choice
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.encoding import saturate
@@ -25,6 +24,7 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.types import GraphError, Type
 from eqsat.verification.regions import Correspondence, computed_classes, correspondence
 from extraction import ExtractionError, tree_greedy
+from tests.random_prices import Bytes
 
 #: The budget of saturation with a wrong rule.
 _BUDGET = Budget(nodes=1500, seconds=10.0)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
+from tests.random_graphs import RULE, random_graph
 
 #: Channels of all heads.
 CHANNELS = 4

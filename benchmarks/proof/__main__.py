@@ -26,7 +26,6 @@ import numpy as np
 
 from benchmarks.about import as_text, write_about
 from benchmarks.proof.mutants import mutants
-from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.proof import PROVED, Prover
 from eqsat.proof.counterexample import defined_outputs
 from eqsat.tensor.dtypes import DType
@@ -34,6 +33,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, sample
 from eqsat.tensor.types import Array, GraphError
 from eqsat.tosa.flatbuffer import dumps, loads
+from tests.random_graphs import RULE, random_graph
 
 ROOT = Path(__file__).parents[2]
 _PACKAGES = ("eqsat", "numpy")

@@ -28,7 +28,6 @@ from benchmarks.random_graphs.trial import run
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.fingerprint import digest, fingerprint
 from eqsat.bench.log import Log
-from eqsat.checking.random_graphs import random_graph
 from eqsat.egraph.rule import Rule
 from eqsat.ground.versions import PACKAGES
 from eqsat.ground.worker import Pool
@@ -36,6 +35,7 @@ from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
+from tests.random_graphs import random_graph
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,8 +43,8 @@ ROOT = Path(__file__).parents[2]
 @cache
 def version() -> str:
     """Returns a digest of the code on which the records depend."""
-    roots = ["benchmarks.random_graphs.trial", "eqsat.checking.random_graphs"]
-    return digest(measuring_fingerprint(), fingerprint(roots, packages=(*PACKAGES, "benchmarks")))
+    roots = ["benchmarks.random_graphs.trial", "tests.random_graphs"]
+    return digest(measuring_fingerprint(), fingerprint(roots, packages=(*PACKAGES, "benchmarks", "tests")))
 
 
 def opened(path: Path, *identity: str) -> Log:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.checking.random_prices import Bytes
 from eqsat.checking.soundness import Unsound, check
 from eqsat.choice import choice
 from eqsat.egraph.engine import Budget, EngineError
@@ -33,6 +32,7 @@ from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.guards import broken
 from extraction import ExtractionError, Infeasible, tree_greedy
+from tests.random_prices import Bytes
 
 #: Limits of each e-graph, since random graphs grow faster than networks.
 #: A truncated e-graph is checked as well.

@@ -117,7 +117,7 @@ def _compiled(configuration: Configuration, target: Target, explicit: bytes, sto
         outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
     rows, least = over_bound(estimate.rows, tosa, estimate.rates), bound(loads(explicit), estimate.rates)
     return {
-        **_graph(tosa, rows, GraphFigures.of(estimate, None), GraphFigures(), least),
+        **_graph(tosa, rows, GraphFigures.of(estimate, target), GraphFigures(), least),
         "seconds": {"vela": seconds},
         "settings": settings,
         "verified": outcome is None or outcome.equal,

@@ -21,7 +21,7 @@ import numpy as np
 from eqsat.checking.visits import visited
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.proof.evaluation import evaluate, value_of, variable
-from eqsat.proof.field import Field
+from eqsat.proof.field import Field, Lanes
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.graph import Node
@@ -39,17 +39,12 @@ class Proofs:
     equal: `id` of the e-nodes that equal the first e-node of their class that has a term.
     That first e-node is among them.
     undecided: {operator: number of its e-nodes that are not proved}.
+    "output" stands for outputs whose classes are not proved to have the source's values, as after a wrong removal.
     E-nodes that are unreachable, because the class of an operand is empty, are not counted.
-    outputs: whether the classes of all outputs are proved to have the source's values.
     """
 
     equal: set[int] = field(default_factory=set)
     undecided: Counter[str] = field(default_factory=Counter)
-    outputs: bool = False
-
-    @property
-    def is_complete(self) -> bool:
-        return self.outputs and not self.undecided
 
 
 def prove(frozen: Frozen, seed: int = 1) -> Proofs:
@@ -61,9 +56,9 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
         return Proofs(undecided=Counter(e.op for e in every))
     source = Terms(Field(seed))
     try:
-        expected = [source.lanes(v) for v in evaluate(source, graph)]
+        expected: list[Lanes | None] = [source.lanes(v) for v in evaluate(source, graph)]
     except Undecidable:
-        expected = []
+        expected = [None for _ in graph.outputs]
     t = Terms(Field(seed), source)
     numbers = {graph.nodes[i].attr("name"): k for k, i in enumerate(graph.inputs)}
     slots = [frozen.handle[o] for o in graph.outputs]
@@ -81,10 +76,10 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
             out.equal.add(id(e))
         else:
             out.undecided[e.op] += 1
-    same = len(expected) == len(slots) and all(
-        s in values and np.array_equal(t.lanes(values[s]), want) for s, want in zip(slots, expected, strict=True)
-    )
-    return Proofs(out.equal, out.undecided, same)
+    for slot, want in zip(slots, expected, strict=True):
+        if want is None or slot not in values or not np.array_equal(t.lanes(values[slot]), want):
+            out.undecided["output"] += 1
+    return out
 
 
 def _value(t: Terms, e: ENode, frozen: Frozen, values: dict[int, Value], numbers: dict[str, int]) -> Value | None:

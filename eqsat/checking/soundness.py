@@ -45,7 +45,7 @@ class Checked:
     evaluated: number of e-nodes that were proved or compared on samples.
     Opaque operators and their readers have no value in numpy.
     proved: number of e-nodes equal to the others of their class for every input.
-    undecided: {operator: number of its e-nodes that are not proved}.
+    undecided: {operator: number of its e-nodes that are not proved}, as in `Proofs`.
     """
 
     frozen: Frozen
@@ -97,7 +97,7 @@ def check_frozen(frozen: Frozen, kinds: Iterable[str] = KINDS) -> Checked:
     """
     proofs = prove(frozen)
     graph, evaluated = frozen.source, len(proofs.equal)
-    if proofs.is_complete:
+    if not proofs.undecided:
         return Checked(frozen, evaluated, evaluated)
     slots = [frozen.handle[o] for o in graph.outputs]
     for kind in kinds:

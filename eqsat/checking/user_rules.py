@@ -17,16 +17,19 @@ Results of rules that pass are still compared on the TOSA reference model.
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 
-from eqsat.checking.random_graphs import RULE, random_graph
-from eqsat.checking.soundness import Checked, Unsound, check
-from eqsat.egraph.engine import Budget, EngineError
+from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.soundness import Checked, Unsound, check_frozen
+from eqsat.egraph.encoding import saturate
+from eqsat.egraph.engine import Budget, EngineError, ExternError
 from eqsat.egraph.rule import Rule
-from eqsat.ground.files import InputError
+from eqsat.ground.files import InputError, PluginError
 from eqsat.ground.registry import Registry
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
@@ -63,11 +66,13 @@ class Report:
     unsound: {rule: why it is unsound}.
     proved: number of e-nodes equal to the others of their class for every input.
     undecided: {operator: number of its e-nodes that were compared on samples instead}.
+    unproved: rules that fired on graphs of which less is proved with the pack's rules than without.
     """
 
     matches: dict[str, int]
     graphs: int = 0
     unsound: dict[str, str] = field(default_factory=dict)
+    unproved: set[str] = field(default_factory=set)
     proved: int = 0
     undecided: Counter[str] = field(default_factory=Counter)
 
@@ -101,7 +106,17 @@ def find(name: str) -> Pack:
     taken = sorted({*names} & {r.name for r in RULES})
     if taken:
         raise InputError(f"{name} uses names that eqsat has: {', '.join(taken)}; choose others")
-    return Pack(name, rules, tuple(g() if callable(g) else g for g in graphs))
+    return Pack(name, rules, tuple(_graph(name, g) for g in graphs))
+
+
+def _graph(name: str, graph: TensorGraph | Callable[[], TensorGraph]) -> TensorGraph:
+    """Returns one of the GRAPHS of a module. Raises PluginError if its function fails."""
+    if not callable(graph):
+        return graph
+    try:
+        return graph()
+    except Exception as e:
+        raise PluginError(f"{name}: one of GRAPHS failed{_place(e)}: {type(e).__name__}: {e}") from e
 
 
 def load(name: str, graphs: int = GRAPHS) -> Pack:
@@ -143,51 +158,115 @@ def examine(
     Every fourth random graph is saturated with all built-in rules.
     A rule that fails is left out of the graphs after it.
     progress: called with the number of each case.
+    Raises PluginError if a function of the pack fails, and InputError for a graph on which eqsat itself fails.
     """
     report = Report({r.name: 0 for r in pack.rules if not r.analysis})
-    cases = [(g, ours) for g in (*pack.graphs, *given) for ours in (False, True)] + [
-        (random_graph(seed, RULE), seed % 4 == 3) for seed in range(graphs)
+    own = [(f"graph {n} of {pack.name}", g) for n, g in enumerate(pack.graphs, 1)]
+    others = [(f"given graph {n}", g) for n, g in enumerate(given, 1)]
+    cases = [(name, g, ours) for name, g in (*own, *others) for ours in (False, True)] + [
+        (f"random graph {seed}", random_graph(seed), seed % 4 == 3) for seed in range(graphs)
     ]
-    for number, (graph, ours) in enumerate(cases):
+    for number, (name, graph, ours) in enumerate(cases):
         progress(number)
         rules = [r for r in pack.rules if r.name not in report.unsound]
         if not any(not r.analysis for r in rules):
             break
         try:
-            _count(report, _check(graph, rules, ours))
-        except (Unsound, EngineError) as e:
-            _blame(report, pack, rules, graph, ours, e)
+            _count(report, _check(graph, rules, ours, report.matches), ours)
+        except Exception as e:
+            if not _is_verdict(e) or not _passes(graph, ours):
+                raise _failure(pack, name, graph, rules, ours, e) from e
+            _blame(report, rules, graph, ours, e)
         report.graphs += 1
     return report
 
 
-def _check(graph: TensorGraph, rules: Sequence[Rule], ours: bool) -> Checked:
-    return check(graph, [*(RULES if ours else _HELPERS), *rules], budget=_BUDGET)
+def _check(graph: TensorGraph, rules: Sequence[Rule], ours: bool, matches: dict[str, int] | None = None) -> Checked:
+    """Saturates and checks a graph, and adds the rules' matches. Raises what both raise."""
+    frozen = saturate(graph, [*(RULES if ours else _HELPERS), *rules], _BUDGET)
+    for name in matches or ():
+        matches[name] += frozen.saturation.matches.get(name, 0)
+    return check_frozen(frozen)
 
 
-def _count(report: Report, checked: Checked) -> None:
-    for name in report.matches:
-        report.matches[name] += checked.frozen.saturation.matches.get(name, 0)
+def _count(report: Report, checked: Checked, ours: bool) -> None:
+    """Adds what was found of one graph."""
     report.proved += checked.proved
     report.undecided.update(checked.undecided)
+    fired = {name for name in report.matches if checked.frozen.saturation.matches.get(name)}
+    if checked.undecided and not fired <= report.unproved:
+        without = _check(checked.frozen.source, (), ours)
+        if Counter(checked.undecided) - Counter(without.undecided):
+            report.unproved |= fired
 
 
-def _blame(report: Report, pack: Pack, rules: Sequence[Rule], graph: TensorGraph, ours: bool, error: Exception) -> None:
+def _is_verdict(error: Exception) -> bool:
+    """Whether an exception says that a rule is unsound, and not that a function failed."""
+    return isinstance(error, Unsound | EngineError) and not isinstance(error, ExternError)
+
+
+def _passes(graph: TensorGraph, ours: bool) -> bool:
+    """Whether a graph passes with eqsat's own rules alone."""
+    try:
+        _check(graph, (), ours)
+    except Exception:  # noqa: BLE001 - it is found again, with the smallest part of the graph
+        return False
+    return True
+
+
+def _failure(
+    pack: Pack, name: str, graph: TensorGraph, rules: Sequence[Rule], ours: bool, error: Exception
+) -> InputError:
+    """Returns the error to raise where a function of the pack, or eqsat itself, fails on a graph.
+
+    name: of the graph.
+    """
+    cause = error.__cause__ or error if isinstance(error, ExternError) else error
+    said = f"{type(cause).__name__}: {cause}"
+    if isinstance(error, ExternError) and not error.name.startswith("eqsat."):
+        function = error.name.rpartition(".")[2].partition("[")[0]
+        return PluginError(f"{pack.name}: the function {function!r} failed{_place(cause)}: {said}")
+    passes = _passes(graph, ours)
+    with_rules = rules if passes else ()
+    for part in _parts(graph):
+        try:
+            _check(part, with_rules, ours)
+        except Exception:  # noqa: BLE001 - whatever it is
+            graph = part
+            break
+    what = "what the rules make of it" if passes else "it"
+    return InputError(
+        f"{name}: eqsat itself fails on {what}, and nothing is known of the rules: {said}, at {describe(graph)}"
+    )
+
+
+def _place(error: BaseException) -> str:
+    """Returns the first line of a traceback that is not eqsat's, as " at FILE:LINE"; "" if all are."""
+    ours = str(Path(__file__).parents[1])
+    frames = (f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours))
+    return next((f" at {f.filename}:{f.lineno}" for f in frames), "")
+
+
+def _blame(report: Report, rules: Sequence[Rule], graph: TensorGraph, ours: bool, error: Exception) -> None:
     """Records the rules that fail alone, each with the smallest part of the graph on which it does.
 
     If none fails alone, it blames the first rule.
+    The match that refuted a rule counts also where the e-graph was lost.
     """
     analyses = [r for r in rules if r.analysis]
     for rule in (r for r in rules if not r.analysis):
         for part in _parts(graph):
             try:
                 _check(part, [*analyses, rule], ours)
-            except (Unsound, EngineError) as e:
-                report.unsound[rule.name] = f"{_reason(e)}, on the graph {describe(part)}"
-                break
+            except Exception as e:  # noqa: BLE001 - a function that fails on this part is no verdict
+                if _is_verdict(e):
+                    report.unsound[rule.name] = f"{_reason(e)}, on the graph {describe(part)}"
+                    break
     if not any(r.name in report.unsound for r in rules):
         name = next(r.name for r in rules)
         report.unsound[name] = f"together with others: {_reason(error)}, on the graph {describe(graph)}"
+    for name in report.unsound:
+        report.matches[name] = max(1, report.matches[name])
 
 
 def _reason(error: Exception) -> str:

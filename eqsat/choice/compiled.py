@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cost_models.command_stream import StreamPrice
 from eqsat.choice.choice import Choices
 from eqsat.options.decision import Figures
 from eqsat.tensor.graph import TensorGraph
@@ -22,7 +21,6 @@ class Compiled:
     parts_of: {node: node of the graph without stripes that it computes, as a whole or in part}.
     It is empty for a graph without stripes.
     tolerant: whether its e-graph has rules that save roundings.
-    judged: the price of its command stream if that decides.
     choices, choice: the source of an extracted graph, at the prices of that time.
     They are None and empty for a given graph.
     classes: {node of the graph: the e-class that it computes}.
@@ -33,7 +31,6 @@ class Compiled:
     tosa: bytes
     estimate: Estimate
     tolerant: bool = False
-    judged: StreamPrice | None = None
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
     classes: Mapping[int, int] = field(default_factory=dict)
@@ -43,5 +40,4 @@ class Compiled:
 
     @property
     def figures(self) -> Figures:
-        cycles = self.estimate.corrected if self.judged is None else self.judged.cycles
-        return Figures.of(cycles, self.estimate.footprint, self.estimate.cycles)
+        return Figures.of(self.estimate.corrected, self.estimate.footprint, self.estimate.cycles)

@@ -21,6 +21,14 @@ def _proved(report: Report) -> str:
     return "proved equal for every input: all e-nodes" + (f" but {others}, compared on samples" if others else "")
 
 
+def _verdict(report: Report, name: str) -> str:
+    if name in report.unsound:
+        return "UNSOUND"
+    if name in report.unproved:
+        return "NOT PROVED, though equal on samples"
+    return "sound on all" if report.matches[name] else "not exercised"
+
+
 @app.command("check-rules")
 def check_rules(
     rules: Annotated[
@@ -53,6 +61,7 @@ def check_rules(
                 "graphs": report.graphs,
                 "matches": report.matches,
                 "unsound": report.unsound,
+                "not_proved": sorted(report.unproved),
                 "not_exercised": report.unused,
                 "e_nodes_proved": report.proved,
                 "e_nodes_undecided": dict(report.undecided),
@@ -60,8 +69,7 @@ def check_rules(
         )
     else:
         for name, matches in report.matches.items():
-            word = "UNSOUND" if name in report.unsound else "sound on all" if matches else "not exercised"
-            console.say(f"{name}: {matches} matches in {report.graphs} graphs, {word}")
+            console.say(f"{name}: {matches} matches in {report.graphs} graphs, {_verdict(report, name)}")
         if not report.unsound:
             console.say(_proved(report))
         for name, why in report.unsound.items():
@@ -71,7 +79,12 @@ def check_rules(
                 "\nA rule that never fires is not checked: give graphs that it is made for, "
                 "with GRAPHS in its module or --graph FILE.tosa."
             )
+        if report.unproved:
+            console.say(
+                "\nA rule that is not proved may be wrong for inputs that no sample shows: "
+                "results that it makes are refused unless they are proved as a whole."
+            )
     if report.unsound:
         raise typer.Exit(REFUTED)
-    if report.unused:
+    if report.unused or report.unproved:
         raise typer.Exit(UNDECIDED)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+import typer.core
 from rich.table import Table
 from rich.text import Text
 
@@ -27,8 +28,9 @@ from eqsat.cli.defaults import defaults
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
 from eqsat.cli.options import with_parameters
+from eqsat.cli.removed import removed
 from eqsat.cli.terminal import TextConsole
-from eqsat.ground.files import InputError, OutputError, PluginError, check_output, write_atomically
+from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError, check_output, write_atomically
 from eqsat.ground.versions import versions
 from eqsat.search.clock import called
 from eqsat.target import Target, TargetError
@@ -53,6 +55,16 @@ SCHEMA = 1
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class _Commands(typer.core.TyperGroup):
+    """All commands; one that is gone, or an option that is, ends with a line that says what to use instead."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if told := removed(args):
+            _command.as_json = "--json" in args
+            raise fail(told, BAD_INPUT)
+        return super().resolve_command(ctx, args)
+
+
 class App(typer.Typer):
     """An app whose commands all have the options of `_EVERYWHERE`."""
 
@@ -67,6 +79,7 @@ class App(typer.Typer):
 
 
 app = App(
+    cls=_Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -207,6 +220,8 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
         raise
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT, known) from e
+    except LoweringError as e:
+        raise fail(f"{what}: {e}", FAILED, known) from e
     except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import what is needed
         raise fail(f"{what}: {causes(e)}", FAILED, known) from e
 
@@ -377,11 +392,10 @@ def show_warnings(results: Sequence[Result], messages: Sequence[str]) -> None:
     """
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
-    if any(r.stock_verified is False for r in results):
-        console.print(
-            "[yellow]stock ExecuTorch's own result differs from the model for this graph; "
-            "its cycles are no fair comparison[/yellow]"
-        )
+
+
+#: The verdict where stock's graph is wrong.
+_NO_PEER = "nothing to compare: what stock ExecuTorch makes computes something else"
 
 
 def show_verdict(
@@ -392,7 +406,7 @@ def show_verdict(
     proved: bool,
     kept: str,
 ) -> None:
-    """Prints the verdict, to which at most two rows on what was written are added: the last eight rows of a screen.
+    """Prints the verdict, to which rows on what was written, and on what does not fit, are added.
 
     figures: before and after.
     verified, proved: whether all delegates are.
@@ -400,7 +414,8 @@ def show_verdict(
     from eqsat.search.comparison import binary_line, proof_line, verdict
 
     console.say(title, "bold")
-    console.say(verdict(*figures), "bold")
+    is_wrong = figures[0].corrected is None and any(r.stock_verified is False for r in results)
+    console.say(_NO_PEER if is_wrong else verdict(*figures), "bold")
     deviations = [r.deviation.text for r in results if r.deviation]
     for text in deviations or [f"verified bit for bit: {'yes' if verified else 'no'}"]:
         console.say(text)
@@ -413,7 +428,12 @@ def show_verdict(
         console.say(kept, "bold")
 
 
-def show_written(*places: str) -> None:
-    """Prints what was written, below the verdict."""
+def show_written(places: Sequence[str], results: Mapping[str, Result]) -> None:
+    """Prints what was written, and as the last lines which results exceed the limits of memory.
+
+    results: of the delegates, by name.
+    """
     for place in filter(None, places):
         console.say(f"wrote {place}")
+    for name, text in ((name, r.shortfall) for name, r in results.items() if r.nearest):
+        console.say(f"{name} {text}" if len(results) > 1 else text, "bold red")

@@ -121,7 +121,8 @@ def compile_command(
         show_warnings(list(summary.results.values()), summary.warnings)
     elif not as_json:  # before anything is written: who has no room for it has the figures
         _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen)
-    figures = {**summary.as_dict(), "fits": all(r.fits for r in summary.results.values())}
+    nearest = [r.nearest and r.nearest._asdict() for r in summary.results.values()]
+    figures = {**summary.as_dict(), "fits": not any(nearest), "nearest": nearest}
     with failures(failing, figures):
         write_atomically(output, pte)
         if csv:
@@ -134,7 +135,8 @@ def compile_command(
     if as_json:
         print_json(figures)
     elif not brief:
-        show_written(f"{output} ({len(pte)} bytes, {summary.delegates} delegate(s))", str(report or ""))
+        written = f"{output} ({len(pte)} bytes, {summary.delegates} delegate(s))"
+        show_written([written, str(report or "")], summary.results)
     if summary.stepped_back or not figures["fits"]:
         raise typer.Exit(NOT_AS_ASKED)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import typer.core
 
+from eqsat.cli.removed import why_gone
 from eqsat.ground.files import InputError
 
 #: Keys of the table that are not options: the package of the project's models.
@@ -36,6 +37,8 @@ def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> di
     known = {name: {p.name for p in c.params if p.param_type_name == "option"} for name, c in commands.items()}
     every = set().union(*known.values())
     for key in given.keys() - every:
+        if gone := why_gone(f"--{key.replace('_', '-')}"):
+            raise InputError(f"{place}: [tool.eqsat]: {gone}")
         near = difflib.get_close_matches(key, sorted(map(str, every)), 1)
         meant = f"; did you mean {near[0].replace('_', '-')}?" if near else ""
         raise InputError(f"{place}: [tool.eqsat] has {key.replace('_', '-')!r}, which is no option of a command{meant}")

@@ -97,7 +97,7 @@ def optimize(
     if as_json:
         print_json(figures)
     elif not brief:
-        show_written(f"{output} ({len(result.tosa)} bytes)", str(report or ""))
+        show_written([f"{output} ({len(result.tosa)} bytes)", str(report or "")], {"": result})
     if not (result.searched or result.interrupted) or not figures["fits"]:
         raise typer.Exit(NOT_AS_ASKED)
 

@@ -34,12 +34,7 @@ class _Given:
 
     effort: Annotated[
         int,
-        typer.Option(
-            min=0,
-            max=3,
-            help="0: no search; 1: seconds; 2; 3: hours, if need be; "
-            "decides extractor and time limits that are not given",
-        ),
+        typer.Option(help="0: no search; 1: seconds; 2: the default; decides extractor and time limits not given"),
     ] = 2
     rules: Annotated[str, typer.Option(help="preset of rules, see `eqsat rules`")] = "all"
     extractor: Annotated[
@@ -77,16 +72,6 @@ class _Given:
             "pareto: as cycles, and the Pareto set is verified"
         ),
     ] = "cycles"
-    referee: Annotated[
-        str,
-        typer.Option(
-            help="by which total graphs rank: vela, its corrected one; "
-            "command-stream: the price of the commands, see the page on binaries"
-        ),
-    ] = "vela"
-    command_cycles: Annotated[
-        float, typer.Option(min=0, help="cycles of each command in the price of a command stream, besides its work")
-    ] = 0.0
     max_sram: Annotated[
         str,
         typer.Option(
@@ -151,7 +136,7 @@ OPTIONS = {
 #: Headings of `--help` with their options.
 _HEADINGS = {
     "Search": ("effort", "rules", "user_rules", "extractor", "cost_model", "time_limit", "remember", "cache"),
-    "What decides": ("objective", "max_sram", "max_flash", "referee", "command_cycles"),
+    "What decides": ("objective", "max_sram", "max_flash"),
     "Equality": ("numerics", "tolerance", "binary_time_limit"),
 }
 for _heading, _names in _HEADINGS.items():

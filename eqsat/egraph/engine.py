@@ -41,6 +41,17 @@ class EngineError(RuntimeError):
     """
 
 
+class ExternError(EngineError):
+    """A function that rules call failed; the cause is its exception.
+
+    name: of the function, with its module.
+    """
+
+    def __init__(self, name: str, error: Exception):
+        super().__init__(f"extern {name}: {type(error).__name__}: {error}")
+        self.name = name
+
+
 class Interner:
     """A numbering of hashable values by consecutive integers from 0."""
 
@@ -396,7 +407,7 @@ class Engine:
                 try:
                     result = e.fn(*(self.intern[i] for i in key))
                 except Exception as error:  # noqa: BLE001 - a rule's mistake must not be the user's crash
-                    raise EngineError(f"extern {e.name}: {type(error).__name__}: {error}") from error
+                    raise ExternError(e.name, error) from error
                 for values in [] if result is None else result if isinstance(result, list) else [result]:
                     rows.append(key + tuple(self.intern.id(v) for v in values))
             if rows:

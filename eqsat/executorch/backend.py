@@ -14,6 +14,7 @@ Source: executorch 1.5, exir/backend/backend_api.py and backend_details.py.
 from __future__ import annotations
 
 import logging
+import re
 import time
 import warnings
 import weakref
@@ -36,7 +37,7 @@ from eqsat.executorch.arm import HookPoint, lower
 from eqsat.executorch.known_tosa import known_or_lowered
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
-from eqsat.ground.files import OutputError, PluginError
+from eqsat.ground.files import LoweringError, OutputError, PluginError
 from eqsat.ground.forked import ForkError
 from eqsat.options.decision import Container
 from eqsat.search.answer_store import AnswerStore
@@ -143,14 +144,15 @@ def _optimized(
     except (PluginError, OutputError):
         raise
     except Exception as e:  # noqa: BLE001 - never worse: after any failure the result is stock's
-        delegate.error = f"{type(e).__name__}: {e}"
         logger.debug("%s: eqsat stepped back", name, exc_info=True)
+        payload = _stocks(edge_program, compile_specs, name)
+        delegate.error = innermost(e)
         warnings.warn(
             f"{name}: eqsat stepped back, this delegate is stock ExecuTorch's: {delegate.error}",
             EqsatWarning,
             stacklevel=2,
         )
-        return _arm_preprocess(edge_program, compile_specs)
+        return payload
     store = NamedDataStore()
     for block in compiled.external_blocks:
         store.add_named_data(block.key, block.payload, alignment=block.alignment, external_tag=block.placement)
@@ -159,6 +161,24 @@ def _optimized(
         data_store_output=store.get_named_data_store_output() if compiled.external_blocks else None,
         debug_handle_map=_debug_handles(result),
     )
+
+
+def _stocks(edge_program: ExportedProgram, compile_specs: list[CompileSpec], name: str) -> PreprocessResult:
+    """Returns stock's payload of a delegate that eqsat failed on. Raises LoweringError if stock fails, too."""
+    try:
+        return _arm_preprocess(edge_program, compile_specs)
+    except Exception as e:
+        raise LoweringError(f"{name}: neither eqsat nor stock ExecuTorch can lower it: {innermost(e)}") from e
+
+
+def innermost(error: BaseException) -> str:
+    """Returns the innermost cause of an exception in one line, with the operator at which a pass failed."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    text = str(error).strip()
+    operator = re.search(r"While executing %\S+ : .*?\[target=([\w.]+?)(?:\.default)?\]", text)
+    at = f" (at {operator[1].rpartition('_ops.')[2]})" if operator else ""
+    return f"{type(error).__name__}: {' '.join(text.partition(chr(10) * 2)[0].split())}{at}"
 
 
 class ShippedError(Exception):

@@ -71,7 +71,7 @@ def to_edge_transform_and_lower(
 
     Raises TargetError for an unknown accelerator.
     Raises TypeError for arguments that do not go together.
-    Raises PluginError if a plug-in fails.
+    Raises PluginError if a plug-in fails, and LoweringError if ExecuTorch's own passes do.
     """
     edge, _ = lower_with_session(program, compile_spec, options=options, partitioner=partitioner, **kwargs)
     return edge

@@ -7,12 +7,13 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
 from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
-from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
+from executorch.backends.arm.tosa.partitioner import TOSAPartitioner, is_partitioned
 from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
 from executorch.exir.backend.utils import WhyNoPartitionReporter
 from torch.export import ExportedProgram
@@ -66,11 +67,11 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
         reporters.append(reporter)
         return TOSAPartitioner._tag_module(self, module, program, reporter, *more)
 
-    self._tag_module = tagged
+    self._tag_module, self._detag_boundary_nodes = tagged, partial(_kept_out, self)
     try:
         result = TOSAPartitioner.partition(self, exported_program)
     finally:
-        del self._tag_module
+        del self._tag_module, self._detag_boundary_nodes
     session = session_of(self.delegation_spec.compile_specs)
     if session is not None:
         session.programs += 1
@@ -83,6 +84,28 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
                 f"no part of the program goes to {self.compile_spec.target}: {reason}", EqsatWarning, stacklevel=2
             )
     return result
+
+
+def _kept_out(
+    self: Any, module: Any, tag: str, reporter: WhyNoPartitionReporter, detag_first_fp_node: bool = True
+) -> None:
+    """Keeps quantize and dequantize nodes at a partition's boundary out of it, like Arm's partitioner, but all of them.
+
+    Arm's goes through the nodes once, so a dequantize stays whose only reader goes after it.
+    An INT delegate then has a float result: its lowering fails, or it writes integers where floats are read.
+    The first is ExecuTorch's issue 17700, the second 19364; mended upstream by pull request 22966.
+    """
+    while True:
+        before = [n for n in module.graph.nodes if is_partitioned(n, tag)]
+        TOSAPartitioner._detag_boundary_nodes(self, module, tag, reporter, detag_first_fp_node)
+        kept = [n for n in before if is_partitioned(n, tag)]
+        results = [n for n in kept if any(not is_partitioned(user, tag) for user in n.users)]
+        for node in results if detag_first_fp_node else ():
+            if any(v.is_floating_point() for v in _tensors(node)):
+                reporter.report_reject(node, "Its result is in floating point, and is read outside the partition.")
+                del node.meta["delegation_tag"]
+        if before == [n for n in kept if is_partitioned(n, tag)]:
+            return
 
 
 def _left(program: ExportedProgram, why: Mapping[torch.fx.Node, str]) -> list[LeftOperator]:

@@ -39,14 +39,19 @@ class Delegate:
         return (self.result and self.result.figures["stock"].sram) or 0
 
     def __str__(self) -> str:
-        """Returns the line on this delegate, with the reason if nothing was gained, and the gain with more memory."""
+        """Returns the line on this delegate.
+
+        It has the memory for which cycles were paid, the reason if limits are not met or nothing was gained, and the
+        gain with more memory.
+        """
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
         stock = r.stock_corrected
         change = f" ({r.corrected / stock - 1:+.1%})" if stock and stock != r.corrected else ""
         before = "-" if stock is None else f"{stock:,}"
-        more = [self._equality(r), r.kept, f"with more memory: {r.offer}" if r.offer else ""]
+        offer = f"with more memory: {r.offer}" if r.offer else ""
+        more = [r.price_of_limits, self._equality(r), r.shortfall, r.kept, offer]
         return "; ".join([f"{self.name}: {before} -> {r.corrected:,} corrected cycles{change}", *filter(None, more)])
 
     @staticmethod

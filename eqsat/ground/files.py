@@ -25,6 +25,10 @@ class PluginError(InputError):
     """
 
 
+class LoweringError(Exception):
+    """ExecuTorch itself cannot lower a delegate; the message has the reason, on one line."""
+
+
 class OutputError(InputError):
     """An output cannot be written, such as to a full disk; the message names the place."""
 
@@ -103,7 +107,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     Raises OutputError.
     """
     try:
-        if _is_special(path):
+        if is_special(path):
             path.write_bytes(data)
             return
         with beside(path) as temporary:
@@ -117,9 +121,9 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise OutputError(f"cannot write {path}: {e.strerror or e}; choose a writable place") from e
 
 
-def _is_special(path: Path) -> bool:
-    """Whether it exists and is no regular file, which a new file would replace."""
-    return path.exists() and not path.is_file()
+def is_special(path: Path) -> bool:
+    """Whether it is a pipe, a socket or a device."""
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def check_output(path: Path, option: str = "-o") -> None:
@@ -130,7 +134,7 @@ def check_output(path: Path, option: str = "-o") -> None:
     """
     if path.is_dir():
         raise InputError(f"{path} is a directory: give a file name with {option}")
-    if _is_special(path):
+    if is_special(path):
         return
     check_directory(path.parent, option)
 

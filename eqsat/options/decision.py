@@ -7,6 +7,7 @@ Limits are bytes of SRAM in use at once, and of commands and weights, which stay
 The default limit of SRAM is what stock's graph needs or the NPU has to itself (Dedicated_Sram).
 The default limit of flash lets the .pte be 1% or 4 KiB larger than stock's, whichever is more.
 So one graph always fits.
+Where none fits the limits that a user sets, the default ones decide, and the user is told what the nearest graph takes.
 Up to 5% of the .pte may be earned: each percent beyond the limit must save 2% of the cycles.
 """
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from eqsat.options.limit import STOCK, Growth, parse
-from eqsat.options.options import COMMAND_STREAM, CYCLES, SRAM, Options
+from eqsat.options.options import CYCLES, SRAM, Options
 from eqsat.vela.compile import Footprint
 
 
@@ -220,6 +221,11 @@ class Decision:
         return [self] if within == self.limits else [replace(self, limits=within), self]
 
     @property
+    def fallback(self) -> Decision:
+        """The decision where nothing fits: the same within the default limits, which stock's graph meets."""
+        return replace(self, limits=self.default)
+
+    @property
     def wider_aims(self) -> list[Decision]:
         """`aims`, each followed by the same with the flash that may be earned."""
         return list(dict.fromkeys(d for aim in self.aims for d in (aim, replace(aim, limits=aim.limits.widest))))
@@ -242,7 +248,7 @@ class Decision:
             options.objective,
             MemoryLimits.of(options, footprints, container, dedicated),
             before.cycles if before and options.objective == SRAM else None,
-            before.vela_total if before and options.referee != COMMAND_STREAM else None,
+            before.vela_total if before else None,
             MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), footprints, container, dedicated),
         )
 
@@ -299,6 +305,31 @@ def under_limit(new: Figures, old: Figures) -> str:
     """
     cycles = f"{abs(new.cycles - old.cycles):,} cycles {'more' if new.cycles > old.cycles else 'fewer'}"
     return f"with --max-sram {new.sram}: {cycles}, {' and '.join(_changes(new, old, '+-'))}"
+
+
+def shortfall(limits: MemoryLimits, own: Figures, nearest: Figures) -> str:
+    """Returns by how much a graph exceeds the limits, and what the graph that exceeds them least takes.
+
+    For example "does not fit: 70,800 of 32,768 bytes of SRAM; the nearest graph needs 36,096 at 1.90 times the cycles".
+    """
+    memories = (("SRAM", limits.sram, own.sram, nearest.sram), ("flash", limits.flash, own.flash, nearest.flash))
+    short = [m for m in memories if m[1] is not None and max(m[2:]) > m[1]]
+    over = " and ".join(f"{used:,} of {most:,} bytes of {what}" for what, most, used, _ in short if used > (most or 0))
+    if nearest.costs == own.costs:
+        return f"does not fit: {over}; no graph that comes nearer was found"
+    needs = [f"{least:,}" + f" of {what}" * (len(short) > 1) for what, _, _, least in short]
+    ratio = nearest.cycles / max(1, own.cycles)
+    return f"does not fit: {over}; the nearest graph needs {' and '.join(needs)} at {ratio:.2f} times the cycles"
+
+
+def sizes_under_limits(limits: MemoryLimits, old: Figures, new: Figures) -> str:
+    """Returns what a graph takes of each memory in which the old one exceeds a limit, "" if it exceeds none.
+
+    For example "SRAM 189.9 KiB -> 124.5 KiB (limit 128.0 KiB)".
+    """
+    memories = (("SRAM", limits.sram, old.sram, new.sram), ("flash", limits.flash, old.flash, new.flash))
+    short = (m for m in memories if m[1] is not None and m[2] > m[1])
+    return ", ".join(f"{what} {_size(a)} -> {_size(b)} (limit {_size(most or 0)})" for what, most, a, b in short)
 
 
 def _changes(new: Figures, old: Figures, signs: str) -> list[str]:

@@ -15,7 +15,6 @@ class Effort:
     searches: whether rules are used; if not, the graph is only written again.
     budget: limits of the saturation. extractor: name of the extractor.
     time_limit: seconds of each extraction, half of them if another round follows.
-    rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
     memory_rounds: rounds of extraction within limits of memory, at most.
     binary_time_limit: seconds of running binaries, for stock's graph and for all others.
     orders, settings, stripes: graphs compiled per start, at most.
@@ -28,7 +27,6 @@ class Effort:
     budget: Budget
     extractor: str
     time_limit: float
-    rounds: int
     memory_rounds: int
     binary_time_limit: float
     orders: int
@@ -38,33 +36,19 @@ class Effort:
 
 #: The efforts by number.
 EFFORTS = (
-    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, 5.0, 0, 0, 0),
+    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 0, 5.0, 0, 0, 0),
     Effort(
         "greedy extraction, seconds",
         True,
         Budget(nodes=15_000, matches=500_000),
         "dag_greedy",
         2.0,
-        3,
         6,
         5.0,
         4,
         3,
         6,
     ),
-    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, 30.0, 12, 6, 18),
-    Effort(
-        "hours, if need be",
-        True,
-        Budget(nodes=160_000, seconds=7200.0, passes=100, matches=20_000_000),
-        "portfolio",
-        1800.0,
-        10,
-        40,
-        3600.0,
-        100,
-        20,
-        80,
-    ),
+    Effort("the default", True, Budget(), "portfolio", 10.0, 14, 30.0, 12, 6, 18),
 )
 DEFAULT_EFFORT = 2

@@ -10,7 +10,6 @@ from typing import Any
 
 import cost_models
 import extraction
-from cost_models.command_stream import PER_COMMAND
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
 from eqsat.ground.files import InputError
@@ -24,15 +23,13 @@ from eqsat.target import Target
 EXACT, SAMPLED, TOLERANT = NUMERICS = ("exact", "sampled", "tolerant")
 #: Objectives of a run: few cycles, little SRAM, or the Pareto set of both.
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
-#: Totals by which graphs are ranked: Vela's, or the price of their command streams.
-VELA, COMMAND_STREAM = REFEREES = ("vela", "command-stream")
 
 #: Fields of `Options` that effort decides unless they are given.
-_OF_EFFORT = ("budget", "extractor", "time_limit", "rounds", "binary_time_limit")
+_OF_EFFORT = ("budget", "extractor", "time_limit", "binary_time_limit")
 #: In place of such a field that is not given.
 _BY_EFFORT: Any = None
 #: {option that is a number: the least that it may be}.
-_LEAST = {"time_limit": 0, "rounds": 1, "trials": 1, "tolerance": 0, "binary_time_limit": 0, "command_cycles": 0}
+_LEAST = {"time_limit": 0, "rounds": 1, "trials": 1, "tolerance": 0, "binary_time_limit": 0}
 
 
 class OptionError(InputError):
@@ -74,11 +71,8 @@ class Options:
     "sram" is the least SRAM at no more cycles than stock's graph takes.
     "pareto" decides by cycles, but also searches for less SRAM.
     It verifies the whole Pareto set (`Result.points`).
-    referee: "vela", graphs rank by Vela's corrected total, or "command-stream".
-    The latter is the price of the command stream (`cost_models/command_stream.py`).
-    command_cycles: cycles of each command in that price, besides what it computes or moves.
-    effort: 0 to 3 (`eqsat.options.effort.EFFORTS`), which decides the budgets that are not given.
-    These are budget, extractor, time_limit, rounds and binary_time_limit.
+    effort: 0 to 2 (`eqsat.options.effort.EFFORTS`), which decides the budgets that are not given.
+    These are budget, extractor, time_limit and binary_time_limit.
     0 also leaves out all rules.
     `dataclasses.replace` keeps the budgets of the options that it is given.
     remember: whether lowerings store their answers and reuse those of the very same search.
@@ -94,7 +88,7 @@ class Options:
     rules: Sequence[Rule] = ()
     budget: Budget = _BY_EFFORT
     time_limit: float = _BY_EFFORT
-    rounds: int = _BY_EFFORT
+    rounds: int = 3
     trials: int = 6
     cache: str | Path | None = None
     numerics: str = "exact"
@@ -103,14 +97,13 @@ class Options:
     max_sram: int | str = STOCK
     max_flash: int | str = STOCK
     objective: str = CYCLES
-    referee: str = VELA
-    command_cycles: float = PER_COMMAND
     effort: int = DEFAULT_EFFORT
     remember: bool = True
 
     def __post_init__(self) -> None:
         if self.effort not in range(len(EFFORTS)):
-            raise OptionError(f"there is no effort {self.effort!r}; there are 0 to {len(EFFORTS) - 1}")
+            gone = "; 3 was removed in 0.2: use 2, with a longer time_limit if need be" if self.effort == 3 else ""
+            raise OptionError(f"there is no effort {self.effort!r}; there are 0 to {len(EFFORTS) - 1}{gone}")
         for name in _OF_EFFORT:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, getattr(EFFORTS[self.effort], name))
@@ -118,7 +111,6 @@ class Options:
             ("preset of rules", self.preset, PRESETS),
             ("numerics", self.numerics, NUMERICS),
             ("objective", self.objective, OBJECTIVES),
-            ("referee", self.referee, REFEREES),
         ):
             if name not in known:
                 own = "; rules of your own are `--user-rules`, `Options(rules=...)`" if known is PRESETS else ""

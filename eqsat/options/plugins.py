@@ -16,7 +16,7 @@ from extraction import ChoiceGraph, Extraction, ExtractionError, InvalidExtracti
 from extraction.api import BUILT_IN, EXTRACTORS
 
 #: The members of a cost model, see `CostModel`.
-_MEMBERS = (*CostModel.__annotations__, "price", "fusion", "total")
+_MEMBERS = (*CostModel.__annotations__, "price", "fusion")
 
 
 def plugin_error(error: Exception, options: Options) -> PluginError | None:

@@ -295,13 +295,15 @@ class Functions:
 
         Raises Undecidable where int64 cannot hold a result.
         """
-        if kind == "affine":
-            return self._lines(rows, *parameters)
         changed = np.ones(len(rows), bool)
         if kind == "clip":
             changed = (self.column("low")[rows] < parameters[0]) | (self.column("high")[rows] > parameters[1])
+        elif kind == "affine":
+            changed = (parameters[0] != 1) | (parameters[1] != 0)
         out = rows.copy()
-        if changed.any():
+        if kind == "affine":
+            out[changed] = self._lines(rows[changed], *(p[changed] for p in parameters))
+        elif changed.any():
             steps = [(kind, *row) for row in zip(*(p[changed].tolist() for p in parameters))]
             out[changed] = self._behind(rows[changed], steps)
         return out

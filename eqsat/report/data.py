@@ -94,7 +94,7 @@ class Tolerant:
 class RecordedRun:
     """The records of a run by (model, target, configuration).
 
-    The baseline of a cell is stock's record if it has figures.
+    The baseline of a cell is stock's record if it has figures and computes what the model does.
     Otherwise it is the graph without layout passes; a `.tosa` file has no other.
     """
 
@@ -146,8 +146,13 @@ class RecordedRun:
         record = self.records.get((model, target, configuration))
         return record if record and "error" not in record else None
 
+    def stock(self, model: str, target: str, configuration: str = STOCK) -> Record | None:
+        """Returns stock's record, or another peer's, if it has figures and is not known to compute something else."""
+        record = self.get(model, target, configuration)
+        return record if record and record.get("verified") is not False else None
+
     def baseline(self, model: str, target: str) -> Record | None:
-        return self.get(model, target, STOCK) or self.get(model, target, EXPLICIT)
+        return self.stock(model, target) or self.get(model, target, EXPLICIT)
 
     def ratio(self, model: str, target: str, configuration: str) -> float | None:
         record, base = self.get(model, target, configuration), self.baseline(model, target)
@@ -179,7 +184,7 @@ class RecordedRun:
         """
         if LITERT not in self.configurations:
             return None
-        peers = (self._whole(model, target, c) for c in (STOCK, TUNED, LITERT))
+        peers = (self._whole(model, target, c) for c in (STOCK, TUNED, LITERT) if self.stock(model, target, c))
         return min((p for p in peers if p and total in p), key=lambda p: p[total], default=None)
 
     def _whole(self, model: str, target: str, configuration: str) -> Record | None:
@@ -212,11 +217,6 @@ class RecordedRun:
         record, base = self.get(model, target, configuration), self.baseline(model, target)
         a, b = of(record) if record else None, of(base) if base else None
         return a / b if a is not None and b else None
-
-    def mean_to_baseline(self, target: str, configuration: str, of: Callable[[Record], int | None]) -> float | None:
-        """Returns the geometric mean of the ratios `to_baseline` over the models, None without any."""
-        found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
-        return geometric_mean(found) if found else None
 
     def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
         """Returns a total of a cell over that of the better peer."""

@@ -88,7 +88,7 @@ def opinions(run: RecordedRun) -> ReportTable:
     for target, c in product(run.targets, run.optimized):
         vela, stream, commands = dict[str, float](), dict[str, float](), dict[str, float]()
         for m in run.models:
-            record, stock = run.get(m, target, c), run.get(m, target, STOCK)
+            record, stock = run.get(m, target, c), run.stock(m, target)
             prices = (record or {}).get("command_stream") or {}
             base, ours = prices.get("stock"), prices.get("eqsat")
             if record and stock and stock["cycles"] and ours and base and base["cycles"] and base["commands"]:

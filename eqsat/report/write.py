@@ -257,7 +257,7 @@ def _against_stock(run: RecordedRun, total: str) -> list[str]:
     for model in run.models:
         cells: list[str] = []
         for target in run.targets:
-            base, record = run.get(model, target, STOCK), run.get(model, target, c)
+            base, record = run.stock(model, target), run.get(model, target, c)
             found = record[total] / base[total] if base and record and base[total] else None
             ratios[target] += [] if found is None else [found]
             cells += [*(number(r[total] if r else None) for r in (base, record)), ratio(found)]

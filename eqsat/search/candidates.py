@@ -44,7 +44,7 @@ class Candidates:
 
     @cached_property
     def given(self) -> Given:
-        return Given.of(self.coming, self.explicit, self.search)
+        return Given.of(self.coming, self.explicit, self.search, self.checks)
 
     @cached_property
     def decision(self) -> Decision:

@@ -127,17 +127,15 @@ class Rounds(ABC):
 
     def _compiled(self, written: Written, buffer: bytes, found: Extraction) -> Compiled | None:
         """Returns the compiled graph of a choice, None if Vela refuses it."""
-        by_vela = self.search.compiled(buffer)
-        if by_vela is None:
+        estimate = self.search.compiled(buffer)
+        if estimate is None:
             return None
-        estimate, judged = by_vela
         return Compiled(
             "eqsat",
             written[0],
             buffer,
             estimate,
             tolerant=bool(self.explored.more),
-            judged=judged,
             choices=self.choices,
             choice=found.choice,
             classes=computed_classes(self.choices, *written),

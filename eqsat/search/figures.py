@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from eqsat.options.referee import StreamPrice, total
+from cost_models.command_stream import StreamPrice, price
+from eqsat.device.core.errors import DeviceError
+from eqsat.target import Target
 from eqsat.vela.compile import Estimate, Footprint
 
 
@@ -42,14 +44,15 @@ class GraphFigures:
         return self.footprint.payload if self.footprint else None
 
     @staticmethod
-    def of(estimate: Estimate, stream: StreamPrice | None) -> GraphFigures:
+    def of(estimate: Estimate, target: Target) -> GraphFigures:
+        """Returns the figures of a graph that was compiled for the target."""
         milliseconds = 1e3 * estimate.corrected / estimate.rates.clock
         return GraphFigures(
             estimate.cycles,
             estimate.corrected,
             estimate.by_kind,
             estimate.footprint,
-            stream,
+            _stream_price(estimate, target),
             milliseconds=milliseconds,
         )
 
@@ -71,9 +74,23 @@ class GraphFigures:
             _sum(d.corrected for d in delegates),
             by_kind,
             Footprint.together(footprints) if len(footprints) == len(delegates) else None,
-            total(d.stream for d in delegates),
+            _together([d.stream for d in delegates]),
             milliseconds=_sum(d.milliseconds for d in delegates),
         )
+
+
+def disagreement(before: GraphFigures, after: GraphFigures) -> str:
+    """Returns a warning if Vela's corrected total falls and the price of the command stream rises, else ""."""
+    old, new = before.stream, after.stream
+    if not old or not new or not before.corrected or not after.corrected:
+        return ""
+    if after.corrected >= before.corrected or new.cycles <= old.cycles:
+        return ""
+    return (
+        f"Vela's corrected total falls from {before.corrected:,} to {after.corrected:,} cycles, but the price of the "
+        f"command stream rises from {old.cycles:,} to {new.cycles:,} ({old.commands:,} to {new.commands:,} commands): "
+        "measure both"
+    )
 
 
 class Compared(NamedTuple):
@@ -121,6 +138,20 @@ def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
             **{"corrected": known["cycles"], **known}, footprint=footprint and Footprint(**footprint)
         )
     return sides
+
+
+def _stream_price(estimate: Estimate, target: Target) -> StreamPrice | None:
+    """Returns the price of a compiled graph's command stream, or None if it is unknown."""
+    try:
+        return price(estimate.stream, target)
+    except DeviceError:
+        return None
+
+
+def _together(prices: Sequence[StreamPrice | None]) -> StreamPrice | None:
+    """Returns the price of all delegates together, or None if one of them is unknown."""
+    known = [p for p in prices if p is not None]
+    return StreamPrice.together(known) if known and len(known) == len(prices) else None
 
 
 _Number = TypeVar("_Number", int, float)

@@ -48,15 +48,22 @@ class Given:
     buffers: the flatbuffers as they were given.
     compiled: the graphs that Vela accepts.
     refusals: Vela's errors for the others.
+    wrong: stock's graph where it computes something else; then it is none of the graphs that compete.
     """
 
     buffers: Mapping[str, bytes]
     compiled: Mapping[str, Compiled]
     refusals: Mapping[str, WorkerError]
+    wrong: Compiled | None = None
+
+    @property
+    def stock(self) -> Compiled | None:
+        """Stock's graph, whatever it computes."""
+        return self.compiled.get("stock") or self.wrong
 
     @staticmethod
-    def of(coming: Coming, explicit: bytes, search: Search) -> Given:
-        """Waits until Vela has compiled both graphs.
+    def of(coming: Coming, explicit: bytes, search: Search, checks: Checks) -> Given:
+        """Waits until Vela has compiled both graphs, and stock's is compared on a few samples.
 
         Failures become warnings of the search.
         """
@@ -79,7 +86,8 @@ class Given:
                 compiled[which] = read.compiled
                 cycles = read.compiled.estimate.corrected
                 logger.info("%s corrected cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
-        return Given(buffers, compiled, refusals)
+            is_wrong = "stock" in compiled and checks.differs(compiled["stock"])
+        return Given(buffers, compiled, refusals, compiled.pop("stock") if is_wrong else None)
 
     def decision(self, search: Search, container: Container) -> Decision:
         """Returns the decision that the given graphs' figures lead to."""
@@ -100,7 +108,7 @@ def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock 
             estimate = compile_tosa(buffer, search.target, search.pool)
         except WorkerError as e:
             return _Read(buffer, e)
-        found = Compiled(which, graph, buffer, estimate, judged=search.referee.decisive(estimate))
+        found = Compiled(which, graph, buffer, estimate)
         if checks.breaks_a_guard(found):
             checks.binaries.begin(found)  # what becomes of the graph depends on it
         return _Read(buffer, found)

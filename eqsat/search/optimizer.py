@@ -19,7 +19,7 @@ from functools import partial
 
 from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
-from eqsat.options.decision import ALONE, Container
+from eqsat.options.decision import ALONE, Container, Figures
 from eqsat.options.options import Options, given_options
 from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.candidates import Candidates
@@ -96,7 +96,7 @@ def optimize_tosa(
             outcome = _outcome(name, candidates, again)
         proof, kept = checks.binaries.begin_proof(outcome.answer.best), list[tuple[str, KnownAnswer]]()
         located = outcome.located()
-        if memory and not candidates.is_remembered and not outcome.interrupted:
+        if memory and not (candidates.is_remembered or outcome.interrupted or outcome.nearest):
             kept = memory.entries(outcome.answer, located, candidates.exact, candidates.given)
         result = outcome.result(located)
         if memory:
@@ -107,6 +107,7 @@ def optimize_tosa(
 def _outcome(name: str, candidates: Candidates, again: Callable[..., Result]) -> Outcome:
     """Returns the outcome of an optimization: the best candidate that equals the reference.
 
+    The search goes on towards limits that nothing fits, but then the answer is the best one within the default limits.
     again: repeats the optimization with other options.
     Raises WorkerError if Vela refuses the explicit graph and no other graph equals it.
     """
@@ -122,10 +123,14 @@ def _outcome(name: str, candidates: Candidates, again: Callable[..., Result]) ->
     if not known:
         answer = _scheduled(candidates, answer, compared)
         answer = _with_less_effort(candidates, answer, compared, again)
+    nearest: Figures | None = None
     with search.clock.stage("verify"):
+        if not decision.limits.widest.fits(answer.best.figures):
+            nearest = answer.best.figures
+            answer = first_equal(compared, checks, decision.fallback) or answer
         verify_offers(compared, answer, checks, decision)
-        tell(answer, compared, checks, decision)
-    return Outcome(name, candidates, compared, found, interrupted, answer)
+        tell(answer, compared, checks, decision, nearest)
+    return Outcome(name, candidates, compared, found, interrupted, answer, nearest)
 
 
 def _scheduled(candidates: Candidates, answer: Answer, compared: list[Compiled]) -> Answer:

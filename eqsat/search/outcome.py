@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.choice.compiled import Compiled
-from eqsat.options.referee import disagreement
+from eqsat.options.decision import Figures
 from eqsat.search.candidates import Candidates
 from eqsat.search.explored import Explored
-from eqsat.search.figures import GraphFigures
+from eqsat.search.figures import GraphFigures, disagreement
 from eqsat.search.origins import table, with_locations
 from eqsat.search.repairs import graphs
 from eqsat.search.result import Point, Result
@@ -28,6 +28,7 @@ class Outcome:
     compared: all graphs that were compared.
     found: the explored e-graphs, with the graphs extracted from them.
     interrupted: whether the search was ended early.
+    nearest: the figures of the graph that exceeds the limits least, None if the answer fits.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Outcome:
     found: Sequence[Explored]
     interrupted: bool
     answer: Answer
+    nearest: Figures | None
 
     def located(self) -> bytes:
         """Returns the flatbuffer of the answer with the origins of its operators."""
@@ -56,13 +58,12 @@ class Outcome:
             proof_of_binary, figures, points = checks.binaries.begin_proof(best), self._figures(), self._points()
             run, lower_bound = self._run(located, points), bound(candidates.reference, best.estimate.rates)
             rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
-            stock_verified, stock_proved, stock_binary = checks.stock(self.compared)
+            stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
             of_binary = proof_of_binary.result()
-        if before := stock or explicit:
-            old, new = figures[before.name], figures["eqsat"]
-            cycles = before.estimate.corrected, best.estimate.corrected
-            if warning := disagreement(cycles, (old.stream, new.stream)):
-                search.warnings.append(warning)
+        if stock_verified is False:  # such a graph is no peer
+            stock, figures["stock"] = None, GraphFigures()
+        if (before := stock or explicit) and (warning := disagreement(figures[before.name], figures["eqsat"])):
+            search.warnings.append(warning)
         of_stock = of_binary if best is stock else BinaryProof(None)
         proof = answer.proof
         return Result(
@@ -86,7 +87,6 @@ class Outcome:
             stock_binary_verified=stock_binary.equal if stock_binary else None,
             stock_binary_proved=of_stock.proved,
             stock_binary_undecided=list(of_stock.undecided),
-            referee=search.options.referee,
             bound=lower_bound,
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
             opaque=opaque,
@@ -99,6 +99,7 @@ class Outcome:
             interrupted=self.interrupted,
             extractions=search.extractions,
             limits=candidates.decision.limits,
+            nearest=self.nearest,
             points=points,
             table=[r.record() for r in rows],
             seconds=search.clock.seconds,
@@ -113,8 +114,8 @@ class Outcome:
     def _figures(self) -> dict[str, GraphFigures]:
         """Returns the figures of "stock", of "explicit" and of the chosen graph ("eqsat")."""
         known = {**self.candidates.given.compiled, "eqsat": self.answer.best}
-        prices = {c: c.judged or self.candidates.search.referee.price(c.estimate) for c in set(known.values())}
-        figures = {name: GraphFigures.of(c.estimate, prices[c]) for name, c in known.items()}
+        target = self.candidates.search.target
+        figures = {name: GraphFigures.of(c.estimate, target) for name, c in known.items()}
         return {name: figures.get(name, GraphFigures()) for name in ("stock", "explicit", "eqsat")}
 
     def _points(self) -> list[Point]:

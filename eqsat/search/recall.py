@@ -38,7 +38,7 @@ from eqsat.verification.judging import BinaryProof
 #: Cycles before and after depend differently on how well the weights can be compressed.
 _AS_GOOD = 1.003
 #: Other projects' packages that decide an answer.
-_THEIRS = ("egglog", "ethos-u-vela", "tosa-tools", "highspy", "clingo", "ortools", "numpy")
+_THEIRS = ("egglog", "ethos-u-vela", "tosa-tools", "highspy", "clingo", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Memory:
         buffer, out = dumps(graph), []
         for settings in dict.fromkeys(((), known.settings)):
             if all(may_choose(s, search.target) for s in settings) and (by_vela := search.compiled(buffer, settings)):
-                out.append(Compiled("eqsat", graph, buffer, *by_vela[:1], judged=by_vela[1], settings=settings))
+                out.append(Compiled("eqsat", graph, buffer, by_vela, settings=settings))
         return out
 
     def in_order(self, search: Search, found: Sequence[Compiled], decision: Decision) -> list[Compiled]:
@@ -193,11 +193,8 @@ def compiled_again(tosa: bytes, settings: tuple[str, ...], search: Search, given
         graph = loads(tosa, "the answer of another search")
     except TosaError:
         return None
-    found = search.compiled(tosa, settings)
-    if found is None:
-        return None
-    estimate, judged = found
-    return Compiled("eqsat", graph, tosa, estimate, judged=judged, given=given, settings=settings)
+    estimate = search.compiled(tosa, settings)
+    return None if estimate is None else Compiled("eqsat", graph, tosa, estimate, given=given, settings=settings)
 
 
 def _configurations(target: Target) -> list[bytes]:

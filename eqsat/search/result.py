@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
+from cost_models.command_stream import StreamPrice
 from eqsat.ground.files import InputError
-from eqsat.options.decision import Figures, MemoryLimits, more, under_limit
-from eqsat.options.options import COMMAND_STREAM
-from eqsat.options.referee import StreamPrice
+from eqsat.options.decision import Figures, MemoryLimits, more, shortfall, sizes_under_limits, under_limit
 from eqsat.search import figures as figures_of
 from eqsat.search.comparison import (
     Row,
@@ -106,12 +105,14 @@ class Result:
     chosen: "eqsat", "stock" or "explicit".
     figures: figures of "stock", the "explicit" and the chosen graph ("eqsat").
     A graph that Vela refuses, or that does not exist, has None or empty ones.
+    So has stock's if it computes something else, as no comparison with it is fair.
     The properties `cycles`, `stock_cycles`, `explicit_cycles` and so on return them.
     vela: the version of Vela whose totals they are.
     corrected: the total without Vela's known overcharges (`eqsat/vela/broadcasts.py`).
     Graphs are ranked by it.
     verified: whether the result equals the reference to the bit, by proof or on samples.
-    stock_verified: this verdict on stock's graph, None if it was not compared.
+    stock_verified: this verdict on stock's graph, None if it could not be compared.
+    Where its results have other shapes alone, they are read in the reference's, as the runtime does.
     deviation: the difference of a tolerant result that is not equal to the bit.
     proved: whether it is equal for every input on which the reference does not overflow (docs/proofs.md).
     stock_proved: this verdict on stock's graph, None if that was not tried.
@@ -121,13 +122,13 @@ class Result:
     They run on the functional model; None if they could not run, or if time ran out.
     binary_reason: why they did not run, or where they differ.
     binary_samples: on how many samples they were compared; large graphs get fewer, 2 at least.
-    stock_binary_verified: this verdict on stock's graph.
+    stock_binary_verified: whether the commands of stock's graph compute what that does.
+    It is None if the graph itself computes something else.
     binary_proved: whether the commands compute what the result does for every input.
     It is None if that was not proved.
     binary_undecided: the commands at which that proof ended, or why there is none.
     stock_binary_proved, stock_binary_undecided: the same where the result is stock's graph.
     Of another result's stock graph the binary runs, but is not proved.
-    referee: the total by which candidates were ranked; the cycles of `points` are this total.
     bound: the fewest cycles that the input needs.
     coverage: the share of the input's operators that are not opaque.
     opaque: how many operators of each opaque kind the input has.
@@ -142,6 +143,7 @@ class Result:
     interrupted: whether the search was ended early (`Interruption`).
     Then this is the best result so far.
     limits: the memory that the result may need.
+    nearest: the figures of the graph that exceeds the limits least, None if the result fits.
     points: the Pareto set of all compiled graphs, by cycles.
     It leaves out those that are known to differ.
     table: Vela's table of the result, a row per operator that runs.
@@ -167,7 +169,6 @@ class Result:
     binary_proved: bool | None
     stock_binary_verified: bool | None
     stock_binary_proved: bool | None
-    referee: str
     bound: Bound
     coverage: float
     opaque: dict[str, int]
@@ -184,6 +185,7 @@ class Result:
     interrupted: bool = False
     extractions: list[Extracted] = field(default_factory=list)
     limits: MemoryLimits = MemoryLimits()
+    nearest: Figures | None = None
     points: list[Point] = field(default_factory=list, repr=False)
     table: list[dict[str, Any]] = field(default_factory=list, repr=False)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -259,9 +261,11 @@ class Result:
         return {
             **record,
             **figures_of.record(self.figures),
+            "referee": "vela",
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],
+            "nearest": self.nearest and self.nearest._asdict(),
             "run": None,
         }
 
@@ -301,8 +305,9 @@ class Result:
         return self.passed_over
 
     def _fastest_over(self) -> Point | None:
-        own = self._own_figures().cycles
-        over = (p for p in self.points if not p.fits and p.figures.cycles < own)
+        own = self._own_figures()
+        faster = (p for p in self.points if not p.fits and p.figures.cycles < own.cycles)
+        over = (p for p in faster if p.figures.sram > own.sram or p.figures.flash > own.flash)
         return min(over, key=lambda p: p.figures, default=None)
 
     @property
@@ -322,11 +327,24 @@ class Result:
     @property
     def fits(self) -> bool:
         """Whether the answer is within the limits of memory, with flash that it may have earned."""
-        return self.limits.widest.fits(self._own_figures())
+        return self.nearest is None
+
+    @property
+    def shortfall(self) -> str:
+        """By how much the result does not fit, and what the nearest graph takes; "" if it fits."""
+        return shortfall(self.limits.widest, self._own_figures(), self.nearest) if self.nearest else ""
+
+    @property
+    def price_of_limits(self) -> str:
+        """The memory for which the result takes more cycles than stock's graph, with its limit; "" if none."""
+        before = self.columns()[0]
+        if before.corrected is None or before.footprint is None or self.corrected <= before.corrected:
+            return ""
+        old = Figures.of(before.corrected, before.footprint, before.cycles or 0)
+        return sizes_under_limits(self.limits.widest, old, self._own_figures())
 
     def _own_figures(self) -> Figures:
-        price = self.command_stream["eqsat"] if self.referee == COMMAND_STREAM else None
-        return Figures.of(price.cycles if price else self.corrected, self.footprint, self.cycles)
+        return Figures.of(self.corrected, self.footprint, self.cycles)
 
     @property
     def cycles_before(self) -> int | None:

@@ -12,9 +12,8 @@ from typing import ParamSpec, TypeVar
 from eqsat.ground.files import PluginError
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
-from eqsat.options.options import OptionError, Options
+from eqsat.options.options import Options
 from eqsat.options.plugins import plugin_error
-from eqsat.options.referee import Referee, StreamPrice
 from eqsat.search.clock import Clock
 from eqsat.search.interruption import Interruption, SearchInterrupted
 from eqsat.search.result import Extracted
@@ -48,10 +47,6 @@ class Search:
     with_settings: bool = False
     _begun: dict[tuple[bytes, tuple[str, ...]], Future[Estimate]] = field(default_factory=dict)
 
-    @property
-    def referee(self) -> Referee:
-        return Referee(self.target, self.options)
-
     def begin(self, buffer: bytes, settings: Sequence[str] = ()) -> None:
         """Starts to compile a candidate in the background, which `compiled` is asked for later, or never."""
         key = buffer, tuple(settings)
@@ -59,21 +54,18 @@ class Search:
             target = self.target.with_flags(settings)
             self._begun[key] = self.pool.start(compile_tosa, buffer, target, self.pool)
 
-    def compiled(self, buffer: bytes, settings: Sequence[str] = ()) -> tuple[Estimate, StreamPrice | None] | None:
-        """Returns Vela's estimate of a candidate, and the price of its command stream.
+    def compiled(self, buffer: bytes, settings: Sequence[str] = ()) -> Estimate | None:
+        """Returns Vela's estimate of a candidate, None with a warning if Vela refuses it.
 
         settings: of Vela, besides those of the target.
-        The price is None unless the command stream decides.
-        Returns None, with a warning, if Vela or the price of the command stream refuses the candidate.
         """
         try:
             with self.clock.stage("vela"):
                 self.begin(buffer, settings)
                 key = buffer, tuple(settings)
                 # with settings the same graph is asked for again, towards other limits and at the end
-                estimate = (self._begun[key] if settings else self._begun.pop(key)).result()
-            return estimate, self.referee.decisive(estimate)
-        except (WorkerError, OptionError) as e:
+                return (self._begun[key] if settings else self._begun.pop(key)).result()
+        except WorkerError as e:
             self.warnings.append(f"a candidate was dropped: {e}")
             return None
 

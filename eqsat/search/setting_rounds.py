@@ -30,6 +30,8 @@ _ARENA, _OPTIMISE = "--arena-cache-size", "--optimise"
 _SIZE = f"{_OPTIMISE}=Size"
 #: The extractor's name in logs and records.
 _NAME = "settings"
+#: Settings that an expert would try by hand on stock's graph, at most.
+_BY_HAND = 20
 
 
 def may_choose(setting: str, target: Target) -> bool:
@@ -74,10 +76,10 @@ def tuned(stock: bytes, target: Target, estimate: Estimate, pool: Pool) -> tuple
     estimate: Vela's estimate without them.
     The best takes the fewest cycles with no more SRAM, as an expert would find by hand.
     """
-    search = Search(target, pool, Options(effort=len(EFFORTS) - 1))
+    search = Search(target, pool, Options())
     start = Compiled("stock", loads(stock), stock, estimate)
     decision = Decision.of(search.options, {"stock": estimate.footprint}, {"stock": start.figures})
-    best = in_best_settings(search, decision, start)
+    best = _Settings(search, decision, start, _BY_HAND).best_of()
     return best.estimate, best.settings
 
 
@@ -85,11 +87,12 @@ class _Settings:
     """The search for settings in which one graph is better.
 
     A limit of SRAM comes first, then sizes of the arena by halving, and `_SIZE` at last.
+    most: how many settings are tried; None: as many as the effort says.
     """
 
-    def __init__(self, search: Search, decision: Decision, start: Compiled) -> None:
+    def __init__(self, search: Search, decision: Decision, start: Compiled, most: int | None = None) -> None:
         self._search, self._decision, self._start, self.best = search, decision, start, start
-        self._left = EFFORTS[search.options.effort].settings
+        self._left = EFFORTS[search.options.effort].settings if most is None else most
         self._first, self._sizes, self._last = list[str](), list[int](), list[str]()
         target, limit, figures = search.target, decision.limits.sram, start.figures
         if not self._left:

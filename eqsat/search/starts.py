@@ -84,14 +84,13 @@ def successor(search: Search, changed: Compiled, name: str, expected: int) -> Co
     Raises SearchInterrupted.
     """
     search.interruption.check()
-    found = search.compiled(changed.tosa, changed.settings)
-    if found is None:
+    estimate = search.compiled(changed.tosa, changed.settings)
+    if estimate is None:
         return None
-    estimate, judged = found
     cycles = estimate.corrected
     logger.info("%s corrected cycles by %s", f"{cycles:,}", name, extra={"cycles": cycles})
     search.extractions.append(Extracted(name, 0, float(expected), cycles, None))
-    return replace(changed, estimate=estimate, judged=judged)
+    return replace(changed, estimate=estimate)
 
 
 def written_anew(search: Search, start: Compiled) -> tuple[Compiled, dict[int, str]]:

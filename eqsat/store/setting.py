@@ -20,7 +20,7 @@ from pathlib import Path
 
 import platformdirs
 
-from eqsat.ground.files import InputError
+from eqsat.ground.files import InputError, is_special
 
 #: The environment variable of the setting.
 VARIABLE = "EQSAT_CACHE"
@@ -98,13 +98,21 @@ class Setting:
 def check_file(path: Path) -> None:
     """Refuses a file that is something else: it is neither written to nor replaced.
 
-    A database is something else if it has tables of others.
+    A pipe, a socket and a device are something else, also as a directory of it, and a database with tables of others.
     Raises InputError.
     """
-    with suppress(OSError), path.open("rb") as f:
+    with suppress(OSError):
+        special = [p for p in (path, *path.parents) if is_special(p)]  # to open a pipe waits for its other end
+        if special or _is_another(path):
+            place = special[0] if special else path
+            raise InputError(f"{place} is no store of eqsat: choose another place for the cache, or remove it")
+
+
+def _is_another(path: Path) -> bool:
+    """Whether a file is something else than a store. Raises OSError."""
+    with path.open("rb") as f:
         head = f.read(_HEAD)
-        if head and (not head.startswith(_MAGIC) or _has_others(path, head)):
-            raise InputError(f"{path} is no store of eqsat: choose another place for the cache, or remove it")
+    return bool(head) and (not head.startswith(_MAGIC) or _has_others(path, head))
 
 
 def _has_others(path: Path, head: bytes) -> bool:

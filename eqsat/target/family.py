@@ -134,10 +134,6 @@ class Family:
         depth first
     plain_weights: whether weights may also be stored as plain bytes
     sparse_weights: whether weights take half the time if at most two in four channels are not zero
-    chained: whether elementwise ops of one shape run as one chain, if only the next reads the one
-        before
-    scaled_sums: whether ADD and SUB take operands of any scale; otherwise only of some
-        (`cost_models/fused_ops.py`)
     blocked_elementwise: whether an elementwise op runs block by block and reads a constant operand
         anew for every output
     rescales_wide: whether a RESCALE from or to INT32 is one operator; otherwise it is a sum and a
@@ -145,7 +141,6 @@ class Family:
     multiplies_matrices: whether MATMUL is one operator per batch; otherwise it is a product and a
         sum per column
     products_outside: whether these products wait in the memory outside; otherwise in SRAM
-    summed_by_convolution: whether a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones
     planes_in_rows: whether elementwise ops keep tensors of one channel in rows (NHWC), not in
         bricks
     commands: the set of commands of its binaries (`eqsat/device/command_sets.py`)
@@ -168,13 +163,10 @@ class Family:
     filled_depth: tuple[int, int]
     plain_weights: bool
     sparse_weights: bool
-    chained: bool
-    scaled_sums: bool
     blocked_elementwise: bool
     rescales_wide: bool
     multiplies_matrices: bool
     products_outside: bool
-    summed_by_convolution: bool
     planes_in_rows: bool
     commands: int
     product: int

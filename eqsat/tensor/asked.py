@@ -55,7 +55,12 @@ def asked(graph: TensorGraph) -> dict[int, Allowed]:
 def _own(graph: TensorGraph, node: Node) -> Mapping[int, Allowed]:
     """Returns the requirements of one operator by operand, also of an opaque one that the op table has."""
     op = OPS.get(str(node.attr("tosa")).lower()) if node.op == "opaque" else OPS[node.op]
-    return op.allowed(dict(node.attrs), [graph.type(i) for i in node.inputs]) if op and op.allowed else {}
+    if op is None or op.allowed is None:
+        return {}
+    try:
+        return op.allowed(dict(node.attrs), [graph.type(i) for i in node.inputs])
+    except KeyError:  # an opaque operator may have as operands what is an attribute otherwise
+        return {}
 
 
 def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:

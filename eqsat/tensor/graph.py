@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_defined, evaluate_op, infer
+from eqsat.tensor.schema import attribute_types
 from eqsat.tensor.types import Array, Attrs, Const, GraphError, Shape, Type, Unpredictable, attrs_of
 
 
@@ -43,6 +45,46 @@ class Node:
             if k == name:
                 return v
         raise KeyError(f"{self.op} has no attribute {name!r}")
+
+
+#: The types of numbers in a tuple, but for numpy's.
+_NUMBERS = frozenset((int, bool, float))
+#: A type of attributes in words.
+_WORDS = {int: "an integer", bool: "a bool", bytes: "bytes", tuple: "a tuple of numbers", str: "the name of a dtype"}
+
+
+@cache
+def _attribute_types(op: str) -> dict[str, tuple[type, int]] | None:
+    """Returns {attribute: (type, least length of a tuple)} of an operator; None for one that TOSA does not have."""
+    spec = OPS[op]
+    if not spec.tosa:
+        return None
+    fields = {name: (t, 0) for name, t in attribute_types(op.upper()).items()}
+    folded = {name: (tuple, int(dtype != "SHAPE")) for name, dtype in spec.folded}
+    return {**fields, **folded, **({"dtype": (str, 0)} if spec.declared else {})}
+
+
+def _check_attributes(op: str, attrs: Attrs) -> None:
+    """Raises GraphError unless attributes are those of TOSA's schema, each of its type there."""
+    wanted = _attribute_types(op)
+    if wanted is None:
+        return
+    names = {name for name, _ in attrs}
+    if wanted.keys() != names:
+        given, taken = (", ".join(sorted(some)) or "none" for some in (names, wanted))
+        raise GraphError(f"{op} takes the attributes {taken}, got {given}")
+    for name, value in attrs:
+        kind, least = wanted[name]
+        if not _is_of(value, kind) or kind is tuple and len(value) < least:
+            raise GraphError(f"{op}: the attribute {name} is {value!r}: give {_WORDS[kind]}")
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    """Whether the value of an attribute is of a type; numpy's numbers are numbers, too."""
+    if kind is int:
+        return type(value) is int or isinstance(value, np.integer)
+    numbers = kind is not tuple or type(value) is tuple and _NUMBERS.issuperset(map(type, value))
+    return type(value) is kind and (numbers or all(isinstance(v, int | float | np.number) for v in value))
 
 
 @dataclass(slots=True)
@@ -107,6 +149,7 @@ class TensorGraph:
 
         Raises GraphError if the operator does not accept the operands or attributes.
         """
+        _check_attributes(op, attrs)
         t = infer(op, attrs, [self.type(i) for i in inputs])
         if any(d < 1 for d in t.shape):
             raise GraphError(f"{op} yields the zero-size shape {t.shape}; Vela cannot compile it")

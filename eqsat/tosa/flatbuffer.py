@@ -19,11 +19,11 @@ import flatbuffers
 import numpy as np
 from tosa import OpLocation, TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion, TosaShape, TosaTensor, Version
 
+from eqsat.tensor import schema
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS, Op, infer
 from eqsat.tensor.types import Array, Const, GraphError, Type, attrs_of
-from eqsat.tosa import schema
 
 IDENTIFIER = b"TOSA"
 _CONSTANTS = ("CONST", "CONST_SHAPE")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -99,12 +99,14 @@ class Comparison:
     equal: to the bit. max_difference: the largest absolute difference.
     reason: what differs, "" if nothing does.
     judged: number of samples that were compared, 0 if the signatures differ.
+    outputs: of the other graph on the samples, or why there are none; empty if the signatures differ.
     """
 
     equal: bool
     max_difference: float
     reason: str = ""
     judged: int = 0
+    outputs: Sequence[list[Array] | WorkerError] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class Claim:
 class Reference:
     """A graph's values on samples, computed once, when they are first needed, for any number of graphs.
 
-    At first a few samples are run, since a graph that is proved equal is not compared on samples.
+    At first a few samples are run, since a graph that is proved equal is compared on few.
     Samples that the reference model cannot run for the graph itself are left out.
     TOSA leaves results of overflowing additions and of GATHERs out of range undefined.
     The model does not show INT48 outputs.
@@ -237,9 +239,10 @@ class Reference:
         answers = self._via.map(run, parts) if isinstance(self._via, Pool) else map(run, parts)
         return (answer for part in answers for answer in part)
 
-    def compare(self, other: TensorGraph, claims: Sequence[Claim] = ()) -> Comparison:
+    def compare(self, other: TensorGraph, claims: Sequence[Claim] = (), number: int | None = None) -> Comparison:
         """Compares every output of `other`, and the claimed values, to the bit.
 
+        number: of samples, those of `first`; None: all.
         Raises WorkerError if the model fails on `other` for a sample of the reference.
         Raises Unjudged if there is an output that nothing shows.
         """
@@ -249,31 +252,41 @@ class Reference:
         names = [[g.nodes[i].attr("name") for i in g.inputs] for g in (graph, other)]
         if names[0] != names[1]:
             return Comparison(False, math.inf, f"inputs differ: {names[0]} and {names[1]}")
-        difference, hidden, judged = self._on_the_model(other, claims)
+        inputs, values = (
+            (self.inputs, self._values if claims else self.outputs) if number is None else self.first(number)
+        )
+        claims = [c for c in claims if c.reference in self._position and _shown(other, c.node)]
+        inner = list(dict.fromkeys(c.node for c in claims))
+        answers = list(self._run(other, inner, inputs, deaths=1))
+        difference, hidden, judged = self._judged(zip(inputs, values, answers, strict=True), inner, claims)
         if not judged:
-            raise Unjudged(f"TOSA leaves open what the reference gives on all of {len(self.inputs)} samples")
+            raise Unjudged(f"TOSA leaves open what the reference gives on all of {len(inputs)} samples")
         if hidden and not difference.where:
             try:
-                self._in_numpy(other, difference)
+                self._in_numpy(other, inputs, difference)
             except GraphError as e:
                 raise Unjudged(
                     f"the reference model does not show output {min(hidden)} of {self._results[min(hidden)].dtype}: {e}"
                 ) from e
-        return Comparison(not difference.where, difference.worst, difference.where, judged)
+        return Comparison(not difference.where, difference.worst, difference.where, judged, answers)
 
-    def _on_the_model(self, other: TensorGraph, claims: Sequence[Claim]) -> tuple[_Difference, set[int], int]:
-        """Returns the difference, the outputs that are not shown, and the number of samples.
+    def _judged(
+        self,
+        samples: Iterable[tuple[Sequence[Array], list[Array], list[Array] | WorkerError]],
+        inner: Sequence[int],
+        claims: Sequence[Claim],
+    ) -> tuple[_Difference, set[int], int]:
+        """Returns the difference, the outputs that are not shown, and the number of samples that count.
 
+        samples: inputs, this graph's values and the other's.
+        inner: nodes of the other graph whose values follow its outputs.
         A sample on which the graphs differ is not counted if TOSA leaves its result undefined.
         The model does not always report that.
         """
         offset = len(self._results)
-        claims = [c for c in claims if c.reference in self._position and _shown(other, c.node)]
-        inner = list(dict.fromkeys(c.node for c in claims))
         at = {n: offset + k for k, n in enumerate(inner)}
         difference, hidden, judged = _Difference(), set[int](), 0
-        values = self._values if claims else self.outputs
-        for inputs, want, got in zip(self.inputs, values, self._run(other, inner, self.inputs, deaths=1), strict=True):
+        for inputs, want, got in samples:
             if isinstance(got, WorkerError):
                 if not unpredictable(self.graph, inputs):
                     raise got
@@ -281,7 +294,7 @@ class Reference:
             here = _Difference()
             for slot, (x, y, t) in enumerate(zip(want, got, self._results, strict=False)):
                 if x.shape == y.shape == t.shape:
-                    here.add(x, y, f"output {slot}")
+                    here.add(x, y, f"output {slot}", t.dtype)
                 else:
                     hidden.add(slot)
             for c in claims if min(len(got), len(want)) > offset else ():
@@ -291,9 +304,9 @@ class Reference:
                 difference, judged = max(difference, here, key=lambda d: d.worst), judged + 1
         return difference, hidden, judged
 
-    def _in_numpy(self, other: TensorGraph, difference: _Difference) -> None:
+    def _in_numpy(self, other: TensorGraph, samples: Sequence[Sequence[Array]], difference: _Difference) -> None:
         """Adds the difference of all outputs by the op table's semantics. Raises GraphError."""
-        for inputs in self.inputs:
+        for inputs in samples:
             for slot, (x, y) in enumerate(zip(self.graph.evaluate(inputs), other.evaluate(inputs), strict=True)):
                 difference.add(x, y, f"output {slot}")
 
@@ -311,12 +324,14 @@ class _Difference:
     worst: float = 0.0
     where: str = ""
 
-    def add(self, want: Array, got: Array, what: str) -> None:
+    def add(self, want: Array, got: Array, what: str, dtype: str = "") -> None:
+        """Adds a difference of `what`. dtype: of an output, by whose range an activation's difference is told."""
         if np.array_equal(want, got, equal_nan=want.dtype.kind == "f"):
             return
         difference = float(np.abs(want.astype(np.float64) - got.astype(np.float64)).max())
         if difference >= self.worst:
-            self.worst, self.where = difference, f"{what} differs by up to {difference:g}"
+            steps = f" of {np.ptp(DType.of(dtype).limits)} steps" if dtype and DType.of(dtype).is_activation else ""
+            self.worst, self.where = difference, f"{what} differs by up to {difference:g}{steps}"
 
 
 def compare(

@@ -160,9 +160,10 @@ class Estimate:
         """The footprint of a TOSA graph, without memories that are not used.
 
         ExecuTorch pads commands and weights to 16 bytes each.
+        Of no weights there is one byte: numpy saves empty bytes so in Vela's raw output.
         """
         commands, weights = self.binary
-        payload = sum(-(-n // 16) * 16 for n in self.binary)
+        payload = sum(-(-max(1, n) // 16) * 16 for n in self.binary)
         return Footprint(
             self.sram_peak, commands, weights, payload, {k: m for k, m in self.memory.items() if any(m.values())}
         )

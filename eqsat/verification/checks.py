@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.choice.compiled import Compiled
 from eqsat.device.verification import Verdict
+from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import EXACT, Options
 from eqsat.proof import PROVED, Proof
@@ -20,6 +20,8 @@ from eqsat.verification.judging import BinaryChecks, Judged
 
 #: Names of the graphs in warnings.
 CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
+#: What is said of stock's graph where it differs from the reference.
+_OTHER = "what stock ExecuTorch makes of this delegate computes something else"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,34 +150,52 @@ class Checks:
         if c.name == "explicit":
             return Answer(c, True, binaries.verdict(c))
         try:
-            key = c.name, c.tosa
-            if key not in self._equal:  # a graph with other settings is the same graph
-                self._equal[key] = self.verifier.equality(c)
-            found = self._equal[key]
+            found = self._equality(c)
         except Unjudged as e:
             if c.name == "stock":
                 self.warnings.append(f"stock's graph is the result, which could not be verified: {e}")
                 return Answer(c, False, binaries.verdict(c))
             found = Equality(f"it could not be verified: {e}")
-        if found.reason:
+        if found.difference and c.name == "stock":
+            self.warnings.append(f"{_OTHER}: {found.difference}")
+        elif found.reason:
             self.warnings.append(f"{CALLED[c.name]} was not used: {found.reason}")
+        if found.reason:
             return None
         return Answer(c, found.deviation is None, binaries.verdict(c), found.proof, found.deviation, found.doubt)
 
-    def stock(self, candidates: Sequence[Compiled]) -> tuple[bool | None, bool | None, Verdict | None]:
+    def _equality(self, c: Compiled) -> Equality:
+        """Returns whether a graph equals the reference. Raises Unjudged."""
+        key = c.name, c.tosa
+        if key not in self._equal:  # a graph with other settings is the same graph
+            self._equal[key] = self.verifier.equality(c)
+        return self._equal[key]
+
+    def differs(self, stock: Compiled) -> bool:
+        """Whether stock's graph computes something else on the samples of its binary, of which it then warns."""
+        try:
+            differs = bool(self.verifier.begin_samples(stock).result().reason)
+        except WorkerError:
+            return False
+        return differs and self.compared(stock) is None
+
+    def stock(self, stock: Compiled | None) -> tuple[bool | None, bool | None, Verdict | None]:
         """Returns (whether stock's graph is equal, whether that is proved, verdict on its binary).
 
         Each is None if it is unknown.
-        Warns if the binary is wrong, unless the user was told.
+        Warns if the graph or the binary is wrong, unless the user was told.
         """
-        stock = next((c for c in candidates if c.name == "stock"), None)
         if stock is None:
             return None, None, None
-        known, found = stock in self._compared, self._compared.get(stock)
-        equality = self._equal.get((stock.name, stock.tosa))
-        proof = self.verifier.proof_of(stock) if not known else equality.proof if equality else None
-        proved = None if proof is None else proof.verdict == PROVED
-        equal = (proved or None) if not known else found is not None and (found.verified or None)
+        try:
+            found = self._equality(stock)
+        except Unjudged:
+            return None, None, self.binaries.verdict(stock)
+        if found.difference:
+            self.compared(stock)
+            return False, False, None
+        proved = None if found.proof is None else found.proof.verdict == PROVED
+        equal = None if found.reason else True
         if not any(c is stock for c, _ in self.miscompiled):
             judged = self.binaries.begin(stock).result()
             if judged.verdict.equal is False:

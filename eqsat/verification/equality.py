@@ -15,11 +15,13 @@ from eqsat.options.options import Options
 from eqsat.proof import PROVED, Proof, Prover, SignatureError
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph, unread
-from eqsat.tensor.types import Array
-from eqsat.tosa.reference import Reference, Unjudged
+from eqsat.tensor.types import Array, Type
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa.reference import Comparison, Reference, Unjudged
 from eqsat.vela.guards import broken
 from eqsat.vela.regor import RawOutput
 from eqsat.verification.background import BackgroundProver
+from eqsat.verification.binaries import samples_for
 from eqsat.verification.deviation import Deviation, deviation
 from eqsat.verification.regions import Correspondence, compare_regions, correspondence
 
@@ -33,20 +35,32 @@ _SMALL = 1 << 16
 _PROOF_SECONDS = 60.0
 
 
+#: What is said of a proof that a sample contradicts.
+_REPORT = "the proof is wrong, please report this with the model"
+
+
 @dataclass(frozen=True, slots=True)
 class Equality:
     """The result of comparing a candidate with the reference.
 
     reason: why the candidate may not replace the reference, or "" if it may.
-    proof: of equality for every input, None if none was tried.
+    difference: where it computes something else, "" if it is not known to.
+    proof: of equality for every input, None if none was tried or it was wrong.
     deviation: of a tolerant candidate, None if it does not differ.
     doubt: a difference of one part for values that the whole was not seen to have, or "".
     """
 
-    reason: str
+    reason: str = ""
     proof: Proof | None = None
     deviation: Deviation | None = None
     doubt: str = ""
+    difference: str = ""
+
+    @staticmethod
+    def differing(difference: str, proof: Proof | None = None, doubt: str = "") -> Equality:
+        """Returns the result for a candidate that computes something else, unless the difference is ""."""
+        reason = f"it differs from the graph before layout passes: {difference}" if difference else ""
+        return Equality(reason, proof, doubt=doubt, difference=difference)
 
 
 class Verifier:
@@ -59,6 +73,7 @@ class Verifier:
         large = sum(graph.type(n).elements for n in graph.live()) > _SMALL
         self._background = BackgroundProver(graph, pool, _PROOF_SECONDS) if large else None
         self._begun: dict[Compiled, Future[Proof | None]] = {}
+        self._on_samples: dict[bytes, Future[Comparison]] = {}
         self._limits: dict[int, tuple[Array, Array] | None] = {}
 
     def reference(self) -> Reference:
@@ -68,32 +83,70 @@ class Verifier:
     def equality(self, c: Compiled) -> Equality:
         """Returns whether a candidate may replace the reference.
 
+        One that is proved equal is still compared on a few samples, since the prover may be wrong.
         Raises Unjudged if there is nothing to compare on.
         """
         if c.name != "stock" and (guards := broken(c.graph, self.graph, self._family)):
             return Equality(f"it breaks a guard: {guards[0]}")
         if lost := set(unread(c.graph)) - set(unread(self.graph)):
             return Equality(f"input {c.graph.nodes[c.graph.inputs[min(lost)]].attr('name')!r} would no longer be read")
-        proof = None
+        proof, graph, on_samples = None, self._as_read(c), self.begin_samples(c)
         try:
             if c.tolerant:
                 return self._nearness(c)
             same = correspondence(c.choices.frozen, c.graph, c.classes) if c.choices else None
             self.reference()  # a proof is void for a graph that overflows on every input
+            if c.name == "stock" and (seen := _difference(on_samples)):
+                return Equality.differing(seen + self._reshaped(c))  # whatever the prover says, which takes longer
             proof = self.proof_of(c) if self._background is not None else None
             if proof is None or proof.verdict != PROVED:
-                proof = self.proved(c.graph, same)
+                proof = self.proved(graph, same)
             if proof is not None and proof.verdict == PROVED:
-                return Equality("", proof)
+                if seen := _difference(on_samples):
+                    return Equality.differing(f"{seen}, though it was proved equal: {_REPORT}")
+                return Equality(proof=proof)
             shown = proof.counterexample if proof is not None else None
-            reason, doubt = (shown.text, "") if shown is not None else self.difference(c.graph, same)
+            reason, doubt = (shown.text, "") if shown is not None else self.difference(graph, same)
         except Unjudged:
             raise
         except WorkerError as e:
             return Equality(f"the reference model failed: {e}", proof)
-        return Equality(
-            f"it differs from the graph before layout passes: {reason}" if reason else "", proof, doubt=doubt
-        )
+        return Equality.differing(reason and reason + self._reshaped(c), proof, doubt)
+
+    def begin_samples(self, c: Compiled) -> Future[Comparison]:
+        """Starts to compare a graph with the reference on the samples of its binary, once.
+
+        Returns the pending comparison, which raises WorkerError.
+        """
+        if c.tosa not in self._on_samples:
+            self._on_samples[c.tosa] = self._pool.start(self._compared, c)
+        return self._on_samples[c.tosa]
+
+    def _compared(self, c: Compiled) -> Comparison:
+        number = samples_for(c.graph)
+        if c.name == "explicit":
+            outputs = self.reference().first(number)[1]
+            return Comparison(True, 0.0, judged=len(outputs), outputs=outputs)
+        return self.reference().compare(self._as_read(c), number=number)
+
+    def _as_read(self, c: Compiled) -> TensorGraph:
+        """Returns a candidate's graph with results in the reference's shapes, where they differ in shape alone.
+
+        Stock's may: the runtime copies the bytes of a delegate's results, whatever their shapes are.
+        """
+        wanted, own = self.graph.signature()[1], c.graph.signature()[1]
+        if own == wanted or [_size(t) for t in own] != [_size(t) for t in wanted]:
+            return c.graph
+        read = TensorGraph(nodes=list(c.graph.nodes), inputs=c.graph.inputs)
+        pairs = zip(c.graph.outputs, own, wanted, strict=True)
+        read.outputs = [n if t == w else read.add("reshape", [n], shape=w.shape) for n, t, w in pairs]
+        return read
+
+    def _reshaped(self, c: Compiled) -> str:
+        """Returns which of a graph's results has another shape than the reference's, in words; "" if none has."""
+        pairs = enumerate(zip(c.graph.signature()[1], self.graph.signature()[1]))
+        found = (f" (output {k} is {list(t.shape)}, not {list(w.shape)})" for k, (t, w) in pairs if t.shape != w.shape)
+        return next(found, "")
 
     def begin(self, c: Compiled) -> Future[Proof | None] | None:
         """Starts to prove that a graph as a whole equals the reference, once, and returns the pending proof.
@@ -101,13 +154,14 @@ class Verifier:
         Returns None if that takes no time.
         """
         if self._background is not None and c not in self._begun:
-            self._begun[c] = self._background.start(c.tosa)
+            graph = self._as_read(c)
+            self._begun[c] = self._background.start(c.tosa if graph is c.graph else dumps(graph))
         return self._begun.get(c)
 
     def proof_of(self, c: Compiled) -> Proof | None:
         """Returns the proof that a graph as a whole equals the reference; None if the prover fails."""
         begun = self.begin(c)
-        return begun.result() if begun else self.proved(c.graph)
+        return begun.result() if begun else self.proved(self._as_read(c))
 
     def proves_binary(self, c: Compiled, raw: RawOutput, limits: Limits) -> bool:
         """Returns whether a candidate's binary is proved to compute the reference.
@@ -161,3 +215,18 @@ class Verifier:
         far, most = max(found.largest), self._options.tolerance
         reason = f"it differs from the exact graph by {far:g} steps, more than {most:g}" if far > most else ""
         return Equality(reason, deviation=found if any(found.largest) else None)
+
+
+def _difference(on_samples: Future[Comparison]) -> str:
+    """Returns where a graph differs from the reference on samples; "" if it does not or none of them tells.
+
+    Raises WorkerError if the reference model fails on the graph alone.
+    """
+    try:
+        return on_samples.result().reason
+    except Unjudged:
+        return ""
+
+
+def _size(t: Type) -> tuple[str, int]:
+    return t.dtype, t.elements

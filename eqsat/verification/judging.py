@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -12,15 +11,13 @@ from eqsat.device.compile import raw_of
 from eqsat.device.verification import Verdict
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
-from eqsat.proof import PROVED, Proof
 from eqsat.proof.binary import prove_raw
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
-from eqsat.tosa.reference import Unjudged
+from eqsat.tosa.reference import Comparison, Unjudged
 from eqsat.vela.regor import RawOutput
-from eqsat.verification.binaries import Binaries, samples_for
+from eqsat.verification.binaries import Binaries, Outputs, samples_for
 from eqsat.verification.equality import Verifier
 
 logger = logging.getLogger(__name__)
@@ -83,8 +80,8 @@ class BinaryChecks:
         """Starts to check the binary of a candidate, once, and returns the pending verdict."""
         key = c, whatever_it_takes
         if key not in self._judged:
-            proof = self._verifier.begin(c) if c.name == "stock" else None
-            self._judged[key] = self._pool.start(self._judge, c, whatever_it_takes, proof)
+            compared = self._verifier.begin_samples(c)
+            self._judged[key] = self._pool.start(self._judge, c, whatever_it_takes, compared)
         return self._judged[key]
 
     def verdict(self, c: Compiled, whatever_it_takes: bool = False) -> Verdict:
@@ -117,24 +114,24 @@ class BinaryChecks:
             logger.debug("the proof of a binary failed", exc_info=True)
             return BinaryProof(None, (f"the proof failed: {e}",), isinstance(e, WorkerError) and e.stopped)
 
-    def _judge(self, c: Compiled, whatever_it_takes: bool, proof: Future[Proof | None] | None) -> Judged:
+    def _judge(self, c: Compiled, whatever_it_takes: bool, compared: Future[Comparison]) -> Judged:
         """Returns the verdict on a candidate's binary.
 
-        proof: the pending proof that stock's graph equals the reference.
+        compared: the pending comparison of its graph on the same samples, whose outputs are expected.
+        So nothing that the graph does is taken for Vela's.
         """
         binaries = self._of_stock if c.name == "stock" else self._of_others
 
-        def expected() -> Sequence[Sequence[Array]] | None:
-            # stock's graph may differ from the reference, and a tolerant one does
-            # so the expected outputs of these are their own
-            found = proof.result() if proof else None
-            is_equal = found is not None and found.verdict == PROVED
-            return outputs if is_equal or c.name != "stock" and not c.tolerant else None
+        def expected() -> Outputs:
+            found = compared.result()
+            if not found.equal and not c.tolerant:
+                raise WorkerError(f"the graph itself differs from what it was made from: {found.reason}")
+            return found.outputs
 
         try:
-            inputs, outputs = self._verifier.reference().first(samples_for(c.graph))
+            inputs, _ = self._verifier.reference().first(samples_for(c.graph))
             raw = raw_of(c.estimate)
-            found = binaries.verdict(c.graph, c.tosa, raw, inputs, expected, whatever_it_takes)
+            found = binaries.verdict(c.graph, raw, inputs, expected, whatever_it_takes)
         except Unjudged as e:
             return Judged(Verdict(None, str(e)))
         if found.equal is not False:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from eqsat.choice.compiled import Compiled
-from eqsat.options.decision import Decision, front
+from eqsat.options.decision import Decision, Figures, front, shortfall
 from eqsat.options.options import PARETO
 from eqsat.verification.checks import CALLED, Answer, Checks
 
@@ -125,15 +125,20 @@ def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks
         checks.compared(fastest)
 
 
-def tell(answer: Answer, candidates: Sequence[Compiled], checks: Checks, decision: Decision) -> None:
-    """Adds warnings about the answer."""
+def tell(
+    answer: Answer,
+    candidates: Sequence[Compiled],
+    checks: Checks,
+    decision: Decision,
+    nearest: Figures | None = None,
+) -> None:
+    """Adds warnings about the answer.
+
+    nearest: the figures of the graph that exceeds the limits least, None if the answer fits.
+    """
     best, warnings, called = answer.best, checks.warnings, CALLED[answer.best.name]
-    if not decision.limits.widest.fits(best.figures):
-        least = min(c.figures.sram for c in (best, *candidates) if c is best or checks.verified(c) is not False)
-        warnings.append(
-            f"no graph was found that fits into {decision.limits.widest}; {called} comes closest, with "
-            f"{best.figures.sram:,} of SRAM and {best.figures.flash:,} of flash (the least SRAM of any is {least:,})"
-        )
+    if nearest is not None:
+        warnings.append(shortfall(decision.limits.widest, best.figures, nearest))
     guards = checks.guards(best)
     if guards and answer.binary.equal is not True:
         warnings.append(f"{called} is used though it breaks a guard: {guards[0]}")

@@ -105,14 +105,12 @@ def test_a_users_model_is_in_the_table_and_cells_are_not_run_again(
         "bytes_moved",
         "analytic",
         "vela_groups",
-        "vela_graph",
         "Roofline",
     }
     assert all(
         {"model", "target", "cost_model", "mape", "spearman", "kendall", "regret", "ms"} <= r.keys() for r in records
     )
-    assert all(r["mape"] == 0 for r in records if r["cost_model"] == "vela_graph")
-    assert all(r["median"] <= 0.02 for r in records if r["cost_model"] == "vela_groups")
+    assert all(r["spearman"] >= 0.8 for r in records if r["cost_model"] == "vela_groups")
     assert "Roofline" in out.with_suffix(".md").read_text() and "Roofline" in capsys.readouterr().out
     assert (tmp_path / f"out.{TARGET}.png").stat().st_size > 5000
 

@@ -12,7 +12,6 @@ from benchmarks.random_graphs import networks
 from benchmarks.random_graphs.__main__ import graphs, opened
 from benchmarks.random_graphs.table import markdown, summary
 from benchmarks.random_graphs.trial import run
-from eqsat.checking.random_graphs import NETWORK, random_graph
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
@@ -20,6 +19,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
 from tests.graphs import finish, relu, rescale, transposed_relus
 from tests.planted import SWAPPED
+from tests.random_graphs import NETWORK, random_graph
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from benchmarks.random_graphs.shrink import shrink
 from benchmarks.random_graphs.trial import run
-from eqsat.checking.random_graphs import NETWORK, random_graph
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
@@ -19,6 +18,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.guards import violations
 from tests.graphs import finish, rescale, reshape, transpose
+from tests.random_graphs import NETWORK, random_graph
 
 pytestmark = pytest.mark.slow
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from eqsat.checking.random_graphs import KINDS, NETWORK, PROFILES, RULE, Profile, random_graph
-from eqsat.checking.random_graphs.blocks import BLOCKS
-from eqsat.checking.random_graphs.profiles import only
 from eqsat.checking.soundness import check
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NotModelled
 from eqsat.vela.compile import compile_graph
+from tests.random_graphs import KINDS, NETWORK, PROFILES, RULE, Profile, random_graph
+from tests.random_graphs.blocks import BLOCKS
+from tests.random_graphs.profiles import only
 
 
 def test_random_graphs_cover_the_op_table() -> None:

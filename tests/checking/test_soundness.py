@@ -4,7 +4,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import Unsound
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.engine import Budget, EngineError
@@ -15,6 +14,7 @@ from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.planted import SWAPPED
+from tests.random_graphs import RULE, random_graph
 from tests.rules.checks import check, clamp, conv, cut, pad, rescale, table
 
 
@@ -25,7 +25,7 @@ def _chains() -> TensorGraph:
     shifted = cut(g, inner, (0, 1), (2, 2))
     doubled = table(g, clamp(g, shifted, -100, 100), 1)
     both = g.add("concat", (doubled, clamp(g, shifted, -3, 3)), axis=1)
-    minimum = g.add("minimum", (both, g.add("reverse", (both,), axis=1)))
+    minimum = g.add("minimum", (both, g.add("reverse", (both,), axis=1)), nan_mode=1)
     g.outputs = [
         rescale(
             g, g.add("sub", (rescale(g, minimum, "INT32", in_zp=1), rescale(g, both, "INT32"))), "INT8", 1 << 30, 31

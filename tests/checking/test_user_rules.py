@@ -11,12 +11,16 @@ from typer.testing import CliRunner
 
 from eqsat import runs
 from eqsat.checking import user_rules
+from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.soundness import check
 from eqsat.cli.app import app
-from eqsat.ground.files import InputError
+from eqsat.ground.files import InputError, PluginError
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.ops.op import NotModelled
 from eqsat.tosa import dumps, loads
 from tests.graphs import finish, relu
 
@@ -45,6 +49,16 @@ def written(tmp_path: Path, text: str) -> str:
 
 def run(*args):
     return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def test_rules_meet_every_integer_operator_on_small_graphs() -> None:
+    graphs = [random_graph(seed) for seed in range(200)]
+    integer = {op for op, spec in OPS.items() if spec.tosa and not isinstance(spec.integer, NotModelled)}
+    assert set().union(*(g.op_counts() for g in graphs)) == integer
+    assert max(sum(g.op_counts().values()) for g in graphs) <= 20 and len({str(g.op_counts()) for g in graphs}) > 150
+    assert random_graph(3) == graphs[3]
+    for g in graphs[:10]:
+        check(g, ())
 
 
 @pytest.mark.slow
@@ -96,6 +110,50 @@ def test_an_unsound_rule_has_a_small_counterexample(tmp_path: Path) -> None:
 def test_a_rule_that_changes_types_is_unsound(tmp_path: Path) -> None:
     report = user_rules.examine(user_rules.find(written(tmp_path, TYPES)), 6)
     assert report.unsound["wrong-type"].startswith("its two sides differ in shape or dtype, on the graph n0 = input")
+
+
+@pytest.mark.parametrize("text", [TYPES, DROPS])
+def test_the_match_that_refuted_a_rule_counts(tmp_path: Path, text: str) -> None:
+    report = user_rules.examine(user_rules.find(written(tmp_path, text)), 12)
+    (name,) = report.unsound
+    assert report.matches[name] > 0
+    done = run("check-rules", tmp_path / "own.py", "--graphs", 12)
+    assert done.exit_code == 1 and f"{name}: {report.matches[name]} matches in" in done.stdout
+
+
+def test_a_graph_on_which_eqsat_fails_is_no_verdict_on_rules(tmp_path: Path) -> None:
+    """The graph, the operator and the cause are named."""
+    g = TensorGraph()
+    x = relu(g, g.add_input("x", (2, 3), "INT8"))
+    finish(g, relu(g, g.add_copy(Node("negate", (x,), (), (2, 3), "INT8"), [x])))
+    pack = user_rules.find(written(tmp_path, NEVER))
+    with pytest.raises(InputError, match=r"^given graph 1: eqsat itself fails on it, .*KeyError: 'out_zp', at ") as e:
+        user_rules.examine(pack, 0, [g])
+    assert "= negate(n1) INT8 [2,3]" in str(e.value) and str(e.value).count("clamp") == 1
+
+
+def test_what_eqsat_cannot_do_with_a_rules_result_is_no_verdict_either(tmp_path: Path) -> None:
+    made = HEAD + (
+        "from eqsat.egraph.attributes import Call\n"
+        "c = symbols('c', kinds.Clamp)\n"
+        "@extern\ndef bare(f: kinds.Clamp) -> kinds.Unary:\n    return Call('negate', ())\n"
+        "RULES = [rule('bare', c(x), bare(c)(x))]\n"
+    )
+    g = TensorGraph()
+    finish(g, relu(g, relu(g, g.add_input("x", (2, 3), "INT8"))))
+    with pytest.raises(InputError, match="^given graph 1: eqsat itself fails on what the rules make of it, .*KeyError"):
+        user_rules.examine(user_rules.find(written(tmp_path, made)), 0, [g])
+
+
+def test_a_function_of_the_users_that_fails_is_named_with_its_line(tmp_path: Path) -> None:
+    place = written(tmp_path, NEVER.replace("return False", "return 1 / 0"))
+    with pytest.raises(PluginError, match=r"the function 'never' failed at .*own.py:6: ZeroDivisionError: division"):
+        user_rules.load(place, graphs=4)
+    graphs = "def wrong():\n    from eqsat.tensor.graph import TensorGraph\n    TensorGraph().add('negate', [])\nGRAPHS = [wrong]\n"
+    with pytest.raises(PluginError, match=r"one of GRAPHS failed at .*own.py:\d+: GraphError: negate takes the attrib"):
+        user_rules.find(written(tmp_path, NEVER + graphs))
+    done = run("check-rules", tmp_path / "own.py")
+    assert done.exit_code == 2 and "UNSOUND" not in done.output
 
 
 def test_a_rule_that_never_fires_is_not_called_sound(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def test_a_console_has_its_own_colours_only() -> None:
 def test_text_is_broken_on_a_terminal_alone(terminal: bool) -> None:
     stream = io.StringIO()
     console = TextConsole(file=stream, force_terminal=terminal, width=20, color_system=None)
-    console.print("warning:", Text("no graph was found that fits"), "into this")
-    assert (stream.getvalue() == "warning: no graph was found that fits into this\n") is not terminal
+    console.print("warning:", Text("does not fit"), "into this")
+    assert (stream.getvalue() == "warning: does not fit into this\n") is not terminal
 
 
 def test_an_error_shows_a_name_as_text(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from cost_models.protocol import Unit
-from cost_models.unit_graph import units_of
 from cost_models.unmeasured import copied
 from eqsat.ground.worker import Pool
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from tests.graphs import clamp, finish, rescale
+from tests.unit_graph import units_of
 
 
 @pytest.fixture(scope="module")

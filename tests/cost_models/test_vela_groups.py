@@ -31,6 +31,7 @@ from eqsat.vela.compile import compile_graph
 from tests.cost_models import a16w8
 from tests.cost_models.counting import CountingPool
 from tests.graphs import conv, finish, relu, rescale, residual, transposed_relus
+from tests.unit_graph import units_of
 
 pytestmark = pytest.mark.pins
 
@@ -273,7 +274,7 @@ def test_prices_are_of_one_version_of_vela_and_of_what_measures(
         with closing(PriceCache(tmp_path / "prices")) as cache:
             model = VelaGroups(Target.of("ethos-u55-128"), counting, cache)
             counting.asked.clear()
-            model.total(residual())
+            model.price(list(units_of(residual()).values()))
             model.price([move((1, 8, 8, 16), (0, 2, 1, 3))])
         return sum(counting.asked)
 

@@ -124,7 +124,7 @@ def mid_solve(place: Path) -> DrillOutcome:
     greedy = extract(graph, "dag_greedy").cost
     with s.Killer("extraction.", 6) as killer:
         try:
-            found = extract(graph, "cpsat", time_limit=4)
+            found = extract(graph, "ilp", time_limit=4)
         except SolverUnavailable as e:
             return killer.killed > 0 and "signal 9" in str(e), str(e)
     cost = check(graph, found.choice)

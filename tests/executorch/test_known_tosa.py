@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -202,4 +203,7 @@ def test_without_a_key_nothing_is_known(filled: tuple[KnownTosa, Store], delegat
     assert known(delegate, tmp_path).hook() is None, "a new key has signed nothing"
     key.unlink()
     key.mkdir()
+    assert KnownTosa.of(*delegate, tmp_path) is None
+    key.rmdir()
+    os.mkfifo(key)
     assert KnownTosa.of(*delegate, tmp_path) is None

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from executorch.backends.arm.arm_vela import vela_compile
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from executorch.exir._serialize._program import deserialize_pte_binary
@@ -25,7 +26,12 @@ from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
 from eqsat.options.options import Options
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_reference
+from eqsat.vela.compile import compile_graph
+from tests.graphs import finish, residual, transpose
 
 
 @pytest.mark.slow
@@ -52,6 +58,28 @@ def _shape(tosa: bytes) -> tuple[int, ...]:
 
     graph = loads(tosa)
     return graph.type(graph.inputs[0]).shape
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_flash_is_what_commands_and_weights_take_in_a_payload(target: str, worker: Worker) -> None:
+    """Also of a graph without weights."""
+    shape, sizes = (1, 16, 16, 8), []
+    for graph in (transposed(shape), residual()):
+        payload = vela_compile(dumps(graph), list(Target.of(target).flags)).processed_bytes
+        taken, at = 0, 0
+        while at < len(payload):
+            name, size = payload[at : at + 16].rstrip(b"\0"), int.from_bytes(payload[at + 16 : at + 20], "little")
+            padded = -(-size // 16) * 16
+            taken, at = taken + padded * (name in (b"cmd_data", b"weight_data")), at + 32 + padded
+        footprint = compile_graph(graph, Target.of(target), worker).footprint
+        assert footprint.payload == taken
+        sizes.append(footprint.weights)
+    assert sizes[0] == 0 < sizes[1]
+
+
+def transposed(shape: tuple[int, ...]) -> TensorGraph:
+    g = TensorGraph()
+    return finish(g, transpose(g, g.add_input("x", shape, "INT8"), 0, 3, 1, 2))
 
 
 class Two(torch.nn.Module):

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from eqsat.executorch.session import Delegate, LeftOperator, Session
+from eqsat.options.decision import MemoryLimits
 from eqsat.options.options import Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.tosa import dumps
+from tests.graphs import recomputed
 
 
 def test_a_delegate_at_work_has_not_stepped_back() -> None:
@@ -18,3 +25,23 @@ def test_what_is_left_is_told_with_the_reason() -> None:
     assert str(session).splitlines() == ["no delegates", "left to the CPU: aten.sort 2 (not in a list), aten.mul 1"]
     assert repr(session) == "<Session: 0 delegate(s), unknown -> unknown corrected cycles, 3 operator(s) left>"
     assert "<p>left to the CPU: aten.sort 2" in session._repr_html_()
+
+
+def test_a_line_tells_what_a_limit_of_memory_costs_and_what_does_not_fit(tmp_path: Path) -> None:
+    options = Options(extractor="dag_greedy", cache=tmp_path, max_flash="any", binary_time_limit=0)
+    given = dumps(recomputed())
+
+    def line(max_sram: int) -> str:
+        return str(
+            Delegate("forward/0", optimize_tosa(given, "ethos-u55-128", options=replace(options, max_sram=max_sram)))
+        )
+
+    assert line(1).count("; does not fit: ") == 1 and "limit" not in line(1)
+    result = optimize_tosa(given, "ethos-u55-128", options=options)
+    slower = replace(result.figures["eqsat"], corrected=result.explicit_corrected + 1)
+    paid = replace(
+        result, figures={**result.figures, "eqsat": slower}, limits=MemoryLimits(result.explicit_footprint.sram - 1)
+    )
+    assert f"; {paid.price_of_limits}; bit-exact" in str(Delegate("forward/0", paid))
+    assert paid.price_of_limits.startswith("SRAM ") and "(limit " in paid.price_of_limits
+    assert replace(paid, figures=result.figures).price_of_limits == ""

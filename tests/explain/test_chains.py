@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from eqsat.checking.random_graphs import random_graph
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget
 from eqsat.explain.chains import Chains, ExplainError, Proof
@@ -16,6 +15,7 @@ from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.explain.step_check import holds
 from tests.graphs import channel_shuffle, finish, relu, residual, transpose, transposed_relus
+from tests.random_graphs import random_graph
 from tests.rules.checks import cut
 
 BUDGET = Budget(nodes=3000)

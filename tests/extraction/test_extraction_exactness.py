@@ -1,11 +1,6 @@
 """Every exact way agrees with brute force on random graphs, cyclic ones and those with pair terms too."""
 
-import json
-import os
-import subprocess
-import sys
 import time
-from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
@@ -24,7 +19,6 @@ from extraction import (
 from extraction.asp import Asp
 from extraction.exact import carried
 from extraction.ilp import Ilp
-from extraction.io import to_json
 from extraction.normal_form import NormalForm
 from extraction.portfolio import ORDERED
 from extraction.protocol import Solver
@@ -158,55 +152,11 @@ def test_portfolio(graph):
         assert found.lower_bound == best
 
 
-def test_cpsat():
-    """One process for all graphs: ortools takes a second to load, and cannot be loaded beside highspy."""
-    if find_spec("ortools") is None:
-        pytest.skip("ortools is not installed")
-    jobs, expected = [], []
-
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-    @given(mixed)
-    def collect(graph):
-        raw = normal(graph)
-        if raw is not None:
-            best = brute_force(graph)
-            jobs.append(to_json(raw.graph))
-            expected.append(None if best is None else best - raw.offset)
-
-    collect()
-    script = (
-        "import json,sys,time\n"
-        "from tests.extraction.sample_graphs import Recorder\n"
-        "from extraction import check\n"
-        "from extraction.cpsat import CpSat\n"
-        "from extraction.io import from_json\n"
-        "for job in json.load(sys.stdin):\n"
-        "    g, recorder = from_json(job), Recorder()\n"
-        "    ending = CpSat().solve(g, recorder, deadline=time.perf_counter() + 60, seed=0, warm_start=None)\n"
-        "    print(json.dumps(None if ending == 'infeasible' else [check(g, recorder.last), recorder.best_bound]))\n"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", script],
-        input=json.dumps(jobs),
-        text=True,
-        capture_output=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    answers = [json.loads(line) for line in run.stdout.splitlines()]
-    assert len(answers) == len(expected) > 10
-    for answer, best in zip(answers, expected):
-        if best is None:
-            assert answer is None
-        else:
-            assert answer == [pytest.approx(best), pytest.approx(best, abs=1e-4)]
-
-
 @example(0.1)
 @given(st.floats(0.05, 1e6))
 @settings(max_examples=30, deadline=None)
 def test_scaled_bounds_are_bounds(unit):
-    """asp and cpsat count in whole numbers; their bound must not overshoot the true optimum."""
+    """asp counts in whole numbers; its bound must not overshoot the true optimum."""
     graph = ChoiceGraph.build([[(unit / 3, [1, 2]), (unit, [])], [(unit / 7, [])], [(unit / 11, [1])]], [0])
     recorder = Recorder()
     Asp().solve(graph, recorder, deadline=time.perf_counter() + 60, seed=0, warm_start=None)

@@ -8,14 +8,14 @@ import time
 import psutil
 import pytest
 
-from extraction import check, extract, k_best, stopping
+from extraction import check, extract, stopping
 from extraction.stopping import is_over, stop_asked
 from tests.extraction.test_extraction_portfolio import hard_graph
 
 LONG = 600.0
 
 
-@pytest.mark.parametrize("method", ["portfolio", "dag_greedy", "lns"])
+@pytest.mark.parametrize("method", ["portfolio", "dag_greedy", "ilp"])
 def test_an_extraction_that_begins_after_it_is_done_at_once(method: str) -> None:
     graph = hard_graph(layers=60, width=30)
     with stopping(lambda: True):
@@ -28,12 +28,12 @@ def test_it_leaves_no_solver_at_work() -> None:
     """It ends before the thread that is to start the solver has done so."""
     before = threading.active_count()
     with stopping(lambda: True):
-        extract(hard_graph(layers=60, width=30), "lns", time_limit=LONG)
+        extract(hard_graph(layers=60, width=30), "ilp", time_limit=LONG)
     for _ in range(400):
         if threading.active_count() <= before:
             break
         time.sleep(0.05)
-    assert not [p for p in psutil.Process().children() if "extraction.lns" in _command(p)]
+    assert not [p for p in psutil.Process().children() if "extraction.ilp" in _command(p)]
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -53,11 +53,6 @@ def test_a_race_under_way_is_ended() -> None:
     timer.join()
     assert found.cost == check(graph, found.choice) and found.status == "feasible"
     assert found.seconds < LONG / 4
-
-
-def test_so_is_a_search_for_many() -> None:
-    with stopping(lambda: True):
-        assert len(k_best(hard_graph(), 3, time_limit=LONG)) == 1
 
 
 def test_it_counts_within_and_for_this_thread_only() -> None:

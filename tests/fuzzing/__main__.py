@@ -29,7 +29,6 @@ _SHARE = {
     "certificate": 0.02,
     "inputs": 0.02,
     "answers": 0.02,
-    "measured": 0.02,
     "defaults": 0.02,
     "weights": 0.05,
 }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.tensor import makers
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type, attrs_of
 from tests.graphs import opaque
+from tests.random_graphs import RULE, random_graph
 
 _RANDOM_GRAPHS = 12
 

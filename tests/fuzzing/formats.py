@@ -321,7 +321,6 @@ FORMATS = {
         Format("certificate", small.write_certificates, _blind, small.read_certificate),
         Format("inputs", small.write_inputs, compiled.damage_raw, small.read_inputs),
         Format("answers", small.write_answers, small.damage_answers, small.read_answers),
-        Format("measured", small.write_measured, _blind, small.read_measured),
         Format("defaults", small.write_defaults, _blind, small.read_defaults),
         Format("weights", small.write_weights, _blind, small.read_weights),
     )

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
+from eqsat.tensor.schema import DTYPE_CODE, OP_CODE, UNION_CODE, fields
 from eqsat.tensor.types import Type
 from eqsat.tosa import dumps
-from eqsat.tosa.schema import DTYPE_CODE, OP_CODE, UNION_CODE, fields
 from tests.fuzzing.corpus import graphs
 
 Mutator = Callable[[random.Random, bytes, Sequence[bytes]], bytes]

@@ -1,5 +1,5 @@
-"""Small things that are read: certificates of proofs, inputs of a run, remembered answers, measurements of a device, a
-project's defaults, streams of weights."""
+"""Small things that are read: certificates of proofs, inputs of a run, remembered answers, a project's defaults,
+streams of weights."""
 
 from __future__ import annotations
 
@@ -90,28 +90,6 @@ def read_answers(data: bytes, place: Path) -> str:
     if found and not all(isinstance(s, str) for a in found.values() for s in (a.chosen, a.given, *a.settings)):
         raise Finding("an answer of another form")
     return "accepted" if found else "dropped"
-
-
-def write_measured(place: Path) -> None:
-    rows = "".join(f"m{k}.tosa,ethos-u55-128,{1000 + k}\n" for k in range(8))
-    (place / "m.csv").write_text("file,target,cycles\n" + rows)
-
-
-def read_measured(data: bytes, place: Path) -> str:
-    from eqsat.cli.fit import _lines, _row
-    from eqsat.target import TargetError
-
-    (place / "m.csv").write_bytes(data)
-    try:
-        for line in _lines(place / "m.csv"):
-            try:
-                _row(place, line, None)  # type: ignore[arg-type] # no file is there to be compiled
-            except InputError as e:
-                if "cannot read" not in str(e):
-                    raise
-    except (InputError, TargetError) as e:
-        return error_class(e)
-    return "accepted"
 
 
 def write_defaults(place: Path) -> None:

@@ -45,7 +45,6 @@ def test_the_corpus_has_every_operator() -> None:
         ("certificate", 200),
         ("inputs", 100),
         ("answers", 200),
-        ("measured", 200),
         ("defaults", 200),
         ("weights", 500),
     ],

@@ -12,7 +12,18 @@ import pytest
 from eqsat import runs
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
-from eqsat.options.decision import ALONE, Container, Decision, Earned, Figures, MemoryLimits, front, more
+from eqsat.options.decision import (
+    ALONE,
+    Container,
+    Decision,
+    Earned,
+    Figures,
+    MemoryLimits,
+    front,
+    more,
+    shortfall,
+    sizes_under_limits,
+)
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
@@ -107,16 +118,50 @@ def test_an_answer_is_dearer_than_stocks_by_neither_total(objective: str) -> Non
     footprints = {"stock": footprint(100, 100)}
     decision = Decision.of(Options(objective=objective), footprints, {"stock": stock})
     assert sorted([too_large, dearer, stock, better], key=decision.rank) == [better, stock, dearer, too_large]
-    by_commands = Decision.of(Options(referee="command-stream"), footprints, {"stock": stock})
-    assert min([dearer, stock, better], key=by_commands.rank) == dearer
 
 
 @pytest.mark.slow
-def test_where_nothing_fits_the_closest_is_the_answer_with_a_warning(options: Options) -> None:
+@pytest.mark.parametrize("objective", ["cycles", "sram"])
+def test_where_nothing_fits_the_answer_is_within_stocks_memory_and_no_dearer(options: Options, objective: str) -> None:
     given = dumps(recomputed())
-    result = optimize_tosa(given, U55, options=replace(options, max_sram=1, max_flash="any"))
-    assert result.footprint.sram == min(p.figures.sram for p in result.points) > 1
-    assert any("no graph was found that fits into 1 bytes of SRAM" in w for w in result.warnings)
+    found = optimize_tosa(given, U55, options=replace(options, max_sram=1, max_flash="any", objective=objective))
+    stock, ours = found.figures["explicit"], found.figures["eqsat"]
+    limits = MemoryLimits.of(Options(objective=objective), {"explicit": stock.footprint}).widest
+    assert limits.fits(Figures.of(ours.corrected, ours.footprint, ours.cycles))
+    assert (ours.corrected, ours.cycles) <= (stock.corrected, stock.cycles)
+    assert not found.fits and found.shortfall in found.warnings and found.verified
+    assert found.nearest.sram == min(p.figures.sram for p in found.points)
+    assert found.record()["nearest"] == found.nearest._asdict()
+    met = optimize_tosa(given, U55, options=replace(options, max_sram=found.nearest.sram, max_flash="any"))
+    assert met.fits and met.nearest is None and met.shortfall == ""
+
+
+def test_what_does_not_fit_is_told_with_the_nearest_graph() -> None:
+    own, nearest = Figures(1000, 70_800, 131_216), Figures(1904, 36_096, 131_216)
+    sram = "does not fit: 70,800 of 32,768 bytes of SRAM"
+    assert shortfall(MemoryLimits(32 << 10), own, nearest) == (
+        f"{sram}; the nearest graph needs 36,096 at 1.90 times the cycles"
+    )
+    assert shortfall(MemoryLimits(32 << 10, 131_215), own, nearest) == (
+        f"{sram} and 131,216 of 131,215 bytes of flash; "
+        "the nearest graph needs 36,096 of SRAM and 131,216 of flash at 1.90 times the cycles"
+    )
+    larger = nearest._replace(flash=131_217)
+    assert shortfall(MemoryLimits(32 << 10, 131_216), own, larger) == (
+        f"{sram}; the nearest graph needs 36,096 of SRAM and 131,217 of flash at 1.90 times the cycles"
+    )
+    assert shortfall(MemoryLimits(32 << 10), own, own) == f"{sram}; no graph that comes nearer was found"
+
+
+def test_the_memory_for_which_cycles_were_paid_is_told_with_its_limit() -> None:
+    stock, ours = Figures(10, 194_560, 2000), Figures(20, 127_488, 2000)
+    limits = MemoryLimits(128 << 10, 4096)
+    assert sizes_under_limits(limits, stock, ours) == "SRAM 190.0 KiB -> 124.5 KiB (limit 128.0 KiB)"
+    assert (
+        sizes_under_limits(MemoryLimits(stock.sram), stock, ours)
+        == sizes_under_limits(MemoryLimits(), stock, ours)
+        == ""
+    )
 
 
 LARGE, SMALL = {"stock": footprint(1000, 1_000_000)}, {"stock": footprint(1000, 2000)}

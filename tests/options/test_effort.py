@@ -21,16 +21,16 @@ U85 = Target.of("ethos-u85-256")
 @pytest.mark.parametrize("number", range(len(EFFORTS)))
 def test_an_effort_decides_the_budgets_that_are_not_given(number: int) -> None:
     effort, options = EFFORTS[number], Options(effort=number)
-    budgets = (options.budget, options.extractor, options.time_limit, options.rounds, options.binary_time_limit)
-    assert budgets == (effort.budget, effort.extractor, effort.time_limit, effort.rounds, effort.binary_time_limit)
+    budgets = (options.budget, options.extractor, options.time_limit, options.binary_time_limit)
+    assert budgets == (effort.budget, effort.extractor, effort.time_limit, effort.binary_time_limit)
     given = Options(effort=number, time_limit=7, extractor="ilp")
-    assert (given.time_limit, given.extractor, given.rounds) == (7, "ilp", effort.rounds)
+    assert (given.time_limit, given.extractor) == (7, "ilp")
     assert options.record()["effort"] == number
     assert Configuration.parse(f"eqsat:effort={number},rounds=5").optimizer_options() == replace(options, rounds=5)
 
 
 def test_with_less_effort_budgets_that_were_given_stay() -> None:
-    assert Options(effort=3, rounds=5).with_less_effort() == Options(effort=2, rounds=5)
+    assert Options(effort=2, time_limit=5).with_less_effort() == Options(effort=1, time_limit=5)
     assert Options().with_less_effort() == Options(effort=1)
     assert Options(effort=1).with_less_effort() is None and Options(effort=0).with_less_effort() is None
 
@@ -39,10 +39,11 @@ def test_the_default_is_the_second() -> None:
     assert Options() == Options(effort=2)
 
 
-@pytest.mark.parametrize("wrong", [-1, 4, "2"])
+@pytest.mark.parametrize("wrong", [-1, 3, 4, "2"])
 def test_another_effort_is_an_error(wrong: int) -> None:
-    with pytest.raises(OptionError, match="there is no effort"):
+    with pytest.raises(OptionError, match="there is no effort") as e:
         Options(effort=wrong)
+    assert ("removed in 0.2: use 2" in str(e.value)) == (wrong == 3)
 
 
 @pytest.mark.slow
@@ -58,9 +59,7 @@ def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
     assert none.e_nodes < some.e_nodes
 
 
-@pytest.mark.parametrize(
-    "field", ["time_limit", "rounds", "trials", "tolerance", "binary_time_limit", "command_cycles"]
-)
+@pytest.mark.parametrize("field", ["time_limit", "rounds", "trials", "tolerance", "binary_time_limit"])
 def test_a_number_is_no_text(field: str) -> None:
     with pytest.raises(OptionError, match=f"{field} is '5': give a number"):
         Options(**{field: "5"})

@@ -351,7 +351,7 @@ def largest(padding: int | None) -> Build:
         x = g.add_with("table", xs, makers.table(values))
         if padding is not None:
             x = g.add_with("pad", [x], makers.pad((0, 0, 0, 1, 0, 0, 0, 0), padding))
-        return g.add("reduce_max", [x], axis=1)
+        return g.add("reduce_max", [x], axis=1, nan_mode=1)
 
     return build
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.proof.counterexample import defined_outputs
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from tests.proof.concrete import Opaque, outputs_at
+from tests.random_graphs import RULE, random_graph
 
 #: Of the samples that are drawn: low, high, edges, uniform, impulses, some of each.
 _TAKEN = (0, 1, 2, 3, 5, 9)

@@ -61,6 +61,20 @@ def test_the_better_peer_is_of_those_that_leave_nothing_to_the_cpu() -> None:
     assert eqsat(run.to_baseline, pte_bytes) == {"a": 0.25, "b": 1.0, "c": 1.0}
 
 
+def test_a_stock_graph_that_computes_something_else_is_compared_with_nothing() -> None:
+    run = run_of(
+        record("a", "stock", 50, verified=False),
+        record("a", "eqsat", 80),
+        record("b", "stock", 100),
+        record("b", "eqsat", 90),
+    )
+    assert run.by_model(TARGET, "eqsat", run.ratio) == {"b": 0.9} and run.baseline("a", TARGET) is None
+    (row,) = (line for line in headline(run) if line.startswith("| a "))
+    assert "50" not in row and "80" in row and "1.6" not in row
+    beside = run_of(*run.records.values(), record("a", "stock-without-layout-passes", 100))
+    assert beside.ratio("a", TARGET, "eqsat") == 0.8
+
+
 def test_corrected_totals_stand_beside_velas() -> None:
     """The better peer by one total is not that by the other."""
     run = run_of(

@@ -131,7 +131,7 @@ def test_near_misses(case: str) -> None:
         k = g.add_const(points.reshape(1, 1, 1, 4), "INT32")
         y = rescale(g, g.add("mul", (rescale(g, x, "INT32", input_unsigned=True), k), shift=(0,)), "INT8", shift=(32,))
     else:
-        y = per_channel(g, x, "mul", points, scale=(1 << 30, 40))
+        y = per_channel(g, x, "mul", points, scale=(1 << 30, 40), zp=0)
     finish(g, y)
     assert convolutions(check(g, only("channels-right", "channels-left"))) == 0
 

@@ -78,7 +78,7 @@ def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
     moved = turned(draw, g, g.add_const(np.arange(prod(shape)).reshape(shape), "INT8"))
-    return g, g.add("maximum", (moved, g.add("reshape", (x,), shape=g.nodes[moved].shape)))
+    return g, g.add("maximum", (moved, g.add("reshape", (x,), shape=g.nodes[moved].shape)), nan_mode=1)
 
 
 # ---- pointwise ----------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def _(draw):
 def _(draw):  # the view merges a broadcast axis of y with a real one
     g, x = given_input(draw, (3, 4))
     y = g.add_input("y", draw(st.sampled_from([(1, 4), (3, 1)])), "INT8")
-    return g, flat(g, g.add("maximum", draw(st.permutations([x, y]))))
+    return g, flat(g, g.add("maximum", draw(st.permutations([x, y])), nan_mode=1))
 
 
 @CASES.fires_on("pull-binary-left")
@@ -140,7 +140,7 @@ def _(draw):
 def _(draw):  # the moved operand broadcasts: its movement is not the result's
     g, x = given_input(draw, (3, 2, 1))
     moved = g.add("transpose", (x,), perms=(1, 0, 2))
-    return g, g.add("maximum", (moved, g.add_input("y", (2, 3, 4), "INT8")))
+    return g, g.add("maximum", (moved, g.add_input("y", (2, 3, 4), "INT8")), nan_mode=1)
 
 
 def selecting(draw, moved_at: int | None) -> tuple[TensorGraph, int]:
@@ -355,7 +355,7 @@ def test_a_residual_block_keeps_no_movement():
     g = TensorGraph()
     x = g.add_input("x", (1, 4, 5, 3), "INT8")
     nchw = g.add("transpose", (x,), perms=(0, 3, 1, 2))
-    both = g.add("maximum", (clamp(g, nchw, -50, 50), table(g, nchw, 1)))
+    both = g.add("maximum", (clamp(g, nchw, -50, 50), table(g, nchw, 1)), nan_mode=1)
     g.outputs = [g.add("transpose", (both,), perms=(0, 2, 3, 1))]
     frozen = check(g)
     assert any(

@@ -36,7 +36,7 @@ def narrow_step(draw, g: TensorGraph, x: int) -> int:
         return rescale(g, x, "INT8", *draw(SCALES), draw(POINTS), draw(POINTS))
     if kind == "maximum":
         k = scalar(g, x, draw(POINTS), "INT8")
-        return g.add("maximum", (x, k) if draw(st.booleans()) else (k, x))
+        return g.add("maximum", (x, k) if draw(st.booleans()) else (k, x), nan_mode=1)
     return g.add("negate", (x,), in_zp=(draw(POINTS),), out_zp=(draw(POINTS),))
 
 
@@ -122,9 +122,11 @@ FAR: dict[str, Case] = {
     "a scale per channel": lambda g, x: clamp(
         g, rescale(g, x, "INT8", [1 << 30] * 6, [30, 31, 30, 31, 30, 31]), -100, 3
     ),
-    "another tensor": lambda g, x: g.add("maximum", (clamp(g, x, -5, 5), g.add_input("y", (4, 6), "INT8"))),
-    "the same tensor elsewhere": lambda g, x: g.add("maximum", (clamp(g, x, -5, 5), g.add("reverse", (x,), axis=1))),
-    "a reduction between": lambda g, x: table(g, g.add("reduce_max", (table(g, x, 1),), axis=1), 2),
+    "another tensor": lambda g, x: g.add("maximum", (clamp(g, x, -5, 5), g.add_input("y", (4, 6), "INT8")), nan_mode=1),
+    "the same tensor elsewhere": lambda g, x: g.add(
+        "maximum", (clamp(g, x, -5, 5), g.add("reverse", (x,), axis=1)), nan_mode=1
+    ),
+    "a reduction between": lambda g, x: table(g, g.add("reduce_max", (table(g, x, 1),), axis=1, nan_mode=1), 2),
 }
 
 

@@ -75,7 +75,7 @@ def _(draw):
     shape = g.nodes[x].shape
     c = g.add_const(np.arange(np.prod(shape)).reshape(shape), "INT8")
     new = pad(g, c, [1] * 2 * len(shape), -3) if draw(st.booleans()) else cut(g, c, *draw(slices(shape)))
-    return g, g.add("maximum", (new, new))
+    return g, g.add("maximum", (new, new), nan_mode=1)
 
 
 @CASES.fires_on("slice-unary")
@@ -92,7 +92,7 @@ def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
     y = g.add_input("y", tuple(draw(st.sampled_from([1, n])) for n in shape), "INT8")
-    return g, cut(g, g.add("maximum", draw(st.permutations([x, y]))), *draw(slices(shape)))
+    return g, cut(g, g.add("maximum", draw(st.permutations([x, y])), nan_mode=1), *draw(slices(shape)))
 
 
 @CASES.fires_on("slice-select")
@@ -108,7 +108,7 @@ def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
     if draw(st.booleans()):
-        f = g.add("reduce_max", (x,), axis=axis_of(draw, g, x))
+        f = g.add("reduce_max", (x,), axis=axis_of(draw, g, x), nan_mode=1)
     else:
         f = rescale(
             g,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -33,6 +35,26 @@ def test_what_was_not_used_is_forgotten_first(store: LocalStore) -> None:
     left = store.range(*FEW.range())
     assert {"few:0", "few:1", "few:new"} <= left.keys() and "few:2" not in left and len(left) == 9
     assert store.get(["other:1"]) == {"other:1": b"x"}
+
+
+def test_a_pipe_a_socket_and_a_device_are_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused at once, and never opened: to open a pipe waits for its other end."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("pipe", "beside.sqlite"):
+        os.mkfifo(name)
+    Path("device.sqlite").symlink_to("/dev/zero")
+    Path("of-pipe").mkdir()
+    os.mkfifo("of-pipe/store.sqlite")
+    with closing(socket.socket(socket.AF_UNIX)) as at:
+        at.bind("socket.sqlite")
+        for place in ("of-pipe", "beside.sqlite", "socket.sqlite", "device.sqlite"):
+            with pytest.raises(InputError, match="is no store of eqsat: choose another place for the cache"):
+                Setting.of(place).check()
+            assert "is no store of eqsat" in LocalStore(Setting.of(place).file).failure
+    for place in ("pipe", "pipe/below"):
+        with pytest.raises(InputError, match="^pipe is no store of eqsat: choose another place for the cache"):
+            Setting.of(place).check()
+        assert LocalStore(Setting.of(place).file).failure
 
 
 def test_bytes_are_limited_too(store: LocalStore) -> None:

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from eqsat.tensor import schema
 from eqsat.tensor.dtypes import DTYPES, DType
 from eqsat.tensor.ops import evaluate_op
 from eqsat.tensor.types import GraphError, Type
-from eqsat.tosa import schema
 from eqsat.tosa.flatbuffer import TosaError, pack, unpack
 
 ALL = pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda d: d.name)

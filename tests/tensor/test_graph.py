@@ -21,6 +21,43 @@ def test_examples_in_the_text(module) -> None:
     assert outcome.attempted and not outcome.failed
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs", "words"),
+    [
+        ("negate", {}, "negate takes the attributes in_zp, out_zp, got none"),
+        ("negate", {"in_zp": (0,)}, "takes the attributes in_zp, out_zp, got in_zp"),
+        ("negate", {"in_zp": 0, "out_zp": (0,)}, "the attribute in_zp is 0: give a tuple of numbers"),
+        ("negate", {"in_zp": (), "out_zp": (0,)}, r"in_zp is \(\): give a tuple of numbers"),
+        ("negate", {"in_zp": ("0",), "out_zp": (0,)}, "give a tuple of numbers"),
+        ("transpose", {"perm": (1, 0)}, "takes the attributes perms, got perm"),
+        ("transpose", {"perms": np.array((1, 0))}, "give a tuple of numbers"),
+        ("reverse", {"axis": (1,)}, "axis is .*: give an integer"),
+        ("reverse", {"axis": True}, "axis is True: give an integer"),
+        ("clamp", {"min_val": 0, "max_val": b"\x7f", "nan_mode": 1}, "min_val is 0: give bytes"),
+        ("cast", {"dtype": 8}, "dtype is 8: give the name of a dtype"),
+        ("abs", {"in_zp": (0,)}, "abs takes the attributes none, got in_zp"),
+        (
+            "rescale",
+            {"dtype": "INT8", "multiplier": (1,), "shift": (2,)},
+            "takes the attributes dtype, in_zp, input_un",
+        ),
+    ],
+)
+def test_attributes_that_are_missing_unknown_or_of_another_type_are_refused(op: str, attrs, words: str) -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (2, 3), "INT8")
+    with pytest.raises(GraphError, match=words):
+        g.add(op, [x], **attrs)
+    assert len(g.nodes) == 1
+
+
+def test_numbers_of_numpy_and_lists_are_attributes() -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (2, 3), "INT8")
+    assert g.type(g.add("transpose", [x], perms=[np.int64(1), np.int32(0)])).shape == (3, 2)
+    assert g.type(g.add("reduce_sum", [x], axis=np.int64(1))).shape == (2, 1)
+
+
 def test_broadcast() -> None:
     assert broadcast([(1, 3, 1), (4, 1, 1), (4, 3, 1)]) == (4, 3, 1)
     with pytest.raises(GraphError, match="ranks"):
@@ -158,14 +195,14 @@ def test_a_graph_is_rewritten_in_places() -> None:
     """A node is written twice over, another is left out, and what is added stands for what it was written for."""
     g = TensorGraph(output_names=["y"])
     x = g.add_input("x", (4,), "INT8")
-    least = g.add("clamp", [x], min_val=(0,), max_val=(9,))
-    both = g.add("maximum", [least, x])
-    g.outputs.append(g.add("clamp", [both], min_val=(1,), max_val=(5,)))
+    least = clamp(g, x, 0, 9)
+    both = g.add("maximum", [least, x], nan_mode=1)
+    g.outputs.append(clamp(g, both, 1, 5))
 
     def clamps(out: Rewritten) -> int:
-        low = out.graph.add("clamp", [out.number[x]], min_val=(0,), max_val=(127,))
+        low = clamp(out.graph, out.number[x], 0, 127)
         out.source[low] = x
-        return out.graph.add("clamp", [low], min_val=(-128,), max_val=(9,))
+        return clamp(out.graph, low, -128, 9)
 
     out = g.rewritten({both: clamps}, without=[least])
     assert [n.op for n in out.graph.nodes] == ["input", "clamp", "clamp", "clamp"]

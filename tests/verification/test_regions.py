@@ -9,8 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.checking.random_graphs import random_graph
-from eqsat.checking.random_prices import Bytes
 from eqsat.choice import choice
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget
@@ -22,6 +20,8 @@ from eqsat.tensor.types import Attrs
 from eqsat.verification.regions import Correspondence, Seen, compare_regions, computed_classes, correspondence
 from extraction import tree_greedy
 from tests.graphs import clamp, conv, finish, relu, rescale, reshape, transpose
+from tests.random_graphs import random_graph
+from tests.random_prices import Bytes
 
 
 def seen(graph: TensorGraph) -> Seen:

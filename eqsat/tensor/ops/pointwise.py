@@ -76,6 +76,13 @@ _pointwise(
 )
 
 
+def _clamp(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    dtype = DType.of(xs[0].dtype)
+    if dtype.is_integral and dtype.from_bytes(attrs["min_val"]) > dtype.from_bytes(attrs["max_val"]):
+        raise GraphError("the lowest value is above the highest one")
+    return xs[0]
+
+
 def _clamped(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     low, high = (DType.of(t.dtype).from_bytes(attrs[k]) for k in ("min_val", "max_val"))
     return np.asarray(np.clip(xs[0], low, high))
@@ -86,7 +93,7 @@ def _clamp_text(attrs: Attributes) -> str:
     return f"clamp[{low}..{high}]"
 
 
-_pointwise("clamp", 1, same, _clamped, shown=_clamp_text)
+_pointwise("clamp", 1, _clamp, _clamped, shown=_clamp_text)
 
 
 def _table(attrs: Attributes, xs: Sequence[Type]) -> Type:

@@ -27,10 +27,20 @@ def _rescale(attrs: Attributes, xs: Sequence[Type]) -> Type:
         raise GraphError(f"shifts from {min(shifts)} to {max(shifts)}: TOSA takes 2 to 62")
     if min(multipliers) < 0 or max(multipliers) >> (31 if attrs["scale32"] else 15):
         raise GraphError(f"multipliers from {min(multipliers)} to {max(multipliers)}: TOSA takes none below 0")
+    if attrs["rounding_mode"] not in (SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND):
+        raise GraphError(f"rounding mode {attrs['rounding_mode']}: TOSA has 1 to 3")
+    if not attrs["scale32"] and attrs["rounding_mode"] == DOUBLE_ROUND:
+        raise GraphError("double rounding takes multipliers of 32 bits")
+    if attrs["scale32"] and xs[0].dtype == "INT48":
+        raise GraphError("INT48 takes multipliers of 16 bits")
     if attrs["input_unsigned"] and attrs["output_unsigned"]:
         raise GraphError("unsigned values are rescaled to signed ones only")
-    if attrs["rounding_mode"] == DOUBLE_ROUND and not attrs["scale32"]:
-        raise GraphError("double rounding takes multipliers of 32 bits")
+    for side, dtype, is_unsigned in (("in", xs[0].dtype, "input_unsigned"), ("out", attrs["dtype"], "output_unsigned")):
+        zero_point = attrs[f"{side}_zp"][0]
+        if attrs[is_unsigned] and dtype not in ("INT8", "INT16"):
+            raise GraphError(f"{is_unsigned} with {dtype}: TOSA takes INT8 and INT16")
+        if zero_point and dtype != "INT8" and not (attrs[is_unsigned] and zero_point in (-(1 << 15), 1 << 15)):
+            raise GraphError(f"{side}_zp {zero_point} of {dtype}: only INT8 and unsigned INT16 have zero points")
     return with_dtype(attrs, xs)
 
 

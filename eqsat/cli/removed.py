@@ -1,0 +1,23 @@
+"""Commands and options that are gone, and what to use instead."""
+
+from __future__ import annotations
+
+#: {command, or option with its dashes: what to use instead}.
+REMOVED = {
+    "--referee": "graphs rank by Vela's corrected total; the price of the commands is shown beside it",
+    "--command-cycles": "`python -m benchmarks.fvp --measured FILE.csv` in a clone of the repository fits it",
+    "discover": "use `python -m benchmarks.discovery graph` in a clone of the repository",
+    "fit": "use `python -m benchmarks.fvp --measured FILE.csv` in a clone of the repository",
+}
+
+
+def why_gone(name: str) -> str | None:
+    """Returns what is said of a removed command or option, None if it was not removed."""
+    return f"{name}: removed in 0.2: {REMOVED[name]}" if name in REMOVED else None
+
+
+def removed(arguments: list[str]) -> str | None:
+    """Returns what is said of the first removed command or option of a command line, None if it has none."""
+    options = arguments[1 : arguments.index("--") if "--" in arguments else None]
+    given = [*arguments[:1], *(a.partition("=")[0] for a in options if a.startswith("--"))]
+    return next(filter(None, map(why_gone, given)), None)

@@ -1,0 +1,107 @@
+"""INT delegates have integers at their edges, and nothing is claimed of what cannot be lowered."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
+from executorch.exir import EdgeProgramManager
+from torch.export import ExportedProgram
+
+import eqsat
+from eqsat.cli.common import causes
+from eqsat.executorch import partitioner
+from eqsat.executorch.backend import innermost
+from eqsat.executorch.quantize import quantize
+from eqsat.ground.files import LoweringError
+from eqsat.options.options import Options
+
+U85 = EthosUCompileSpec("ethos-u85-256")
+#: For what no search decides.
+BRIEF = Options(effort=0, remember=False, binary_time_limit=0)
+
+
+class Cached(torch.nn.Module):
+    """A step of decoding that writes its row into a cache, which is a buffer (ExecuTorch's issue 17700)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key, self.out = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+        self.register_buffer("cache", torch.zeros(1, 8, 16))
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        self.cache.index_copy_(1, position, self.key(x))
+        return self.out(self.cache)
+
+
+class Split(torch.nn.Module):
+    """A convolution whose halves an operator reads that no NPU has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(4, 8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(self.conv(x).split(4, 1)[0].flatten(2), 2)
+
+
+def cached() -> ExportedProgram:
+    inputs = torch.randn(1, 1, 16), torch.tensor([3])
+    return quantize(Cached().eval().requires_grad_(False), inputs, U85)
+
+
+def split_in_float() -> ExportedProgram:
+    """The halves are taken in floating point, as the quantizer left them before ExecuTorch's issue 19364."""
+    x = (torch.randn(1, 4, 6, 6),)
+    program = quantize(Split().eval(), x, U85)
+    module = program.module()
+    for n in list(module.graph.nodes):
+        if "dequantize_per_tensor" in str(n.target) and n.args[0].op == "call_function":
+            source = n.args[0].args[0]
+            if source.op == "call_function" and "conv" not in str(source.target):
+                n.replace_all_uses_with(source)
+    module.graph.eliminate_dead_code()
+    module.recompile()
+    return torch.export.export(module, x)
+
+
+def results_of_delegates(edge: EdgeProgramManager) -> list[torch.dtype]:
+    nodes = edge.exported_program().graph.nodes
+    return [v.dtype for n in nodes if "executorch_call_delegate" in n.name for v in n.meta["val"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [cached, split_in_float])
+def test_the_results_of_an_int_delegate_are_integers(program) -> None:
+    edge, session = eqsat.lower_with_session(program(), U85, options=BRIEF)
+    assert session.stepped_back == 0 and session.complete
+    assert set(results_of_delegates(edge)) == {torch.int8}
+    assert len(edge.to_executorch().buffer) > 1000
+
+
+@pytest.mark.slow
+def test_a_delegate_that_stock_cannot_lower_is_not_called_stocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitioner, "_kept_out", TOSAPartitioner._detag_boundary_nodes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", eqsat.EqsatWarning)
+        with pytest.raises(LoweringError) as told:
+            eqsat.lower_with_session(cached(), U85, options=BRIEF)
+    text = str(told.value)
+    assert text.startswith("forward/0: neither eqsat nor stock ExecuTorch can lower it: TosaValueError: TOSA spec ")
+    assert text.endswith("doesn't support float32 for MUL (at tosa.MUL)") and "\n" not in text
+    assert "GraphPassAdapter" in causes(told.value), "the chain of causes is there for who debugs"
+
+
+def test_the_innermost_cause_is_one_line_with_the_operator() -> None:
+    reason = "no float32 for MUL\n\nWhile executing %mul_1 : [num_users=1] = call_function[target=a.b._ops.tosa.MUL.default](args = ())\nmore"
+    try:
+        try:
+            raise ValueError(reason)
+        except ValueError as e:
+            raise RuntimeError("An error occurred when running a pass") from e
+    except RuntimeError as e:
+        assert innermost(e) == "ValueError: no float32 for MUL (at tosa.MUL)"
+    assert innermost(KeyError("x")) == "KeyError: 'x'"

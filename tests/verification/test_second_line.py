@@ -1,0 +1,103 @@
+"""A proof that is wrong ships nothing that a sample shows, and is not blamed on Vela."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eqsat.choice.compiled import Compiled
+from eqsat.ground.worker import Pool
+from eqsat.options.options import Options
+from eqsat.proof import PROVED, Proof, Prover
+from eqsat.search.answer_store import AnswerStore, KnownAnswer
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.store.store import ANSWERS, Store
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps
+from eqsat.vela.compile import compile_graph
+from eqsat.verification import equality
+from eqsat.verification.background import BackgroundProver
+from eqsat.verification.checks import Checks
+from tests.graphs import finish, relu, transposed_relus
+from tests.planted import DROPPED
+
+U55 = Target.of("ethos-u55-128")
+QUICK = Options(effort=1)
+BLAMED = "though it was proved equal: the proof is wrong, please report this with the model"
+
+
+def proves_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Prover, "prove", lambda *_, **__: Proof(PROVED, error_bound=0.0))
+
+
+def proves_all_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for large graphs, whose proofs run in a process of their own."""
+    monkeypatch.setattr(equality, "_SMALL", 0)
+    monkeypatch.setattr(BackgroundProver, "prove", lambda *_: Proof(PROVED, error_bound=0.0))
+
+
+def is_blamed_on_the_proof(result: Result) -> bool:
+    told = [w for w in result.warnings if w.endswith(BLAMED)]
+    assert all(w.startswith("a candidate was not used: it differs from the graph") for w in told)
+    assert not any("Vela" in w for w in result.warnings), result.warnings
+    return bool(told)
+
+
+@pytest.mark.parametrize("planted", [proves_all, proves_all_beside])
+def test_a_wrong_proof_is_caught_on_samples(
+    planted: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted(monkeypatch)
+    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(QUICK, rules=(DROPPED,)))
+    assert (result.chosen, result.verified, result.binary_verified) == ("explicit", True, True)
+    assert is_blamed_on_the_proof(result)
+
+
+def test_a_wrong_proof_of_stocks_graph_is_caught_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    proves_all(monkeypatch)
+    g = TensorGraph()
+    stock = finish(g, relu(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 3))
+    g = TensorGraph()
+    explicit = finish(g, relu(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 2))
+    result = optimize_tosa(dumps(explicit), U55, stock=dumps(stock), options=QUICK)
+    assert result.chosen != "stock" and (result.stock_verified, result.stock_proved) == (False, False)
+
+
+def test_a_remembered_answer_with_a_wrong_proof_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever can write the store puts another graph in, with its figures and a right checksum."""
+    explicit, wrong = transposed_relus(), transposed_relus(1)
+
+    def answered(place: Path) -> Result:
+        return optimize_tosa(dumps(explicit), U55, options=QUICK, store=AnswerStore(place))
+
+    first = answered(tmp_path / "store.sqlite")
+    shutil.copy(tmp_path / "store.sqlite", tmp_path / "poisoned.sqlite")
+    with Pool(1) as pool:
+        estimate = compile_graph(wrong, U55, pool)
+    costs = estimate.corrected, estimate.footprint.sram, estimate.footprint.payload
+    store = Store(tmp_path / "poisoned.sqlite")
+    for name, raw in store.family(ANSWERS, "").items():
+        if not (known := KnownAnswer.unpacked(raw)).choice:
+            store.put(ANSWERS, {name: KnownAnswer("eqsat", "", *costs, known.settings, dumps(wrong)).packed()})
+    store.close()
+    proves_all(monkeypatch)
+    again = answered(tmp_path / "poisoned.sqlite")
+    assert is_blamed_on_the_proof(again) and not again.remembered
+    assert (again.verified, again.tosa) == (True, first.tosa)
+
+
+def test_the_binary_of_a_graph_that_differs_itself_is_not_called_wrong() -> None:
+    explicit, wrong = transposed_relus(), transposed_relus(1)
+    warnings: list[str] = []
+    with Pool(1) as pool:
+        checks = Checks(explicit, U55, pool, QUICK, warnings)
+        candidate = Compiled("eqsat", wrong, dumps(wrong), compile_graph(wrong, U55, pool))
+        verdict = checks.binaries.verdict(candidate)
+        assert verdict.equal is None and verdict.reason.startswith("the graph itself differs")
+        assert checks.compared(candidate) is None and not checks.miscompiled
+    assert len(warnings) == 1 and "Vela" not in warnings[0]
