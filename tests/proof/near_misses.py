@@ -5,7 +5,7 @@ An input on which a pair differs is searched among limits and thresholds (`witne
 
 >>> pair = next(p for p in pairs() if "x.lsl(k).asr(k)" in p.name)
 >>> pair.name, witness(pair)[0]
-('x = x.lsl(k).asr(k), INT8 k=1', [array([-127], dtype=int8)])
+('x = x.lsl(k).asr(k), INT8 k=1', [array([64], dtype=int8)])
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class Pair:
 
     @property
     def name(self) -> str:
-        chosen = (f"{k}={v}" for k, v in self.names.items() if k not in ("low", "high", "bits") and len(str(v)) < 40)
+        chosen = (f"{k}={v}" for k, v in self.names.items() if k not in ("d", "low", "high", "bits") and len(str(v)) < 40)
         return f"{self.one} = {self.other}, {' '.join([self.types[-1].dtype, *chosen])}"
 
     def graphs(self) -> tuple[TensorGraph, TensorGraph]:
