@@ -40,7 +40,6 @@ _SEARCH = (
 _LOWERED = (*_SEARCH, "eqsat/executorch")
 _ZOO = (*_LOWERED, "eqsat/bench", "benchmarks/models")
 _PRICES = (*_DEVICE, *_EGRAPH, "eqsat/choice", "cost_models")
-_READERS = (*_FILES, "extraction", "eqsat/store", "eqsat/device", "eqsat/runs", "eqsat/executorch", "eqsat/bench")
 
 #: The directories whose code each record measures.
 MEASURES: Mapping[str, Collection[str]] = {
@@ -50,17 +49,14 @@ MEASURES: Mapping[str, Collection[str]] = {
     "arm_tests": _LOWERED,
     "changed_binaries": (*_DEVICE, "eqsat/proof", "tests/random_graphs"),
     "cost_models/unseen": _PRICES,
-    "cost_models/zoo": _PRICES,
     "cpu_operators": ("eqsat/before_lowering", "eqsat/executorch"),
     "deployed": _ZOO,
     "device": (*_DEVICE, "tests/random_graphs"),
     "discovery": (*_PRICES, "eqsat/proof", "eqsat/options", "benchmarks/discovery"),
-    "drills": ("eqsat", "extraction", "cost_models"),
     "effort": _ZOO,
     "extraction/gym": ("extraction",),
     "extraction/joined": ("extraction",),
     "extraction/zoo": (*_PRICES, "extraction"),
-    "fuzz": _READERS,
     "int16": _ZOO,
     "never_worse": (*_SEARCH, "tests/random_graphs"),
     "optimize_program": (*_ZOO, "eqsat/before_lowering"),

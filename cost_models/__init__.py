@@ -8,10 +8,11 @@ The class follows `CostModel`; with `NodeModel` as base it has only one method t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 from cost_models.node_model import NodeModel
-from cost_models.protocol import CostModel, Fusion, Price, Traffic, Unit
+from cost_models.protocol import CostModel, Fusion, Price, Unit
 from eqsat.ground.files import PluginError
 from eqsat.ground.registry import Registry
 
@@ -42,15 +43,15 @@ def find(name: str) -> Callable[..., CostModel]:
     """Returns the class of a model by its name, `module:Class` or `file.py:Class`.
 
     Raises InputError for an unknown name and for a class that takes other arguments.
-    Raises PluginError if its import fails, and for a class that lacks a method of its base.
+    Raises PluginError if its import fails, and for a NodeModel without `cycles`.
     """
     model: Callable[..., CostModel] = COST_MODELS.find_callable(name, "target", "pool of Vela workers", "price cache")
-    if missing := sorted(getattr(model, "__abstractmethods__", ())):
+    if inspect.isclass(model) and issubclass(model, NodeModel) and model.lacks_cycles():
         raise PluginError(
-            f"{name!r} is no cost model: the class {model.__name__} has no method {', '.join(missing)}; "
+            f"{name!r} is no cost model: the class {model.__name__} has no method cycles; "
             "`eqsat new cost-model` writes one that works"
         )
     return model
 
 
-__all__ = ["DEFAULT", "CostModel", "Fusion", "NodeModel", "Price", "Traffic", "Unit", "available", "find"]
+__all__ = ["DEFAULT", "CostModel", "Fusion", "NodeModel", "Price", "Unit", "available", "find"]

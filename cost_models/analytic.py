@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cost_models.forms import standalone
 from cost_models.fusion import fuses
 from cost_models.node_model import NodeModel
-from cost_models.protocol import Fusion, Traffic, Unit
+from cost_models.protocol import Fusion, Unit
 
 
 class Analytic(NodeModel):
@@ -18,9 +18,6 @@ class Analytic(NodeModel):
 
     def cycles(self, unit: Unit) -> float:
         return 1.0 + standalone(self.target, unit)
-
-    def traffic(self, unit: Unit) -> Traffic:
-        return Traffic.of(unit)
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
         return fuses(reader, read, producers, self.target.family)

@@ -11,12 +11,11 @@ Movements are settled as the cheapest chain by the model's own prices.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from cost_models.cache import PriceCache
 from cost_models.legality import legal
-from cost_models.protocol import Fusion, Price, Traffic, Unit
+from cost_models.protocol import Fusion, Price, Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
@@ -26,7 +25,7 @@ from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, Steps, Type
 
 
-class NodeModel(ABC):
+class NodeModel:
     """Prices units one by one.
 
     pool : Vela workers, for models that measure
@@ -38,16 +37,17 @@ class NodeModel(ABC):
     def __init__(self, target: Target, pool: Pool | None = None, cache: PriceCache | None = None):
         self.target, self.pool, self.cache = target, pool, cache
 
-    @abstractmethod
     def cycles(self, unit: Unit) -> float:
         """Returns the cost of a single op by itself, >= 0; inf if it may not be used.
 
         Whether the unit is legal is checked before.
         """
+        raise NotImplementedError
 
-    def traffic(self, unit: Unit) -> Traffic | None:
-        """Returns the bytes that the unit moves, None if the model does not know."""
-        return None
+    @classmethod
+    def lacks_cycles(cls) -> bool:
+        """Whether a class has not written `cycles`, which `price` calls unless that is written anew."""
+        return cls.cycles is NodeModel.cycles and cls.price is NodeModel.price
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
         return None
@@ -58,12 +58,12 @@ class NodeModel(ABC):
         for unit in units:
             if unit.move is None:
                 cycles = self.cycles(unit) if legal(unit, self.target.family) else math.inf
-                out.append(Price(cycles, unit.steps, self.traffic(unit)))
+                out.append(Price(cycles, unit.steps))
                 continue
             key = (unit.move, unit.result.dtype)
             if key not in settled:
                 settled[key] = self._settle(unit, unit.move)
-            out.append(Price(*settled[key], self.traffic(unit)))
+            out.append(Price(*settled[key]))
         return out
 
     def _settle(self, unit: Unit, move: Move) -> tuple[float, Steps]:

@@ -82,31 +82,12 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """Bytes that a unit reads and writes.
-
-    activations: feature maps
-    constants  : the constants that stay in flash (U55) or DRAM (U65)
-    """
-
-    activations: float = 0.0
-    constants: float = 0.0
-
-    @classmethod
-    def of(cls, unit: Unit) -> Traffic:
-        """Returns the bytes of all operands and of the result, each moved once."""
-        constants = sum(t.bytes for k, t in enumerate(unit.operands) if unit.is_constant(k))
-        return cls(sum(t.bytes for t in unit.operands) - constants + unit.result.bytes, constants)
-
-
-@dataclass(frozen=True, slots=True)
 class Price:
     """The price of one unit.
 
-    cycles : of the NPU, >= 0, without fusion with other units; inf if Vela or a guard forbids it
-    steps  : the ops that have this price: the unit's own, or those that a movement was settled as
-    traffic: bytes moved, if the model knows
-    copied : for a unit that begins with a view, cycles of the copy that the view may need
+    cycles: of the NPU, >= 0, without fusion with other units; inf if Vela or a guard forbids it
+    steps: the ops that have this price: the unit's own, or those that a movement was settled as
+    copied: for a unit that begins with a view, cycles of the copy that the view may need
 
     A model that is not `in_cycles` counts something else in `cycles`.
     A view is a copy if its operand is also read in another shape.
@@ -115,7 +96,6 @@ class Price:
 
     cycles: float
     steps: Steps
-    traffic: Traffic | None = None
     copied: float | None = None
 
 

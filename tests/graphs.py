@@ -100,6 +100,13 @@ def finish(g: TensorGraph, *outputs: int) -> TensorGraph:
     return g
 
 
+def transposes() -> TensorGraph:
+    """A pair of transposes around a clamp, of no use."""
+    g = TensorGraph()
+    x = clamp(g, transpose(g, g.add_input("x", (1, 4, 4, 8), "INT8"), 0, 3, 1, 2), 0, 127)
+    return finish(g, clamp(g, transpose(g, x, 0, 2, 3, 1), 5, 96))
+
+
 def conv_graph() -> TensorGraph:
     g = TensorGraph()
     return finish(g, conv(g, g.add_input("x", (1, 8, 8, 16), "INT8"), 24, 3))

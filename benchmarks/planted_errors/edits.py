@@ -15,7 +15,6 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops.rescale import DOUBLE_ROUND, SINGLE_ROUND
 from eqsat.tensor.types import Attrs, Const, GraphError, attrs_of
-from eqsat.verification.regions import Correspondence
 
 #: Adds the replacement of a node to a graph and returns it.
 #: The function that it takes gives the number of an old node in the graph.
@@ -36,18 +35,7 @@ class Edit:
     build: Build
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
-    """A graph with an edit.
-
-    same: which of its nodes are claimed to equal nodes of the old graph.
-    """
-
-    graph: TensorGraph
-    same: Correspondence
-
-
-def applied(graph: TensorGraph, edit: Edit) -> Edited | None:
+def applied(graph: TensorGraph, edit: Edit) -> TensorGraph | None:
     """Returns the graph with an edit.
 
     None if the edit does not fit, because types differ or the node stays the same.
@@ -63,10 +51,7 @@ def applied(graph: TensorGraph, edit: Edit) -> Edited | None:
         return None
     if (made.op, made.attrs, made.inputs) == (node.op, node.attrs, tuple(at[i] for i in node.inputs)):
         return None
-    same: dict[int, tuple[int, None]] = {}
-    # A dropped node is claimed to equal its operand, as in an e-graph.
-    classes = {m: same.setdefault(k, (m, None))[0] if new.nodes[k].op != "const" else m for m, k in at.items()}
-    return Edited(new, Correspondence(classes, same))
+    return new
 
 
 def edits(graph: TensorGraph) -> Iterator[Edit]:

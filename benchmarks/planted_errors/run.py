@@ -14,16 +14,12 @@ from benchmarks.planted_errors.edits import Edit, applied, edits
 from benchmarks.planted_errors.subjects import Subject
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
-from eqsat.options.options import Options
-from eqsat.proof import DIFFERENT, PROVED, UNDECIDED
-from eqsat.target import Target
+from eqsat.proof import DIFFERENT, PROVED, Prover
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.reference import run_samples
-from eqsat.verification.equality import Verifier
-from eqsat.verification.regions import Correspondence, compare_regions
+from eqsat.tosa.reference import Reference, run_samples
 
 #: Numbers of constant planes, random planes and samples in the search for an input on which an error shows.
 _PLANES, _RANDOM_PLANES, _SAMPLES = 64, 64, 32
@@ -42,9 +38,7 @@ class Planted:
     equivalent: whether the prover proves that they never do; without either it is not known.
     former: whether the error passes the six samples of version 0.1.
     outputs: whether it passes the comparison of outputs on the reference model.
-    inner: whether it passes that of outputs and inner values.
-    regions: whether it passes the comparison of regions.
-    passes: whether it passes verification as a whole.
+    passes: whether it passes verification, which takes what is proved.
     """
 
     subject: str
@@ -56,8 +50,6 @@ class Planted:
     changes: bool
     former: bool = False
     outputs: bool = False
-    inner: bool = False
-    regions: bool = False
     passes: bool = False
     equivalent: bool = False
 
@@ -70,7 +62,7 @@ class Trial:
 
     def __init__(self, subject: Subject, pool: Pool) -> None:
         self.subject, self.graph, self._pool = subject, subject.graph, pool
-        self.verifier = Verifier(self.graph, Target.of("ethos-u85-256"), pool, Options())
+        self.prover, self.reference = Prover(self.graph), Reference(self.graph, pool)
         self._known: list[tuple[Sequence[np.ndarray], list[np.ndarray]]] = []
         self._search = self._inputs()
         self._former = former_samples(self.graph)
@@ -117,26 +109,21 @@ class Trial:
                 return True
             k += 1
 
-    def planted(self, kind: str, what: str, found: TensorGraph, same: Correspondence) -> Planted | None:
+    def planted(self, kind: str, what: str, found: TensorGraph) -> Planted | None:
         """Returns the outcome for one graph, None if numpy cannot compute it."""
         s = self.subject
         facts = (s.name, len(s.graph.inputs), s.dtype, s.pool, kind, what)
         try:
-            proof = self.verifier.proved(found, same)
-            verdict = proof.verdict if proof is not None else UNDECIDED
+            verdict = self.prover.prove(found).verdict
             if verdict != DIFFERENT and not self.changes(found):
                 return Planted(*facts, changes=False, equivalent=verdict == PROVED)
         except (ArithmeticError, IndexError, ValueError):
             return None
         try:
-            reference = self.verifier.reference()
-            outputs = reference.compare(found).equal
-            inner = reference.compare(found, same.claims()).equal
-            regions = not compare_regions(self.graph, found, same, self.verifier.seen).reason
-            passes = verdict == PROVED or verdict != DIFFERENT and not any(self.verifier.difference(found, same))
+            outputs = self.reference.compare(found).equal
         except WorkerError:  # The graph is UNPREDICTABLE and its source is not, so the reference model notices.
-            outputs = inner = regions = passes = False
-        return Planted(*facts, True, self._passes_former(found), outputs, inner, regions, passes)
+            outputs = False
+        return Planted(*facts, True, self._passes_former(found), outputs, verdict == PROVED)
 
     def _passes_former(self, found: TensorGraph) -> bool:
         for want, got in zip(
@@ -192,12 +179,12 @@ def in_subject(subject: Subject, number: int, count: int, with_rules: bool, pool
         edited = applied(subject.graph, edit) if left else None
         if edited is not None:
             node = subject.graph.nodes[edit.node]
-            result = trial.planted(edit.kind, f"n{edit.node} ({node.op})", edited.graph, edited.same)
+            result = trial.planted(edit.kind, f"n{edit.node} ({node.op})", edited)
             if result is not None:
                 left -= result.changes
                 yield result
     for k, wrong in enumerate(rules.WRONG if with_rules else ()):
-        for plan, (found, same) in enumerate(rules.graphs_with(wrong, subject.graph, 100 * number + k)):
-            result = trial.planted(f"rule {wrong.name}", f"extraction {plan}", found, same)
+        for plan, found in enumerate(rules.graphs_with(wrong, subject.graph, 100 * number + k)):
+            result = trial.planted(f"rule {wrong.name}", f"extraction {plan}", found)
             if result is not None:
                 yield result

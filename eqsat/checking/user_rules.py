@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -181,10 +181,13 @@ def examine(
     return report
 
 
-def _check(graph: TensorGraph, rules: Sequence[Rule], ours: bool, matches: dict[str, int] | None = None) -> Checked:
-    """Saturates and checks a graph, and adds the rules' matches. Raises what both raise."""
+def _check(
+    graph: TensorGraph, rules: Sequence[Rule], ours: bool, matches: MutableMapping[str, int] | None = None
+) -> Checked:
+    """Saturates and checks a graph, and adds the matches of the rules in `matches`. Raises what both raise."""
+    matches = {} if matches is None else matches
     frozen = saturate(graph, [*(RULES if ours else _HELPERS), *rules], _BUDGET)
-    for name in matches or ():
+    for name in matches:
         matches[name] += frozen.saturation.matches.get(name, 0)
     return check_frozen(frozen)
 

@@ -20,20 +20,16 @@ class Compiled:
     settings: of Vela, besides those of the target.
     parts_of: {node: node of the graph without stripes that it computes, as a whole or in part}.
     It is empty for a graph without stripes.
-    tolerant: whether its e-graph has rules that save roundings.
     choices, choice: the source of an extracted graph, at the prices of that time.
     They are None and empty for a given graph.
-    classes: {node of the graph: the e-class that it computes}.
     """
 
     name: str
     graph: TensorGraph
     tosa: bytes
     estimate: Estimate
-    tolerant: bool = False
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
-    classes: Mapping[int, int] = field(default_factory=dict)
     given: str = ""
     settings: tuple[str, ...] = ()
     parts_of: Mapping[int, int] = field(default_factory=dict)

@@ -416,9 +416,7 @@ def show_verdict(
     console.say(title, "bold")
     is_wrong = figures[0].corrected is None and any(r.stock_verified is False for r in results)
     console.say(_NO_PEER if is_wrong else verdict(*figures), "bold")
-    deviations = [r.deviation.text for r in results if r.deviation]
-    for text in deviations or [f"verified bit for bit: {'yes' if verified else 'no'}"]:
-        console.say(text)
+    console.say(f"verified bit for bit: {'yes' if verified else 'no'}")
     if verified:
         console.say(proof_line(proved, []))
     if results:
@@ -436,4 +434,4 @@ def show_written(places: Sequence[str], results: Mapping[str, Result]) -> None:
     for place in filter(None, places):
         console.say(f"wrote {place}")
     for name, text in ((name, r.shortfall) for name, r in results.items() if r.nearest):
-        console.say(f"{name} {text}" if len(results) > 1 else text, "bold red")
+        console.print(Text(f"{name} {text}" if len(results) > 1 else text, "bold red"), highlight=False)

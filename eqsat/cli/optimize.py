@@ -62,7 +62,7 @@ def optimize(
     csv: CsvOption = None,
     options: OptionsMaker,
 ) -> None:
-    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant).
+    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit.
     It takes more cycles only to fit into the memory that is asked for, or where Vela compiles the file wrongly."""
     quiet()
     failing = f"{source} could not be optimized for {target}"

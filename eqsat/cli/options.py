@@ -55,16 +55,6 @@ class _Given:
     cost_model: Annotated[
         str, typer.Option(help="cost model: a built-in one, file.py:Class, module:Class, or an entry point")
     ] = "vela_groups"
-    numerics: Annotated[
-        str,
-        typer.Option(
-            help="exact: the same integers, proved; sampled: on all samples; "
-            "tolerant: also rewrites that round less often"
-        ),
-    ] = "exact"
-    tolerance: Annotated[
-        float, typer.Option(help="steps of an output's quantization by which a tolerant result may differ")
-    ] = 16.0
     objective: Annotated[
         str,
         typer.Option(
@@ -137,7 +127,7 @@ OPTIONS = {
 _HEADINGS = {
     "Search": ("effort", "rules", "user_rules", "extractor", "cost_model", "time_limit", "remember", "cache"),
     "What decides": ("objective", "max_sram", "max_flash"),
-    "Equality": ("numerics", "tolerance", "binary_time_limit"),
+    "Equality": ("binary_time_limit",),
 }
 for _heading, _names in _HEADINGS.items():
     for _name in _names:

@@ -12,12 +12,12 @@ from eqsat.cli.common import JsonOption, app, console, print_json
 def rules(as_json: JsonOption = False) -> None:
     """List the families with their rules, and the presets, with their statements."""
     from eqsat.egraph.externs import first_sentence
-    from eqsat.rules import FAMILIES, tolerant
+    from eqsat.rules import FAMILIES
     from eqsat.rules.presets import CATALOGUE
 
     families = {
         first_sentence(f): [{"name": r.name, "statement": r.statement, "analysis": r.analysis} for r in f.RULES]
-        for f in (*FAMILIES, tolerant)
+        for f in FAMILIES
     }
     if as_json:
         presets = [{"name": p.name, "statement": p.statement, "rules": [r.name for r in p.rules]} for p in CATALOGUE]

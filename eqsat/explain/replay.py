@@ -12,7 +12,6 @@ from eqsat.egraph.rule import Rule
 from eqsat.explain.chains import Chains, ExplainError
 from eqsat.explain.record import FOREVER, TableRow, is_enode, record
 from eqsat.options.spellings import for_target
-from eqsat.rules import tolerant
 from eqsat.rules.presets import PRESETS
 from eqsat.search.run import Run
 from eqsat.target import Target
@@ -25,7 +24,7 @@ def rules_of(names: Sequence[str], own: Sequence[Rule], target: Target) -> list[
 
     Raises ExplainError for an unknown name.
     """
-    known = {r.name: r for rules in (*PRESETS.values(), tolerant.RULES, own) for r in rules}
+    known = {r.name: r for rules in (*PRESETS.values(), own) for r in rules}
     missing = [n for n in names if n not in known]
     if missing:
         raise ExplainError(

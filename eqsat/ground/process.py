@@ -7,7 +7,7 @@ They may crash, leak, hang or print there.
 (120, b'\x01\x02')
 
 All processes use this protocol.
-Solvers, Vela, the reference model, cells of a benchmark and fuzzing run in such processes.
+Solvers, Vela, the reference model and cells of a benchmark run in such processes.
 Arguments and results are JSON values and byte strings; nothing is pickled.
 `_child.py` describes the format.
 A function may stream messages while it runs.

@@ -20,7 +20,6 @@ from eqsat.rules.presets import PRESETS
 from eqsat.store.setting import Setting
 from eqsat.target import Target
 
-EXACT, SAMPLED, TOLERANT = NUMERICS = ("exact", "sampled", "tolerant")
 #: Objectives of a run: few cycles, little SRAM, or the Pareto set of both.
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
 
@@ -29,7 +28,7 @@ _OF_EFFORT = ("budget", "extractor", "time_limit", "binary_time_limit")
 #: In place of such a field that is not given.
 _BY_EFFORT: Any = None
 #: {option that is a number: the least that it may be}.
-_LEAST = {"time_limit": 0, "rounds": 1, "trials": 1, "tolerance": 0, "binary_time_limit": 0}
+_LEAST = {"time_limit": 0, "rounds": 1, "trials": 1, "binary_time_limit": 0}
 
 
 class OptionError(InputError):
@@ -52,11 +51,6 @@ class Options:
     Small graphs get more.
     cache: place of the store of prices and answers, see `eqsat/store/setting.py`.
     None is `EQSAT_CACHE`, or the user's cache.
-    numerics: "exact", "sampled" or "tolerant".
-    An exact answer is proved equal to the input, or is the input or stock's graph.
-    "sampled" also takes one of which nothing is proved but which was equal on all samples.
-    "tolerant" also has rules that round less often.
-    tolerance: steps of an output's quantization by which a tolerant result may differ on any trial.
     binary_time_limit: seconds of running what Vela compiles of stock's graph.
     All other graphs together have as many. 0: binaries are not run.
     max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M".
@@ -91,8 +85,6 @@ class Options:
     rounds: int = 3
     trials: int = 6
     cache: str | Path | None = None
-    numerics: str = "exact"
-    tolerance: float = 16
     binary_time_limit: float = _BY_EFFORT
     max_sram: int | str = STOCK
     max_flash: int | str = STOCK
@@ -109,7 +101,6 @@ class Options:
                 object.__setattr__(self, name, getattr(EFFORTS[self.effort], name))
         for what, name, known in (
             ("preset of rules", self.preset, PRESETS),
-            ("numerics", self.numerics, NUMERICS),
             ("objective", self.objective, OBJECTIVES),
         ):
             if name not in known:
@@ -143,14 +134,14 @@ class Options:
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache", "remember")}
         return {**named, "budget": asdict(self.budget)}
 
-    def identities(self, target: Target, more: Sequence[Rule] = ()) -> list[Rule]:
-        """Returns the rules for one saturation: the preset's, the user's and more.
+    def identities(self, target: Target) -> list[Rule]:
+        """Returns the rules for one saturation: the preset's and the user's.
 
         Returns none if the effort does not search.
         """
         if not EFFORTS[self.effort].searches:
             return []
-        return for_target([*PRESETS[self.preset], *self.rules, *more], target)
+        return for_target([*PRESETS[self.preset], *self.rules], target)
 
 
 def given_options(options: Options | None) -> Options:

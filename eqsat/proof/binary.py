@@ -63,7 +63,7 @@ class EndedError(Exception):
 
     def __init__(self, operator: str, offset: int, reason: str) -> None:
         super().__init__(reason)
-        self.open = Open(operator, offset, None, reason)
+        self.open = Open(operator, offset, reason)
 
 
 class SlowProof(Exception):
@@ -105,7 +105,7 @@ def prove_binary(
         except EndedError as e:
             found = Proof(UNDECIDED, (e.open,))
         except Undecidable as e:
-            found = Proof(UNDECIDED, (Open(str(e), -1, None, "the graph has no form for it"),))
+            found = Proof(UNDECIDED, (Open(str(e), -1, "the graph has no form for it"),))
     return replace(found, seeds=tuple(seeds), seconds=time.perf_counter() - began)
 
 
@@ -261,7 +261,7 @@ class BinaryRun:
         """Returns the first of these commands, and why they are undecided."""
         line = self._binary.config.commands.line
         first = [self.commands[k] for k in sorted(numbers)[:_NAMED]]
-        return tuple(Open(line(c), c.offset, None, reason) for c in first)
+        return tuple(Open(line(c), c.offset, reason) for c in first)
 
 
 def _among(some: Words, known: Words) -> bool:
@@ -290,6 +290,6 @@ def _where(graph: TensorGraph, binary: Binary, source: Side, outputs: tuple[int,
             stack += above
             found |= set() if above else {k}
     if not found:
-        return (Open("its outputs", -1, None, "their values are none of the graph's, or in another order"),)
+        return (Open("its outputs", -1, "their values are none of the graph's, or in another order"),)
     reason = "its values are none of the graph's"
     return run.named(found, reason)

@@ -43,24 +43,26 @@ class _Sum:
 
 
 def likely_inputs(
-    a: TensorGraph, b: TensorGraph, lost: Sequence[int], new: Sequence[int], seed: int
+    a: TensorGraph, b: TensorGraph, lost: Sequence[int], new: Sequence[int], outputs: Sequence[int], seed: int
 ) -> Iterator[list[Array]]:
     """Yields inputs, one array per graph input, on which the graphs are likely to differ.
 
     lost: nodes of `a` whose values `b` lacks. new: nodes of `b` whose values `a` lacks.
+    outputs: numbers of outputs that differ.
     seed: of the random point. Raises Undecidable.
     """
+    lost, new = ([*n[:_NODES], *(g.outputs[k] for k in outputs)] for g, n in ((a, lost), (b, new)))
     kept: list[dict[int, Value]] = [{}, {}]
     roots = _Roots(a)
 
     def seen(t: Terms, n: int, v: Value) -> Value:
         roots.see(t, n, v)
-        if n in lost[:_NODES] and v.members == 1:
+        if n in lost and v.members == 1:
             kept[0][n] = v
         return v
 
     def seen_too(t: Terms, n: int, v: Value) -> Value:
-        if n in new[:_NODES] and v.members == 1:
+        if n in new and v.members == 1:
             kept[1][n] = v
         return v
 
@@ -78,9 +80,9 @@ def _suggested_values(
 ) -> Iterator[tuple[Lanes, int]]:
     """Yields (lanes of a root, a value of it for which the graphs are likely to differ)."""
     for n, v in kept[1].items():
-        for m, w in kept[0].items():
-            if (a.nodes[m].op, a.type(m)) != (b.nodes[n].op, b.type(n)):
-                continue
+        alike = (m for m in kept[0] if a.type(m) == b.type(n))
+        for m in sorted(alike, key=lambda m: a.nodes[m].op != b.nodes[n].op):  # the same operator first
+            w = kept[0][m]
             same = (v.roots == w.roots).all(0)
             for mask, differ in ((same & (v.functions != w.functions), True), (~same, False)):
                 places = np.flatnonzero(mask)

@@ -115,17 +115,27 @@ def _exact_parts(weights: Ints) -> Iterator[tuple[slice, int]]:
 
 
 def windowed(
-    t: Terms, attrs: Attributes, x: Value, weights: Ints, channel: Ints | None, bias: Ints, zero_point: int, out: Type
+    t: Terms,
+    attrs: Attributes,
+    x: Value,
+    weights: Ints,
+    channel: Ints | None,
+    bias: Ints,
+    zero_point: int,
+    out: Type,
+    bias_first: bool = False,
 ) -> Value:
     """Returns the term of a convolution: sums of weights * (input - zero point), plus the bias.
 
+    bias_first: whether the bias is added before the products, as in a TRANSPOSE_CONV2D.
     Raises Undecidable if a sum may overflow on its way.
     """
     w = _Window(attrs, x.shape, channel, out)
     low, high = (y - zero_point for y in t.limits(x))
     least, most = low.reshape(-1, x.shape[-1]).min(0), high.reshape(-1, x.shape[-1]).max(0)
     negative, positive = w.limits(weights, np.minimum(least, 0), np.maximum(most, 0))
-    _check_on_the_way(int(negative.min()), int(positive.max()), out.dtype)
+    first = bias if bias_first else np.zeros(1, np.int64)
+    _check_on_the_way(int((negative + first).min()), int((positive + first).max()), out.dtype)
     varies = (low < high).astype(np.int64)
     count = w.sums((weights != 0).astype(np.int64), varies)
     many, parts = count > 1, []
@@ -175,10 +185,11 @@ def convolution(t: Terms, op: str, attrs: Attributes, xs: Sequence[Value], out: 
         weights, channel = weights.reshape(kh, kw, 1, c * m), np.repeat(np.arange(c), m)
     else:
         weights = weights.transpose(1, 2, 3, 0)
-    if op == "transpose_conv2d":
+    is_transposed = op == "transpose_conv2d"
+    if is_transposed:
         x, attrs = _spread(t, x, attrs, weights.shape, zero_point, out)
         weights = weights[::-1, ::-1]
-    return windowed(t, attrs, x, weights, channel, bias, zero_point, out)
+    return windowed(t, attrs, x, weights, channel, bias, zero_point, out, is_transposed)
 
 
 def _spread(
@@ -213,7 +224,7 @@ def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     """
     kernel, channels = tuple(attrs["kernel"]), x.shape[-1]
     ones, every = np.ones((*kernel, 1, channels), np.int64), np.arange(channels)
-    zero_point, sums = attrs["in_zp"][0], Type(out.shape, DType.of(x.dtype).accumulator)
+    zero_point, sums = attrs["in_zp"][0], Type(out.shape, "INT32")
     counts, variant = window_counts(attrs, kernel, x, out.shape)
     if not counts[0]:
         raise Undecidable("a window that lies outside")

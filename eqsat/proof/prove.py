@@ -40,7 +40,6 @@ from eqsat.proof.steps import OutOfTime, Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Array
-from eqsat.tosa.reference import Claim
 
 Verdict = Literal["proved", "different", "undecided"]
 PROVED: Final = "proved"
@@ -61,13 +60,11 @@ class Open:
     """An operator of the second graph at which a proof ended.
 
     operator: for people. node: its number, -1 if unknown.
-    reference: the node of the first graph that it was compared with, if it is known.
     reason: what was not shown.
     """
 
     operator: str
     node: int
-    reference: int | None
     reason: str
 
     @property
@@ -84,7 +81,6 @@ class Proof:
     It is undefined where the graph overflows or meets what TOSA leaves undefined.
     "different": there is a counterexample.
     undecided: the operators at which the proof ended.
-    rest_proved: the graphs are equal if these operators are.
     outputs: numbers of the outputs that are not proved.
     error_bound: bound on the probability that "proved" is wrong, over the choice of seeds.
     It is 1 unless the verdict is "proved".
@@ -93,7 +89,6 @@ class Proof:
 
     verdict: Verdict
     undecided: tuple[Open, ...] = ()
-    rest_proved: bool = False
     outputs: tuple[int, ...] = ()
     error_bound: float = 1.0
     seeds: tuple[int, ...] = ()
@@ -116,7 +111,6 @@ class Side:
 def prove(
     a: TensorGraph,
     b: TensorGraph,
-    claims: Sequence[Claim] = (),
     *,
     seed: int | None = None,
     search: bool = True,
@@ -125,7 +119,7 @@ def prove(
 
     The arguments are those of `Prover` and `Prover.prove`. Raises SignatureError.
     """
-    return Prover(a, seed).prove(b, claims, search=search)
+    return Prover(a, seed).prove(b, search=search)
 
 
 class Prover:
@@ -148,11 +142,9 @@ class Prover:
         with contextlib.suppress(Undecidable):
             self.source(self.seed)
 
-    def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
+    def prove(self, other: TensorGraph, *, search: bool = True) -> Proof:
         """Returns the proof that another graph equals this one, or why there is none.
 
-        claims: pairs of nodes said to be equal, compared where the whole graph is not proved.
-        A claim that is not proved is named, and taken as true for its readers.
         search: whether to look for a counterexample of what is not proved.
         Raises SignatureError.
         """
@@ -164,9 +156,7 @@ class Prover:
             if found.outputs:
                 found = self._by_tables(other, found)
         except Undecidable as e:
-            found = Proof(UNDECIDED, (Open(str(e), -1, None, e.reason),), seeds=(self.seed,))
-        if found.verdict != PROVED and claims:
-            found = self._by_regions(other, claims, found)
+            found = Proof(UNDECIDED, (Open(str(e), -1, e.reason),), seeds=(self.seed,))
         if found.verdict != PROVED:
             found = self._explained(other, found, search)
         return replace(found, seconds=time.perf_counter() - began)
@@ -180,7 +170,7 @@ class Prover:
             new = self._new(other)
         except Undecidable:
             new = None
-        if search and (witness := find_counterexample(self.graph, other, self._likely(other, new))):
+        if search and (witness := find_counterexample(self.graph, other, self._likely(other, new, found.outputs))):
             found = replace(found, verdict=DIFFERENT, counterexample=witness)
         if unexplained and new is not None:
             found = replace(found, undecided=_where(other, found.outputs, set(new[1])))
@@ -243,57 +233,18 @@ class Prover:
         here, there = source.fingerprints, side.fingerprints
         return _absent(here, there), _absent(there, here)
 
-    def _likely(self, other: TensorGraph, new: tuple[list[int], list[int]] | None) -> Iterator[Sequence[Array]]:
+    def _likely(
+        self, other: TensorGraph, new: tuple[list[int], list[int]] | None, outputs: Sequence[int]
+    ) -> Iterator[Sequence[Array]]:
         """Yields inputs on which the graphs are likely to differ.
 
         new: the nodes of each graph whose values the other one does not have, if known.
+        outputs: numbers of the outputs that differ.
         """
         try:
-            yield from () if new is None else likely_inputs(self.graph, other, *new, self.seed)
+            yield from () if new is None else likely_inputs(self.graph, other, *new, outputs, self.seed)
         except Undecidable:
             return
-
-    # ---- region by region --------------------------------------------------------------------------
-
-    def _by_regions(self, other: TensorGraph, claims: Sequence[Claim], whole: Proof) -> Proof:
-        """Compares the claims, and takes those that are not proved as true for their readers."""
-        kept: dict[int, Value] = {}
-        wanted = {c.reference for c in claims}
-        of = {n: [c for c in claims if c.node == n] for n in {c.node for c in claims}}
-        undecided: list[Open] = []
-
-        def keep(t: Terms, n: int, v: Value) -> Value:
-            if n in wanted:
-                kept[n] = v
-            return self._in_time(t, n, v)
-
-        def compare(t: Terms, n: int, v: Value) -> Value:
-            for claim in of.get(n, ()) if other.nodes[n].op != "input" else ():
-                expected = kept[claim.reference]
-                if claim.move is not None:
-                    expected = expected.moved(claim.move.indices(), v.shape)
-                if not np.array_equal(t.lanes(v), t.lanes(expected)):
-                    undecided.append(Open(named(other, n), n, claim.reference, "its region is not proved"))
-                v = expected
-            return self._in_time(t, n, v)
-
-        try:
-            source = source_of(self.graph, self.seed, keep)
-            side = evaluated(other, self.seed, source.terms, compare)
-        except Undecidable:
-            return whole
-        wrong = unequal(source, side)
-        places = tuple(undecided)
-        places += tuple(
-            Open(named(other, other.outputs[k]), other.outputs[k], self.graph.outputs[k], "this output is not proved")
-            for k in wrong
-        )
-        places += _overflowing(other, source.terms, side.terms)
-        bound = error_bound(source.terms, side.terms)
-        if not places:
-            proved = Proof(PROVED, error_bound=2.0**bound, seeds=(self.seed,))
-            return proved if bound < LARGEST_ERROR else whole
-        return replace(whole, undecided=places, outputs=wrong, rest_proved=not wrong)
 
 
 def check_signatures(a: TensorGraph, b: TensorGraph) -> None:
@@ -367,8 +318,8 @@ def _where(graph: TensorGraph, outputs: Sequence[int], new: Set[int]) -> tuple[O
         stack += above
         if not above:
             out.append(n)
-    reason = "its values are none of the first graph's"
-    return tuple(Open(named(graph, n), n, None, reason) for n in sorted(out)[:_NAMED])
+    reasons = "it is not what the first graph's output is", "its values are none of the first graph's"
+    return tuple(Open(named(graph, n), n, reasons[n in new]) for n in sorted(out)[:_NAMED])
 
 
 def unequal(source: Side, side: Side) -> tuple[int, ...]:
@@ -380,7 +331,7 @@ def unequal(source: Side, side: Side) -> tuple[int, ...]:
 def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open, ...]:
     """Returns the operators of the second graph that may overflow where the first does not."""
     reason = "it may overflow, or meet what TOSA leaves open, where the first graph does not"
-    return tuple(Open(named(graph, n), n, None, reason) for n in sorted(other.beyond(source))[:_NAMED])
+    return tuple(Open(named(graph, n), n, reason) for n in sorted(other.beyond(source))[:_NAMED])
 
 
 def error_bound(source: Terms, other: Terms, share: float = 1.0) -> float:

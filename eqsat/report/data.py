@@ -69,27 +69,6 @@ class Summary:
         return tuple(m for m, r in self.ratios.items() if r > 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerant:
-    """A result of tolerant numerics that is not bit-exact, by the worst output of its delegates.
-
-    largest, mean: differences from the exact graph (`eqsat.verification.deviation`).
-    before, after: r.m.s. errors against real numbers of the exact graph and of this one.
-    None: not known.
-    All are in steps of the output's quantization.
-    """
-
-    model: str
-    target: str
-    configuration: str
-    cycles: int
-    ratio: float | None
-    largest: float
-    mean: float
-    before: float | None
-    after: float | None
-
-
 @dataclass
 class RecordedRun:
     """The records of a run by (model, target, configuration).
@@ -218,6 +197,11 @@ class RecordedRun:
         a, b = of(record) if record else None, of(base) if base else None
         return a / b if a is not None and b else None
 
+    def mean_to_baseline(self, target: str, configuration: str, of: Callable[[Record], int | None]) -> float | None:
+        """Returns the geometric mean of the ratios `to_baseline` over the models, None without any."""
+        found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
+        return geometric_mean(found) if found else None
+
     def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
         """Returns a total of a cell over that of the better peer."""
         record, peer = self._whole(model, target, configuration), self.peer(model, target, total)
@@ -243,24 +227,6 @@ class RecordedRun:
                 total[name] = computes + (above - waiting) / share, waits + waiting / share
         return dict(sorted(total.items(), key=lambda found: -sum(found[1])))
 
-    def tolerant(self) -> list[Tolerant]:
-        """Returns the cells whose results differ within their options' tolerance."""
-        return [
-            Tolerant(
-                *at,
-                record["cycles"],
-                self.ratio(*at),
-                _worst(found, "largest"),
-                _worst(found, "mean"),
-                *(
-                    None if any(d[name] is None for d in found) else _worst(found, name)
-                    for name in ("error_before", "error_after")
-                ),
-            )
-            for at, record in self.records.items()
-            if (found := deviations(record))
-        ]
-
     def failures(self) -> list[Record]:
         return [r for r in self.records.values() if "error" in r]
 
@@ -274,15 +240,6 @@ class RecordedRun:
     @cached_property
     def _outlines(self) -> dict[tuple[str, str, str], ChosenGraphs]:
         return read_outlines(self.directory)
-
-
-def deviations(record: Record) -> list[dict[str, Any]]:
-    """Returns the deviations of a cell's delegates that differ within tolerant numerics."""
-    return [d for d in record.get("deviation", ()) if d]
-
-
-def _worst(found: list[dict[str, Any]], name: str) -> float:
-    return float(max(x for d in found for x in d[name]))
 
 
 def sram(record: Record) -> int | None:

@@ -31,7 +31,6 @@ from eqsat.report.why import MOST_E_NODES, why
 from eqsat.search.figures import GraphFigures
 from eqsat.search.result import Result
 from eqsat.search.run import Run
-from eqsat.verification.deviation import Deviation
 
 logger = logging.getLogger(__name__)
 
@@ -173,8 +172,6 @@ def _verified(record: Mapping[str, Any]) -> tuple[str, str, str]:
     right = "and in the binary, proved for every input" if record.get("binary_proved") else "and in the binary"
     answer = {True: right, False: "but not in the binary", None: "binary not run"}
     binary = answer[record["binary_verified"]] + (f": {record['binary_reason']}" if record["binary_reason"] else "")
-    if record["deviation"]:
-        return "verified", "tolerant", Deviation(**record["deviation"]).text
     equal = "proved for every input" if record.get("proved") else "to the bit" if record["verified"] else "no"
     return "verified", equal, binary
 

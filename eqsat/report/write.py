@@ -24,25 +24,18 @@ from eqsat.report.data import (
     STAGES,
     RecordedRun,
     Summary,
-    deviations,
     file_bytes,
     geometric_mean,
     pte_bytes,
     sram,
     total,
 )
-from eqsat.report.environment import environment, error, number, ratio
+from eqsat.report.environment import environment, number, ratio
 from eqsat.report.sides import node_costs
 from eqsat.report.table import ReportTable
 from eqsat.report.tables import tables
 from eqsat.search.clock import called
 from eqsat.vela.facts import facts_of
-
-TOLERANT = (
-    "Results that differ from the exact graph, as their options allow; eqsat's other cells are exact. In steps of the "
-    "output's quantization, over inputs that lie as calibration data do: the largest and the mean difference, and the "
-    "r.m.s. error against the model in real numbers of the exact graph (before) and of this one (after)."
-)
 
 
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
@@ -78,8 +71,6 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
         "own": OWN_STAGES,
         "total": total,
         "litert": LITERT,
-        "tolerant": TOLERANT,
-        "deviations": deviations,
         "baseline": run.configurations[0],
         "sram": sram,
         "file": file_bytes,
@@ -191,8 +182,6 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
     lines += headline(run)
     for target in run.targets:
         lines += _of_target(run, target)
-    if run.tolerant():
-        lines += _section(_of_tolerant(run))
     if failures := run.failures():
         lines += ["", "## Cells that failed", ""]
         lines += [f"* {r['model']}, {r['target']}, {r['configuration']}: {r['error']}" for r in failures]
@@ -217,19 +206,6 @@ def _of_target(run: RecordedRun, target: str) -> list[str]:
             row = model, *(_cell(run, r) for r in cells), _verified(cells), _seconds(run, model, target)
             lines.append(f"| {' | '.join(row)} |")
     return lines
-
-
-def _of_tolerant(run: RecordedRun) -> ReportTable:
-    """Returns the table of results that differ from the exact graph."""
-    header = "model", "target", "configuration", "cycles", "ratio", "largest", "mean", "error before", "error after"
-    rows = tuple(
-        (
-            *(t.model, t.target, t.configuration),
-            *(number(t.cycles), ratio(t.ratio), f"{t.largest:g}", *map(error, (t.mean, t.before, t.after))),
-        )
-        for t in run.tolerant()
-    )
-    return ReportTable("Tolerant numerics", TOLERANT, header, rows, words=3)
 
 
 def _section(t: ReportTable) -> list[str]:
@@ -331,9 +307,7 @@ def _cell(run: RecordedRun, record: Record | None) -> str:
 
 def _verified(cells: list[Record | None]) -> str:
     verdicts = {
-        r["configuration"]: r["verified"]
-        for r in cells
-        if r and "error" not in r and r["verified"] is not None and not deviations(r)
+        r["configuration"]: r["verified"] for r in cells if r and "error" not in r and r["verified"] is not None
     }
     unequal = [c for c, equal in verdicts.items() if not equal]
     optimized = [r for r in cells if r and r.get("binary_proved")]

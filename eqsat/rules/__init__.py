@@ -1,7 +1,6 @@
 """The rewrite rules, a file per family; rules on concats belong to the family of slices.
 
 `RULES` are the exact ones, which the optimizer saturates with.
-Those of `tolerant.py` (fewer roundings) are not among them.
 """
 
 from eqsat.rules import (

@@ -15,14 +15,13 @@ At last the best graphs run in other orders (`order_rounds.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
 from cost_models.cache import PriceCache
 from eqsat.choice.choice import build
 from eqsat.egraph.encoding import Frozen
-from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Decision
 from eqsat.options.plugins import checked_extraction, made_cost_model
 from eqsat.search.comparison import PROVED
@@ -47,10 +46,9 @@ _VAGUE = 0.05
 _BEFORE = 0.5
 
 
-def by_cycles(search: Search, frozen: Frozen, *, more: Sequence[Rule] = ()) -> Explored:
+def by_cycles(search: Search, frozen: Frozen) -> Explored:
     """Returns the distinct graphs of an e-graph that Vela accepts, searched by cycles alone.
 
-    more: field of `Explored`.
     If the search is interrupted, it returns those found so far.
     Raises Infeasible if nothing can be extracted.
     Raises WorkerError if nothing can be priced.
@@ -64,7 +62,7 @@ def by_cycles(search: Search, frozen: Frozen, *, more: Sequence[Rule] = ()) -> E
     finally:
         prices.close()
         search.warnings.extend(w for w in prices.store.warnings if w not in search.warnings)
-    return _by_cycles(search, Explored(choices, more), search.options.extractor)
+    return _by_cycles(search, Explored(choices), search.options.extractor)
 
 
 def improved(search: Search, explored: Explored, decision: Decision) -> Explored:

@@ -6,14 +6,15 @@ While Vela compiles the given graphs, the exact e-graph is saturated and searche
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 
 from eqsat.choice.compiled import Compiled
-from eqsat.egraph.encoding import Frozen
+from eqsat.egraph.encoding import Frozen, saturate
+from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.options.decision import Container, Decision
 from eqsat.search.alternatives import by_cycles, improved
-from eqsat.search.egraphs import rounding_less, saturated
 from eqsat.search.explored import Explored
 from eqsat.search.given import Coming, Given
 from eqsat.search.order_rounds import in_other_orders
@@ -23,6 +24,8 @@ from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 from eqsat.verification.checks import Checks
 from eqsat.verification.verification import rank
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ class Candidates:
 
     @cached_property
     def exact(self) -> Frozen | None:
-        """The e-graph under exact rules, None if saturation failed or nothing asks for it."""
-        return None if self.is_remembered else saturated(self.search, self.reference)
+        """The e-graph, None if saturation failed or nothing asks for it."""
+        return None if self.is_remembered else self.search.attempt(_saturated, self.search, self.reference)
 
     @cached_property
     def others(self) -> list[Compiled]:
@@ -84,19 +87,9 @@ class Candidates:
         found = [*self.given.compiled.values(), *self._remembered, *self._respelled]
         if self.known:
             return found
-        extracted = graphs(self._exactly)
+        extracted = graphs(self.explored)
         ordered = self.search.attempt(in_other_orders, self.given, self.search, extracted, self.decision, self.checks)
         return [*found, *(ordered or [])]
-
-    @cached_property
-    def explored(self) -> list[Explored]:
-        """The explored e-graphs with the graphs that were extracted from them."""
-        return [*self._exactly, *self._rounded[1]]
-
-    @property
-    def last(self) -> Frozen | None:
-        """The last e-graph, None if there was none."""
-        return self._rounded[0] or self.exact
 
     @cached_property
     def _remembered(self) -> list[Compiled]:
@@ -111,8 +104,8 @@ class Candidates:
         return (memory and found and search.attempt(memory.in_order, search, found, self.decision)) or found
 
     @cached_property
-    def _exactly(self) -> list[Explored]:
-        """The exact e-graph with the graphs extracted from it, none if there are none or the answer is known."""
+    def explored(self) -> list[Explored]:
+        """The e-graph with the graphs extracted from it, none if there are none or the answer is known."""
         search = self.search
         first = None if self.known or self.exact is None else search.attempt(by_cycles, search, self.exact)
         best = search.attempt(improved, search, first, self.decision) if first else None
@@ -127,7 +120,17 @@ class Candidates:
         if best in explored.graphs:
             self.checks.begin(best)
 
-    @cached_property
-    def _rounded(self) -> tuple[Frozen | None, list[Explored]]:
-        """The e-graph under rules that save roundings, and the graphs found in it."""
-        return (None, []) if self.known else rounding_less(self.search, self.reference, self.decision)
+
+def _saturated(search: Search, reference: TensorGraph) -> Frozen:
+    """Returns the e-graph under the rules of the options."""
+    options = search.options
+    search.interruption.check()
+    with search.clock.stage("saturate"):
+        rules = options.identities(search.target)
+        frozen = saturate(reference, rules, options.budget, lambda *_: search.interruption.check())
+        logger.info("%s e-nodes, %s", f"{frozen.n_nodes:,}", frozen.saturation.stop)
+    if frozen.saturation.stop == TIME_LIMIT:
+        search.warnings.append(
+            f"saturation was stopped after {options.budget.seconds:g} s: what is found depends on how busy this machine is"
+        )
+    return frozen

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -16,13 +16,11 @@ from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
 from eqsat.choice.correction import corrected
 from eqsat.choice.writer import Written
-from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Decision
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.verification.regions import computed_classes
 from extraction import Extraction
 
 logger = logging.getLogger(__name__)
@@ -33,12 +31,10 @@ class Explored:
     """The state of one explored e-graph.
 
     choices: the choices with their prices so far.
-    more: rules of the e-graph besides those of the options, which save roundings.
     by_tosa: each compiled graph, by its flatbuffer; None if Vela refuses it.
     """
 
     choices: Choices
-    more: Sequence[Rule] = ()
     by_tosa: dict[bytes, Compiled | None] = field(default_factory=dict)
 
     @property
@@ -135,10 +131,8 @@ class Rounds(ABC):
             written[0],
             buffer,
             estimate,
-            tolerant=bool(self.explored.more),
             choices=self.choices,
             choice=found.choice,
-            classes=computed_classes(self.choices, *written),
         )
 
 

@@ -3,13 +3,9 @@
 The TOSA with explicit layout defines the meaning.
 The candidates are stock ExecuTorch's graph, the explicit graph itself and the extracted graphs.
 Vela's corrected total of the whole graph ranks them.
-The answer is the first one that equals the reference to the bit on the TOSA reference model.
+The answer is the first one that is proved to equal the reference for every input.
 A failure costs a candidate, never the result.
 Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too large for U55.
-
-With tolerant numerics a second e-graph also has rules that save roundings (`eqsat/rules/tolerant.py`).
-Its graphs compete with the exact candidates, and may differ from the reference within `Options.tolerance`.
-`Result.deviation` tells by how much.
 """
 
 from __future__ import annotations

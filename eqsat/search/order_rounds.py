@@ -17,7 +17,7 @@ from eqsat.options.effort import EFFORTS
 from eqsat.options.options import CYCLES
 from eqsat.search.given import Given
 from eqsat.search.interruption import SearchInterrupted
-from eqsat.search.order import Allocation, Cost, Swap, moved, swapped, swaps
+from eqsat.search.order import Allocation, Cost, Swap, swapped, swaps
 from eqsat.search.outside import copy_outside
 from eqsat.search.search import Search
 from eqsat.search.starts import Successors, starts, written_anew
@@ -130,9 +130,7 @@ class OrderRounds:
         """Starts to compile another order of a graph, and returns it with the estimate of the graph."""
         if graph is best.graph:
             return best
-        others = moved(best.graph, graph)
-        classes = {n: c for n, c in best.classes.items() if n not in others}
-        return self.successors.begin(replace(best, graph=graph, tosa=dumps(graph, self.locations), classes=classes))
+        return self.successors.begin(replace(best, graph=graph, tosa=dumps(graph, self.locations)))
 
     def _better(self, best: Compiled, changed: Compiled) -> Compiled:
         """Returns the better of the best graph and another one, which is compiled."""

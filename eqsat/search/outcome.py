@@ -50,7 +50,7 @@ class Outcome:
         """
         candidates, answer, best = self.candidates, self.answer, self.answer.best
         search, checks, given = candidates.search, candidates.checks, candidates.given
-        explicit, stock, frozen = given.compiled.get("explicit"), given.compiled.get("stock"), candidates.last
+        explicit, stock, frozen = given.compiled.get("explicit"), given.compiled.get("stock"), candidates.exact
         counts = candidates.reference.op_counts()
         names = dict.fromkeys(o.attr("tosa").lower() for o in candidates.reference.nodes if o.op == "opaque")
         opaque = {name: counts.get(name, 0) for name in names}
@@ -72,7 +72,6 @@ class Outcome:
             chosen=best.name,
             figures=figures,
             verified=answer.verified,
-            deviation=answer.deviation,
             stock_verified=stock_verified,
             proved=answer.is_proved,
             undecided=[o.text for o in proof.undecided] if proof else [],
@@ -143,7 +142,7 @@ class Outcome:
             best.given or best.name,
             home.choices,
             kept.choice,
-            [r.name for r in search.options.identities(search.target, home.more)],
+            [r.name for r in search.options.identities(search.target)],
             search.options.record(),
             tables={
                 c.name: over_bound(c.estimate.rows, c.tosa, c.estimate.rates) for c in (*given.compiled.values(), kept)

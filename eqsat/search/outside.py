@@ -174,5 +174,4 @@ def _with(start: Compiled, of: Collection[Outside], locations: Mapping[int, str]
     """Returns a graph with copies of some inputs and outputs, and with the estimate of the one without."""
     made = copied(start.graph, of)
     buffer = dumps(made.graph, {k: locations[n] for k, n in made.source.items() if n in locations})
-    classes = {made.number[n]: c for n, c in start.classes.items() if n in made.number}
-    return replace(start, graph=made.graph, tosa=buffer, classes=classes)
+    return replace(start, graph=made.graph, tosa=buffer)

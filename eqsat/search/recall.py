@@ -154,7 +154,7 @@ class Memory:
         That is its graph with locations, and its choice from the exact e-graph.
         """
         best, figures = answer.best, answer.best.figures
-        if not self.key or not answer.verified or answer.binary.equal is False or best.tolerant:
+        if not self.key or not answer.verified or answer.binary.equal is False:
             return []
         known = KnownAnswer(best.name, best.given, *figures.costs, best.settings, tosa if best.name == "eqsat" else b"")
         choice = exact and told(best, exact)

@@ -29,7 +29,6 @@ from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Bound
-from eqsat.verification.deviation import Deviation
 
 _Value = TypeVar("_Value")
 
@@ -113,7 +112,6 @@ class Result:
     verified: whether the result equals the reference to the bit, by proof or on samples.
     stock_verified: this verdict on stock's graph, None if it could not be compared.
     Where its results have other shapes alone, they are read in the reference's, as the runtime does.
-    deviation: the difference of a tolerant result that is not equal to the bit.
     proved: whether it is equal for every input on which the reference does not overflow (docs/proofs.md).
     stock_proved: this verdict on stock's graph, None if that was not tried.
     undecided: the operators at which the proof ended, and why; then samples were compared.
@@ -158,7 +156,6 @@ class Result:
     chosen: str
     figures: Mapping[str, GraphFigures]
     verified: bool
-    deviation: Deviation | None
     stock_verified: bool | None
     proved: bool
     undecided: list[str]
@@ -230,9 +227,7 @@ class Result:
         of the answer, the gains that more memory would bring, and why nothing was gained.
         """
         out = [f"warning: {w}" for w in self.warnings]
-        out.append(
-            self.deviation.text if self.deviation else f"verified bit for bit: {'yes' if self.verified else 'no'}"
-        )
+        out.append(f"verified bit for bit: {'yes' if self.verified else 'no'}")
         if self.verified:
             out.append(proof_line(self.proved, self.undecided))
         if self.settings:
@@ -262,6 +257,7 @@ class Result:
             **record,
             **figures_of.record(self.figures),
             "referee": "vela",
+            "deviation": None,
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],

@@ -51,17 +51,16 @@ def in_other_settings(
     So a search with more memory finds all that one with less memory does.
     Raises SearchInterrupted.
     """
-    right = [c for c in candidates if checks.verified(c) is not False and not c.tolerant]
+    right = [c for c in candidates if checks.verified(c) is not False]
     found = [in_best_settings(search, within, start) for within, start in aimed(answer.best, right, decision)]
     return [c for c in found if decision.rank(c.figures) < decision.rank(answer.best.figures)]
 
 
 def begin_settings(search: Search, candidates: Sequence[Compiled], decision: Decision) -> None:
     """Starts to compile the best candidate in the settings that are tried first, if it proves to be the answer."""
-    able = [c for c in candidates if not c.tolerant]
-    if able:
-        best = min(able, key=lambda c: decision.rank(c.figures))
-        within, start = next(aimed(best, able, decision))
+    if candidates:
+        best = min(candidates, key=lambda c: decision.rank(c.figures))
+        within, start = next(aimed(best, candidates, decision))
         _Settings(search, within, start).begin()
 
 

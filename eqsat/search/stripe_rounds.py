@@ -35,7 +35,7 @@ def in_stripes(search: Search, candidates: Sequence[Compiled], checks: Checks, d
     Raises SearchInterrupted.
     """
     most = EFFORTS[search.options.effort].stripes
-    plain = [c for c in candidates if not c.settings and not c.tolerant and checks.verified(c) is not False]
+    plain = [c for c in candidates if not c.settings and checks.verified(c) is not False]
     by_tosa, tuned = dict[bytes, Compiled | None](), list[Compiled]()
     for wanted in _wanted(decision, candidates) if most and plain else ():
         best = min(plain, key=lambda c: wanted.rank(c.figures))
@@ -168,7 +168,4 @@ class StripeRounds:
         graph, source = striped(start.graph, plan.region, plan.parts)
         parts_of = {n: start.parts_of.get(k, k) for n, k in source.items()}
         buffer = dumps(graph, {n: self._locations[k] for n, k in parts_of.items() if k in self._locations})
-        whole = {k: n for n, k in source.items() if graph.type(n) == start.graph.type(k)}
-        classes = {whole[k]: c for k, c in start.classes.items() if k in whole}
-        changed = replace(start, graph=graph, tosa=buffer, classes=classes, parts_of=parts_of)
-        return self._successors.begin(changed)
+        return self._successors.begin(replace(start, graph=graph, tosa=buffer, parts_of=parts_of))

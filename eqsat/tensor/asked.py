@@ -16,7 +16,7 @@ Allowed(low=-3, high=28, never=(), distinct=False, channels=())
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -46,7 +46,7 @@ def asked(graph: TensorGraph) -> dict[int, Allowed]:
         node = graph.nodes[n]
         own = _own(graph, node)
         for k, i in enumerate(node.inputs):
-            wanted = own.get(k, ANY) & before(graph, n, k, [out.get(n, ANY)])[0]
+            wanted = own.get(k, ANY) & _before(graph, n, k, out.get(n, ANY))
             if wanted != ANY:
                 out[i] = out.get(i, ANY) & wanted
     return out
@@ -63,42 +63,40 @@ def _own(graph: TensorGraph, node: Node) -> Mapping[int, Allowed]:
         return {}
 
 
-def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:
+def _before(graph: TensorGraph, n: int, k: int, wanted: Allowed) -> Allowed:
     """Returns the values of operand k of a node for which the node has the wanted values.
 
-    wanted: several sets, each of which is answered by one set.
     If several operands determine the value together, each gets the same requirement.
     The value may then still differ from the wanted ones.
     """
     node = graph.nodes[n]
     op, operand = OPS[node.op], graph.nodes[node.inputs[k]]
-    nothing = [ANY] * len(wanted)
-    if operand.op == "const" or all(w == ANY for w in wanted):
-        return nothing
-    passed = list(wanted) if operand.dtype == node.dtype else nothing
+    if operand.op == "const" or wanted == ANY:
+        return ANY
+    passed = wanted if operand.dtype == node.dtype else ANY
     # The second operand of GATHER and SCATTER gives no element of the result.
     if op.kind == "indexed":
-        return passed if k != 1 else nothing
+        return passed if k != 1 else ANY
     if op.copies or node.op in _CHOOSING:
         return passed
     if op.kind != "pointwise":
-        return nothing
+        return ANY
     if any(graph.nodes[i].op != "const" for j, i in enumerate(node.inputs) if j != k):
         return passed
     operands = (None if j == k else graph.nodes[i].attr("value") for j, i in enumerate(node.inputs))
-    return _tried(node, operand.dtype, tuple(operands), tuple(wanted))
+    return _tried(node, operand.dtype, tuple(operands), wanted)
 
 
 @lru_cache(4096)
-def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted: tuple[Allowed, ...]) -> list[Allowed]:
-    """Returns the values of a pointwise node's operand that is None in `operands`, for each of the wanted sets.
+def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted: Allowed) -> Allowed:
+    """Returns the values of a pointwise node's operand that is None in `operands`, for which it has the wanted values.
 
     operand: its dtype.
     Answers are cached, since the graphs of one search have much in common.
     """
     dtype = DType.of(operand)
     if not dtype.is_integral:
-        return [ANY] * len(wanted)
+        return ANY
 
     def values(given: Array) -> Array:
         """Returns the results for given values of the operand, [given, elements of the constants]."""
@@ -110,11 +108,10 @@ def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted:
         low, high = dtype.limits
         if dtype.bits <= 16 and (high - low + 1) * values(np.zeros(1, np.int64)).size <= _TRIED:
             codes = np.arange(low, high + 1)
-            results = values(codes)
-            return [replace(_among(codes, _fits(results, w)), distinct=w.distinct) for w in wanted]
+            return replace(_among(codes, _fits(values(codes), wanted)), distinct=wanted.distinct)
         return _between(values, wanted, dtype.limits)
     except GraphError:
-        return [ANY] * len(wanted)
+        return ANY
 
 
 def _fits(values: Array, wanted: Allowed) -> Array:
@@ -137,31 +134,28 @@ def _among(codes: Array, fits: Array) -> Allowed:
     return Allowed(first, last, tuple(int(v) for v in codes[inside]))
 
 
-def _between(values: Callable[[Array], Array], wanted: Sequence[Allowed], limits: tuple[int, int]) -> list[Allowed]:
+def _between(values: Callable[[Array], Array], wanted: Allowed, limits: tuple[int, int]) -> Allowed:
     """Returns the values for which a monotone function has the wanted results, found by bisection.
 
-    All wanted sets are searched at once.
     The answer is ANY if the function is not monotone, as far as three points tell.
     """
     ends = values(np.array(limits))
     rises = bool((ends[0] <= ends[1]).all())
-    least = np.array([-_FAR if w.low is None else w.low for w in wanted])
-    most = np.array([_FAR if w.high is None else w.high for w in wanted])
-    # `last` is the last value before the wanted ones, and the last one that is wanted or before them.
-    last, beyond = np.full((2, len(wanted)), limits[0] - 1), np.full((2, len(wanted)), limits[1] + 1)
-    while (last + 1 < beyond).any():
-        middle = np.clip((last + beyond) // 2, *limits)
-        found = values(middle.reshape(-1)).reshape(2, len(wanted), -1)
-        low, high = found.min(-1), found.max(-1)
-        holds = np.array([low[0] < least, high[1] <= most] if rises else [high[0] > most, low[1] >= least])
-        going = last + 1 < beyond
-        last, beyond = np.where(going & holds, middle, last), np.where(going & ~holds, middle, beyond)
-    return [_checked(values, w, int(a) + 1, int(b), limits) for w, a, b in zip(wanted, *last, strict=True)]
+    least = -_FAR if wanted.low is None else wanted.low
+    most = _FAR if wanted.high is None else wanted.high
 
+    def last(holds: Callable[[Array], bool]) -> int:
+        """Returns the last value for which something holds that holds for all values below it."""
+        found, beyond = limits[0] - 1, limits[1] + 1
+        while found + 1 < beyond:
+            middle = (found + beyond) // 2
+            found, beyond = (middle, beyond) if holds(values(np.array([middle]))) else (found, middle)
+        return found
 
-def _checked(
-    values: Callable[[Array], Array], wanted: Allowed, low: int, high: int, limits: tuple[int, int]
-) -> Allowed:
+    if rises:
+        low, high = last(lambda v: v.min() < least) + 1, last(lambda v: v.max() <= most)
+    else:
+        low, high = last(lambda v: v.max() > most) + 1, last(lambda v: v.min() >= least)
     if low > high or not _fits(values(np.array([low, (low + high) // 2, high])), replace(wanted, never=())).all():
         return ANY
     return Allowed(low if low > limits[0] else None, high if high < limits[1] else None, distinct=wanted.distinct)

@@ -71,7 +71,7 @@ def _check_attributes(op: str, attrs: Attrs) -> None:
         return
     names = {name for name, _ in attrs}
     if wanted.keys() != names:
-        given, taken = (", ".join(sorted(some)) or "none" for some in (names, wanted))
+        taken, given = ", ".join(sorted(wanted)) or "none", ", ".join(sorted(names)) or "none"
         raise GraphError(f"{op} takes the attributes {taken}, got {given}")
     for name, value in attrs:
         kind, least = wanted[name]
@@ -83,8 +83,9 @@ def _is_of(value: Any, kind: type) -> bool:
     """Whether the value of an attribute is of a type; numpy's numbers are numbers, too."""
     if kind is int:
         return type(value) is int or isinstance(value, np.integer)
-    numbers = kind is not tuple or type(value) is tuple and _NUMBERS.issuperset(map(type, value))
-    return type(value) is kind and (numbers or all(isinstance(v, int | float | np.number) for v in value))
+    if kind is not tuple or type(value) is not tuple:
+        return type(value) is kind
+    return _NUMBERS.issuperset(map(type, value)) or all(isinstance(v, int | float | np.number) for v in value)
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ def snake(name: str) -> str:
 
 
 @cache
-def _table(union: str) -> tuple[Any, type, dict[str, str]]:
+def _table(union: str) -> tuple[Any, Any, dict[str, str]]:
     """Returns (generated module, its class, {snake name: field name}) of an attribute table."""
     module = importlib.import_module(f"tosa.{union}")
     cls = getattr(module, union)

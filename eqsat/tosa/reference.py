@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,6 @@ from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph, unpredictable
-from eqsat.tensor.movement import Move
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array, GraphError
 from eqsat.tosa.flatbuffer import dumps
@@ -33,8 +32,6 @@ _DEATHS = 12
 _AT_FIRST = 2
 #: Samples of constant inputs (lowest, highest), which are drawn first.
 _CONSTANT = 2
-#: Elements of inner values that are kept, at most.
-_KEPT = 10_000_000
 
 
 def run_reference(buffer: bytes, inputs: Sequence[Array], via: Pool | Worker, timeout: float = 300.0) -> list[Array]:
@@ -109,19 +106,6 @@ class Comparison:
     outputs: Sequence[list[Array] | WorkerError] = field(default=(), repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The claim that a value of another graph equals a moved value of the reference.
-
-    node: of the other graph. reference: node of the reference.
-    move: of the reference's value (None: as it is).
-    """
-
-    node: int
-    reference: int
-    move: Move | None = None
-
-
 class Reference:
     """A graph's values on samples, computed once, when they are first needed, for any number of graphs.
 
@@ -147,10 +131,6 @@ class Reference:
             drawn = samples(domains(graph), max(trials, min(_MOST * trials, _ELEMENTS // elements)), seed)
         except GraphError as e:
             raise Unjudged(f"the reference model cannot be given these inputs: {e}") from e
-        #: Inner nodes whose values are compared too.
-        self.inner = [n for n in live if graph.nodes[n].op not in ("input", "const") and _shown(graph, n)]
-        self._position = {n: len(self._results) + k for k, n in enumerate(self.inner)}
-        self._inner_samples = _KEPT // elements
         self._drawn = drawn
         self._answers: dict[int, list[Array] | WorkerError] = {}
         self._lock = threading.Lock()
@@ -171,7 +151,7 @@ class Reference:
                 if not left:
                     break
                 try:
-                    answers = list(self._run(self.graph, (), [self._drawn[k] for k in left]))
+                    answers = list(self._run(self.graph, [self._drawn[k] for k in left]))
                 except WorkerError as e:
                     raise Unjudged(f"the reference model failed on the reference itself: {e}") from e
                 self._answers |= zip(left, answers, strict=True)
@@ -197,50 +177,23 @@ class Reference:
         """The outputs of all samples, as in `first`."""
         return [a for _, a in self._every]
 
-    @cached_property
-    def _values(self) -> list[list[Array]]:
-        """The outputs per sample, and behind them in the last ones (random) the inner values.
-
-        Most graphs are proved, so they are computed when they are first needed.
-        Raises WorkerError.
-        """
-        plain = self._plain(self.inputs)
-        shown = self._run(self.graph, self.inner, self.inputs[plain:])
-        pairs = zip(self.outputs[plain:], shown, strict=True)
-        return [*self.outputs[:plain], *(y if isinstance(v, WorkerError) else v for y, v in pairs)]
-
-    def _plain(self, samples: Sequence[object]) -> int:
-        """Returns how many of the first samples have no inner values."""
-        return max(0, len(samples) - self._inner_samples)
-
-    def values(self, node: int) -> Iterator[Array]:
-        """Returns the values of an inner node, one per sample; none if it is not shown."""
-        at = self._position.get(node)
-        return (v[at] for v in self._values if at is not None and len(v) > at)
-
     def _run(
-        self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[Array]], deaths: int = _DEATHS
+        self, graph: TensorGraph, drawn: Sequence[Sequence[Array]], deaths: int = _DEATHS
     ) -> Iterator[list[Array] | WorkerError]:
-        """Returns, per sample, a graph's outputs, in the last ones (random) also inner values, or an error."""
-        plain = self._plain(drawn) if inner else len(drawn)
+        """Returns a graph's outputs per sample, or an error."""
         workers = self._via.size if isinstance(self._via, Pool) else 1
-        shown = replace(graph, outputs=[*graph.outputs, *inner])
-        parts: list[tuple[bytes, Sequence[Sequence[Array]]]] = []
-        for g, some in ((graph, drawn[:plain]), (shown, drawn[plain:])):
-            if some:
-                size = sum(g.type(o).bytes for o in g.outputs) + sum(x.nbytes for x in some[0])
-                step = max(1, min(_MESSAGE // size, math.ceil(len(some) / workers)))
-                buffer = dumps(g)
-                parts += [(buffer, some[k : k + step]) for k in range(0, len(some), step)]
+        size = sum(graph.type(o).bytes for o in graph.outputs) + sum(x.nbytes for x in drawn[0])
+        step = max(1, min(_MESSAGE // size, math.ceil(len(drawn) / workers)))
+        buffer, parts = dumps(graph), [drawn[k : k + step] for k in range(0, len(drawn), step)]
 
-        def run(part: tuple[bytes, Sequence[Sequence[Array]]]) -> list[list[Array] | WorkerError]:
-            return run_samples(*part, self._via, self._timeout, deaths)
+        def run(part: Sequence[Sequence[Array]]) -> list[list[Array] | WorkerError]:
+            return run_samples(buffer, part, self._via, self._timeout, deaths)
 
         answers = self._via.map(run, parts) if isinstance(self._via, Pool) else map(run, parts)
         return (answer for part in answers for answer in part)
 
-    def compare(self, other: TensorGraph, claims: Sequence[Claim] = (), number: int | None = None) -> Comparison:
-        """Compares every output of `other`, and the claimed values, to the bit.
+    def compare(self, other: TensorGraph, number: int | None = None) -> Comparison:
+        """Compares every output of `other` to the bit.
 
         number: of samples, those of `first`; None: all.
         Raises WorkerError if the model fails on `other` for a sample of the reference.
@@ -252,13 +205,9 @@ class Reference:
         names = [[g.nodes[i].attr("name") for i in g.inputs] for g in (graph, other)]
         if names[0] != names[1]:
             return Comparison(False, math.inf, f"inputs differ: {names[0]} and {names[1]}")
-        inputs, values = (
-            (self.inputs, self._values if claims else self.outputs) if number is None else self.first(number)
-        )
-        claims = [c for c in claims if c.reference in self._position and _shown(other, c.node)]
-        inner = list(dict.fromkeys(c.node for c in claims))
-        answers = list(self._run(other, inner, inputs, deaths=1))
-        difference, hidden, judged = self._judged(zip(inputs, values, answers, strict=True), inner, claims)
+        inputs, outputs = (self.inputs, self.outputs) if number is None else self.first(number)
+        answers = list(self._run(other, inputs, deaths=1))
+        difference, hidden, judged = self._judged(zip(inputs, outputs, answers, strict=True))
         if not judged:
             raise Unjudged(f"TOSA leaves open what the reference gives on all of {len(inputs)} samples")
         if hidden and not difference.where:
@@ -271,20 +220,14 @@ class Reference:
         return Comparison(not difference.where, difference.worst, difference.where, judged, answers)
 
     def _judged(
-        self,
-        samples: Iterable[tuple[Sequence[Array], list[Array], list[Array] | WorkerError]],
-        inner: Sequence[int],
-        claims: Sequence[Claim],
+        self, samples: Iterable[tuple[Sequence[Array], list[Array], list[Array] | WorkerError]]
     ) -> tuple[_Difference, set[int], int]:
         """Returns the difference, the outputs that are not shown, and the number of samples that count.
 
-        samples: inputs, this graph's values and the other's.
-        inner: nodes of the other graph whose values follow its outputs.
+        samples: inputs, this graph's outputs and the other's.
         A sample on which the graphs differ is not counted if TOSA leaves its result undefined.
         The model does not always report that.
         """
-        offset = len(self._results)
-        at = {n: offset + k for k, n in enumerate(inner)}
         difference, hidden, judged = _Difference(), set[int](), 0
         for inputs, want, got in samples:
             if isinstance(got, WorkerError):
@@ -292,14 +235,11 @@ class Reference:
                     raise got
                 continue
             here = _Difference()
-            for slot, (x, y, t) in enumerate(zip(want, got, self._results, strict=False)):
+            for slot, (x, y, t) in enumerate(zip(want, got, self._results, strict=True)):
                 if x.shape == y.shape == t.shape:
                     here.add(x, y, f"output {slot}", t.dtype)
                 else:
                     hidden.add(slot)
-            for c in claims if min(len(got), len(want)) > offset else ():
-                x = want[self._position[c.reference]]
-                here.add(c.move.apply(x) if c.move else x, got[at[c.node]], f"the value of n{c.reference}")
             if not here.where or difference.where or not unpredictable(self.graph, inputs):
                 difference, judged = max(difference, here, key=lambda d: d.worst), judged + 1
         return difference, hidden, judged
@@ -309,12 +249,6 @@ class Reference:
         for inputs in samples:
             for slot, (x, y) in enumerate(zip(self.graph.evaluate(inputs), other.evaluate(inputs), strict=True)):
                 difference.add(x, y, f"output {slot}")
-
-
-def _shown(graph: TensorGraph, node: int) -> bool:
-    """Whether the reference model can show a node's value as an output."""
-    dtype = DType.of(graph.nodes[node].dtype)
-    return not dtype.carried and not dtype.only_rescaled
 
 
 @dataclass(slots=True)

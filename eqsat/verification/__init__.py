@@ -1,1 +1,1 @@
-"""Checks of compiled graphs: proofs, samples, regions, binaries, deviations."""
+"""Checks of compiled graphs: proofs, samples, binaries."""

@@ -8,13 +8,12 @@ from eqsat.choice.compiled import Compiled
 from eqsat.device.verification import Verdict
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
-from eqsat.options.options import EXACT, Options
+from eqsat.options.options import Options
 from eqsat.proof import PROVED, Proof
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.reference import Unjudged
 from eqsat.vela.guards import violations
-from eqsat.verification.deviation import Deviation
 from eqsat.verification.equality import Equality, Verifier
 from eqsat.verification.judging import BinaryChecks, Judged
 
@@ -28,19 +27,15 @@ _OTHER = "what stock ExecuTorch makes of this delegate computes something else"
 class Answer:
     """The graph to use.
 
-    verified: whether it is the reference or equal to it to the bit, by proof or on samples.
+    verified: whether it is the reference or proved equal to it; of stock's graph also whether samples say so.
     binary: whether its binary computes what the graph does.
     proof: of its equality for every input; None for the reference, or if none was tried.
-    deviation: of a tolerant graph that is not equal to the bit.
-    doubt: a part that differs for values which samples of the whole did not show, or "".
     """
 
     best: Compiled
     verified: bool
     binary: Verdict
     proof: Proof | None = None
-    deviation: Deviation | None = None
-    doubt: str = ""
 
     @property
     def is_proved(self) -> bool:
@@ -53,7 +48,7 @@ class Checks:
 
     warnings: what the user is told, once for each candidate.
     miscompiled: candidates that Vela compiles wrongly, with the operator.
-    samples_suffice: whether an answer may be one that is not proved.
+    undecided: {candidate that is passed over since nothing is proved of it: why}.
     """
 
     def __init__(
@@ -63,7 +58,7 @@ class Checks:
         self.binaries = BinaryChecks(self.verifier, target, pool, options.binary_time_limit)
         self.warnings = warnings
         self.miscompiled: list[tuple[Compiled, Judged]] = []
-        self.samples_suffice = options.numerics != EXACT
+        self.undecided: dict[Compiled, str] = {}
         self._family = target.family
         self._equal: dict[tuple[str, bytes], Equality] = {}
         self._compared: dict[Compiled, Answer | None] = {}
@@ -106,20 +101,6 @@ class Checks:
                 self._warn_of_binary(c, False)
         return self._compared[c]
 
-    def is_unproved(self, found: Answer) -> bool:
-        """Whether too little is known of a graph's equality for it to be the answer.
-
-        It is not proved and samples do not suffice, or a part of it differs by itself.
-        Stock's graph is excepted, as it is what there is without eqsat.
-        """
-        if found.best.name != "eqsat" or found.deviation is not None or found.is_proved:
-            return False
-        return not self.samples_suffice or bool(found.doubt)
-
-    def known(self, c: Compiled) -> Answer | None:
-        """Returns the candidate as an answer, None if it was not compared or may not be one."""
-        return self._compared.get(c)
-
     def verified(self, c: Compiled) -> bool | None:
         """Whether a candidate may be the answer, and its binary is not known to be wrong.
 
@@ -128,7 +109,7 @@ class Checks:
         if c not in self._compared:
             return None
         found = self._compared[c]
-        return found is not None and found.binary.equal is not False and not self.is_unproved(found)
+        return found is not None and found.binary.equal is not False
 
     def run_in_any_case(self, found: Answer) -> Answer:
         """Returns the answer after running its binary even if the budget is used up."""
@@ -162,7 +143,10 @@ class Checks:
             self.warnings.append(f"{CALLED[c.name]} was not used: {found.reason}")
         if found.reason:
             return None
-        return Answer(c, found.deviation is None, binaries.verdict(c), found.proof, found.deviation, found.doubt)
+        if found.undecided and c.name != "stock":  # stock's graph is what there is without eqsat
+            self.undecided[c] = found.undecided
+            return None
+        return Answer(c, True, binaries.verdict(c), found.proof)
 
     def _equality(self, c: Compiled) -> Equality:
         """Returns whether a graph equals the reference. Raises Unjudged."""

@@ -1,12 +1,10 @@
-"""Comparison of a candidate with the reference: for every input, on samples, or approximate."""
+"""Comparison of a candidate with the reference: a proof for every input, and samples behind it."""
 
 from __future__ import annotations
 
 import logging
 from concurrent.futures import Future
 from dataclasses import dataclass
-
-import numpy as np
 
 from eqsat.choice.compiled import Compiled
 from eqsat.ground.process import Limits, WorkerError
@@ -15,15 +13,13 @@ from eqsat.options.options import Options
 from eqsat.proof import PROVED, Proof, Prover, SignatureError
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph, unread
-from eqsat.tensor.types import Array, Type
+from eqsat.tensor.types import Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import Comparison, Reference, Unjudged
 from eqsat.vela.guards import broken
 from eqsat.vela.regor import RawOutput
 from eqsat.verification.background import BackgroundProver
 from eqsat.verification.binaries import samples_for
-from eqsat.verification.deviation import Deviation, deviation
-from eqsat.verification.regions import Correspondence, compare_regions, correspondence
 
 logger = logging.getLogger(__name__)
 
@@ -46,21 +42,18 @@ class Equality:
     reason: why the candidate may not replace the reference, or "" if it may.
     difference: where it computes something else, "" if it is not known to.
     proof: of equality for every input, None if none was tried or it was wrong.
-    deviation: of a tolerant candidate, None if it does not differ.
-    doubt: a difference of one part for values that the whole was not seen to have, or "".
+    undecided: why nothing is proved of a candidate that equals the reference on samples, or "".
     """
 
     reason: str = ""
     proof: Proof | None = None
-    deviation: Deviation | None = None
-    doubt: str = ""
     difference: str = ""
+    undecided: str = ""
 
     @staticmethod
-    def differing(difference: str, proof: Proof | None = None, doubt: str = "") -> Equality:
-        """Returns the result for a candidate that computes something else, unless the difference is ""."""
-        reason = f"it differs from the graph before layout passes: {difference}" if difference else ""
-        return Equality(reason, proof, doubt=doubt, difference=difference)
+    def differing(difference: str, proof: Proof | None = None) -> Equality:
+        """Returns the result for a candidate that computes something else."""
+        return Equality(f"it differs from the graph before layout passes: {difference}", proof, difference)
 
 
 class Verifier:
@@ -74,7 +67,6 @@ class Verifier:
         self._background = BackgroundProver(graph, pool, _PROOF_SECONDS) if large else None
         self._begun: dict[Compiled, Future[Proof | None]] = {}
         self._on_samples: dict[bytes, Future[Comparison]] = {}
-        self._limits: dict[int, tuple[Array, Array] | None] = {}
 
     def reference(self) -> Reference:
         """Returns the reference on its samples. Raises Unjudged."""
@@ -90,28 +82,27 @@ class Verifier:
             return Equality(f"it breaks a guard: {guards[0]}")
         if lost := set(unread(c.graph)) - set(unread(self.graph)):
             return Equality(f"input {c.graph.nodes[c.graph.inputs[min(lost)]].attr('name')!r} would no longer be read")
-        proof, graph, on_samples = None, self._as_read(c), self.begin_samples(c)
+        proof, on_samples = None, self.begin_samples(c)
         try:
-            if c.tolerant:
-                return self._nearness(c)
-            same = correspondence(c.choices.frozen, c.graph, c.classes) if c.choices else None
             self.reference()  # a proof is void for a graph that overflows on every input
             if c.name == "stock" and (seen := _difference(on_samples)):
                 return Equality.differing(seen + self._reshaped(c))  # whatever the prover says, which takes longer
-            proof = self.proof_of(c) if self._background is not None else None
-            if proof is None or proof.verdict != PROVED:
-                proof = self.proved(graph, same)
-            if proof is not None and proof.verdict == PROVED:
-                if seen := _difference(on_samples):
-                    return Equality.differing(f"{seen}, though it was proved equal: {_REPORT}")
-                return Equality(proof=proof)
-            shown = proof.counterexample if proof is not None else None
-            reason, doubt = (shown.text, "") if shown is not None else self.difference(graph, same)
+            proof = self.proof_of(c)
+            if self._background is not None and (proof is None or proof.verdict != PROVED):
+                proof = self._proved(self._as_read(c))  # which says why, or finds a counterexample
+            seen = _difference(on_samples)
         except Unjudged:
             raise
         except WorkerError as e:
             return Equality(f"the reference model failed: {e}", proof)
-        return Equality.differing(reason and reason + self._reshaped(c), proof, doubt)
+        if proof is not None and proof.verdict == PROVED:
+            return Equality.differing(f"{seen}, though it was proved equal: {_REPORT}") if seen else Equality("", proof)
+        if proof is not None and proof.counterexample is not None:
+            seen = proof.counterexample.text
+        if seen:
+            return Equality.differing(seen + self._reshaped(c), proof)
+        why = ", ".join(o.text for o in proof.undecided) if proof is not None else "the prover failed"
+        return Equality(proof=proof, undecided=why)
 
     def begin_samples(self, c: Compiled) -> Future[Comparison]:
         """Starts to compare a graph with the reference on the samples of its binary, once.
@@ -161,60 +152,26 @@ class Verifier:
     def proof_of(self, c: Compiled) -> Proof | None:
         """Returns the proof that a graph as a whole equals the reference; None if the prover fails."""
         begun = self.begin(c)
-        return begun.result() if begun else self.proved(self._as_read(c))
+        return begun.result() if begun else self._proved(self._as_read(c))
 
     def proves_binary(self, c: Compiled, raw: RawOutput, limits: Limits) -> bool:
         """Returns whether a candidate's binary is proved to compute the reference.
 
         Raises WorkerError if the proof passes a limit.
         """
-        if self._background is None or c.tolerant:
+        if self._background is None:
             return False
         return self._background.proves_binary(raw, c.tosa, limits)
 
-    def proved(self, graph: TensorGraph, same: Correspondence | None = None) -> Proof | None:
-        """Returns the proof that a graph equals the reference; None if the prover fails.
-
-        same: which of the graph's values the reference is said to have.
-        """
+    def _proved(self, graph: TensorGraph) -> Proof | None:
+        """Returns the proof that a graph equals the reference; None if the prover fails."""
         try:
-            return self._prover.prove(graph, same.claims() if same else ())
+            return self._prover.prove(graph)
         except SignatureError:
             return None  # the comparison on samples reports it
-        except Exception:  # noqa: BLE001 - a proof that fails costs samples, never the result
-            logger.warning("the proof of a candidate failed; it is compared on samples", exc_info=True)
+        except Exception:  # noqa: BLE001 - a proof that fails costs the candidate, never the result
+            logger.warning("the proof of a candidate failed; it is not used", exc_info=True)
             return None
-
-    def difference(self, graph: TensorGraph, same: Correspondence | None = None) -> tuple[str, str]:
-        """Returns (where a graph differs from the reference on samples, where it may).
-
-        Either is "" if there is none.
-        With `same`, it also compares inner values and the regions between them. Raises WorkerError.
-        """
-        outcome = self.reference().compare(graph, same.claims() if same else ())
-        if outcome.equal and same is not None:
-            regions = compare_regions(self.graph, graph, same, self.seen)
-            return regions.reason, regions.doubt
-        return outcome.reason, ""
-
-    def seen(self, node: int) -> tuple[Array, Array] | None:
-        """Returns the smallest and largest value of a node of the reference on the samples.
-
-        The values are per index of the last axis. Returns None if the model does not show the node.
-        """
-        if node not in self._limits:
-            values = [v.reshape(-1, v.shape[-1] if v.ndim else 1) for v in self.reference().values(node)]
-            self._limits[node] = (
-                (np.min([v.min(0) for v in values], 0), np.max([v.max(0) for v in values], 0)) if values else None
-            )
-        return self._limits[node]
-
-    def _nearness(self, c: Compiled) -> Equality:
-        """Returns whether a tolerant candidate is within the tolerance."""
-        found = deviation(self.graph, c.graph, self._pool, self._options.trials)
-        far, most = max(found.largest), self._options.tolerance
-        reason = f"it differs from the exact graph by {far:g} steps, more than {most:g}" if far > most else ""
-        return Equality(reason, deviation=found if any(found.largest) else None)
 
 
 def _difference(on_samples: Future[Comparison]) -> str:

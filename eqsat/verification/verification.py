@@ -17,15 +17,15 @@ _UNPROVED = 3
 _OFFERS = 3
 
 
-def rank(c: Compiled, decision: Decision) -> tuple[float, bool, int, bool, int, int]:
+def rank(c: Compiled, decision: Decision) -> tuple[float, bool, int, int, int]:
     """Returns the key by which candidates are sorted, the best first.
 
     It begins with the excess over the limits and whether Vela's own total is above stock's.
-    The objective follows, then exact before tolerant.
+    The objective follows.
     The last are the other one of cycles and SRAM, and the number of operators.
     """
     excess, dearer, wanted, other = decision.rank(c.figures)
-    return excess, dearer, wanted, c.tolerant, other, sum(c.graph.op_counts().values())
+    return excess, dearer, wanted, other, sum(c.graph.op_counts().values())
 
 
 def in_order(
@@ -55,9 +55,8 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
 
     The explicit graph is the reference.
     A candidate that exceeds the limits is taken only if none fits.
-    A candidate that is not proved equal for every input is a last resort, unless samples suffice.
-    Even then it is one if a part of it differs by itself.
-    A candidate is checked if it is proved and its binary was found right.
+    A candidate that is not proved equal for every input is passed over; behind `_UNPROVED` of them no other is tried.
+    A candidate is checked if its binary was found right.
     The binary does not count if the user wants none to be run.
     Stock's graph and the explicit one count as checked, as they are what there is without eqsat.
     A candidate that is not checked comes behind a checked one of about the same cost (`_ABOUT`).
@@ -69,28 +68,26 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     """
     fallbacks: list[Answer] = []
     held: Answer | None = None
+    undecided = 0
     for c in in_order(candidates, decision, checks.is_suspect):
         if held is not None and not decision.is_about_as_good(c.figures, held.best.figures, by=_ABOUT):
             break
-        if c.name == "eqsat" and sum(checks.is_unproved(a) for a in fallbacks) == _UNPROVED:
+        if c.name == "eqsat" and undecided == _UNPROVED:
             continue
         found = checks.compared(c)
         if found is None:
+            undecided += c in checks.undecided
             continue
         if found.binary.equal is None and checks.miscompiled:
             found = checks.run_in_any_case(found)
-        if found.binary.equal is False or checks.is_unproved(found) or _is_doubtful(found, checks):
+        if found.binary.equal is False or _is_doubtful(found, checks):
             fallbacks.append(found)
-        elif c.name == "eqsat" and not (found.is_proved and (found.binary.equal or not checks.binaries.run_at_all)):
+        elif c.name == "eqsat" and not found.binary.equal and checks.binaries.run_at_all:
             held = held or found
         else:
             held = found
             break
-    return held or min(
-        fallbacks,
-        key=lambda a: (a.binary.equal is False, checks.is_unproved(a), a.best.name != "stock"),
-        default=None,
-    )
+    return held or min(fallbacks, key=lambda a: (a.binary.equal is False, a.best.name != "stock"), default=None)
 
 
 def _is_doubtful(found: Answer, checks: Checks) -> bool:
@@ -146,27 +143,16 @@ def tell(
         warnings.append(f"{called} is used though Vela compiles it wrongly: {answer.binary.reason}")
     elif answer.binary.equal is None and answer.verified and checks.binaries.run_at_all:
         warnings.append(f"the binary of {called} could not be judged: {answer.binary.reason}")
-    known = (checks.known(c) for c in candidates)
-    unproved = [a for a in known if a and a.best is not best and checks.is_unproved(a)]
-    if unproved:
-        warnings.append(_of_unproved(min(unproved, key=lambda a: a.best.figures), best))
+    undecided = [c for c in checks.undecided if rank(c, decision) < rank(best, decision)]
+    if undecided:
+        fewest = min(undecided, key=lambda c: rank(c, decision))
+        warnings.append(
+            f"a candidate of {fewest.figures.cycles:,} cycles was not used for {best.figures.cycles:,}: it equals the "
+            f"input on all samples, but is not proved to for every input ({checks.undecided[fewest]})"
+        )
     for given in (c for c in candidates if c.choices is None and checks.verified(c) is not False and c is not best):
         if given.figures.cycles < best.figures.cycles and decision.limits.fits(given.figures) and checks.guards(given):
             warnings.append(
                 f"{CALLED[given.name]}, {given.figures.cycles:,} cycles, was not used for {best.figures.cycles:,}: "
                 f"it breaks a guard ({checks.guards(given)[0]}), and its binary could not be judged"
             )
-
-
-def _of_unproved(found: Answer, best: Compiled) -> str:
-    """Returns a warning that a graph was not used because it is not proved equal.
-
-    best: the graph that is used.
-    """
-    undecided = found.proof.undecided if found.proof is not None else ()
-    why = found.doubt or (f"undecided: {', '.join(o.text for o in undecided)}" if undecided else "the prover failed")
-    remedy = "" if found.doubt else "; numerics 'sampled' takes it"
-    return (
-        f"a candidate of {found.best.figures.cycles:,} cycles was not used for {best.figures.cycles:,}: it equals the "
-        f"input on all samples, but is not proved to for every input ({why}){remedy}"
-    )

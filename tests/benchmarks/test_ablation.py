@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import ablation
-from benchmarks.ablation import ALL, WITHOUT, families, graphs, ratios, rule_sets, run, table
+from benchmarks.ablation import ALL, WITHOUT, families, graphs, ratios, rule_sets, run
 from eqsat.rules import RULES
 from eqsat.rules.presets import PRESETS
 from eqsat.tosa.flatbuffer import dumps
@@ -50,23 +49,3 @@ def test_one_graph(tmp_path: Path) -> None:
     gain = measured["none"]["relus"] / measured[ALL]["relus"]
     assert f"| across | {gain:.3f} | {gain:.3f} | relus |" in text
     assert text == (tmp_path / "out/table.md").read_text() == run(found, tmp_path / "out", OPTIONS, columns)
-
-
-def test_models_without_a_stock_total_are_left_out() -> None:
-    records = [
-        {"model": m, "delegate": d, "target": "t", "column": c, "stock": s, "eqsat": 5, "e_nodes": 7, "seconds": 2.0}
-        for m, d, s in (("a", "0", 10), ("a", "1", 30), ("b", "0", None), ("b", "1", 9))
-        for c in (ALL, "none")
-    ]
-    assert ratios(records) == {"t": {ALL: {"a": 0.25}, "none": {"a": 0.25}}}
-    assert "| a | 0.250 | 0.250 |" in table(records, {"commit": "c", "versions": {}, "options": ""})
-    assert "| e-nodes, geometric mean of all delegates | 7 | 7 |" in table(
-        records, {"commit": "c", "versions": {}, "options": ""}
-    )
-
-
-def test_bad_arguments(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    for argv, text in ((["--columns", "nonsense"], "no such set of rules: nonsense"), ([], "explicit.tosa")):
-        with pytest.raises(SystemExit):
-            ablation.main(["--tosa", str(tmp_path), *argv])
-        assert text in capsys.readouterr().err

@@ -1,5 +1,4 @@
-"""All accelerators: Vela takes every setup, graphs depend on the family alone, a small graph ends to end, and the
-table."""
+"""All accelerators: Vela takes every setup, graphs depend on the family alone, and a small graph end to end."""
 
 from __future__ import annotations
 
@@ -9,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.accelerators import Row, Setup, cells, main, picture, setups, table
+from benchmarks.accelerators import main, setups
 from eqsat.ground.worker import Pool
 from eqsat.target import ACCELERATORS, FAMILIES, Target
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from tests.graphs import residual, transposed_relus
-
-ABOUT = {"commit": "abc", "versions": {"executorch": "1"}, "effort": 1}
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +31,9 @@ def test_every_accelerator_has_the_setup_that_executorch_compiles_for_and_other_
     assert {s.accelerator for s in setups(["ethos-u65-512"])} == {"ethos-u65-512"}
 
 
-@pytest.mark.parametrize("setup", setups(), ids=str)
-def test_vela_takes_every_setup(pool: Pool, setup: Setup) -> None:
-    assert compile_tosa(dumps(residual()), setup.target, pool).cycles > 0
+def test_vela_takes_every_setup(pool: Pool) -> None:
+    for setup in setups():
+        assert compile_tosa(dumps(residual()), setup.target, pool).cycles > 0, setup
 
 
 @pytest.mark.slow
@@ -55,15 +52,6 @@ def test_graphs_depend_on_the_family_alone() -> None:
     assert made[0] == made[1]
 
 
-def test_a_graph_of_one_accelerator_is_compiled_for_its_family(tmp_path: Path) -> None:
-    for target in ("ethos-u85-128", "ethos-u85-256", "ethos-u55-64"):
-        for kind in ("explicit", "stock"):
-            (tmp_path / f"relus.0.{target}.{kind}.tosa").write_bytes(b"")
-    found = list(cells(tmp_path, [], setups()))
-    assert {(g.target, s.target.family.name) for g, s in found} == {("ethos-u85-128", "u85"), ("ethos-u55-64", "u55")}
-    assert {s for _, s in found} == {s for s in setups() if s.target.family.name in ("u55", "u85")}
-
-
 @pytest.mark.slow
 def test_a_small_graph(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     for kind in ("explicit", "stock"):
@@ -78,41 +66,3 @@ def test_a_small_graph(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert (tmp_path / "out/picture.svg").read_text().startswith("<svg")
     main(arguments)
     assert (tmp_path / "out/records.jsonl").read_text() == written
-
-
-def _record(model: str, mode: str = "Sram_Only", **more: object) -> dict:
-    setup = {"accelerator": "ethos-u85-512", "system_config": "Ethos_U85_SYS_DRAM_Mid", "memory_mode": mode}
-    figures = {"stock": 100, "eqsat": 50, "sram": [10, 10], "verified": True, "binary_verified": True}
-    return {"model": model, "delegate": "0", **setup, **figures, "binary_reason": "", "warnings": [], **more}
-
-
-def test_a_row_counts_what_is_worse_and_leaves_out_what_is_not_whole() -> None:
-    row = Row.of(
-        [
-            _record("a"),
-            _record("a", eqsat=110, sram=[10, 11], binary_verified=False),
-            _record("b"),
-            _record("b", stock=None, sram=[None, 5], binary_verified=None),
-            {"model": "c", "error": "E: no"},
-            _record("c"),
-        ]
-    )
-    assert row == Row({"a": 0.8}, 1, 1, (3, 1, 1), 1, 1)
-
-
-def test_the_table_has_means_of_what_every_setup_has_and_says_what_went_wrong() -> None:
-    records = [_record("a"), _record("b", eqsat=32), _record("c", eqsat=1), _record("a", "Shared_Sram")]
-    records += [_record("b", "Shared_Sram", eqsat=8, binary_verified=None, binary_reason="too large")]
-    text = table(records, ABOUT)
-    assert "| a | b | c | geometric mean of 3 |" in text.partition("## All setups")[0]
-    assert "| a | b | c | geometric mean of 2 |" in text
-    assert "| u85-512 DRAM_Mid Sram_Only | 0.500 | 0.320 | 0.010 | **0.400** | 0 | 0 | 3, 0, 0 |" in text
-    assert "| u85-512 DRAM_Mid Shared_Sram | 0.500 | 0.080 | - | **0.200** | 0 | 0 | 1, 0, 1 |" in text
-    assert "2 setups, 5 delegates" in text and "* b ethos-u85-512: too large\n" in text
-    assert picture(records).count("u85-512 DRAM_Mid") >= 2
-
-
-def test_bad_arguments(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    with pytest.raises(SystemExit):
-        main(["--tosa", str(tmp_path)])
-    assert "explicit.tosa" in capsys.readouterr().err

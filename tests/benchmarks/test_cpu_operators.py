@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cpu_operators import faults, main, table
-
-ABOUT = {"commit": "abc", "versions": {"executorch": "1"}}
+from benchmarks.cpu_operators import faults, main
 
 
 def record(stock: int | None, eqsat: int | None) -> dict:
@@ -20,27 +18,9 @@ def record(stock: int | None, eqsat: int | None) -> dict:
     return {"name": "n", "target": "t", **sides}
 
 
-@pytest.mark.parametrize(
-    ("stock", "eqsat", "words"),
-    [
-        (0, 0, None),
-        (2, 1, None),
-        (None, 3, None),
-        (None, None, None),
-        (1, 2, "2, stock 1"),
-        (1, None, "fails, stock 1"),
-    ],
-)
-def test_faults(stock: int | None, eqsat: int | None, words: str | None) -> None:
-    found = faults([record(stock, eqsat)])
-    assert (words is None) == (found == []) and (words is None or words in found[0])
-
-
-def test_the_table_adds_up_and_names_what_stays() -> None:
-    text = table([record(0, 0), record(2, 1), record(None, 0)], ABOUT)
-    assert "Commit abc; executorch 1." in text and "| t | 3 | 1 | 2 | 2 | 1 | 1 | 0 |" in text
-    assert "| n | t | `aten.sum` 2 | `aten.sum` 1 |" in text and "fails: no / way" in text
-    assert text.count("| n | t |") == 2
+def test_more_operators_on_the_cpu_than_stock_are_a_fault() -> None:
+    for stock, eqsat, is_fault in ((0, 0, False), (2, 1, False), (None, 3, False), (1, 2, True), (1, None, True)):
+        assert len(faults([record(stock, eqsat)])) == is_fault, (stock, eqsat)
 
 
 @pytest.mark.slow

@@ -18,20 +18,15 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela.defects import DEFECTS, Defect
+from eqsat.vela.defects import DEFECTS
 from tests.device.graphs import convolution, of
 
 U55 = Target.of("ethos-u55-128")
 
 
-@pytest.mark.parametrize("defect", [d for d in DEFECTS if d.patterns], ids=lambda d: d.name)
-def test_a_pattern_finds_the_graph_of_its_defect(defect: Defect) -> None:
-    graph = GRAPHS[defect.name]()
-    live = {n.op for n in graph.nodes}
-    for part in parts(defect, graph):
-        assert {n.op for n in part.nodes} <= live and part.outputs
-        return
-    pytest.fail("no part has the pattern")
+def test_a_pattern_finds_the_graph_of_its_defect() -> None:
+    for defect in (d for d in DEFECTS if d.patterns):
+        assert next(iter(parts(defect, GRAPHS[defect.name]())), None), defect.name
 
 
 def padded_slice() -> TensorGraph:

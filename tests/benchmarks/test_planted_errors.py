@@ -10,11 +10,9 @@ import pytest
 from benchmarks.planted_errors import rules
 from benchmarks.planted_errors.__main__ import main
 from benchmarks.planted_errors.edits import applied, edits
-from benchmarks.planted_errors.run import Planted, Trial
-from benchmarks.planted_errors.subjects import head, heads
-from benchmarks.planted_errors.table import markdown, summary
+from benchmarks.planted_errors.run import Trial
+from benchmarks.planted_errors.subjects import head
 from eqsat.ground.worker import Pool
-from eqsat.proof import DIFFERENT, Proof
 
 
 @pytest.mark.slow
@@ -33,9 +31,9 @@ def test_what_passed_before_does_not_now(pool: Pool) -> None:
     subject = head("choice", "INT8", 32, True)
     trial = Trial(subject, pool)
     found = [applied(subject.graph, e) for e in edits(subject.graph) if e.kind == "wrong clamp limit"]
-    results = [trial.planted("wrong clamp limit", "", f.graph, f.same) for f in found if f is not None]
+    results = [trial.planted("wrong clamp limit", "", f) for f in found if f is not None]
     real = [r for r in results if r is not None and r.changes]
-    assert any(r.former for r in real) and not any(r.passes or r.regions for r in real)
+    assert any(r.former for r in real) and not any(r.passes for r in real)
 
 
 def test_what_changes_nothing_is_left_out(pool: Pool) -> None:
@@ -43,52 +41,15 @@ def test_what_changes_nothing_is_left_out(pool: Pool) -> None:
     subject = head("chain", "INT8", 8, False)
     trial = Trial(subject, pool)
     found = [applied(subject.graph, e) for e in edits(subject.graph) if e.kind == "wrong table entry"]
-    results = [trial.planted("wrong table entry", "", f.graph, f.same) for f in found if f is not None]
+    results = [trial.planted("wrong table entry", "", f) for f in found if f is not None]
     assert any(r is not None and r.equivalent for r in results)
     assert all(r is not None and not r.passes for r in results if r is not None and r.changes)
-
-
-def test_what_is_neither_proved_nor_shown_is_not_known(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = head("chain", "INT8", 8, False)
-    trial = Trial(subject, pool)
-    edited = next(f for e in edits(subject.graph) if (f := applied(subject.graph, e)) is not None)
-    monkeypatch.setattr(trial, "changes", lambda found: False)
-    monkeypatch.setattr(trial.verifier, "proved", lambda found, same: None)
-    result = trial.planted("", "", edited.graph, edited.same)
-    assert result is not None and not result.changes and not result.equivalent
-    assert summary([result])["not known"] == 1
-
-
-def test_a_counterexample_of_the_prover_is_an_error(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = head("chain", "INT8", 8, False)
-    trial = Trial(subject, pool)
-    edited = next(f for e in edits(subject.graph) if (f := applied(subject.graph, e)) is not None)
-    monkeypatch.setattr(trial, "changes", lambda found: False)
-    monkeypatch.setattr(trial.verifier, "proved", lambda found, same: Proof(DIFFERENT))
-    result = trial.planted("", "", edited.graph, edited.same)
-    assert result is not None and result.changes and not result.passes
 
 
 def test_a_wrong_rule_gives_wrong_graphs_that_do_not_pass(pool: Pool) -> None:
     wrong = next(r for r in rules.WRONG if r.name == "binary-commutes")
     subject = head("subtraction", "INT8", 8, True)
     trial = Trial(subject, pool)
-    results = [trial.planted(wrong.name, "", g, same) for g, same in rules.graphs_with(wrong, subject.graph, 1)]
+    results = [trial.planted(wrong.name, "", g) for g in rules.graphs_with(wrong, subject.graph, 1)]
     assert any(r is not None and r.changes for r in results)
     assert not any(r is not None and r.passes for r in results)
-
-
-def test_subjects_have_one_to_three_inputs_and_large_means() -> None:
-    all_heads = list(heads())
-    assert {len(s.graph.inputs) for s in all_heads} == {1, 2, 3}
-    assert {s.pool for s in all_heads} == {0, 8, 32, 128} and {s.dtype for s in all_heads} == {"INT8", "INT16"}
-
-
-def test_the_table_counts_only_errors() -> None:
-    facts = ("a", 1, "INT8", 0, "kind", "what")
-    planted = [Planted(*facts, False), Planted(*facts, False), Planted(*facts, False, equivalent=True)]
-    planted += [Planted(*facts, True, former=True), Planted(*facts, True, passes=True)]
-    assert summary(planted) == {
-        "planted": 5, "equivalent": 1, "not known": 2, "errors": 2, "former": 1, "outputs": 0, "inner": 0, "regions": 0, "passes": 1,
-    }  # fmt: skip
-    assert "| all | 1 | 2 | 2 | 1 | 0 | 0 | 0 | **1** |" in markdown(planted, {"commit": "c", "versions": {}})

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.provenance import faults, main, table
+from benchmarks.provenance import faults, main
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
 from tests.graphs import channel_shuffle, transposed_relus
 
-ABOUT = {"commit": "abc", "versions": {"eqsat": "1"}, "effort": 1}
 TARGET = "ethos-u85-256"
 
 
@@ -25,13 +24,6 @@ def test_shares_below_the_least_are_faults() -> None:
     assert faults([record([20, 20], [19, 20]), record([2, 2], [0, 0])]) == []
     (given,), (result,) = (faults([r]) for r in (record([9, 10], [10, 10]), record([10, 10], [94, 100])))
     assert "90.0% of the given operators" in given and "94.0% of the operators" in result
-
-
-def test_the_table_tells_names_of_pytorch_from_numbers() -> None:
-    text = table([record([10, 10], [5, 10]), record([10, 10], [10, 10], False)], ABOUT)
-    assert "| t | PyTorch's | 1 | 1 | 10 | 100.00% | 10 | 50.00% |" in text
-    assert "| t | numbers | 1 | 1 | 10 | 100.00% | 10 | 100.00% |" in text
-    assert "* n, delegate 0, on t: 50.0% of the operators" in text
 
 
 @pytest.mark.slow

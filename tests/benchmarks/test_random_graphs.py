@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +9,6 @@ import pytest
 
 from benchmarks.random_graphs import networks
 from benchmarks.random_graphs.__main__ import graphs, opened
-from benchmarks.random_graphs.table import markdown, summary
-from benchmarks.random_graphs.trial import run
-from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -60,10 +56,3 @@ def test_the_egraph_of_a_saved_network(tmp_path: Path) -> None:
     y = rescale(g, relu(g, x, 3), "INT32")
     path.write_bytes(dumps(finish(g, rescale(g, g.add("sub", (y, rescale(g, x, "INT32"))), "INT8"))))
     assert networks.check_file(path, [SWAPPED])["failure"].startswith("Unsound: ")
-
-
-def test_the_table_names_rules_that_never_match(pool: Pool) -> None:
-    record = run(transposed_relus(), 0, TARGETS[0], pool, RULES, random=1).as_dict()
-    found = summary([json.loads(json.dumps(record))], [], RULES)
-    assert found["rules"]["pull-unary"] == 1 and "pull-unary" not in found["never"] and "pad-pad" in found["never"]
-    assert "| moves | move-move | 1 |" in markdown(found, RULES) and found["failures"] == []

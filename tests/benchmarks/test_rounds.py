@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 import pytest
 
 from benchmarks import rounds
-from benchmarks.rounds import ASKED, COLUMNS, ROUNDS, left_out, table
+from benchmarks.rounds import ASKED, COLUMNS, ROUNDS, left_out
 from eqsat.tosa.flatbuffer import dumps
 from tests.graphs import residual
 
@@ -40,14 +39,3 @@ def test_a_graph_is_measured_once(
     assert capsys.readouterr().out.count("residual 0 ethos-u55-128") == 4
     rounds.main(arguments)
     assert capsys.readouterr().out.startswith("# Rounds")
-
-
-def test_the_table_has_means_of_graphs_with_all_columns() -> None:
-    def record(model: str, column: str, **changed: Any) -> dict[str, Any]:
-        cell = dict(zip(rounds.CELL, (model, "0", "t", "half", column)))
-        return {**cell, "cycles": [100, 90], "sram": [64, 32], "fits": True, "seconds": 2.0, **changed}
-
-    records = [record("a", c) for c in COLUMNS] + [record("b", "all", fits=False)]
-    records[1] |= {"cycles": [100, 45], "fits": False}
-    text = table(records, {"commit": "c", "versions": {}, "effort": 1})
-    assert "| all | 0.900 | 0.500 | 1 | 2.0 |" in text and "| without budgets | 0.450 | 0.500 | 0 | 2.0 |" in text

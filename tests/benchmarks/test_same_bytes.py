@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import same_bytes
-from benchmarks.same_bytes import main, table
+from benchmarks.same_bytes import main
 
 
 @pytest.mark.slow
@@ -20,12 +20,3 @@ def test_other_seeds_compile_the_same_bytes(monkeypatch: pytest.MonkeyPatch, tmp
     assert (first["store"], second["store"], second["busy"]) == ("empty", "kept", True)
     assert first["sha256"] == second["sha256"] and first["cycles"] == second["cycles"] > 0
     assert "| pixel_shuffle | ethos-u85-256 | 2 | 1 | 1 | 1 | 0 | 1 |" in (tmp_path / "table.md").read_text()
-
-
-def test_the_table_counts_what_differs() -> None:
-    record = {"model": "m", "target": "t", "store": "kept", "busy": False, "cycles": 1000, "sha256": "a"}
-    text = table(
-        [record, {**record, "sha256": "b", "cycles": 900}],
-        {"commit": "abc", "versions": {"executorch": "1"}, "machine": "2 cores"},
-    )
-    assert "| m | t | 2 | 0 | 0 | 2 | 0 | 2 | 900, 1,000 |" in text

@@ -41,36 +41,6 @@ def test_each_graph_of_a_chain_reads_what_the_one_before_gives() -> None:
     assert sum(thrice.op_counts().values()) == 3 * sum(once.op_counts().values())
 
 
-def made(operators: int, **other: object) -> dict[str, object]:
-    """A record of a graph that takes 0.5 n**1.5 seconds and n MiB."""
-    return {
-        "graph": f"attention x {operators}",
-        "target": "ethos-u55-128",
-        "operators": operators,
-        "e_nodes": 9,
-        "stop": "saturated",
-        "prices": 3,
-        "stages": {"saturate": 1.25},
-        "search": 0.5 * operators**1.5,
-        "processor": operators,
-        "peak_mib": operators,
-        "seconds": 1.0,
-        "stock": 100,
-        "eqsat": 40,
-        **other,
-    }
-
-
-def test_growth_is_fitted_through_the_chains() -> None:
-    records = [made(n) for n in (10, 100, 5000)]
-    assert scale.fit(records, "search") == pytest.approx((0.5, 1.5))
-    failed = made(8, graph="vit_12.0", error="measure was stopped")
-    text = scale.table([*records, failed], {"commit": "c", "versions": {}, "machine": "2 cores"})
-    assert "| ethos-u55-128 | 0.5 n^1.50 | 1 n^1.00 | 1 n^1.00 |" in text
-    assert "measure was stopped" in text and "| 1.2 |" in text and "| 0.400 |" in text
-    assert text.rstrip().endswith("More than 4,096 MiB: attention x 5000 on ethos-u55-128 (5,000 MiB).")
-
-
 @pytest.mark.slow
 def test_a_graph_is_measured_once_and_one_that_takes_too_much_is_given_up(tmp_path) -> None:
     for name, times in (("attention.0", 1), ("mine.1", 2)):

@@ -7,44 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.versions import broken, main, summary
+from benchmarks.versions import main
 from eqsat.tosa.flatbuffer import dumps
 from tests.device.graphs import addition, convolution, of
 
 ROOT = Path(__file__).parents[2]
 PINS = ROOT / ".venv" / "executorch-pins"
-
-
-def record(versions: str, name: str, outcome: str = "right", what: str = "graph", **figures: int) -> dict:
-    return {"with": versions, "what": what, "name": name, "target": "t", "outcome": outcome, "reason": "why", **figures}
-
-
-def test_what_moved_and_what_broke() -> None:
-    records = [
-        record("new", "a", cycles=50, sram=7),
-        record("new", "b", "wrong", cycles=100),
-        record("new", "c", cycles=1000),
-        record("new", "d", "refused", "defect"),
-        record("new", "e", what="case", cycles=4, transposes=2),
-        record("old", "a", cycles=100, sram=7),
-        record("old", "b", cycles=100),
-        record("old", "c", cycles=1001),
-        record("old", "d", "wrong", "defect"),
-        record("old", "e", what="case", cycles=4, transposes=5),
-    ]
-    text = summary(records)
-    assert "| new | 2 | 1 | 0 | 0 | 0 | 2 |" in text and "| old | 3 | 0 | 0 | 1 | 0 | 5 |" in text
-    assert "## From old to new" in text and "* t: cycles of 3 graphs by 0.793" in text
-    rows = [
-        line for line in text.splitlines() if line.startswith("| ") and "versions" not in line and "what" not in line
-    ]
-    assert rows[2:] == [
-        "| graph a | t | cycles | 100 | 50 |",
-        "| graph b | t | why | right | **wrong** |",
-        "| defect d | t | why | wrong | **refused** |",
-        "| case e | t | transposes | 5 | 2 |",
-    ]
-    assert broken(records) == [("b", "t")]
 
 
 @pytest.mark.slow

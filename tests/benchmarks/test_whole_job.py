@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import whole_job
-from benchmarks.whole_job import main, table
-
-ABOUT = {"commit": "abc", "versions": {"executorch": "1"}, "machine": "2 cores"}
+from benchmarks.whole_job import main
 
 
 @pytest.mark.slow
@@ -36,16 +34,3 @@ def test_other_weights_find_the_choice_of_the_default(monkeypatch: pytest.Monkey
     assert (
         jobs["default"]["cycles"] < jobs["default"]["stock_cycles"] and "search: extract" in jobs["default"]["stages"]
     )
-
-
-def test_the_table_has_means_and_the_most() -> None:
-    def record(name: str, seconds: float, quick: float) -> dict:
-        jobs = {"stock": {"seconds": 2.0}, "default": {"seconds": seconds, "corrected": 100}}
-        return {"name": name, "target": "t", "jobs": {**jobs, "effort-1": {"seconds": quick, "corrected": 103}}}
-
-    text = table([record("a", 4.0, 2.0), record("b", 1.0, 2.0)], ABOUT)
-    assert "| a | t | 2.0 | 2.000 | 1.000 | 1.030 |" in text and "cycles, effort-1" in text
-    assert "| **geometric mean of 2** | t | | **1.000** | **1.000** | **1.030** |" in text
-    assert "| **most** | t | | **2.000** | **1.000** | **1.030** |" in text
-    failed = {"name": "c", "target": "t", "jobs": {"stock": {"error": "no"}}}
-    assert "| c | t | failed |" in table([record("a", 4.0, 2.0), failed], ABOUT)

@@ -59,7 +59,7 @@ def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
     assert none.e_nodes < some.e_nodes
 
 
-@pytest.mark.parametrize("field", ["time_limit", "rounds", "trials", "tolerance", "binary_time_limit"])
+@pytest.mark.parametrize("field", ["time_limit", "rounds", "trials", "binary_time_limit"])
 def test_a_number_is_no_text(field: str) -> None:
     with pytest.raises(OptionError, match=f"{field} is '5': give a number"):
         Options(**{field: "5"})
@@ -67,7 +67,7 @@ def test_a_number_is_no_text(field: str) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value", "least"),
-    [("time_limit", -1.0, 0), ("rounds", 0, 1), ("trials", 0, 1), ("tolerance", -2, 0), ("binary_time_limit", -5, 0)],
+    [("time_limit", -1.0, 0), ("rounds", 0, 1), ("trials", 0, 1), ("binary_time_limit", -5, 0)],
 )
 def test_a_number_that_is_too_small_is_no_option(field: str, value: float, least: int) -> None:
     with pytest.raises(OptionError, match=f"{field} is {value:g}: give at least {least}"):

@@ -51,18 +51,6 @@ def test_summaries_against_stock(zoo_run, tmp_path):
     assert "loss)" not in markdown(run) and "| none |" in markdown(run)
 
 
-def test_what_tolerant_numerics_change_is_told_apart_from_what_is_wrong(zoo_run, tmp_path):
-    measured = {"largest": [3.0, 1.0], "mean": [0.5, 0.7], "error_before": [2.0, 1.0], "error_after": None}
-    wrong = changed(zoo_run, tmp_path / "wrong", on("eqsat", verified=lambda v: False))
-    assert "| not eqsat |" in markdown(wrong) and "Tolerant numerics" not in markdown(wrong) and wrong.tolerant() == []
-    run = changed(zoo_run, tmp_path / "tolerant", on("eqsat", verified=lambda v: False, deviation=lambda d: [measured]))
-    (found,) = run.tolerant()
-    assert (found.largest, found.mean, found.before, found.after) == (3.0, 0.7, 2.0, None)
-    assert "not eqsat" not in markdown(
-        run
-    ) and f"| {run.ratio('pixel_shuffle', TARGET, 'eqsat'):.3f} | 3 | 0.70 | 2.00 | - |" in markdown(run)
-
-
 @pytest.mark.parametrize(
     "fields, shown",
     [

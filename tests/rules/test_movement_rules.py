@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 from hypothesis import strategies as st
 
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from tests.rules.cases import Cases
 from tests.rules.checks import check, clamp, cut, only, pad, rescale, slices, table
@@ -104,13 +105,15 @@ def _(draw):
     return g, draw(st.sampled_from(UNARY))(g, turned(draw, g, x))
 
 
-BINARY = ("maximum", "minimum", "greater")
+def binary(draw, g: TensorGraph, x: int, y: int) -> int:
+    op = draw(st.sampled_from(["maximum", "minimum", "greater"]))
+    return g.add_with(op, (x, y), () if op == "greater" else makers.extremum())
 
 
 @CASES.fires_on("push-binary")
 def _(draw):
     g, x = given_input(draw)
-    return g, turned(draw, g, g.add(draw(st.sampled_from(BINARY)), with_inputs(draw, g, x, 1)))
+    return g, turned(draw, g, binary(draw, g, *with_inputs(draw, g, x, 1)))
 
 
 @CASES.spares("push-binary")
@@ -125,7 +128,7 @@ def _(draw):
     g, x = given_input(draw)
     moved = turned(draw, g, x)
     y = g.add_input("y", tuple(draw(st.sampled_from([1, d])) for d in g.nodes[moved].shape), "INT8")
-    return g, g.add(draw(st.sampled_from(BINARY)), (moved, y))
+    return g, binary(draw, g, moved, y)
 
 
 @CASES.fires_on("pull-binary-right")
@@ -133,7 +136,7 @@ def _(draw):
     g, x = given_input(draw)
     moved = turned(draw, g, x)
     y = g.add_input("y", tuple(draw(st.sampled_from([1, d])) for d in g.nodes[moved].shape), "INT8")
-    return g, g.add(draw(st.sampled_from(BINARY)), (y, moved))
+    return g, binary(draw, g, y, moved)
 
 
 @CASES.spares("pull-binary-left")
@@ -184,7 +187,9 @@ def axial(draw, g: TensorGraph, x: int) -> int:
         )
     if kind == "tile":
         return g.add("tile", (x,), multiples=tuple(2 if d == axis else 1 for d in range(len(shape))))
-    return g.add(kind, (x,), axis=axis)
+    return (
+        g.add_with(kind, (x,), makers.extremum(axis)) if kind.startswith("reduce_m") else g.add(kind, (x,), axis=axis)
+    )
 
 
 @CASES.fires_on("push-axial")

@@ -19,7 +19,7 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.result import Result
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import Reference
-from tests.fuzzing.formats import transposes
+from tests.graphs import transposes
 
 TARGET = "ethos-u85-256"
 
@@ -81,11 +81,6 @@ def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_
         )
         with pytest.raises(InputError, match="interrupted"):
             runs.save(result, tmp_path / "run")
-
-
-def test_a_tolerant_search_does_not_begin_after_it(tmp_path: Path) -> None:
-    result = interrupted(AsksAt("extract"), tmp_path, numerics="tolerant")
-    assert result.interrupted and len(result.extractions) == 1
 
 
 def test_what_is_asked_for_during_verification_ends_nothing(tmp_path: Path) -> None:

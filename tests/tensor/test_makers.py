@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.tensor import makers
+from eqsat.tensor import makers, schema
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs
-from eqsat.tosa import dumps, loads, schema
+from eqsat.tosa import dumps, loads
 
 MADE = {
     "rescale": makers.rescale("INT8"),

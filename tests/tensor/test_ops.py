@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from eqsat.egraph.attributes import constructor_of
 from eqsat.ground.worker import Worker
-from eqsat.tensor import makers
+from eqsat.tensor import makers, schema
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 from eqsat.tensor.ops.op import NotModelled, Op, OpKind, define
 from eqsat.tensor.types import GraphError, Type
-from eqsat.tosa import dumps, schema
+from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_reference
 from tests.graphs import DOUBLE_ROUND, SINGLE_ROUND, clamp, finish, rescale
 

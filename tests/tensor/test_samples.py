@@ -9,9 +9,9 @@ from eqsat.tensor.dtypes import DTYPES, DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import Domain, domains, samples
 from eqsat.tensor.types import GraphError, Type
-from tests.graphs import clamp, conv, finish, gather, rescale, transpose
+from tests.graphs import finish, gather, transpose
 
-LOW, HIGH, EDGES, UNIFORM, PLANES, IMPULSES, ALIGNED, POINTS, GRADIENT = range(9)
+LOW, HIGH, EDGES, UNIFORM, PLANES, IMPULSES, GRADIENT = range(7)
 
 
 @pytest.mark.parametrize("dtype", ["BOOL", "INT8", "INT16", "INT32"])
@@ -41,10 +41,10 @@ def test_what_numpy_cannot_hold_is_an_error() -> None:
 
 def test_edges_are_independent_of_each_other_in_each_input() -> None:
     """One input low where another is high: a dropped SELECT shows only there."""
-    given = [Domain(Type((8, 8, 8), "INT8"), points=(3,)), Domain(Type((8, 8, 8), "INT8"))]
+    given = [Domain(Type((8, 8, 8), "INT8")), Domain(Type((8, 8, 8), "INT8"))]
     x, y = samples(given, 3)[EDGES]
-    assert set(np.unique(x)) == {-128, -127, 3, 126, 127} and set(np.unique(y)) == {-128, -127, 126, 127}
-    assert len({(a, b) for a, b in zip(x.flat, y.flat, strict=True)}) == 5 * 4
+    assert set(np.unique(x)) == set(np.unique(y)) == {-128, -127, 126, 127}
+    assert len({(a, b) for a, b in zip(x.flat, y.flat, strict=True)}) == 4 * 4
 
 
 def test_uniform_has_every_code_where_there_is_room() -> None:
@@ -68,19 +68,6 @@ def test_impulses_stand_out_and_gradients_rise() -> None:
     values, counts = np.unique(drawn[IMPULSES][0], return_counts=True)
     assert 1 < len(values) <= 4 and counts.max() >= 97
     assert (drawn[GRADIENT][0].min(), drawn[GRADIENT][0].max()) == (-128, 127)
-
-
-def test_limits_can_differ_by_channel() -> None:
-    low, high = np.array([0, -5, 2]), np.array([3, 5, 2])
-    for (x,) in samples([Domain(Type((4, 5, 3), "INT32"), low, high)], 30):
-        assert (x >= low).all() and (x <= high).all()
-
-
-def test_zero_points_are_found_behind_movements() -> None:
-    g = TensorGraph()
-    x, y = g.add_input("x", (1, 4, 4, 8), "INT8"), g.add_input("y", (1, 8, 4, 4), "INT8")
-    finish(g, conv(g, transpose(g, y, 0, 2, 3, 1), 4), rescale(g, x, "INT32", in_zp=7), clamp(g, x, -3, 5))
-    assert [d.points for d in domains(g)] == [(-3, 5, 7), (-3,)]
 
 
 def test_positions_stay_within_what_they_point_into() -> None:

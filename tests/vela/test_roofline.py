@@ -53,7 +53,7 @@ def test_macs_of_products_and_transposed_convolutions() -> None:
     assert OPS["matmul"].macs([g.type(a), g.type(b)], g.type(y)) == 2 * 5 * 3 * 7
     x = g.add_input("x", (1, 4, 4, 3), "INT8")
     w, bias = g.add_const(np.ones((5, 2, 2, 3)), "INT8"), g.add_const(np.zeros(5), "INT32")
-    z = g.add("transpose_conv2d", [x, w, bias], stride=(2, 2), out_pad=(0, 0, 0, 0), in_zp=(0,), w_zp=(0,))
+    z = g.add_with("transpose_conv2d", [x, w, bias], makers.transpose_conv("INT8", stride=(2, 2)))
     assert OPS["transpose_conv2d"].macs([g.type(n) for n in (x, w, bias)], g.type(z)) == 4 * 4 * 3 * 5 * 2 * 2
 
 

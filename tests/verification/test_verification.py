@@ -108,25 +108,13 @@ def products() -> tuple[TensorGraph, int, int]:
     return g, g.add_with("mul", (x, y), makers.mul()), g.add_with("mul", (y, y), makers.mul())
 
 
-def test_what_is_not_proved_is_the_answer_only_if_samples_suffice(options: Options) -> None:
+def test_what_is_not_proved_is_not_the_answer(options: Options) -> None:
     g, p, q = products()
     g = finish(g, g.add_with("minimum", (g.add_with("maximum", (p, q), makers.extremum()), p), makers.extremum()))
     options = replace(options, rules=(ABSORBED,))
     exact = optimize_tosa(dumps(g), U85, options=options)
     assert (exact.chosen, exact.proved) == ("explicit", True)
-    assert "is not proved to for every input (undecided: mul" in exact.warnings[-1] and "sampled" in exact.warnings[-1]
-    sampled = optimize_tosa(dumps(g), U85, options=replace(options, numerics="sampled"))
-    assert (sampled.chosen, sampled.verified, sampled.proved) == ("eqsat", True, False)
-    assert sampled.cycles < exact.cycles and sampled.undecided
-
-
-def test_a_part_that_differs_by_itself_does_not_ship_on_samples(options: Options) -> None:
-    """not (k > x * y) as x * y > k is wrong where the product is k, which no sample of the whole graph meets."""
-    g, p, _ = products()
-    k = g.add_const(np.full((1, 1, 1, 1), 9241 * 7919), "INT32")
-    g = finish(g, g.add("logical_not", (g.add("greater", (k, p)),)))
-    result = optimize_tosa(dumps(g), U85, options=replace(options, rules=(NOT_GREATER,), numerics="sampled"))
-    assert result.chosen == "explicit" and "differs in its region" in result.warnings[-1]
+    assert "is not proved to for every input (mul" in exact.warnings[-1]
 
 
 def test_where_nothing_can_be_compared_stock_is_the_answer(options: Options) -> None:
@@ -173,7 +161,7 @@ def test_a_wrong_rule_that_samples_do_not_show_is_refused(options: Options) -> N
     result = optimize_tosa(dumps(graph(True)), U85, stock=dumps(graph(False)), options=options)
     assert result.chosen != "stock" and result.stock_verified is not True and result.proved
     (said,) = (w for w in result.warnings if "stock" in w)
-    assert "differs" in said
+    assert "computes something else" in said
 
 
 @pytest.mark.parametrize("trials", [0, -1])
@@ -182,23 +170,23 @@ def test_at_least_one_trial(trials: int, options: Options) -> None:
         replace(options, trials=trials)
 
 
-def compiled(cycles: int, sram: int, tolerant: bool) -> Compiled:
+def compiled(cycles: int, sram: int) -> Compiled:
     estimate = Estimate(
         cycles, (), {"Sram": {"peak": sram, "read": 0, "written": 0}}, Rates(128, 1.0, 8.0, 1e9), (16, 16)
     )
-    return Compiled("eqsat", finish(TensorGraph()), b"", estimate, tolerant)
+    return Compiled("eqsat", finish(TensorGraph()), b"", estimate)
 
 
-def test_of_equal_cycles_the_exact_graph_wins_and_then_the_one_with_less_sram() -> None:
-    tolerant, large, small, slow = (compiled(*x) for x in ((5, 1, True), (5, 3, False), (5, 2, False), (6, 1, False)))
-    ranked = sorted([slow, tolerant, large, small], key=lambda c: rank(c, Decision()))
-    assert ranked == [small, large, tolerant, slow]
+def test_of_equal_cycles_the_graph_with_less_sram_wins() -> None:
+    large, small, slow = (compiled(*x) for x in ((5, 3), (5, 2), (6, 1)))
+    ranked = sorted([slow, large, small], key=lambda c: rank(c, Decision()))
+    assert ranked == [small, large, slow]
     assert min(ranked, key=lambda c: rank(c, Decision("sram"))) is slow
 
 
 def test_stock_that_breaks_a_guard_is_not_preferred_for_its_memory() -> None:
     decision = Decision(limits=MemoryLimits(sram=10))
-    stock, fast, slow = replace(compiled(7, 5, False), name="stock"), compiled(6, 20, False), compiled(8, 5, False)
+    stock, fast, slow = replace(compiled(7, 5), name="stock"), compiled(6, 20), compiled(8, 5)
     assert in_order([slow, stock, fast], decision, lambda c: False) == [stock, slow, fast]
     suspects = [stock].__contains__
     assert in_order([fast, stock], decision, suspects) == [

@@ -1,7 +1,7 @@
 """The op table: one record (`op.Op`) per operator, with all that the other modules ask of it.
 
 A record has the operands, the inference of shape and dtype, and the semantics.
-The semantics are those on integers as TOSA defines them, and those on real numbers.
+The semantics say what it computes on integers as TOSA defines them, and where TOSA leaves that open.
 A record also says which axes the operator acts along, how a movement crosses it, and how TOSA and people write it.
 Readers, writers, rules, prices and checkers look it up.
 Each group of operators has a file; docs/development/add-an-operator.md adds one.
@@ -29,7 +29,7 @@ from eqsat.tensor.ops import indexing, leaves, moving, pointwise, reducing, resc
 from eqsat.tensor.ops.op import OPS, NotModelled, Op
 from eqsat.tensor.types import Array, Attrs, GraphError, Type, Unpredictable
 
-__all__ = ["OPS", "Op", "evaluate_defined", "evaluate_op", "evaluate_real", "exact_value", "infer"]
+__all__ = ["OPS", "Op", "evaluate_defined", "evaluate_op", "exact_value", "infer"]
 #: The files of the table, a group of operators each.
 GROUPS = (leaves, moving, pointwise, rescale, reducing, windows, indexing)
 
@@ -85,19 +85,10 @@ def evaluate_defined(op: str, attrs: Attrs, operands: Sequence[Array], types: Se
         if why_not := allowed.why_not(operands[k]):
             raise Unpredictable(f"{op} reads {why_not}")
     value = exact_value(op, attrs, operands, result)
-    if dtype.is_integral and spec.overflows(dict(attrs)):
-        sums = value if spec.running is None else spec.running(dict(attrs), operands, result)
-        if why_not := Allowed(*dtype.limits).why_not(sums):
-            raise Unpredictable(f"{op} gives {why_not}")
+    if spec.running is not None:
+        sums = spec.running(dict(attrs), operands, result)
+        if why_not := Allowed(*DType.of("INT32").limits).why_not(sums):
+            raise Unpredictable(f"{op} sums up to {why_not}")
+    if dtype.is_integral and spec.overflows(dict(attrs)) and (why_not := Allowed(*dtype.limits).why_not(value)):
+        raise Unpredictable(f"{op} gives {why_not}")
     return value.astype(dtype.storage, order="C", copy=False)
-
-
-def evaluate_real(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
-    """Returns the value of one op on real numbers, in float64; conditions are booleans.
-
-    Raises GraphError for ops that mean nothing there.
-    """
-    spec = OPS[op]
-    if isinstance(spec.real, NotModelled):
-        spec.real.refuse(op)
-    return spec.real(dict(attrs), operands, result)

@@ -20,7 +20,7 @@ Attributes = Mapping[str, Any]
 #: Raises GraphError if the operands do not fit.
 Infer = Callable[[Attributes, Sequence[Type]], Type]
 #: Returns the value for (attributes, operands, type of the result).
-#: It is on integers as TOSA defines it, with wide intermediates in INT64, or on real numbers.
+#: It is as TOSA defines it, with wide intermediates in INT64.
 Evaluate = Callable[[Attributes, Sequence[Array], Type], Array]
 #: Returns {operand: the values that TOSA allows there} for (attributes, types of the operands).
 #: Operands whose values are all allowed are left out.
@@ -100,7 +100,7 @@ class Op:
     """One record of the op table.
 
     operands: number of tensor operands; -1 is any number.
-    integer, real: semantics on integers and on real numbers.
+    integer: semantics on integers.
     tosa: whether TOSA has it, under its name in upper case.
     The attributes that `folded` and `declared` do not name are those of TOSA's schema.
     folded: constant operands after the tensors, as (attribute, dtype).
@@ -111,7 +111,7 @@ class Op:
     allowed: the values that TOSA allows to operands; for others it leaves the result open.
     overflows: whether, with some attributes, it also leaves the result open if `integer` exceeds the dtype.
     Otherwise that wraps around.
-    running: the running sums on the way to the result, which must not exceed the dtype either.
+    running: sums on the way to the result, which must not exceed INT32.
     macs: returns the number of products that are summed, for (types of the operands, type of the result).
     None if the operator does not multiply and add.
     along: for axial operators, and for those whose form per channel is axial.
@@ -125,7 +125,6 @@ class Op:
     operands: int
     infer: Infer
     integer: Evaluate | NotModelled
-    real: Evaluate | NotModelled
     shown: Shown
     tosa: bool
     folded: tuple[tuple[str, str], ...] = ()
@@ -179,7 +178,6 @@ def record(
     operands: int,
     infer: Infer,
     integer: Evaluate | NotModelled,
-    real: Evaluate | NotModelled | None = None,
     *,
     shown: Shown = (),
     tosa: bool = True,
@@ -193,10 +191,7 @@ def record(
     along: Along | None = None,
     roles: str | None = None,
 ) -> None:
-    """Adds an operator to the table.
-
-    real: None: as on integers.
-    """
+    """Adds an operator to the table."""
     define(
         Op(
             name=name,
@@ -204,7 +199,6 @@ def record(
             operands=operands,
             infer=infer,
             integer=integer,
-            real=integer if real is None else real,
             shown=shown,
             tosa=tosa,
             folded=folded,

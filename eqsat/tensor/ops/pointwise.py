@@ -13,7 +13,6 @@ from eqsat.tensor.ops.op import (
     ZERO_POINTS,
     Attributes,
     Infer,
-    NotModelled,
     alike,
     always,
     broadcast,
@@ -26,8 +25,6 @@ from eqsat.tensor.ops.op import (
 from eqsat.tensor.types import Array, GraphError, Type
 
 _pointwise = partial(record, "pointwise")
-_BITS = NotModelled("has no interpretation in real numbers: it works on bits")
-_WHOLE = NotModelled("has no interpretation in real numbers: it cuts to whole ones")
 
 
 def _joined(dtype: str | None = None) -> Infer:
@@ -53,11 +50,10 @@ _pointwise(
     1,
     same,
     lambda attrs, xs, t: np.abs(wide(xs[0])),
-    lambda attrs, xs, t: np.abs(xs[0]),
     allowed=but_the_lowest,
 )
-_pointwise("bitwise_not", 1, same, lambda attrs, xs, t: ~xs[0], _BITS)
-_pointwise("clz", 1, same, _clz, _BITS)
+_pointwise("bitwise_not", 1, same, lambda attrs, xs, t: ~xs[0])
+_pointwise("clz", 1, same, _clz)
 _pointwise("logical_not", 1, same, lambda attrs, xs, t: ~xs[0])
 
 
@@ -70,7 +66,6 @@ _pointwise(
     1,
     same,
     _negated,
-    lambda attrs, xs, t: attrs["out_zp"][0] - (xs[0] - attrs["in_zp"][0]),
     folded=ZERO_POINTS,
     allowed=but_the_lowest,
 )
@@ -116,17 +111,6 @@ def _looked_up(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.asarray((base << 7) + (following - base) * fraction)
 
 
-def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """Returns the value of a TABLE read between its entries.
-
-    INT8 has an entry for every value, INT16 for every 128th, and its results are 128 times as large (TOSA 1.0, TABLE).
-    """
-    entries = np.array(attrs["table"], float)
-    each = len(entries) == 256
-    low, step = (-128, 1) if each else (-32768, 128)
-    return np.interp((xs[0] - low) / step, np.arange(len(entries)), entries) * step
-
-
 def _gentle(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
     """Allows INT16 values between entries whose difference INT16 holds (TOSA 1.0, TABLE)."""
     slopes, (least, most) = np.diff(np.asarray(attrs["table"], np.int64)), DType.of("INT16").limits
@@ -136,7 +120,7 @@ def _gentle(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
     return {0: Allowed(never=tuple((least + 128 * steep[:, None] + np.arange(128)).reshape(-1).tolist()))}
 
 
-_pointwise("table", 1, _table, _looked_up, _interpolated, folded=(("table", "table"),), allowed=_gentle)
+_pointwise("table", 1, _table, _looked_up, folded=(("table", "table"),), allowed=_gentle)
 
 
 def _cast(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -172,7 +156,6 @@ _pointwise(
     2,
     _joined(),
     lambda attrs, xs, t: wide(xs[0]) + wide(xs[1]),
-    lambda attrs, xs, t: xs[0] + xs[1],
     overflows=always,
 )
 _pointwise(
@@ -180,14 +163,13 @@ _pointwise(
     2,
     _joined(),
     lambda attrs, xs, t: wide(xs[0]) - wide(xs[1]),
-    lambda attrs, xs, t: xs[0] - xs[1],
     overflows=always,
 )
 
 
-def _ufunc(name: str, function: np.ufunc, dtype: str | None = None, real: NotModelled | None = None) -> None:
-    """Adds an operator that is a numpy function on integers and, without `real`, on real numbers."""
-    _pointwise(name, 2, _joined(dtype), lambda attrs, xs, t: np.asarray(function(*xs)), real)
+def _ufunc(name: str, function: np.ufunc, dtype: str | None = None) -> None:
+    """Adds an operator that is a numpy function."""
+    _pointwise(name, 2, _joined(dtype), lambda attrs, xs, t: np.asarray(function(*xs)))
 
 
 _ufunc("maximum", np.maximum)
@@ -196,7 +178,7 @@ _ufunc("equal", np.equal, "BOOL")
 _ufunc("greater", np.greater, "BOOL")
 _ufunc("greater_equal", np.greater_equal, "BOOL")
 for _name, _function in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)):
-    _ufunc(f"bitwise_{_name}", _function, real=_BITS)
+    _ufunc(f"bitwise_{_name}", _function)
     _ufunc(f"logical_{_name}", _function)
 
 
@@ -210,7 +192,6 @@ _pointwise(
     2,
     _joined(),
     _shifted_right,
-    lambda attrs, xs, t: xs[0] * 2.0 ** -xs[1],
     allowed=_below_the_bits,
 )
 _pointwise(
@@ -218,7 +199,6 @@ _pointwise(
     2,
     _joined(),
     lambda attrs, xs, t: wide(xs[0]) << wide(xs[1]),
-    lambda attrs, xs, t: xs[0] * 2.0 ** xs[1],
     allowed=_below_the_bits,
 )
 _pointwise(
@@ -226,7 +206,6 @@ _pointwise(
     2,
     _joined(),
     lambda attrs, xs, t: _unsigned(xs[0]) >> wide(xs[1]),
-    _BITS,
     allowed=_below_the_bits,
 )
 # The lowest value divided by -1 overflows.
@@ -235,7 +214,6 @@ _pointwise(
     2,
     _joined(),
     _divided,
-    _WHOLE,
     allowed=lambda attrs, xs: {1: Allowed(never=(0,))},
     overflows=always,
 )
@@ -263,7 +241,6 @@ _pointwise(
     2,
     _mul,
     _multiplied,
-    lambda attrs, xs, t: xs[0] * xs[1] * 2.0 ** -attrs["shift"][0],
     folded=(("shift", "INT8"),),
     overflows=lambda attrs: attrs["shift"][0] > 0,
 )

@@ -23,7 +23,6 @@ _reducing(
     "reduce_sum",
     infer=reduced,
     integer=lambda attrs, xs, t: np.asarray(np.sum(wide(xs[0]), attrs["axis"], keepdims=True)),
-    real=_along(np.sum),
     overflows=always,
     running=lambda attrs, xs, t: np.asarray(np.cumsum(wide(xs[0]), attrs["axis"])),
 )

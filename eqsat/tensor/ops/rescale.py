@@ -127,20 +127,6 @@ def _scalable_by(multiplier: int, shift: int, attrs: Attributes, dtype: DType) -
     return Allowed(never=tuple(codes[(codes & highest < low) | (codes & highest > high)].tolist()))
 
 
-def on_real_numbers(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """Returns the value of RESCALE on real numbers, where it does not round.
-
-    It saturates only if its zero point is a limit of its dtype, since producers fold a ReLU into it that way.
-    Raises GraphError for unsigned values.
-    """
-    if attrs["input_unsigned"] or attrs["output_unsigned"]:
-        raise GraphError("a RESCALE of unsigned values has no interpretation in real numbers here")
-    multiplier, shift = _scales(attrs, float)
-    out: Array = (xs[0] - attrs["in_zp"][0]) * (multiplier * 2.0**-shift) + attrs["out_zp"][0]
-    limits = DType.of(t.dtype).limits
-    return np.clip(out, *limits) if attrs["out_zp"][0] in limits else out
-
-
 def _across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
     """Returns no changes if the channels stay the last axis, else None."""
     (channels,) = p.to.values()
@@ -153,7 +139,6 @@ record(
     1,
     _rescale,
     rescaled,
-    on_real_numbers,
     shown=("dtype",),
     folded=(("multiplier", "scale"), ("shift", "INT8"), *ZERO_POINTS),
     declared=True,

@@ -14,7 +14,7 @@ import numpy as np
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, always, record, wide
-from eqsat.tensor.ops.rescale import on_real_numbers, rescaled
+from eqsat.tensor.ops.rescale import rescaled
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 _PRODUCT_ZERO_POINTS = (("in_zp", "in0"), ("w_zp", "in1"))
@@ -202,18 +202,11 @@ def _avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.asarray(np.clip(result + attrs["out_zp"][0], *DType.of(t.dtype).limits))
 
 
-def _real_avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    total, count = _total_and_count(xs[0] - attrs["in_zp"][0], attrs, t)
-    mean: Array = total / count + attrs["out_zp"][0]
-    return mean
-
-
 _mac(
     "conv2d",
     3,
     _conv(1, -1, lambda k: k[0]),
     _exact(_conv2d),
-    _conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
@@ -224,7 +217,6 @@ _mac(
     3,
     _conv(0, 2, lambda k: k[2] * k[3]),
     _exact(_depthwise_conv2d),
-    _depthwise_conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
@@ -235,7 +227,6 @@ _mac(
     3,
     _transpose_conv,
     _exact(_transpose_conv2d),
-    _transpose_conv2d,
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
     macs=lambda xs, t: xs[0].elements * prod(xs[1].shape[:3]),
@@ -245,7 +236,6 @@ _mac(
     2,
     _matmul,
     _exact(_product),
-    _product,
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
@@ -256,10 +246,17 @@ _mac(
     2,
     _matmul_rows,
     _by_rows(_exact(_product), rescaled),
-    _by_rows(_product, on_real_numbers),
     shown=("step",),
     tosa=False,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
 )
 _mac("max_pool2d", 1, _pool, _max_pool2d, shown=("kernel",))
-_mac("avg_pool2d", 1, _pool, _avg_pool2d, _real_avg_pool2d, shown=("kernel",), folded=ZERO_POINTS)
+_mac(
+    "avg_pool2d",
+    1,
+    _pool,
+    _avg_pool2d,
+    shown=("kernel",),
+    folded=ZERO_POINTS,
+    running=lambda attrs, xs, t: _total_and_count(wide(xs[0]) - attrs["in_zp"][0], attrs, t)[0],
+)

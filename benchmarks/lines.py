@@ -1,0 +1,112 @@
+"""Lines by room: all, and of code, which is without comments, docstrings and blank lines.
+
+    python -m benchmarks.lines [REVISION]
+
+Of the sources as they are; with a revision also of that, beside them. A line is one of code if a token of code stands
+in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import subprocess
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+#: The top-level packages, those of the library first; each subpackage of `eqsat` is a room.
+LIBRARY, BESIDE = ("eqsat", "extraction", "cost_models"), ("tests", "benchmarks")
+_NO_CODE = frozenset(
+    (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+)
+#: (all lines, lines of code).
+Counts = tuple[int, int]
+
+
+def count(source: str) -> Counts:
+    """Returns the lines of a module, and those of code."""
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _NO_CODE:
+            found.update(range(token.start[0], token.end[0] + 1))
+    return len(source.splitlines()), len(found - _docstrings(ast.parse(source)))
+
+
+def _docstrings(tree: ast.Module) -> set[int]:
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                found.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return found
+
+
+def room(path: str) -> str:
+    """Returns the room of a file: a package, or a subpackage of `eqsat`."""
+    parts = Path(path).parts
+    return "/".join(parts[:2]) if parts[0] == "eqsat" and len(parts) > 2 else parts[0]
+
+
+def rooms(files: Iterable[tuple[str, str]]) -> dict[str, Counts]:
+    """Returns the lines of (path, source) by room."""
+    out: dict[str, Counts] = defaultdict(lambda: (0, 0))
+    for path, source in files:
+        every, code = count(source)
+        before = out[room(path)]
+        out[room(path)] = before[0] + every, before[1] + code
+    return out
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    for package in (*LIBRARY, *BESIDE):
+        for f in sorted((ROOT / package).rglob("*.py")):
+            yield f.relative_to(ROOT).as_posix(), f.read_text()
+
+
+def sources_of(revision: str) -> Iterator[tuple[str, str]]:
+    """Yields the sources of a revision. Raises CalledProcessError if there is none."""
+    listed = _git("ls-tree", "-r", "--name-only", revision, "--", *LIBRARY, *BESIDE)
+    for path in (p for p in listed.splitlines() if p.endswith(".py")):
+        yield path, _git("show", f"{revision}:{path}")
+
+
+def _git(*command: str) -> str:
+    return subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def table(sides: Mapping[str, Mapping[str, Counts]]) -> str:
+    """Returns a row per room and the sums, as Markdown. sides: {name: lines by room}, with two their difference."""
+    names = list(sides)
+    listed = sorted({r for side in sides.values() for r in side}, key=lambda r: (r.split("/")[0] in BESIDE, r))
+    sums = {
+        "**library**": [r for r in listed if r.split("/")[0] in LIBRARY],
+        "**tests and benchmarks**": [r for r in listed if r in BESIDE],
+    }
+    head = ["room", *(f"{n}, {what}" for n in names for what in ("all", "code"))]
+    lines = [head + (["difference"] if len(names) == 2 else []), ["---", *["--:"] * (2 * len(names) + len(names) - 1)]]
+    for name, of in [*((r, [r]) for r in listed), *sums.items()]:
+        counts = [tuple(sum(sides[n].get(r, (0, 0))[k] for r in of) for k in (0, 1)) for n in names]
+        cells = [f"{c:,}" for pair in counts for c in pair]
+        lines.append([name, *cells, *([f"{counts[1][0] - counts[0][0]:+,}"] if len(names) == 2 else [])])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("revision", nargs="?", help="a commit to compare with")
+    revision = parser.parse_args(argv).revision
+    before = {revision: rooms(sources_of(revision))} if revision else {}
+    print(table({**before, "now": rooms(sources())}), end="")
+
+
+if __name__ == "__main__":
+    main()
