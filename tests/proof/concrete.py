@@ -4,6 +4,7 @@ with the op table."""
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,11 +34,11 @@ class ConcreteField(Field):
         return operands[0]
 
     def integers(self, lanes: Lanes) -> Ints:
-        """Integers below 2^60 from two lanes, by the Chinese remainder theorem."""
-        p, q = self.primes[:2]
-        inverse = pow(p, -1, q)
-        wholes = [x + p * ((y - x) * inverse % q) for x, y in zip(lanes[0].tolist(), lanes[1].tolist())]
-        return np.array([w - p * q if w > p * q // 2 else w for w in wholes], np.int64)
+        """Integers from the lanes, by the Chinese remainder theorem."""
+        product = math.prod(self.primes)
+        parts = [product // p * pow(product // p, -1, p) for p in self.primes]
+        wholes = [sum(part * x for part, x in zip(parts, at)) % product for at in lanes.T.tolist()]
+        return np.array([w - product if w > product // 2 else w for w in wholes], np.int64)
 
 
 class ConcreteTerms(Terms):

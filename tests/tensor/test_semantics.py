@@ -1,0 +1,135 @@
+"""Values and the inputs for which TOSA defines them, of every operator at its limits: the op table, the TOSA reference
+model and the prover agree."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+
+from eqsat.ground.worker import Pool
+from eqsat.proof import PROVED, prove
+from eqsat.proof.steps import Undecidable
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import infer
+from eqsat.tensor.ops.rescale import DOUBLE_ROUND
+from eqsat.tensor.types import Array, Attrs, GraphError, Type, attrs_of
+from tests.forms import OPEN, SILENT, Form, by_operator, followed
+from tests.proof.concrete import Opaque, outputs_at
+
+FORMS = by_operator()
+#: Forms of an operator in the fast tier, at most.
+_FEW = 3
+#: What the prover has no form for, though it is right; of MUL that is so for the largest products.
+_NO_FORM = {"argmax", "mul", "scatter"}
+
+
+def few(forms: list[Form]) -> list[Form]:
+    return forms[:: -(-len(forms) // _FEW)]
+
+
+def constant(value: Array, dtype: str) -> TensorGraph:
+    g = TensorGraph()
+    g.outputs.append(g.add_const(value, dtype))
+    return g
+
+
+def check_values(form: Form, pool: Pool) -> None:
+    """The op table against the reference model."""
+    silent = any(op in SILENT for op, _ in form.steps())
+    for sample, theirs in zip(form.samples, form.answers(pool), strict=True):
+        ours = form.value(sample)
+        if ours is OPEN and silent:
+            continue
+        assert (ours is OPEN) == (theirs is OPEN), (form.text, sample, ours, theirs)
+        if ours is not OPEN:
+            np.testing.assert_array_equal(ours, theirs, f"{form.text} {sample}", strict=True)
+
+
+def check_terms(form: Form) -> None:
+    """The prover against the op table: of constants and of inputs."""
+    graph = form.graph()
+    dtype = graph.type(graph.outputs[0]).dtype
+    values = [form.value(sample) for sample in form.samples]
+    defined = [k for k, v in enumerate(values) if v is not OPEN]
+    for k in [k for k, v in enumerate(values) if v is OPEN][:3]:
+        of_constants = form.graph(form.samples[k])
+        with contextlib.suppress(GraphError):  # positions outside have no value at all
+            result = constant(of_constants.evaluate([])[0], dtype)
+            proof = prove(result, of_constants, seed=5, search=False)
+            assert proof.verdict != PROVED, (form.text, form.samples[k])
+    if form.is_pointwise and defined:
+        columns = [np.concatenate([form.samples[k][i] for k in defined]) for i in range(len(form.inputs))]
+        cases = [(columns, np.concatenate([values[k] for k in defined]))]
+    else:
+        cases = [(form.samples[k], values[k]) for k in defined[:3]]
+    for operands, result in cases:
+        proof = prove(constant(result, dtype), form.graph(operands), seed=5, search=False)
+        assert proof.verdict == PROVED or form.op in _NO_FORM, (form.text, operands, proof.undecided)
+    for k in defined[:5]:
+        with contextlib.suppress(Opaque, Undecidable):
+            found = outputs_at(graph, form.samples[k])[0]
+            np.testing.assert_array_equal(found, values[k], f"{form.text} {form.samples[k]}")
+
+
+@pytest.mark.parametrize("op", FORMS)
+def test_the_op_table_gives_what_the_reference_model_gives(op: str, pool: Pool) -> None:
+    for form in few(FORMS[op]):
+        check_values(form, pool)
+
+
+@pytest.mark.parametrize("op", FORMS)
+def test_the_prover_has_the_values_of_the_op_table(op: str) -> None:
+    for form in few(FORMS[op]):
+        check_terms(form)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 10))])
+def test_operators_behind_others_agree_too(seed: int, pool: Pool) -> None:
+    for form in followed(40, seed):
+        check_values(form, pool)
+        check_terms(form)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", FORMS)
+def test_all_attributes_agree(op: str, pool: Pool) -> None:
+    for form in FORMS[op]:
+        check_values(form, pool)
+        check_terms(form)
+
+
+ROW, IMAGE = Type((1,), "INT32"), Type((1, 3, 3, 1), "INT8")
+#: Attributes that TOSA forbids.
+FORBIDDEN: dict[str, tuple[str, Attrs, tuple[Type, ...]]] = {
+    **{f"RESCALE by a shift of {s}": ("rescale", makers.rescale("INT8", 1, s), (ROW,)) for s in (-1, 0, 1, 63)},
+    "a negative multiplier": ("rescale", makers.rescale("INT8", -1, 30), (ROW,)),
+    "a multiplier of 32 bits": ("rescale", makers.rescale("INT8", 1 << 31, 30), (ROW,)),
+    "a multiplier of 16 bits": ("rescale", makers.rescale("INT8", 1 << 15, 30, scale32=False), (ROW,)),
+    "double rounding of 16 bits": (
+        "rescale",
+        makers.rescale("INT8", 1, 30, scale32=False, rounding_mode=DOUBLE_ROUND),
+        (ROW,),
+    ),
+    "unsigned to unsigned": (
+        "rescale",
+        makers.rescale("INT8", input_unsigned=True, output_unsigned=True),
+        (Type((1,), "INT8"),),
+    ),
+    **{f"MUL with a shift of {s}": ("mul", makers.mul(s), (ROW, ROW)) for s in (-1, 64)},
+    **{f"MUL of {d} with a shift": ("mul", makers.mul(1), (Type((1,), d),) * 2) for d in ("INT8", "INT16")},
+    "a pad below 0": (
+        "conv2d",
+        makers.conv("INT8", pad=(-1, 0, 0, 0)),
+        (IMAGE, Type((1, 1, 1, 1), "INT8"), Type((1,), "INT32")),
+    ),
+    "an axis outside": ("reduce_sum", attrs_of({"axis": 1}), (ROW,)),
+}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_attributes_that_tosa_forbids_are_refused(name: str) -> None:
+    with pytest.raises(GraphError):
+        infer(*FORBIDDEN[name])
