@@ -683,3 +683,9 @@ def and85(element: Element, zero_point: int) -> Case:
     mode, none = r85.ElementwiseMode.AND, IfmUpscaleMode.NONE
     c = u85.Elementwise(0, mode, (ifm, ifm), (same, same), none, out, _RESET, _BLOCK85)
     return Case(U85, (c,), ((ifm, False, False),), out.map, b"", bytes(U85.internal))
+
+
+def row85(element: Element, width: int) -> Case:
+    """A row of elements of one channel, which is the result too."""
+    m = _plain(_IFM, element, (1, width))
+    return Case(U85, (), ((m, False, False),), m, b"", bytes(U85.internal))

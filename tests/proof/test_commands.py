@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from eqsat.device.core.operands import ByteRange, Element, Kernel
+from eqsat.device.core.operands import ByteRange, Dma, DmaSide, Element, Indices, Kernel
 from eqsat.device.core.registers import IfmUpscaleMode
 from eqsat.device.ethos_u55.registers import AccFormat
 from eqsat.device.ethos_u55.registers import PoolingMode as Pooling55
 from eqsat.device.ethos_u85.commands import Accumulators
 from eqsat.device.ethos_u85.registers import AccFormat as AccFormat85
 from eqsat.device.ethos_u85.registers import AccInput, PoolingMode
-from tests.proof.commands import KINDS, Case, and85, claim, disagreement, pool55, pool85, run, weights_of
+from tests.proof.commands import KINDS, Case, and85, claim, disagreement, pool55, pool85, row85, run, weights_of
 
 SAMPLES = range(2)
 #: Kinds that have no term.
@@ -139,3 +139,13 @@ def test_zeros_between_elements_do_not_count_in_an_average(pool, mode) -> None:
 def test_the_place_of_a_maximum_in_an_upscaled_input_is_not_known(upscale: IfmUpscaleMode) -> None:
     case = pool85(PoolingMode.ARGMAX_X, BYTE, (1, 2), kernel=Kernel(1, 4, (1, 1), (1, 1), 0, 0, 0, 0), upscale=upscale)
     assert run(case, 0) is claim(case, 0) is None
+
+
+def test_a_copy_by_indices_reads_all_before_it_writes() -> None:
+    """Two pieces of two bytes each, the second of which begins where the first is written."""
+    case = row85(BYTE, 6)
+    numbers = np.array([0, 1, 0, 0], np.int32).tobytes()
+    source, destination = DmaSide(1, 0, (0, 2), indexed=True), DmaSide(1, 2, (0, 2))
+    c = Dma(0, 2, (1, 2), source, destination, Indices(0, 0, 3, 0))
+    case = replace(case, commands=(c,), constants=numbers, given=(np.arange(6).reshape(1, 6, 1),))
+    assert run(case, 0).reshape(-1).tolist() == claim(case, 0)[0].reshape(-1).tolist() == [0, 1, 0, 1, 2, 3]

@@ -160,10 +160,14 @@ class Execution:
             self._memory.write(out.map, values)
 
     def _copy_chosen(self, c: Dma) -> None:
-        """Copies pieces of which one side is chosen by indices, for each sample by its own."""
+        """Copies pieces of which one side is chosen by indices, for each sample by its own.
+
+        Reads all of them before it writes.
+        """
         assert c.indices is not None
         if c.source.indexed and c.destination.indexed:
             raise DeviceError("a copy with indices on both sides")
+        pieces = []
         for outer, inner in c.steps:
             at = c.indices.address + (outer * c.sizes[1] + inner) * 4 + outer * c.indices.skip
             numbers = np.ascontiguousarray(self._memory.at(c.indices.region, at, 4)).view(np.int32)[:, 0]
@@ -173,8 +177,9 @@ class Execution:
             same = [(outer, inner)] * len(chosen)
             sides = (side.places(chosen if side.indexed else same) for side in (c.source, c.destination))
             for sample, (source, destination) in enumerate(zip(*sides, strict=True)):
-                data = self._memory.at(c.source.region, source, c.length)[sample].copy()
-                self._memory.at(c.destination.region, destination, c.length)[sample] = data
+                pieces.append((sample, destination, self._memory.at(c.source.region, source, c.length)[sample].copy()))
+        for sample, destination, data in pieces:
+            self._memory.at(c.destination.region, destination, c.length)[sample] = data
 
 
 def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
