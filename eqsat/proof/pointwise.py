@@ -167,7 +167,7 @@ def _constant_steps(op: str, attrs: Attributes, c: Ints, on_left: bool, beyond: 
 
 def _with_constant(t: Terms, op: str, attrs: Attrs, x: Value, constant: Value, out: Type, on_left: bool) -> Value:
     c, variant = unique(t.limits(constant)[0])
-    steps = _constant_steps(op, dict(attrs), c, on_left, LARGEST >> 2)
+    steps = _constant_steps(op, dict(attrs), c, on_left, LARGEST)
     if steps is not None:
         result = t.stepped(x, steps, out.dtype, variant)
         return t.bounded(result) if OPS[op].overflows(dict(attrs)) else t.wrapped(result, out.dtype)

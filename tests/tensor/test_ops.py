@@ -128,7 +128,7 @@ def test_every_op_answers_every_question(op: Op) -> None:
     """What is not in the record's signature: TOSA's schema, the e-graph and the text know every operator."""
     assert OPS[op.name] is op and op.operands >= -1
     assert op.kind in get_args(OpKind)
-    for semantics in (op.integer, op.real):
+    for semantics in (op.integer,):
         assert callable(semantics) or semantics.why
     if op.tosa:
         assert op.name.upper() in schema.OP_NAME.values()
@@ -143,7 +143,7 @@ def test_every_op_answers_every_question(op: Op) -> None:
         assert op.roles.split("->")[0].count(",") + 1 == op.operands and op.roles.count("->") == 1
 
 
-@pytest.mark.parametrize("missing", ["infer", "integer", "real", "shown", "tosa", "kind", "operands"])
+@pytest.mark.parametrize("missing", ["infer", "integer", "shown", "tosa", "kind", "operands"])
 def test_a_missing_answer_is_an_error_when_the_op_is_defined(missing: str) -> None:
     answers = {f.name: getattr(OPS["abs"], f.name) for f in fields(Op)}
     del answers[missing]
