@@ -217,7 +217,9 @@ class Pair:
 
     @property
     def name(self) -> str:
-        chosen = (f"{k}={v}" for k, v in self.names.items() if k not in ("d", "low", "high", "bits") and len(str(v)) < 40)
+        chosen = (
+            f"{k}={v}" for k, v in self.names.items() if k not in ("d", "low", "high", "bits") and len(str(v)) < 40
+        )
         return f"{self.one} = {self.other}, {' '.join([self.types[-1].dtype, *chosen])}"
 
     def graphs(self) -> tuple[TensorGraph, TensorGraph]:
