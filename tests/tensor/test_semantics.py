@@ -24,8 +24,8 @@ FORMS = by_operator()
 _FEW = 3
 #: Forms of a slow test, at most.
 _AT_ONCE = 200
-#: What the prover has no form for: MUL with a shift of 63, a bias with which a TRANSPOSE_CONV2D may overflow on its way,
-#: and all constants of the others.
+#: What the prover has no form for: MUL with a shift of 63, a bias with which a TRANSPOSE_CONV2D may overflow on its
+#: way, and all constants of the others.
 _NO_FORM = {"argmax", "mul", "scatter", "transpose_conv2d"}
 
 
