@@ -2,13 +2,13 @@
 
     python -m benchmarks.changed_binaries --changes 40 --out benchmarks/results/changed_binaries
 
-Vela's binaries of random graphs are changed in one place: a bit of a command, a register by one, a command or a setting
-that is gone, a bit of the constants. What the functional model then says is compared with the TOSA reference model, as
-in a lowering, on 3 samples. A change is noticed where an output differs, where a rule of the hardware is broken
-(`eqsat/device/schedule.py`, memory, decoding), or where the model does not know the command. One that is not noticed
-has no effect where the changed binary is proved to compute the graph for every input, which 48 more samples must bear
-out; all others count as missed, and are named by what was changed. `records.jsonl` has a line per change, `summary.md`
-counts.
+Vela's binaries of random graphs are changed in one place: a bit of a command, a register by one, a field at a limit, a
+command or a setting that is gone, a bit of the constants. What the functional model then says is compared with the TOSA
+reference model, as in a lowering, on 6 samples. A change is noticed where an output differs, where a rule of the
+hardware is broken (`eqsat/device/schedule.py`, memory, decoding), or where the model does not know the command. One
+that is not noticed has no effect where the changed binary is proved to compute the graph for every input, which 48 more
+samples must bear out; all others count as missed, and are named by what was changed. `records.jsonl` has a line per
+change, `summary.md` counts.
 
 What proofs and functional model both do not look at is no effect here: the registers are named, too.
 """
@@ -122,6 +122,20 @@ def _by_one(r: random.Random, b: Binary) -> Change:
     return Change("a register by one", found[k].name, _of_stream(b, words))
 
 
+def _field(r: random.Random, b: Binary) -> Change:
+    """Sets a field of a command to a limit, or to its successor."""
+    found = b.instructions()
+    words = [_words(i) for i in found]
+    k = r.choice([k for k, i in enumerate(found) if i.layout.fields])
+    field = r.choice(found[k].layout.fields)
+    whole, most = found[k].parameter | (found[k].payload or 0) << 16, (1 << field.bits) - 1
+    old = whole >> field.first & most
+    new = r.choice([n for n in (0, 1, most >> 1, most // 2 + 1, most - 1, most, old + 1 & most) if n != old])
+    whole ^= (old ^ new) << field.first
+    words[k] = [words[k][0] & 0xFFFF | (whole & 0xFFFF) << 16, *([] if found[k].payload is None else [whole >> 16])]
+    return Change("a field at a limit", found[k].name, _of_stream(b, words))
+
+
 def _without(kind: str, operation: bool) -> Callable[[random.Random, Binary], Change]:
     """Returns a change that removes an operation, or a setting if `operation` is false."""
 
@@ -145,6 +159,7 @@ def _constant(r: random.Random, b: Binary) -> Change:
 CHANGES: tuple[Callable[[random.Random, Binary], Change], ...] = (
     _bit,
     _by_one,
+    _field,
     _without("a command gone", True),
     _without("a setting gone", False),
     _constant,

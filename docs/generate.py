@@ -76,12 +76,6 @@ def presets() -> str:
     )
 
 
-def tolerant() -> str:
-    from eqsat.rules import tolerant as family
-
-    return f"Bound of every rule: **{family.BOUND} steps** of its result.\n\n{_rules_of(family)}"
-
-
 def extractors() -> str:
     from extraction.api import BUILT_IN
 
@@ -226,7 +220,6 @@ def _section(path: Path) -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "rules": rules,
     "presets": presets,
-    "tolerant": tolerant,
     "extractors": extractors,
     "cost models": cost_models,
     "commands": commands,

@@ -11,8 +11,7 @@ from eqsat.device.core.arithmetic import Scales, halves, rounding_terms, shifted
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import SAME, Element, FixedPointScale
 from eqsat.device.core.registers import Rounding
-from eqsat.device.core.state import number
-from eqsat.device.ethos_u55.arithmetic import CLIPPED, looked_up
+from eqsat.device.ethos_u55.arithmetic import CLIPPED, clamp, looked_up
 from eqsat.device.ethos_u55.commands import Activation, Output
 from eqsat.device.ethos_u55.registers import ActivationFunction
 from eqsat.proof.binary_memory import DTYPES
@@ -78,13 +77,17 @@ def by_factor(t: Terms, v: Value, scale: FixedPointScale, rounding: Rounding) ->
 
 
 def by_channel(t: Terms, v: Value, own: Scales, rounding: Rounding) -> Value:
-    """Scales each channel by its own factor, without the bias. Raises Undecidable."""
-    return scaled(t, v, own.multiplier, own.shift, rounding, channels(v))
+    """Adds each channel's bias to sums [1, height, width, depth] and scales them. Raises Undecidable."""
+    channels = np.broadcast_to(np.arange(v.shape[-1]), v.shape).reshape(-1)
+    v = t.stepped(v, [("affine", 1, own.bias)], UNLIMITED, channels)
+    return scaled(t, v, own.multiplier, own.shift, rounding, channels)
 
 
-def channels(v: Value) -> Ints:
-    """Returns the channel of each element of [1, height, width, depth]."""
-    return np.broadcast_to(np.arange(v.shape[-1]), v.shape).reshape(-1)
+def held(t: Terms, v: Value, bits: int) -> Value:
+    """Notes the sums that accumulators of these bits may have no room for, and returns the sums."""
+    limit = 1 << bits - 1
+    t.require(v, -limit, limit - 1)
+    return v
 
 
 def activated(t: Terms, v: Value, o: Output, table: bytes | None) -> Value:
@@ -111,18 +114,25 @@ def _clipped(t: Terms, v: Value, a: Activation, clipped: Element) -> Value:
     """Clips to the range of the type first, as graphs do, then to the limits of the activation."""
     dtype = DTYPES[clipped.bytes] if clipped.signed else UNLIMITED
     v = t.stepped(v, [("clip", *clipped.limits)], dtype)
-    least, most = clipped.limits
-    low, high = (number(b, clipped.signed) for b in (a.minimum, a.maximum))
-    low, high = max(low, least), min(high, most)
-    if low > high:
-        raise Undecidable(f"a clamp to {low} to {high}")
-    return t.stepped(v, [("clip", low, high)], dtype)
+    return t.stepped(v, [("clip", *clamp(a, clipped))], dtype)
 
 
 def check_room(t: Terms, v: Value, factor: int) -> None:
     """Raises Undecidable if sums of products of elements with `factor` may leave int64."""
     if largest(t, v) * factor >= LARGEST:
         raise Undecidable("sums of products that 64 bits have no room for")
+
+
+def operand(t: Terms, v: Value, zero_point: int, wide: bool) -> Value:
+    """Subtracts the zero point of an operand.
+
+    wide: whether what is computed with it has no limit; otherwise it is a word of 32 bits.
+    Raises Undecidable for one that may be none.
+    """
+    v = t.stepped(v, [("affine", 1, -zero_point)], "INT48" if wide else "INT32")
+    if not wide and t.outside(v, *Element(True, 32).limits).any():
+        raise Undecidable("an operand that 32 bits have no room for")
+    return v
 
 
 def check_absolute(t: Terms, v: Value) -> None:
@@ -138,9 +148,10 @@ def largest(t: Terms, v: Value) -> int:
 
 
 def fitting(t: Terms, v: Value, element: Element) -> Value:
-    """Notes the elements that the type may be unable to hold."""
-    beyond = t.outside(v, *element.limits)
+    """Requires the elements to fit the type.
+
+    Only beyond 32 bits does TOSA leave open what a graph computes, so only such a requirement may equal one of a graph.
+    """
     v = t.stepped(v, [], DTYPES[element.bytes]) if element.signed else v
-    if beyond.any():
-        t.note(t.lanes(v)[:, beyond], *element.limits)
+    t.require(v, *element.limits, *(() if element == Element(True, 32) else ("fits",)))
     return v

@@ -10,12 +10,12 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Dma, FeatureMap
 from eqsat.device.core.registers import IfmUpscaleMode
 from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, Output, Pooling
-from eqsat.device.ethos_u55.execution import copies, table_of, weights_of
+from eqsat.device.ethos_u55.execution import ACCUMULATORS, check_reduced, copies, table_of, weights_of
 from eqsat.device.ethos_u55.operations import BUILT_IN, reciprocals
-from eqsat.device.ethos_u55.registers import AccFormat, ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
+from eqsat.device.ethos_u55.registers import ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
 from eqsat.device.ethos_u55.weights import scales
 from eqsat.device.stream import Config
-from eqsat.proof import linear, pointwise
+from eqsat.proof import pointwise
 from eqsat.proof.binary_memory import ShadowMemory
 from eqsat.proof.binary_output import (
     activated,
@@ -23,16 +23,16 @@ from eqsat.proof.binary_output import (
     by_factor,
     check_absolute,
     check_room,
+    held,
     largest,
+    operand,
     scaled,
 )
 from eqsat.proof.binary_windows import Window
-from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value
 from eqsat.tensor import makers
 from eqsat.tensor.types import Attrs, Type, attrs_of
 
-_ACCUMULATORS = {AccFormat.I32: ("INT32", 32), AccFormat.I40: ("INT48", 40)}
 #: TOSA's binary operators and their attributes.
 _OPERATORS: dict[ElementwiseMode, tuple[str, Attrs]] = {
     ElementwiseMode.ADD: ("add", ()),
@@ -76,9 +76,7 @@ class Execution:
     def _convolved(self, c: Convolution) -> Value:
         weights = weights_of(c, self._config.core, self._memory)
         own = scales(tuple(self._memory.constant(s) for s in c.scales), c.output.map.depth)
-        accumulators = c.block.accumulators
-        v = self._window(c).convolved(weights, own.bias, c.depthwise, _ACCUMULATORS[accumulators][0])
-        _limited(self._t, v, accumulators)
+        v = held(self._t, self._window(c).convolved(weights, c.depthwise), ACCUMULATORS[c.block.accumulators])
         return self._store(c.output, by_channel(self._t, v, own, c.output.rounding.rule))
 
     def _window(self, c: Convolution | Pooling) -> Window:
@@ -90,29 +88,23 @@ class Execution:
             self._memory.move(c.ifm, out.map)
             return None
         window = self._window(c)
+        if c.block.accumulators not in ACCUMULATORS:
+            raise DeviceError(f"the model does not know {c.block.accumulators.name}")
+        bits = ACCUMULATORS[c.block.accumulators]
         if c.mode == PoolingMode.MAX:
-            return self._store(out, window.extremum("max"))
-        own = None if out.scale else scales(tuple(self._memory.constant(s) for s in c.scales), out.map.depth)
-        padded = c.mode == PoolingMode.AVERAGE and c.kernel.padded
-        v = window.summed(None if own is None or padded else own.bias, _ACCUMULATORS[c.block.accumulators][0])
+            return self._store(out, held(t, window.extremum("max"), bits))
         if c.mode == PoolingMode.REDUCE_SUM:
-            v = self._summed(c, v)
-        _limited(t, v, c.block.accumulators)
-        if padded:
+            check_reduced(out)
+        v = held(t, window.summed_over_depth() if c.mode == PoolingMode.REDUCE_SUM else window.summed(), bits)
+        if c.mode == PoolingMode.AVERAGE and c.kernel.padded:
             counts, every = window.counts()
             v = scaled(t, v, *reciprocals(counts), out.rounding.rule, every)
-        elif own is not None:
+        elif out.scale is None:
+            own = scales(tuple(self._memory.constant(s) for s in c.scales), out.map.depth)
             v = by_channel(t, v, own, out.rounding.rule)
         else:
-            assert out.scale is not None
             v = by_factor(t, v, out.scale, out.rounding.rule)
         return self._store(out, t.recognized(v))
-
-    def _summed(self, c: Pooling, v: Value) -> Value:
-        if c.output.map.depth != 1 or c.output.scale is None:
-            raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
-        check_room(self._t, v, v.shape[3])
-        return linear.reduce_sum(self._t, {"axis": 3}, v, Type((*v.shape[:3], 1), v.dtype))
 
     def _combined(self, c: Elementwise) -> Value:
         if c.upscale != IfmUpscaleMode.NONE:
@@ -133,9 +125,7 @@ class Execution:
         return self._store(c.output, v)
 
     def _operand(self, c: Elementwise, m: FeatureMap) -> Value:
-        """Returns an operand without its zero point, of a dtype that can hold what is computed with it."""
-        dtype = "INT48" if c.mode in _WIDE else "INT32"
-        return self._t.stepped(self._memory.read(m), [("affine", 1, -m.zero_point)], dtype)
+        return operand(self._t, self._memory.read(m), m.zero_point, c.mode in _WIDE)
 
     def _of_two(self, c: Elementwise, x: Value, out: Type) -> Value:
         t = self._t
@@ -143,7 +133,7 @@ class Execution:
             y = self._operand(c, c.ifm2)
         else:
             assert c.scalar is not None
-            y = t.constant(np.full((1, 1, 1, 1), c.scalar - c.zero_point2), x.dtype)
+            y = operand(t, t.constant(np.full((1, 1, 1, 1), c.scalar), x.dtype), c.zero_point2, c.mode in _WIDE)
         a, b = (y, x) if c.reversed else (x, y)
         if c.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
             a, b = self._operands(c, a, b)
@@ -175,16 +165,3 @@ class Execution:
         v = activated(self._t, v, o, table)
         self._memory.write(o.map, v)
         return v
-
-
-def _limited(t: Terms, v: Value, accumulators: AccFormat) -> None:
-    """Raises Undecidable if an accumulator of 40 bits may overflow.
-
-    Those of 32 bits are noted in the terms, as TOSA's are.
-    """
-    if accumulators not in _ACCUMULATORS:
-        raise DeviceError(f"the model does not know {accumulators.name}")
-    low, high = t.limits(v)
-    dtype, bits = _ACCUMULATORS[accumulators]
-    if dtype != "INT32" and max(-int(low.min()), int(high.max())) >> bits - 1:
-        raise Undecidable(f"an accumulator of {bits} bits that may overflow")

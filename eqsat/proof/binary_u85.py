@@ -8,10 +8,9 @@ import numpy as np
 
 from eqsat.device.core.arithmetic import looked_up
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.operands import SAME, ByteRange, Dma, FeatureMap, FixedPointScale
+from eqsat.device.core.operands import SAME, ByteRange, Dma, FeatureMap
 from eqsat.device.core.registers import IfmUpscaleMode, Rounding
-from eqsat.device.core.state import number
-from eqsat.device.ethos_u85.arithmetic import TABLES, table_place
+from eqsat.device.ethos_u85.arithmetic import TABLES, clamp, table_place
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Chained,
@@ -26,8 +25,8 @@ from eqsat.device.ethos_u85.commands import (
     Scalar,
 )
 from eqsat.device.ethos_u85.decoding import TRANSPOSED
-from eqsat.device.ethos_u85.execution import REVERSED, weights_of
-from eqsat.device.ethos_u85.operations import ABOVE, SCALED
+from eqsat.device.ethos_u85.execution import ACCUMULATORS, REVERSED, weights_of
+from eqsat.device.ethos_u85.operations import ABOVE, SCALED, check_argmax
 from eqsat.device.ethos_u85.registers import (
     AccFormat,
     AccInput,
@@ -36,7 +35,6 @@ from eqsat.device.ethos_u85.registers import (
     ElementwiseMode,
     PoolingMode,
     ResizeMode,
-    RoundModeIfm,
 )
 from eqsat.device.ethos_u85.weights import scales
 from eqsat.device.stream import Config
@@ -45,11 +43,12 @@ from eqsat.proof.binary_memory import DTYPES, ShadowMemory
 from eqsat.proof.binary_output import (
     by_channel,
     by_factor,
-    channels,
     check_absolute,
     check_room,
     fitting,
+    held,
     largest,
+    operand,
     scaled,
 )
 from eqsat.proof.binary_windows import Window
@@ -59,7 +58,6 @@ from eqsat.tensor import makers
 from eqsat.tensor.ops.indexing import NEAREST
 from eqsat.tensor.types import Attrs, Type, attrs_of
 
-_ACCUMULATORS = {AccFormat.I32: "INT32", AccFormat.I48: "INT48"}
 #: TOSA's binary operators that are computed without a limit.
 _WIDE: Mapping[ElementwiseMode, tuple[str, Attrs]] = {
     ElementwiseMode.ADD: ("add", ()),
@@ -125,7 +123,7 @@ class Execution:
         if c.matrices:
             return self._product(c)
         weights = weights_of(c, self._config.core, self._memory)
-        return self._window(c).convolved(weights, np.zeros(len(weights), np.int64), c.depthwise, UNLIMITED)
+        return self._window(c).convolved(weights, c.depthwise)
 
     def _product(self, c: Convolution) -> Value:
         """Returns the product of two matrices.
@@ -159,11 +157,10 @@ class Execution:
                 v = self._averaged(c)
             case PoolingMode.ARGMAX_X | PoolingMode.ARGMAX_Y:
                 v = self._first_largest(c)
-            case PoolingMode.SUM | PoolingMode.REDUCE_SUM:
-                v = self._window(c).summed(None, UNLIMITED)
-                if c.mode == PoolingMode.REDUCE_SUM:
-                    check_room(t, v, v.shape[3])
-                    v = linear.reduce_sum(t, {"axis": 3}, v, Type((*v.shape[:3], 1), UNLIMITED))
+            case PoolingMode.SUM:
+                v = self._window(c).summed()
+            case PoolingMode.REDUCE_SUM:
+                v = self._window(c).summed_over_depth()
         return self._finish(c.accumulators, v, c.ifm2, c.output, c.scales, sums=True)
 
     def _averaged(self, c: Pooling) -> Value:
@@ -171,15 +168,11 @@ class Execution:
         if c.output.scale != SAME:
             raise DeviceError("the model does not know an average that is scaled")
         window = self._window(c)
-        sums, (counts, every) = window.summed(None, UNLIMITED), window.counts()
+        sums, (counts, every) = window.summed(), window.counts()
         return self._t.recognized(self._t.stepped(sums, [("mean", counts)], UNLIMITED, every))
 
     def _first_largest(self, c: Pooling) -> Value:
-        along_x = c.mode == PoolingMode.ARGMAX_X
-        if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != Rounding.TRUNCATE_TO_LOWER:
-            raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")
-        if c.kernel.padded or (c.kernel.height if along_x else c.kernel.width) != 1:
-            raise DeviceError(f"the model does not know {c.mode.name} over a window in both directions, or padded")
+        check_argmax(c)
         t = self._t
         window = self._window(c)
         places = window.places()
@@ -204,26 +197,27 @@ class Execution:
 
     # ---- element by element ----------------------------------------------------------------------
 
-    def _operand(self, o: Operand, shape: tuple[int, int, int], dtype: str) -> Value:
+    def _operand(self, o: Operand, shape: tuple[int, int, int], wide: bool) -> Value:
         """Returns an operand without its zero point."""
         t = self._t
         if isinstance(o, Scalar):
-            return t.constant(np.full((1, 1, 1, 1), o.value - o.zero_point), dtype)
-        if isinstance(o, Chained):
-            v, element, writer = self._chained.get(o.buffer, (None, "", 0))
-            if v is None or v.shape[1:] != shape or element != o.element.dtype:
+            v = t.constant(np.full((1, 1, 1, 1), o.value), "INT32")
+        elif isinstance(o, Chained):
+            found, element, writer = self._chained.get(o.buffer, (None, "", 0))
+            if found is None or found.shape[1:] != shape or element != o.element.dtype:
                 raise DeviceError(f"chaining buffer {o.buffer} holds no {o.element.dtype}{list(shape)}")
             self._memory.sources.add(writer)
+            v = found
         else:
             v = self._memory.read(o)
-        return t.stepped(v, [("affine", 1, -o.zero_point)], dtype)
+        return operand(t, v, o.zero_point, wide)
 
     def _combined(self, c: Elementwise) -> Value:
-        t, dtype = self._t, "INT48" if c.mode in _WIDE else "INT32"
-        out = Type((1, *c.output.shape), UNLIMITED if c.mode in _WIDE else "INT32")
-        operands = [self._operand(o, c.output.shape, dtype) for o in c.operands]
+        t, wide = self._t, c.mode in _WIDE
+        out = Type((1, *c.output.shape), UNLIMITED if wide else "INT32")
+        operands = [self._operand(o, c.output.shape, wide) for o in c.operands]
         if c.mode in SCALED:
-            operands = [_scaled_input(t, v, how, dtype) for v, how in zip(operands, c.inputs, strict=True)]
+            operands = [_scaled_input(t, v, how) for v, how in zip(operands, c.inputs, strict=True)]
         elif any(how.scale != SAME for how in c.inputs):
             raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
         if len(operands) == 1:
@@ -268,33 +262,32 @@ class Execution:
     ) -> Value | None:
         """Adds the initial accumulators, then scales and stores the sums or keeps them.
 
-        sums: whether they are sums of products, which accumulators must be able to hold.
+        sums: whether accumulators must be able to hold them.
         """
         t = self._t
         if how.input == AccInput.KEEP:
             if self._kept is None or self._kept.shape != v.shape:
                 raise DeviceError("the accumulators that are added to were not kept")
-            v = pointwise.binary(t, "add", (), (v, self._kept), Type(v.shape, UNLIMITED))
+            v = self._added(v, self._kept)
         elif how.input == AccInput.IFM2:
             if start is None:
                 raise DeviceError("the model does not know what the accumulators begin with")
-            begin = t.stepped(self._memory.read(start), [("affine", 1, -start.zero_point)], UNLIMITED)
-            v = pointwise.binary(t, "add", (), (v, begin), Type(v.shape, UNLIMITED))
+            v = self._added(v, operand(t, self._memory.read(start), start.zero_point, True))
+        if sums:
+            v = held(t, v, ACCUMULATORS[how.format])
         self._kept = None if how.output else v
         if not how.output:
             return None
-        if how.format not in _ACCUMULATORS:
-            raise Undecidable(f"accumulators of {how.format.name}")
         if own is not None:
             s = scales(self._memory.constant(own), out.shape[2], how.format == AccFormat.I48)
-            v = t.stepped(v, [("affine", 1, s.bias)], UNLIMITED, channels(v))
-            v = t.accumulated(v, _ACCUMULATORS[how.format])
             v = by_channel(t, v, s, out.rounding)
         elif out.scale is not None:
-            if sums:
-                v = t.accumulated(v, _ACCUMULATORS[how.format])
             v = by_factor(t, v, out.scale, out.rounding)
         return self._store(out, v)
+
+    def _added(self, v: Value, other: Value) -> Value:
+        one, two = (self._t.stepped(x, [], "INT48") for x in (v, other))
+        return pointwise.binary(self._t, "add", (), (one, two), Type(v.shape, UNLIMITED))
 
     def _store(self, out: Output, v: Value) -> Value:
         if out.map is None:
@@ -331,13 +324,11 @@ class Execution:
         return [(outer, k) for (outer, _), k in zip(steps, numbers, strict=True)]
 
 
-def _scaled_input(t: Terms, v: Value, how: InputScale, dtype: str) -> Value:
+def _scaled_input(t: Terms, v: Value, how: InputScale) -> Value:
     if how.scale == SAME:
         return v
-    natural = how.rounding == RoundModeIfm.NATURAL
-    rounding = Rounding.NATURAL if natural else Rounding.DOUBLE_SYMMETRIC
-    v = scaled(t, v, how.scale.multiplier, how.scale.shift, rounding, double=how.double)
-    return t.stepped(v, [], dtype)
+    v = scaled(t, v, how.scale.multiplier, how.scale.shift, how.rounding.rule, double=how.double)
+    return t.stepped(v, [], "INT48")
 
 
 def _activated(t: Terms, v: Value, o: Output, memory: ShadowMemory) -> Value:
@@ -354,8 +345,8 @@ def _activated(t: Terms, v: Value, o: Output, memory: ShadowMemory) -> Value:
     v = t.stepped(v, [("affine", 1, o.map.zero_point)], UNLIMITED)
     if a.clip_range == ActivationClipRange.B16:
         least, most = chosen.limits
-        low, high = (number(b, chosen.signed) for b in (a.minimum, a.maximum))
-        if not least <= low <= high <= most:
+        low, high = clamp(a, chosen)
+        if low < least or high > most:
             raise Undecidable(f"a clamp of {chosen.dtype} to {low} to {high}")
         dtype = DTYPES[chosen.bytes] if chosen.signed else UNLIMITED
         if chosen.bits <= 16:  # by what the type has room for, as graphs do, and then by the limits

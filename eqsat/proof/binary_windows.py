@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.device.core import windows
 from eqsat.device.core.operands import Kernel
 from eqsat.device.core.registers import IfmUpscaleMode
 from eqsat.proof import extrema, linear
 from eqsat.proof.binary_output import check_room
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
-from eqsat.proof.values import UNLIMITED, Terms, Value
+from eqsat.proof.values import UNLIMITED, Terms, Value, unique
 from eqsat.tensor.types import Type
 
 
@@ -27,16 +28,9 @@ class Window:
         self, t: Terms, x: Value, kernel: Kernel, out: tuple[int, int], upscale: IfmUpscaleMode, zero_point: int
     ) -> None:
         self.t, self.kernel, self.out, self.zero_point = t, kernel, out, zero_point
+        self._device, self._given = windows.Window(kernel, out, upscale, zero_point), x.shape
         x = self._upscaled(x, upscale)
-        needed = [
-            (n - 1) * s + (taps - 1) * d + 1
-            for n, s, taps, d in zip(out, kernel.stride, (kernel.height, kernel.width), kernel.dilation, strict=True)
-        ]
-        before, after = (kernel.top, kernel.left), (kernel.bottom, kernel.right)
-        rows, columns = (
-            max(0, min(have, need - b - a))
-            for have, need, b, a in zip(x.shape[1:3], needed, before, after, strict=True)
-        )
+        needed, (rows, columns) = self._device.reach, self._device.taken(*x.shape[1:3])
         if not rows or not columns:
             raise Undecidable("a window over nothing but padding")
         self.x = _cropped(x, rows, columns)
@@ -59,11 +53,10 @@ class Window:
     def _attributes(self) -> dict[str, Any]:
         return {"pad": self.pad, "stride": self.kernel.stride, "dilation": self.kernel.dilation}
 
-    def convolved(self, weights: Ints, bias: Ints, depthwise: bool, dtype: str) -> Value:
-        """Accumulators [1, height, width, out].
+    def convolved(self, weights: Ints, depthwise: bool) -> Value:
+        """Returns the sums of products, [1, height, width, out].
 
         weights: [out, height, width, in].
-        bias: [out].
         Raises Undecidable.
         """
         size, channel = weights.shape[0], None
@@ -74,14 +67,18 @@ class Window:
                 raise Undecidable(f"a depthwise convolution of {depth} channels to {size}")
             channel = np.arange(size) % depth
         check_room(self.t, self.x, 2 * int(np.abs(kernel).sum((0, 1, 2)).max()))
-        out = Type((1, *self.out, size), dtype)
+        out, bias = Type((1, *self.out, size), UNLIMITED), np.zeros(size, np.int64)
         return linear.windowed(self.t, self._attributes, self.x, kernel, channel, bias, self.zero_point, out)
 
-    def summed(self, bias: Ints | None, dtype: str) -> Value:
+    def summed(self) -> Value:
         """Returns the sum of each window for each channel. Raises Undecidable."""
-        depth = self.x.shape[3]
-        ones = np.ones((depth, self.kernel.height, self.kernel.width, 1), np.int64)
-        return self.convolved(ones, np.zeros(depth, np.int64) if bias is None else bias, True, dtype)
+        return self.convolved(np.ones((self.x.shape[3], self.kernel.height, self.kernel.width, 1), np.int64), True)
+
+    def summed_over_depth(self) -> Value:
+        """Returns the sum of each window over all channels. Raises Undecidable."""
+        v = self.summed()
+        check_room(self.t, v, v.shape[3])
+        return linear.reduce_sum(self.t, {"axis": 3}, v, Type((*v.shape[:3], 1), UNLIMITED))
 
     def extremum(self, kind: str) -> Value:
         """Returns the maximum ("max") or minimum ("min") of each window, without the zero point.
@@ -107,13 +104,10 @@ class Window:
     def counts(self) -> tuple[Ints, Ints]:
         """Returns the numbers of elements that windows see, and the index among them for each result.
 
-        Raises Undecidable if a window sees none.
+        Raises DeviceError if a window sees none.
         """
-        kernel = self.kernel.height, self.kernel.width
-        counts, every = linear.window_counts(self._attributes, kernel, self.x, (1, *self.out, self.x.shape[3]))
-        if not counts[0]:
-            raise Undecidable("an average over nothing but padding")
-        return counts, every
+        _, height, width, depth = self._given
+        return unique(np.broadcast_to(self._device.counts(height, width), (1, *self.out, depth)).reshape(-1))
 
 
 def _cropped(x: Value, rows: int, columns: int) -> Value:

@@ -87,6 +87,8 @@ def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
             kind = x.extremum if order > 0 else {"max": "min", "min": "max"}[x.extremum]
             return replace(x, roots=flat.roots, functions=flat.functions, dtype=out.dtype, extremum=kind)
     done = t.tabulated(x, function, out.dtype)
+    if done is None and op == "abs":
+        return extremum(t, "max", [x, t.stepped(x, [("affine", -1, 0)], out.dtype)], out.shape, out.dtype)
     return done or t.applied(t.symbol(op, attrs, x.dtype, out.dtype), out.shape, out.dtype, t.lanes(x))
 
 

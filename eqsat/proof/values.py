@@ -228,7 +228,7 @@ class Terms:
         out = Value(shape, dtype, lanes, numbers[inverse], degree)
         if limits is not None:
             self._narrow(out)
-            self.require(lanes, dtype, (low < most[0]) | (high > most[1]))
+            self._fit(lanes, dtype, (low < most[0]) | (high > most[1]))
         return out
 
     def affine_root(
@@ -258,7 +258,7 @@ class Terms:
         low, high = np.where(vanishes, 0, low), np.where(vanishes, 0, high)
         root = self.root(lanes, shape, UNLIMITED, (low, np.maximum(low, high)), degree)
         out = self.line(root, factor, summand, dtype)
-        self.require(out, dtype, beyond)
+        self._fit(out, dtype, beyond)
         return out
 
     def _narrow(self, v: Value) -> None:
@@ -467,7 +467,13 @@ class Terms:
         """Notes that something is required of each element."""
         self.open.append((self.node, self.field.applied(self.symbol("required", *what), lanes)))
 
-    def require(self, v: Value | Lanes, dtype: str, chosen: NDArray[np.bool_]) -> None:
+    def require(self, v: Value, least: int, most: int, *what: Any) -> None:
+        """Notes that elements have to be from `least` to `most`, unless they are known to be."""
+        outside = self.outside(v, least, most)
+        if outside.any():
+            self.note(self.lanes(v)[:, outside], least, most, *what)
+
+    def _fit(self, v: Value | Lanes, dtype: str, chosen: NDArray[np.bool_]) -> None:
         """Notes that the chosen elements have to be within their dtype.
 
         Raises Undecidable for intermediate numbers.
@@ -484,7 +490,7 @@ class Terms:
         Steps that overflow int64 raise Undecidable anyway.
         """
         if v.dtype != UNLIMITED:
-            self.require(v, v.dtype, self.outside(v, *limits_of(v.dtype)))
+            self.require(v, *limits_of(v.dtype))
         return v
 
     def wrapped(self, v: Value, dtype: str) -> Value:
@@ -505,7 +511,7 @@ class Terms:
 
         It has to be within it by TOSA's specification, and wraps around in the reference model.
         """
-        self.require(v, dtype, self.outside(v, *limits_of(dtype)))
+        self.require(v, *limits_of(dtype))
         return self.wrapped(v, dtype)
 
     def require_allowed(self, v: Value, allowed: Allowed) -> None:
@@ -517,9 +523,7 @@ class Terms:
             return
         least, most = limits_of(v.dtype)
         least, most = (own if own is not None else limit for own, limit in ((allowed.low, least), (allowed.high, most)))
-        outside = self.outside(v, least, most)
-        if outside.any():
-            self.note(self.lanes(v)[:, outside], least, most)
+        self.require(v, least, most)
         if allowed.never and (met := self._meets(v, allowed.never)).any():
             self.note(self.lanes(v)[:, met], "not", allowed.never)
         if allowed.distinct and not self._are_distinct(v):

@@ -23,7 +23,7 @@ class Opaque(Exception):
     """A symbol, which has no value at an input."""
 
 
-class _Field(Field):
+class ConcreteField(Field):
     """Hashes nothing but the inputs, whose roots are replaced."""
 
     is_input = False
@@ -33,9 +33,18 @@ class _Field(Field):
             raise Opaque
         return operands[0]
 
+    def integers(self, lanes: Lanes) -> Ints:
+        """Integers from the lanes, by the Chinese remainder theorem."""
+        product = math.prod(self.primes)
+        parts = [product // p * pow(product // p, -1, p) for p in self.primes]
+        wholes = [sum(part * x for part, x in zip(parts, at)) % product for at in lanes.T.tolist()]
+        return np.array([w - product if w > product // 2 else w for w in wholes], np.int64)
+
 
 class ConcreteTerms(Terms):
     """Roots are integers modulo the primes."""
+
+    field: ConcreteField
 
     def lanes(self, v: Value) -> Lanes:
         if v.members > 1:
@@ -44,19 +53,11 @@ class ConcreteTerms(Terms):
 
     def integers(self, v: Value) -> Ints:
         """The values. They lie within the limits that are known of them."""
-        roots = self._roots(v.roots)
+        roots = self.field.integers(v.roots)
         out = np.array([self._at(f, x) for f, x in zip(v.functions.tolist(), roots.tolist())], np.int64)
         low, high = (self.functions.column(name)[v.functions] for name in ("low", "high"))
         assert ((low <= out) & (out <= high)).all(), "a value lies outside of its limits"
         return out
-
-    def _roots(self, lanes: Lanes) -> Ints:
-        """Integers from the lanes, by the Chinese remainder theorem."""
-        primes = self.field.primes
-        product = math.prod(primes)
-        parts = [product // p * pow(product // p, -1, p) for p in primes]
-        wholes = [sum(part * x for part, x in zip(parts, at)) % product for at in lanes.T.tolist()]
-        return np.array([w - product if w > product // 2 else w for w in wholes], np.int64)
 
     def _at(self, f: int, x: int) -> int:
         first, last, a = (int(self.functions.column(name)[f]) for name in ("first", "last", "a"))
@@ -72,7 +73,7 @@ class ConcreteTerms(Terms):
 
 def outputs_at(graph: TensorGraph, inputs: Sequence[Array]) -> list[Ints]:
     """The outputs of a graph at an input, by its terms. Raises Opaque where one is a symbol."""
-    t = ConcreteTerms(_Field(1))
+    t = ConcreteTerms(ConcreteField(1))
     given = dict(zip(graph.inputs, inputs, strict=True))
     live = graph.live()
     following = dict(itertools.pairwise(live))
@@ -89,7 +90,7 @@ def outputs_at(graph: TensorGraph, inputs: Sequence[Array]) -> list[Ints]:
 
 def binary_outputs_at(graph: TensorGraph, binary: Binary, inputs: Sequence[Array]) -> list[Ints]:
     """The same of a binary of the graph. Raises EndedError where it has no form."""
-    t = ConcreteTerms(_Field(1))
+    t = ConcreteTerms(ConcreteField(1))
     types = [graph.type(n) for n in graph.inputs]
     given = [
         t.root(t.field.constants(x.astype(np.int64).reshape(-1)), k.shape, k.dtype)

@@ -10,6 +10,7 @@ import pytest
 
 from eqsat.device.binary import Binary
 from eqsat.device.compile import compile_binary, raw_of
+from eqsat.device.core.errors import DeviceError
 from eqsat.device.ethos_u55.commands import Convolution
 from eqsat.device.run import run
 from eqsat.ground.process import WorkerError
@@ -134,6 +135,32 @@ def test_one_entry_of_a_table_is_enough(target: Target, worker: Worker) -> None:
     at = binary.read_only.index(np.array(entries, np.int8).tobytes())
     for k in (0, 100, 255):
         assert prove_binary(graph, flipped(binary, at + k)).verdict == UNDECIDED
+
+
+def narrowed(g: TensorGraph) -> int:
+    return g.add("cast", (g.add_input("wide", (1, 4, 4, 16), "INT16"),), dtype="INT8")
+
+
+def shifted(dtype: str, count: int) -> Callable[[TensorGraph], int]:
+    def piece(g: TensorGraph) -> int:
+        counts = g.add_const(np.full((1, 1, 1, 1), count), dtype)
+        return g.add("logical_left_shift", (g.add_input("x", (1, 4, 4, 16), dtype), counts))
+
+    return piece
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [narrowed, *(shifted(dtype, k) for dtype, bits in (("INT8", 8), ("INT16", 16)) for k in (1, 4, bits - 1))],
+)
+def test_what_a_result_has_no_room_for_is_not_proved(piece: Callable[[TensorGraph], int], worker: Worker) -> None:
+    """TOSA keeps the lower bits; of what Vela 5.2 writes for Ethos-U85 the functional model has no result."""
+    graph = graphs.of(piece)
+    binary = compile_binary(dumps(graph), U85, worker)
+    largest = np.full((1, 4, 4, 16), 127, graph.type(graph.inputs[0]).dtype.lower())
+    with pytest.raises(DeviceError, match="has no room for"):
+        run(binary, [largest * 258 if largest.itemsize == 2 else largest])
+    assert prove_binary(graph, binary).verdict == UNDECIDED
 
 
 def moved(binary: Binary) -> Binary:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Kernel
 from eqsat.device.core.registers import IfmUpscaleMode
 from eqsat.tensor.types import Array
@@ -36,24 +37,38 @@ class Window:
             sparse[:, ::2, ::2] = values
             values = sparse
         kernel = self.kernel
-        height, width = (
-            (n - 1) * s + (taps - 1) * d + 1
-            for n, s, taps, d in zip(
-                self.out, kernel.stride, (kernel.height, kernel.width), kernel.dilation, strict=True
-            )
-        )
-        if not (kernel.top or kernel.left) and values.shape[1:3] == (height, width):
+        (height, width), (rows, columns) = self.reach, self.taken(values.shape[1], values.shape[2])
+        if values.shape[1:3] == (height, width) == (rows, columns):
             return values
         result = np.full((values.shape[0], height, width, values.shape[3]), fill)
-        rows, columns = (
-            max(0, min(have, need - before - after))
-            for have, need, before, after in (
-                (values.shape[1], height, kernel.top, kernel.bottom),
-                (values.shape[2], width, kernel.left, kernel.right),
-            )
-        )
         result[:, kernel.top : kernel.top + rows, kernel.left : kernel.left + columns] = values[:, :rows, :columns]
         return result
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """(height, width) of all that is read, with the padding."""
+        k = self.kernel
+        height, width = (
+            (n - 1) * s + (taps - 1) * d + 1
+            for n, s, taps, d in zip(self.out, k.stride, (k.height, k.width), k.dilation, strict=True)
+        )
+        return height, width
+
+    def taken(self, height: int, width: int) -> tuple[int, int]:
+        """Returns (height, width) of what is read of an upscaled input; the rest is padding."""
+        k = self.kernel
+        padded = self.reach[0] - k.top - k.bottom, self.reach[1] - k.left - k.right
+        return max(0, min(height, padded[0])), max(0, min(width, padded[1]))
+
+    def counts(self, height: int, width: int) -> Array:
+        """Returns how many elements of an input each window sees, [1, height, width, 1]: zeros between them are none.
+
+        Raises DeviceError for a window that sees none.
+        """
+        seen = replace(self, zero_point=0).combined(np.ones((1, height, width, 1)), np.add, 0.0)
+        if (seen == 0).any():
+            raise DeviceError("an average over nothing but padding")
+        return seen.astype(np.int64)
 
     def taps(self, x: Array, axis: int) -> list[Array]:
         """Returns the input at all output positions, for each kernel element along an axis (1 or 2)."""

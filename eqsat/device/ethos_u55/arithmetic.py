@@ -34,14 +34,21 @@ def activated(values: Array, activation: Activation, element: Element, table: by
     """
     clipped = CLIPPED.get(activation.clip_range, element)
     if clipped.bits <= 16:
-        low, high = (number(b, clipped.signed) for b in (activation.minimum, activation.maximum))
-        least, most = clipped.limits
-        values = np.clip(values, max(low, least), min(high, most))
+        values = np.clip(values, *clamp(activation, clipped))
     if table is not None:
         values = looked_up(values, clipped, element, table)
     elif activation.function != ActivationFunction.RELU:
         raise DeviceError(f"the model does not know the activation {activation.function.name}")
     return fitting(values, element).astype(element.dtype)
+
+
+def clamp(activation: Activation, clipped: Element) -> tuple[int, int]:
+    """Returns the limits of results of up to 16 bits. Raises DeviceError for a clamp that leaves none."""
+    low, high = (number(b, clipped.signed) for b in (activation.minimum, activation.maximum))
+    low, high = max(low, clipped.limits[0]), min(high, clipped.limits[1])
+    if low > high:
+        raise DeviceError(f"a clamp to {low} to {high}")
+    return low, high
 
 
 def table_place(o: Output, shared: int) -> ByteRange | None:

@@ -87,6 +87,12 @@ def copies(c: Pooling) -> bool:
     )
 
 
+def check_reduced(o: Output) -> None:
+    """Raises DeviceError for a REDUCE_SUM that the model does not know."""
+    if o.map.depth != 1 or o.scale is None:
+        raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
+
+
 def _pool(c: Pooling, memory: MemoryMap) -> None:
     if copies(c):
         return memory.write(c.output.map, memory.read(c.ifm))
@@ -99,8 +105,7 @@ def _pool(c: Pooling, memory: MemoryMap) -> None:
         # its older generator never set one
         out = replace(out, scale=SAME)
     elif c.mode == PoolingMode.REDUCE_SUM:
-        if out.map.depth != 1 or out.scale is None:
-            raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
+        check_reduced(out)
     elif c.kernel.padded:
         values, out = averaged(c, values), replace(out, scale=SAME)
     elif out.scale is None:

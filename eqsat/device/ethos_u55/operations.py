@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from eqsat.device.core.arithmetic import BINARY, UNARY, Scales, bit_counts, scaled, scaled_by
@@ -42,11 +40,7 @@ def averaged(c: Pooling, sums: Array) -> Array:
     The model takes the reciprocals that Vela uses without padding (`ethos_u_scaling.cpp`).
     These round a half away from zero.
     """
-    ones = replace(c.ifm, zero_point=0, depth=1)
-    counts = pooled(replace(c, ifm=ones, mode=PoolingMode.AVERAGE), np.ones((1, c.ifm.height, c.ifm.width, 1)))
-    if (counts == 0).any():
-        raise DeviceError("an average over nothing but padding")
-    assert sums.shape[1:3] == c.output.shape[:2]
+    counts = window(c).counts(c.ifm.height, c.ifm.width)
     return scaled(sums, *reciprocals(counts), c.output.rounding.rule)
 
 

@@ -7,10 +7,9 @@ import numpy as np
 from eqsat.device.core.arithmetic import fitting, looked_up, scaled, table_bytes
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import SAME, ByteRange, Element
-from eqsat.device.core.registers import Rounding
 from eqsat.device.core.state import number
 from eqsat.device.ethos_u85.commands import Activation, InputScale
-from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction, RoundModeIfm
+from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
 from eqsat.tensor.types import Array
 
 _BYTE, _BYTE_UNSIGNED, _SHORT = Element(True, 8), Element(False, 8), Element(True, 16)
@@ -28,9 +27,15 @@ TABLES = {
 def scaled_input(values: Array, how: InputScale) -> Array:
     if how.scale == SAME:
         return values
-    natural = how.rounding == RoundModeIfm.NATURAL
-    rounding = Rounding.NATURAL if natural else Rounding.DOUBLE_SYMMETRIC
-    return scaled(values, how.scale.multiplier, how.scale.shift, rounding, how.double)
+    return scaled(values, how.scale.multiplier, how.scale.shift, how.rounding.rule, how.double)
+
+
+def clamp(activation: Activation, chosen: Element) -> tuple[int, int]:
+    """Returns the limits of results, or of what is looked up. Raises DeviceError for a clamp that leaves none."""
+    low, high = (number(b, chosen.signed) for b in (activation.minimum, activation.maximum))
+    if low > high:
+        raise DeviceError(f"a clamp to {low} to {high}")
+    return low, high
 
 
 def table_place(activation: Activation) -> ByteRange | None:
@@ -54,10 +59,7 @@ def activated(values: Array, activation: Activation, element: Element, table: by
     if result != element:
         raise DeviceError(f"{activation.function.name} with results of {element.dtype}")
     if activation.clip_range == ActivationClipRange.B16:
-        low, high = (number(b, chosen.signed) for b in (activation.minimum, activation.maximum))
-        if low > high:
-            raise DeviceError(f"a clamp to {low} to {high}")
-        values = np.clip(values, low, high)
+        values = np.clip(values, *clamp(activation, chosen))
     if table is not None:
         values = looked_up(fitting(values, chosen), chosen, element, table)
     return fitting(values, element).astype(element.dtype)

@@ -68,8 +68,7 @@ class Execution:
                     if c.mode != PoolingMode.NONE
                     else np.zeros((self._memory.samples, 1, 1, 1))
                 )
-                values = held(pooled(c, x), ACCUMULATORS[c.accumulators.format])
-                self._finish(c.accumulators, values, c.ifm2, c.output, c.scales)
+                self._finish(c.accumulators, pooled(c, x), c.ifm2, c.output, c.scales, sums=True)
             case Elementwise():
                 if c.upscale != IfmUpscaleMode.NONE:
                     raise DeviceError("the model does not know upscaled elementwise operations")
@@ -103,7 +102,7 @@ class Execution:
             if c.depthwise and x.shape[3] not in (1, c.output.shape[2]):
                 raise DeviceError(f"a depthwise convolution of {x.shape[3]} channels to {c.output.shape[2]}")
             sums, start = window(c).convolved(x, weights_of(c, self._core, self._memory), c.depthwise), c.ifm2
-        self._finish(c.accumulators, held(sums, ACCUMULATORS[c.accumulators.format]), start, c.output, c.scales)
+        self._finish(c.accumulators, sums, start, c.output, c.scales, sums=True)
 
     def _product(self, c: Convolution, x: Array) -> Array:
         """Returns the product of two matrices, of which the second has a row of weights for each output channel."""
@@ -120,8 +119,12 @@ class Execution:
         start: FeatureMap | None,
         out: Output,
         own: ByteRange | None,
+        sums: bool = False,
     ) -> None:
-        """Adds the initial accumulators, then scales and stores the sums or keeps them."""
+        """Adds the initial accumulators, then scales and stores the sums or keeps them.
+
+        sums: whether accumulators must be able to hold them.
+        """
         if how.input == AccInput.KEEP:
             if self._kept is None or self._kept.shape != values.shape:
                 raise DeviceError("the accumulators that are added to were not kept")
@@ -130,6 +133,8 @@ class Execution:
             if start is None:
                 raise DeviceError("the model does not know what the accumulators begin with")
             values = values + self._memory.read(start).astype(np.int64) - start.zero_point
+        if sums:
+            held(values, ACCUMULATORS[how.format])
         self._kept = None if how.output else values
         if not how.output:
             return
@@ -155,10 +160,14 @@ class Execution:
             self._memory.write(out.map, values)
 
     def _copy_chosen(self, c: Dma) -> None:
-        """Copies pieces of which one side is chosen by indices, for each sample by its own."""
+        """Copies pieces of which one side is chosen by indices, for each sample by its own.
+
+        Reads all of them before it writes.
+        """
         assert c.indices is not None
         if c.source.indexed and c.destination.indexed:
             raise DeviceError("a copy with indices on both sides")
+        pieces = []
         for outer, inner in c.steps:
             at = c.indices.address + (outer * c.sizes[1] + inner) * 4 + outer * c.indices.skip
             numbers = np.ascontiguousarray(self._memory.at(c.indices.region, at, 4)).view(np.int32)[:, 0]
@@ -168,8 +177,9 @@ class Execution:
             same = [(outer, inner)] * len(chosen)
             sides = (side.places(chosen if side.indexed else same) for side in (c.source, c.destination))
             for sample, (source, destination) in enumerate(zip(*sides, strict=True)):
-                data = self._memory.at(c.source.region, source, c.length)[sample].copy()
-                self._memory.at(c.destination.region, destination, c.length)[sample] = data
+                pieces.append((sample, destination, self._memory.at(c.source.region, source, c.length)[sample].copy()))
+        for sample, destination, data in pieces:
+            self._memory.at(c.destination.region, destination, c.length)[sample] = data
 
 
 def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:

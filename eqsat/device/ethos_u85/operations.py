@@ -7,7 +7,7 @@ import numpy as np
 from eqsat.device.core.arithmetic import BINARY, UNARY, bit_counts, scaled
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import SAME, FixedPointScale
-from eqsat.device.core.registers import Rounding
+from eqsat.device.core.registers import IfmUpscaleMode, Rounding
 from eqsat.device.core.windows import Window
 from eqsat.device.ethos_u85.arithmetic import scaled_input
 from eqsat.device.ethos_u85.commands import Convolution, Elementwise, Pooling, Resize, ResizeAxis
@@ -52,21 +52,25 @@ def pooled(c: Pooling, x: Array) -> Array:
 def _averaged(w: Window, x: Array) -> Array:
     """Returns the mean of the elements that a window sees, a half rounded away from zero as by TOSA's reciprocals."""
     sums = w.combined(x, np.add, 0.0).astype(np.int64)
-    counts = w.combined(np.full((1, *x.shape[1:3], 1), 1 + w.zero_point), np.add, 0.0).astype(np.int64)
-    if (counts == 0).any():
-        raise DeviceError("an average over nothing but padding")
+    counts = w.counts(*x.shape[1:3])
     return np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts))
 
 
 def _first_largest(c: Pooling, x: Array) -> Array:
     """Returns the index of each window's first maximum, in the upper bits: Vela shifts the value below away."""
+    check_argmax(c)
     axis = 2 if c.mode == PoolingMode.ARGMAX_X else 1
-    if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != Rounding.TRUNCATE_TO_LOWER:
-        raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")
-    if c.kernel.padded or (c.kernel.height, c.kernel.width)[2 - axis] != 1:
-        raise DeviceError(f"the model does not know {c.mode.name} over a window in both directions, or padded")
     seen = window(c).taps(x.astype(np.int64), axis)
     return np.argmax(np.stack(seen), axis=0).astype(np.int64) << ABOVE
+
+
+def check_argmax(c: Pooling) -> None:
+    """Raises DeviceError for an ARGMAX that the model does not know."""
+    if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != Rounding.TRUNCATE_TO_LOWER:
+        raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")
+    across = c.kernel.height if c.mode == PoolingMode.ARGMAX_X else c.kernel.width
+    if c.kernel.padded or c.upscale != IfmUpscaleMode.NONE or across != 1:
+        raise DeviceError(f"the model does not know {c.mode.name} over a window in both directions, padded or upscaled")
 
 
 def combined(c: Elementwise, operands: list[Array]) -> Array:

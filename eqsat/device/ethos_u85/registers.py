@@ -80,7 +80,17 @@ class ElementwiseMode(IntEnum):
 
 
 ResizeMode = IntEnum("ResizeMode", "BILINEAR REPLICATE NEAREST", start=0)
-RoundModeIfm = IntEnum("RoundModeIfm", "DOUBLE_SYMMETRIC NATURAL", start=0)
+
+
+class RoundModeIfm(IntEnum):
+    DOUBLE_SYMMETRIC = 0
+    NATURAL = 1
+
+    @property
+    def rule(self) -> Rounding:
+        return Rounding[self.name]
+
+
 WeightFormat = IntEnum("WeightFormat", "SWD FWD", start=0)
 WeightSparsity = IntEnum("WeightSparsity", "NONE SPARSE_2_4", start=0)
 DmaIndexMode = IntEnum("DmaIndexMode", "DISABLED ENABLED", start=0)

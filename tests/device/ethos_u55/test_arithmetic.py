@@ -95,3 +95,8 @@ def test_what_is_not_known_is_named(function: ActivationFunction, element: Eleme
 def test_a_result_without_room_is_named() -> None:
     with pytest.raises(DeviceError, match="int32 has no room"):
         activated(np.array([1 << 40]), Activation(RELU, OWN, 0x8000, 0x7FFF), INT32, None)
+
+
+def test_a_clamp_that_leaves_nothing_is_named() -> None:
+    with pytest.raises(DeviceError, match="a clamp to 9 to 8"):
+        activated(np.array([1]), Activation(RELU, OWN, 9, 8), INT8, None)
