@@ -144,7 +144,6 @@ NOT_YET = {
     ("x.lsl(1).lsl(2)", "INT32"),
     ("x ^ -1", "INT32"),
     ("x.cast('BOOL', 'INT32')", "INT32"),
-    ("x.wide() * y.wide()", "INT32"),
     ("x.lsl(2)", "INT32"),
     ("x.concat(y, z).reduce('sum')", "INT32"),
     ("x.max(y)", "INT32"),

@@ -22,8 +22,11 @@ from tests.proof.concrete import Opaque, outputs_at
 FORMS = by_operator()
 #: Forms of an operator in the fast tier, at most.
 _FEW = 3
-#: What the prover has no form for, though it is right; of MUL that is so for the largest products.
-_NO_FORM = {"argmax", "mul", "scatter"}
+#: Forms of a slow test, at most.
+_AT_ONCE = 200
+#: What the prover has no form for: MUL with a shift of 63, a bias with which a TRANSPOSE_CONV2D may overflow on its
+#: way, and all constants of the others.
+_NO_FORM = {"argmax", "mul", "scatter", "transpose_conv2d"}
 
 
 def few(forms: list[Form]) -> list[Form]:
@@ -94,9 +97,11 @@ def test_operators_behind_others_agree_too(seed: int, pool: Pool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", FORMS)
-def test_all_attributes_agree(op: str, pool: Pool) -> None:
-    for form in FORMS[op]:
+@pytest.mark.parametrize(
+    ("op", "first"), [(op, k) for op, forms in FORMS.items() for k in range(0, len(forms), _AT_ONCE)]
+)
+def test_all_attributes_agree(op: str, first: int, pool: Pool) -> None:
+    for form in FORMS[op][first : first + _AT_ONCE]:
         check_values(form, pool)
         check_terms(form)
 
