@@ -19,13 +19,13 @@ class Scale:
     slack: the most that rounding can add to any choice, in scaled units.
     """
 
-    def __init__(self, graph: ChoiceGraph, largest: int = LARGEST):
+    def __init__(self, graph: ChoiceGraph):
         surcharges = list(graph.pair_costs.values())
         prices = np.concatenate([graph.cost, np.array(surcharges, dtype=float)])
         top = float(np.abs(prices).max(initial=0.0)) or 1.0
-        factor = min(1.0, largest / top)
+        factor = min(1.0, LARGEST / top)
         while (
-            top * factor * 10 <= largest
+            top * factor * 10 <= LARGEST
             and np.abs(prices * factor - np.round(prices * factor)).max() > 1e-7 * top * factor
         ):
             factor *= 10

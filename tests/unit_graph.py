@@ -1,4 +1,4 @@
-"""The units of a concrete graph, and what a cost model makes of it: what extraction minimizes, on one graph."""
+"""The units of a concrete graph, and what a cost model makes of it, without copies of views."""
 
 from __future__ import annotations
 

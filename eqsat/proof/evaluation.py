@@ -63,9 +63,6 @@ def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
     out = Type(node.shape, node.dtype)
     if node.op == "const":
         return _constant(t, node.attr("value"), out)
-    if (allowed := OPS[node.op].allowed) is not None:
-        for k, values in allowed(dict(node.attrs), [Type(v.shape, v.dtype) for v in operands]).items():
-            t.require_allowed(operands[k], values)
     if DType.of(out.dtype).carried or any(not DType.of(v.dtype).is_integral for v in operands):
         if node.op in _MOVING and node.op != "pad":
             return indexing.moved(t, node.op, node.attrs, operands, out)

@@ -42,6 +42,7 @@ def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     positions = t.concrete(indices)
     if positions is not None and ((positions >= 0) & (positions < k)).all():
         return values.moved(np.arange(values.elements).reshape(n, k, c)[np.arange(n)[:, None], positions], out.shape)
+    t.require_allowed("gather", dict(attrs), xs)
     values = t.plain(values)
     functions = values.functions.reshape(n, k, c)
     same = ((functions == functions[:, :1]) & t.may_move(values).reshape(n, k, c)).all(1, keepdims=True)
@@ -79,10 +80,16 @@ def first_largest(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Val
 
 
 def opaque(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
-    """Returns a function symbol of all operands and of the element's position."""
+    """Returns a function symbol of all operands and of the element's position.
+
+    What it requires that no limits of operands say is required of the symbol.
+    """
+    t.require_allowed(op, dict(attrs), xs)
     state = t.field.constants([len(xs)])
     for v in xs:
         symbol = t.symbol("operand", v.shape, v.dtype)
         state = t.field.applied(symbol, state, t.field.digest(symbol, t.lanes(v)[:, :, None]))
+    if OPS[op].overflows(dict(attrs)):
+        t.note(state, op, attrs)
     places = t.field.constants(np.arange(out.elements))
     return t.applied(t.symbol(op, attrs, out), out.shape, out.dtype, np.broadcast_to(state, places.shape), places)

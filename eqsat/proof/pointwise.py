@@ -36,6 +36,7 @@ def rescale(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value | None:
     """Returns the term of RESCALE; None for inexact rounding, and for unsigned values that are no finite functions."""
     if attrs["rounding_mode"] == INEXACT_ROUND:
         return None
+    t.require_allowed("rescale", attrs, [x])
     m, s = (np.array(attrs[k], np.int64) for k in ("multiplier", "shift"))
     variant = np.broadcast_to(np.arange(len(m)), x.shape).reshape(-1)
     if attrs["input_unsigned"] or attrs["output_unsigned"]:
@@ -64,6 +65,7 @@ def rescale(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value | None:
 def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
     """Returns the term of a pointwise operator of one operand."""
     values, dtype = dict(attrs), DType.of(out.dtype)
+    t.require_allowed(op, values, [x])
     steps: Steps | None = None
     if op == "clamp":
         steps = [("clip", *(dtype.from_bytes(values[k]) for k in ("min_val", "max_val")))]
@@ -115,6 +117,7 @@ def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> V
     if op not in _EXTREMA and not any(t.is_constant(v).all() for v in xs):
         # a set would be hashed once for each of its repetitions
         xs = [t.plain(v) if v.elements < prod(out.shape) else v for v in xs]
+    t.require_allowed(op, dict(attrs), xs)
     x, y = (v.broadcast(out.shape) for v in xs)
     fixed = t.is_constant(x), t.is_constant(y)
     same = _same_root(t, x, y) & ~fixed[0] & ~fixed[1]

@@ -5,7 +5,7 @@ A root is a point of the prime fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -19,7 +19,8 @@ from eqsat.proof.functions import IDENTITY, Functions, Ints
 from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.types import Shape
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Shape, Type
 
 #: Steps whose parameters are integers, or arrays with one entry per variant.
 Steps = Sequence[tuple[Any, ...]]
@@ -514,12 +515,17 @@ class Terms:
         self.require(v, *limits_of(dtype))
         return self.wrapped(v, dtype)
 
-    def require_allowed(self, v: Value, allowed: Allowed) -> None:
-        """Notes that the elements have to be allowed, if they may not be."""
+    def require_allowed(self, op: str, attrs: Mapping[str, Any], xs: Sequence[Value]) -> None:
+        """Notes that the operands of an operator have to be as TOSA allows them, where they may not be."""
+        if (allowed := OPS[op].allowed) is not None:
+            for k, values in allowed(attrs, [Type(x.shape, x.dtype) for x in xs]).items():
+                self._require(xs[k], values)
+
+    def _require(self, v: Value, allowed: Allowed) -> None:
         if allowed.channels:
             channels = np.arange(v.elements).reshape(v.shape)
             for c, own in enumerate(allowed.channels):
-                self.require_allowed(v.moved(channels[..., c]), own)
+                self._require(v.moved(channels[..., c]), own)
             return
         least, most = limits_of(v.dtype)
         least, most = (own if own is not None else limit for own, limit in ((allowed.low, least), (allowed.high, most)))
