@@ -19,7 +19,6 @@ from pathlib import Path
 import flatbuffers
 import numpy as np
 import pytest
-from eqsat.tosa.schema import DTYPE_CODE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -48,6 +47,7 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.schema import DTYPE_CODE
 from eqsat.tosa import TosaError, dumps, loads
 from extraction import InvalidGraph
 from extraction.io import load

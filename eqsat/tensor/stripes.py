@@ -6,10 +6,11 @@ Rows that the windows of two stripes read are computed for both.
 Source: patch-based inference, Lin et al., "MCUNetV2: Memory-Efficient Patch-based Inference for
 Tiny Deep Learning", NeurIPS 2021.
 
+>>> from eqsat.tensor import makers
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (1, 8, 8, 4), "INT8")
->>> y = g.add("max_pool2d", [x], kernel=(3, 3), stride=(1, 1), pad=(1, 1, 1, 1))
->>> g.outputs, g.output_names = [g.add("clamp", [y], min_val=(0,), max_val=(127,))], ["y"]
+>>> y = g.add_with("max_pool2d", [x], makers.max_pool((3, 3), pad=(1, 1, 1, 1)))
+>>> g.outputs, g.output_names = [g.add_with("clamp", [y], makers.clamp("INT8", 0))], ["y"]
 >>> h, _ = striped(g, Region(2, (1, 2), axis=1), parts=2)
 >>> [f"{n.op} {n.shape[1]}" for n in h.nodes]
 ['input 8', 'slice 5', 'max_pool2d 4', 'clamp 4', 'slice 5', 'max_pool2d 4', 'clamp 4', 'concat 8']

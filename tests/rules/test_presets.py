@@ -283,7 +283,7 @@ def test_the_command_line_lists_rules_and_presets() -> None:
 
     shown = CliRunner().invoke(app, ["rules"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0 and all(p.name in shown.output for p in CATALOGUE)
-    assert "concat([x]) = x" in shown.output and "channels-chain" in shown.output
+    assert "concat([x]) = x" in shown.output and "channels-right" in shown.output
     record = json.loads(CliRunner().invoke(app, ["rules", "--json"]).stdout)
     listed = {r["name"]: r["statement"] for rules in record["families"].values() for r in rules}
     assert all(listed[r.name] == r.statement for r in RULES)
