@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cost_models.analytic import Analytic
+from cost_models.forms import standalone
+from cost_models.node_model import NodeModel
 from cost_models.protocol import Price, Unit
+from cost_models.setting import Setting
 from eqsat.before_lowering.fx import shortest
 from eqsat.choice.choice import build
 from eqsat.egraph.encoding import saturate
@@ -39,7 +41,7 @@ def cheapest(graph: TensorGraph, target: Target, options: Options) -> tuple[Tens
     return choices.written(found.choice)[0], float(found.cost), float(before)
 
 
-class MovementCost(Analytic):
+class MovementCost(NodeModel):
     """The closed forms of TOSA's movements, for those of FX."""
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
@@ -56,7 +58,7 @@ class MovementCost(Analytic):
             case "slice" | "pad" | "tile" | "reverse" | "concat":
                 return _VIEW + _COPY * sum(t.bytes for t in (*unit.operands, unit.result))
             case _:
-                return super().cycles(unit)
+                return _VIEW + standalone(self.target, unit, Setting())[0]
 
 
 def _in_place(unit: Unit, price: Price, quantized: bool) -> Price:
