@@ -72,7 +72,6 @@ def _explain(
     """Writes the drawings and the JSON, and returns the text to print. Raises InputError."""
     from eqsat import runs
     from eqsat.explain import ExplainError, explain, view
-    from eqsat.explain.pruning import advice
 
     if (run / "0").is_dir():
         raise InputError(f"{run} has a run per delegate: name one of them, such as {run / '0'}")
@@ -81,10 +80,7 @@ def _explain(
         with working(f"saturating {loaded.name} again"):
             explanation = explain(loaded, rules)
             number = None if node is None else _number(node)
-            pruning = advice(loaded) if number is None else None
             text = explanation.text(removals) if number is None else explanation.op_text(number)
-            if pruning:
-                text += f"\n\n{pruning.text()}"
             if svg or dot or as_json:
                 part = view.whole(loaded) if number is None else view.region(loaded, number, radius)
                 mark = None if number is None else explanation.position(number)
@@ -94,7 +90,6 @@ def _explain(
                 write_atomically(dot, view.dot(part).encode())
             if as_json:
                 data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
-                data |= {"pruning": pruning.as_dict()} if pruning else {}
                 write_atomically(
                     as_json, json.dumps({"schema": SCHEMA, "explanation": data, "egraph": view.as_dict(part)}).encode()
                 )

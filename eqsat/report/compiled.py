@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eqsat.explain.pruning import advice
-from eqsat.explain.text import few
 from eqsat.report.environment import kib, number, ratio, share
 from eqsat.report.sides import Side, Sides, module_kinds, modules_of
 from eqsat.report.table import ReportTable
@@ -251,33 +249,6 @@ def points(record: Mapping[str, Any]) -> ReportTable:
             for i, p in enumerate(record["points"])
         ),
         words=4,
-    )
-
-
-def pruning(d: Sides) -> ReportTable | None:
-    """Returns the table of convolutions that would be faster with weights pruned to 2:4, None if empty."""
-    found = advice(d.run) if d.run else None
-    if found is None:
-        return None
-    total = found.savings
-    rows = [
-        (
-            str(c),
-            few([str(o) for o in found.origins.get(c.node, ())], 2),
-            number(c.cycles),
-            number(c.pruned),
-            ratio(c.pruned / c.cycles),
-        )
-        for c in total.convolutions
-    ]
-    return ReportTable(
-        "Pruning before training",
-        "With no weights at two of every four consecutive input channels (2:4), which this NPU computes in half the "
-        f"time, the whole graph would take {number(total.cycles)} -> {number(total.pruned)} corrected cycles. Its "
-        "results would be others: this is for who trains the model.",
-        ("convolution", "in PyTorch", "cycles", "pruned", "ratio"),
-        tuple(rows),
-        words=2,
     )
 
 

@@ -98,7 +98,6 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
         "right": (d.after.name, after),
         "changed": new,
         "explorer": explorer,
-        "pruning": compiled.pruning(d),
         "why": why(d.run, rules, most_e_nodes),
         "search": [
             t

@@ -96,28 +96,3 @@ def test_a_model_is_saved_and_explained(tmp_path: Path) -> None:
         len(v.written) > 1 and v.cycles_now < explanation.run.result["explicit_cycles"] / 4
         for v in explanation.ops.values()
     )
-
-
-def test_advice_on_pruning(tmp_path: Path) -> None:
-    """On U85, after the operators and in the JSON; other families have none."""
-    (tmp_path / "in.tosa").write_bytes((Path(__file__).parents[2] / "examples" / "upscale.tosa").read_bytes())
-    for target, has in (("ethos-u85-256", True), ("ethos-u55-128", False)):
-        done = run(
-            "optimize",
-            tmp_path / "in.tosa",
-            "-t",
-            target,
-            "-o",
-            tmp_path / "o.tosa",
-            "--effort",
-            0,
-            "--save",
-            tmp_path / target,
-        )
-        assert done.exit_code == 0, done.output
-        told = run("explain", tmp_path / target, "--no-removals", "--json", tmp_path / "e.json")
-        data = json.loads((tmp_path / "e.json").read_text())["explanation"]
-        assert told.exit_code == 0 and ("Pruned to 2:4" in told.stdout) is has is ("pruning" in data), told.output
-        if has:
-            assert data["pruning"]["pruned"] < data["pruning"]["cycles"]
-            assert all(c["pruned"] < c["cycles"] for c in data["pruning"]["convolutions"])
