@@ -100,8 +100,8 @@ def optimize(
 
     The program has the same kind and signature, and equal outputs.
     It is the given one if there is nothing to gain, or, with an EqsatWarning, if something failed.
-    program: an ExportedProgram, at ATen or edge level, or an FX GraphModule at ATen level, with fixed shapes.
-    It is quantized (PT2E) or float, and is not modified.
+    program: an ExportedProgram at ATen or edge level, or an FX GraphModule, which comes back at ATen level.
+    It has fixed shapes, is quantized (PT2E) or float, and is not modified.
     target: an accelerator ("ethos-u85-256") or a compile spec; the result suits any partitioner.
     check: "lower" lowers both programs, which takes seconds to minutes each.
     The new one must not be worse by either lowering, and must be better by one or have fewer operators.
