@@ -1,4 +1,4 @@
-"""TensorGraph -> FX: writes a graph as a program of the kind and signature that `lift` read.
+"""TensorGraph -> FX: writes a graph as a program of the signature that `lift` read.
 
 Each node of the tensor language is one op of FX.
 A movement of quantized tensors is written as dequantize, movement, quantize.
@@ -7,62 +7,66 @@ These have the tensor's own parameters. PT2E writes it so, and backends expect i
 
 from __future__ import annotations
 
+import copy
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from executorch.exir.dialects._ops import ops as dialects
-from torch.fx import Node
+from torch._guards import detect_fake_mode
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, TensorArgument
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
-from eqsat.before_lowering.lift import FxCall, Lifted
-from eqsat.before_lowering.program import Program, ProgramError, Rewriting
-from eqsat.before_lowering.vocabulary import QParams, aligned, reduced_axis, shape_of
+from eqsat.before_lowering import fx
+from eqsat.before_lowering.lift import Lifted, ProgramError
 from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
 
-#: {op: (name in ATen, name in the edge dialect, overload)}.
-_OPS = {
-    "permute": ("permute", "permute_copy", "default"),
-    "view": ("view", "view_copy", "default"),
-    "reshape": ("reshape", "view_copy", "default"),
-    "cat": ("cat", "cat", "default"),
-    "slice": ("slice", "slice_copy", "Tensor"),
-    "pad": ("constant_pad_nd", "constant_pad_nd", "default"),
-    "flip": ("flip", "flip", "default"),
-    "expand": ("expand", "expand_copy", "default"),
-    "repeat": ("repeat", "repeat", "default"),
-    "clone": ("clone", "alias_copy", "default"),
-}
 
-
-def emit(lifted: Lifted, graph: TensorGraph) -> Program:
+def emit(lifted: Lifted, graph: TensorGraph) -> ExportedProgram:
     """Returns the program of a graph whose inputs and outputs are those of `lifted`.
 
-    Raises ProgramError for what FX cannot express.
+    Raises ProgramError for what FX cannot express, and what torch raises for operands that do not fit.
     """
-    try:
-        return _Emitter(lifted, graph).run()
-    except (ValueError, RuntimeError, NotImplementedError) as e:
-        raise ProgramError(f"the rewritten graph cannot be written: {type(e).__name__}: {e}") from e
+    return _Emitter(lifted, graph).run()
 
 
 class _Emitter:
+    """Appends nodes to a copy of the source's graph; those that the outputs do not need are removed in the end.
+
+    copies: {node of the source: its copy}.
+    values: {node of the tensor graph: its FX node}.
+    data: {node: tensor} of constants and of movements of constants.
+    constants: those that the source does not have, by their target.
+    """
+
     def __init__(self, lifted: Lifted, graph: TensorGraph):
-        self.lifted, self.graph = lifted, graph
-        self.new = Rewriting(lifted.source)
+        self.lifted, self.graph, self.program = lifted, graph, lifted.program
+        self.new, self.copies = Graph(), dict[Node, Node]()
+        self.new.graph_copy(self.program.graph, self.copies)
+        for old, new in self.copies.items():
+            # FX itself would not give some names, such as `input`.
+            new.name = old.name
         self.values: dict[int, Node] = {}
-        #: {node: tensor} of constants and of movements of constants.
         self.data: dict[int, torch.Tensor] = {}
-        self.edge = any(type(n.target).__name__ == "EdgeOpOverload" for n in lifted.source.graph.nodes)
+        self.constants: dict[str, torch.Tensor] = {}
+        self.params = {fx.quantized(q): q for n in self.copies if (q := fx.qparams(n))}
+        # The Arm partitioner refuses ops without its quantizer's mark.
+        marked = sorted((n for n in self.copies if n.meta.get("custom")), key=fx.is_movement)
+        self.mark = {"custom": marked[-1].meta["custom"]} if marked else {}
+        self.fake_mode: Any = detect_fake_mode([n.meta.get("val") for n in self.copies])
+        self.edge = any(type(n.target).__name__ == "EdgeOpOverload" for n in self.copies)
         self.dialect: Any = dialects.edge if self.edge else torch.ops
 
-    def run(self) -> Program:
+    def run(self) -> ExportedProgram:
         """Writes the live nodes in order and returns the program. Raises ProgramError."""
         for n in self.graph.live():
             node = self.graph.nodes[n]
             if node.op == "input":
-                self.values[n] = self.new.nodes[self.lifted.leaves[node.attr("name")]]
+                self.values[n] = self.copies[self.lifted.leaves[node.attr("name")]]
             elif node.op == "const":
                 self.data[n] = torch.from_numpy(node.attr("value").data.copy())
             elif node.op in ("transpose", "reshape") and node.inputs[0] in self.data:
@@ -74,40 +78,39 @@ class _Emitter:
         for old, n in zip(self.lifted.outputs, self.graph.outputs, strict=True):
             found = self._value(n)
             if found.op != "call_function" and old.op == "call_function":
-                found = self._movement("clone", [found], self.graph.nodes[n].dtype)
+                found = self._moved([found], self.graph.nodes[n].dtype, "alias" if self.edge else "clone")
             made[old] = found
-        outputs = self.lifted.source.outputs
-        return self.new.finish([made.get(o) or (self.new.nodes[o] if isinstance(o, Node) else o) for o in outputs])
+        outputs = tree_leaves(self.program.graph.output_node().args[0])
+        return self._program([made.get(o) or self.copies[o] if isinstance(o, Node) else o for o in outputs])
 
     def _value(self, n: int) -> Node:
         """Returns the FX node of a value; constants are added when they are first read."""
         if n not in self.values:
             node = self.graph.nodes[n]
-            origin = self._origin(node)
-            same = origin is not None and shape_of(origin) == node.shape
-            value = self.data[n].contiguous()
-            self.values[n] = self.new.nodes[origin] if origin and same else self.new.new_constant(value)
+            origin = self.lifted.constants.get(node.attr("value").digest) if node.op == "const" else None
+            self.values[n] = self.copies[origin] if origin else self._constant(self.data[n].contiguous())
         return self.values[n]
 
-    def _origin(self, node: TensorNode) -> Node | None:
-        """Returns the source's node of a constant."""
-        return self.lifted.constants.get(node.attr("value").digest) if node.op == "const" else None
-
     def _operand(self, n: int) -> Node:
-        """Returns the FX node of a pointwise op's operand; leading unit axes may be missing."""
+        """Returns the FX node of a pointwise op's operand, which needs no view that only adds leading axes."""
         node = self.graph.nodes[n]
-        origin, rank = self._origin(node), len(node.shape)
-        if origin and aligned(shape_of(origin), rank) == node.shape:
-            return self.new.nodes[origin]
-        read = node.inputs[0] if node.op == "reshape" and n in self.values else n
-        return self._value(read if aligned(self.graph.nodes[read].shape, rank) == node.shape else n)
+        read = node.inputs[0] if node.op == "reshape" else n
+        return self._value(read if fx.aligned(self.graph.nodes[read].shape, len(node.shape)) == node.shape else n)
+
+    def _constant(self, value: torch.Tensor) -> Node:
+        """Adds a constant, before the source's placeholders."""
+        target = f"_eqsat_constant_{len(self.constants)}"
+        self.constants[target] = value
+        with self.new.inserting_before(next(iter(self.new.nodes))):
+            node = self.new.placeholder(f"c_{target}")
+        # FakeTensor.from_tensor would leave traces of a source in the shape guards.
+        with self.fake_mode:
+            node.meta["val"] = torch.empty(value.shape, dtype=value.dtype)
+        return node
 
     def _written(self, node: TensorNode) -> Node:
-        """Appends a node as FX ops and returns the last one."""
+        """Appends a node as FX ops and returns the last one. Raises ProgramError."""
         match node.op:
-            case "fx" if node.attr("call") < 0:
-                # The integers are equal and only the dtype of the tensor language differs.
-                return self._value(node.inputs[0])
             case "fx":
                 operands = [self._operand(i) for i in node.inputs]
                 if max(x.meta["val"].ndim for x in operands) < len(node.shape):
@@ -116,68 +119,92 @@ class _Emitter:
             case "reduce_fx" | "opaque":
                 return self._copied(node, [self._value(i) for i in node.inputs])
             case "item":
-                return self.new.call(operator.getitem, self._value(node.inputs[0]), node.attr("index"))
+                return self._call(operator.getitem, self._value(node.inputs[0]), node.attr("index"))
         xs = [self._value(i) for i in node.inputs]
         for op, *args in _movements(node, self.graph.nodes[node.inputs[0]].shape):
-            xs = [self._movement(op, xs, node.dtype, *args)]
+            xs = [self._moved(xs, node.dtype, op, *args)]
         return xs[0]
+
+    def _call(self, target: Any, *args: Any, meta: Mapping[str, Any] | None = None, **kwargs: Any) -> Node:
+        """Appends an op and returns it with its fake value. Raises what the op raises on operands that do not fit."""
+        values, named = torch.fx.node.map_arg((args, kwargs), lambda n: n.meta["val"])
+        with self.fake_mode:
+            val = target(*values, **named)
+        node: Node = self.new.call_function(target, args, kwargs)
+        node.meta.update({**(meta or {}), "val": val})
+        return node
 
     def _copied(self, node: TensorNode, operands: Sequence[Node]) -> Node:
         """Appends copies of the FX nodes of a call on new operands, and returns the last one."""
-        call: FxCall = self.lifted.calls[node.attr("call")]
-        known = dict(zip(call.inputs, operands, strict=True))
+        call = self.lifted.calls[node.attr("call")]
+        known: dict[Node, Node] = {**self.copies, **dict(zip(call.inputs, operands, strict=True))}
         for n in call.nodes:
-            reduces = node.op == "reduce_fx" and reduced_axis(n) is not None
-            changed = {"dim": [node.attr("axis")]} if reduces else {}
-            known[n] = self.new.copy(n, known, **changed)
+            args, kwargs = n.args, n.kwargs
+            if node.op == "reduce_fx" and fx.reduced_axis(n) is not None:
+                given, schema = {**fx.arguments(n), "dim": [node.attr("axis")]}, fx.overload(n.target)._schema.arguments
+                args = tuple(given[a.name] for a in schema if not a.kwarg_only)
+                kwargs = {a.name: given[a.name] for a in schema if a.kwarg_only and given[a.name] is not None}
+            args, kwargs = torch.fx.node.map_arg((args, dict(kwargs)), known.__getitem__)
+            known[n] = self._call(n.target, *args, meta=n.meta, **kwargs)
         return known[call.nodes[-1]]
 
-    def _movement(self, op: str, xs: Sequence[Node], dtype: str, *args: Any) -> Node:
+    def _moved(self, xs: Sequence[Node], dtype: str, op: str, *args: Any) -> Node:
         """Appends a movement, between dequantize and quantize if its tensor is quantized."""
-        q = QParams.parse(dtype)
-        meta = {"custom": self.lifted.annotation} if q and self.lifted.annotation else {}
-        given = [self.new.call(self._quantizing("dequantize"), x, *q.args) for x in xs] if q else list(xs)
-        first = given if op == "cat" else given[0]
-        try:
-            y = self.new.call(self._target(op), first, *args, meta=meta)
-        except (RuntimeError, ValueError):
-            if op != "view":
-                raise
-            # `view` needs a contiguous tensor, `reshape` does not.
-            y = self.new.call(self._target("reshape"), first, *args, meta=meta)
-        return self.new.call(self._quantizing("quantize"), y, *q.args) if q else y
-
-    def _quantizing(self, op: str) -> Any:
-        return getattr(self.dialect.quantized_decomposed, f"{op}_per_tensor").default
+        q, quantizing = self.params.get(dtype), self.dialect.quantized_decomposed
+        given = [self._call(quantizing.dequantize_per_tensor.default, x, *q) for x in xs] if q else list(xs)
+        y = self._call(self._target(op), given if op == "cat" else given[0], *args, meta=self.mark if q else {})
+        return self._call(quantizing.quantize_per_tensor.default, y, *q) if q else y
 
     def _target(self, op: str) -> Any:
-        aten, edge, overload = _OPS[op]
-        return getattr(getattr(self.dialect.aten, edge if self.edge else aten), overload)
+        """Returns the op of the program's dialect; the edge dialect copies what ATen views."""
+        if self.edge:
+            op = "view" if op == "reshape" else op
+            op = f"{op}_copy" if hasattr(torch.ops.aten, f"{op}_copy") else op
+        return getattr(getattr(self.dialect.aten, op), "Tensor" if op.startswith("slice") else "default")
+
+    def _program(self, outputs: Sequence[Any]) -> ExportedProgram:
+        """Returns the new program, given the values of the output node, flat."""
+        program, old = self.program, self.program.graph.output_node()
+        output = self.new.output(tree_unflatten(outputs, tree_structure(old.args[0])))
+        output.meta.update(old.meta)
+        self.new._codegen = program.graph._codegen
+        self.new.eliminate_dead_code(lambda n: n.op in ("placeholder", "output"))
+        self.new.lint()
+        signature = copy.deepcopy(program.graph_signature)
+        for target in self.constants:
+            spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(name=f"c_{target}"), target)
+            signature.input_specs.insert(0, spec)
+        for spec, node in zip(signature.output_specs, outputs, strict=True):
+            if not isinstance(spec.arg, ConstantArgument) and isinstance(node, Node):
+                spec.arg.name = node.name
+        constants = {**program.constants, **self.constants}
+        return program._update(GraphModule(program.graph_module, self.new), signature, constants=constants)
 
 
-def _movements(node: TensorNode, shape: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Returns the FX ops, with their arguments, for a movement of tensors of `shape`."""
+def _movements(node: TensorNode, shape: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """Yields the FX ops, with their arguments, for a movement of tensors of `shape`. Raises ProgramError."""
     match node.op:
         case "identity":
-            return []
+            return
         case "transpose":
-            return [("permute", list(node.attr("perms")))]
+            yield "permute", list(node.attr("perms"))
         case "reshape":
-            return [("view", list(node.shape))]
+            yield "reshape", list(node.shape)
         case "concat":
-            return [("cat", node.attr("axis"))]
+            yield "cat", node.attr("axis")
         case "reverse":
-            return [("flip", [node.attr("axis")])]
+            yield "flip", [node.attr("axis")]
         case "slice":
-            windows = zip(node.attr("start"), node.attr("size"), shape, strict=True)
-            return [("slice", d, s, s + n) for d, (s, n, whole) in enumerate(windows) if n != whole]
+            for d, (start, n, whole) in enumerate(zip(node.attr("start"), node.attr("size"), shape, strict=True)):
+                if n != whole:
+                    yield "slice", d, start, start + n
         case "pad":
             pads = node.attr("pads")
             ends = [n for d in reversed(range(len(shape))) for n in pads[2 * d : 2 * d + 2]]
-            return [("pad", ends, node.attr("value")[0])]
+            yield "constant_pad_nd", ends, node.attr("value")[0]
         case "tile":
             multiples = list(node.attr("multiples"))
             grows = all(m == 1 or n == 1 for m, n in zip(multiples, shape, strict=True))
-            return [("expand", list(node.shape)) if grows else ("repeat", multiples)]
+            yield ("expand", list(node.shape)) if grows else ("repeat", multiples)
         case op:
             raise ProgramError(f"{op} has no form in FX")

@@ -1,6 +1,6 @@
 """FX -> TensorGraph, at the level of ATen or of the edge dialect, quantized or float.
 
-A quantized tensor's dtype carries its parameters (`QParams` as text).
+A quantized tensor's dtype carries its parameters (`fx.dtype_of`).
 So data movement keeps them, and a concat needs them to be equal.
 `dequantize; op; quantize` is one op on quantized tensors.
 Nothing may come between an op and its quantize, where the Arm backend looks for parameters.
@@ -12,34 +12,70 @@ Pointwise ops are `fx`, reductions `reduce_fx`, and all others opaque.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
-from torch.fx import Node
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
 
-from eqsat.before_lowering.movement import is_list_of_slices, is_movement, move, sources
-from eqsat.before_lowering.program import ProgramError, Source
-from eqsat.before_lowering.vocabulary import (
-    DTYPES,
-    QParams,
-    aligned,
-    is_dequantize,
-    is_pointwise,
-    is_quantize,
-    name,
-    operand,
-    reduced_axis,
-    shape_of,
-)
+from eqsat.before_lowering import fx
+from eqsat.tensor.dtypes import DTYPES
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import GraphError
+
+Program = ExportedProgram | GraphModule
 
 #: Ops between dequantize and quantize that become one op, at most; more become float ops.
 _MOST_FUSED = 4
 #: Operands of a pointwise op, at most.
 _MOST_OPERANDS = 3
+
+
+class ProgramError(ValueError):
+    """A program that cannot be rewritten; the message says why."""
+
+
+def read(program: Program) -> ExportedProgram:
+    """Returns a program to lift: a GraphModule is exported, and ops that change tensors are replaced.
+
+    Raises ProgramError for dynamic shapes, side effects, and modules whose inputs' shapes are unknown.
+    """
+    if isinstance(program, GraphModule):
+        given = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
+        if not given or not all(isinstance(v, torch.Tensor) for v in given):
+            raise ProgramError(
+                "the inputs' shapes are unknown (meta['val']): export the module with torch.export first"
+            )
+        program = torch.export.export(program, tuple(torch.zeros(v.shape, dtype=v.dtype) for v in given))
+        program.example_inputs = None
+    if program.range_constraints:
+        names = ", ".join(map(str, program.range_constraints))
+        raise ProgramError(f"dynamic shapes ({names}): export with fixed shapes")
+    if any((op := fx.overload(n.target)) and op._schema.is_mutable for n in program.graph.nodes):
+        program = program.run_decompositions({})
+    assert isinstance(program, ExportedProgram)
+    for n in program.graph.nodes:
+        # A disabled dropout is impure, but only moves data.
+        if n.op == "call_function" and n.is_impure() and not fx.is_movement(n):
+            raise ProgramError(f"{n.name} ({n.target}) has side effects")
+    return program
+
+
+def constants(program: ExportedProgram) -> dict[Node, torch.Tensor]:
+    """Returns the values of a program's placeholders that nothing mutates: parameters, buffers and constants."""
+    signature, state = program.graph_signature, {**program.state_dict, **program.constants}
+    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
+    return {
+        node: value
+        for node, spec in zip(placeholders, signature.input_specs, strict=True)
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+        and spec.target not in signature.buffers_to_mutate.values()
+        and isinstance(value := state.get(spec.target), torch.Tensor)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,82 +85,79 @@ class FxCall:
     They are copied together, in order, with new values for `inputs`.
     """
 
-    nodes: tuple[Node, ...]
-    inputs: tuple[Node, ...]
+    nodes: tuple[Node, ...] = ()
+    inputs: tuple[Node, ...] = ()
 
     @property
     def computing(self) -> list[Node]:
         """The nodes other than quantize and dequantize."""
-        return [n for n in self.nodes if not (is_quantize(n) or is_dequantize(n))]
+        return [n for n in self.nodes if not (fx.is_quantize(n) or fx.is_dequantize(n))]
+
+    @property
+    def key(self) -> str:
+        """Targets and arguments, with nodes by their position; equal for calls that compute the same."""
+        place = {n: f"%{k}" for k, n in enumerate((*self.inputs, *self.nodes))}
+        calls = [(n.target, map_arg((n.args, n.kwargs), lambda m: place.get(m, m))) for n in self.nodes]
+        return str(calls)
 
     @property
     def moves(self) -> bool:
         """Whether the call only moves data, between equal parameters if it is quantized."""
-        params = [QParams.of(n) for n in self.nodes if is_quantize(n) or is_dequantize(n)]
-        return all(map(is_movement, self.computing)) and len(params) != 1 and len(set(params)) <= 1
+        params = [fx.qparams(n) for n in self.nodes if fx.is_quantize(n) or fx.is_dequantize(n)]
+        return all(map(fx.is_movement, self.computing)) and len(params) != 1 and len(set(params)) <= 1
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether it can be an `fx` node: few tensors broadcast, and none of rank 0 decides the dtype."""
+        values = [v for x in self.inputs if isinstance(v := x.meta.get("val"), torch.Tensor)]
+        if not all(map(fx.is_pointwise, self.nodes)) or not 0 < len(values) == len(self.inputs) <= _MOST_OPERANDS:
+            return False
+        mixed = len({v.dtype for v in values}) > 1 and any(v.ndim == 0 for v in values)
+        return not mixed and max(v.ndim for v in values) == len(fx.shape_of(self.nodes[-1]))
 
 
-@dataclass(slots=True)
 class Lifted:
-    """A program as a TensorGraph.
+    """A program that was read, as a TensorGraph.
 
     calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes.
-    The attribute is -1 if the integers stay as they are and only the dtype changes.
     leaves: {input name: FX node}.
     constants: {digest: FX node}.
     outputs: the FX nodes that graph.outputs represent.
-    annotation: the meta entry "custom" of ops that are inserted among quantized ones.
     """
 
-    source: Source
-    graph: TensorGraph = field(default_factory=TensorGraph)
-    calls: list[FxCall] = field(default_factory=list)
-    leaves: dict[str, Node] = field(default_factory=dict)
-    constants: dict[str, Node] = field(default_factory=dict)
-    outputs: list[Node] = field(default_factory=list)
-    annotation: dict[str, Any] | None = None
+    def __init__(self, program: ExportedProgram):
+        """Builds the graph.
 
-
-def lift(source: Source) -> Lifted:
-    """Returns a program as a TensorGraph.
-
-    Raises ProgramError if an output is not a tensor, or if the tensor language refuses a value.
-    """
-    return _Lifter(source).run()
-
-
-class _Lifter:
-    def __init__(self, source: Source):
-        self.source, self.lifted = source, Lifted(source)
-        self.graph = self.lifted.graph
-        self.values: dict[Node, int] = {}
-        self.keys: dict[tuple[tuple[str, str], ...], int] = {}
-        self.order = {n: i for i, n in enumerate(source.graph.nodes)}
-
-    def run(self) -> Lifted:
-        nodes = dict.fromkeys(o for o in self.source.outputs if isinstance(o, Node))
-        outputs = [n for n in nodes if not self.source.is_constant(n)]
-        if any(not isinstance(o.meta.get("val"), torch.Tensor) for o in outputs):
+        Raises ProgramError if an output is not a tensor, GraphError if the tensor language refuses a value.
+        """
+        self.program, self.graph = program, TensorGraph()
+        self.calls: list[FxCall] = []
+        self.leaves: dict[str, Node] = {}
+        self.constants: dict[str, Node] = {}
+        self._values: dict[Node, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._order = {n: i for i, n in enumerate(program.graph.nodes)}
+        self._known = constants(program)
+        #: Nodes whose value is the same in every run.
+        self._fixed = set(self._known)
+        for n in self._order:
+            op = fx.overload(n.target)
+            pure = torch.Tag.nondeterministic_seeded not in op.tags if op else n.target is operator.getitem
+            if n.op == "call_function" and pure and self._fixed.issuperset(n.all_input_nodes):
+                self._fixed.add(n)
+        nodes = dict.fromkeys(tree_leaves(program.graph.output_node().args[0]))
+        self.outputs = [n for n in nodes if isinstance(n, Node) and n not in self._fixed]
+        if any(not isinstance(o.meta.get("val"), torch.Tensor) for o in self.outputs):
             raise ProgramError("an output is neither a tensor nor a constant")
-        custom = [n for n in self.order if n.meta.get("custom")]
-        marked = next(iter([*filter(is_movement, custom), *custom]), None)
-        self.lifted.annotation = marked.meta["custom"] if marked else None
-        try:
-            for n, call in self._calls(outputs):
-                self.values[n] = self._build(n, call)
-            self.graph.outputs = [self.values[o] for o in outputs]
-        except GraphError as e:
-            raise ProgramError(str(e)) from e
-        self.lifted.outputs = outputs
-        self.graph.output_names = [f"out{i}" for i in range(len(outputs))]
-        return self.lifted
+        for n, call in self._calls():
+            self._values[n] = self._build(n, call)
+        self.graph.outputs = [self._values[o] for o in self.outputs]
+        self.graph.output_names = [f"out{i}" for i in range(len(self.outputs))]
 
-    # ---- what makes a value ---------------------------------------------------------------------
-
-    def _calls(self, outputs: list[Node]) -> list[tuple[Node, FxCall]]:
+    def _calls(self) -> list[tuple[Node, FxCall]]:
         """Returns (node, call) of all values that the outputs depend on, operands first."""
-        found, demanded = [], set(outputs)
-        for n in reversed(self.source.graph.nodes):
+        found, demanded = [], set(self.outputs)
+        for n in reversed(self._order):
             if n in demanded:
                 call = self._call_of(n)
                 found.append((n, call))
@@ -133,180 +166,101 @@ class _Lifter:
 
     def _call_of(self, n: Node) -> FxCall:
         """Returns the call that computes a value; it has no nodes for a leaf."""
-        if self.source.is_constant(n) or n.op != "call_function" or all(map(self._is_constant, n.all_input_nodes)):
-            return FxCall((), ())
-        if is_quantize(n) and QParams.of(n) and (region := self._region(n)):
+        if n in self._fixed or n.op != "call_function":
+            return FxCall()
+        if fx.is_quantize(n) and fx.qparams(n) and (region := self._region(n)):
             return region
-        nodes = (operand(n), n) if n.target is operator.getitem and is_movement(n) else (n,)
-        return FxCall(nodes, tuple(sources(n)) if is_movement(n) else tuple(n.all_input_nodes))
-
-    def _is_constant(self, n: Node) -> bool:
-        return self.source.is_constant(n) or n.op == "get_attr"
+        if not fx.is_movement(n):
+            return FxCall((n,), tuple(n.all_input_nodes))
+        return FxCall((fx.operand(n), n) if n.target is operator.getitem else (n,), tuple(fx.sources(n)))
 
     def _region(self, quantize: Node) -> FxCall | None:
         """Returns the call from the dequantizes before `quantize` up to it, None if there is none."""
-        found: set[Node] = set()
-        stack = [operand(quantize)]
+        inside, stack = {quantize}, [fx.operand(quantize)]
         while stack:
             n = stack.pop()
-            constant = self._is_constant(n)
-            dequantizes = is_dequantize(n) and QParams.of(n) is not None
-            if n in found or constant and not (dequantizes and self.source.is_constant(operand(n))):
+            dequantizes = fx.is_dequantize(n) and fx.qparams(n) is not None
+            if n in inside or n in self._fixed and not dequantizes:
                 continue
-            if n.op != "call_function" or is_dequantize(n) and not dequantizes:
+            if n.op != "call_function" or fx.is_dequantize(n) and not dequantizes:
                 return None
-            found.add(n)
-            if not is_dequantize(n):
-                stack.extend(n.all_input_nodes)
-        inside = found | {quantize}
-        compute = [n for n in found if not is_dequantize(n)]
-        if len(compute) > _MOST_FUSED or any(not (is_movement(n) or set(n.users) <= inside) for n in compute):
-            return None
-        nodes = sorted(inside, key=self.order.__getitem__)
-        inputs = dict.fromkeys(x for n in nodes for x in n.all_input_nodes if x not in inside)
-        return FxCall(tuple(nodes), tuple(inputs))
-
-    # ---- building -------------------------------------------------------------------------------
+            inside.add(n)
+            stack += [] if dequantizes else n.all_input_nodes
+        nodes = tuple(sorted(inside, key=self._order.__getitem__))
+        call = FxCall(nodes, tuple(dict.fromkeys(x for n in nodes for x in n.all_input_nodes if x not in inside)))
+        read = any(not (fx.is_movement(n) or inside.issuperset(n.users)) for n in call.computing)
+        return None if read or len(call.computing) > _MOST_FUSED else call
 
     def _build(self, n: Node, call: FxCall) -> int:
+        """Adds the op that computes a value and returns its node. Raises GraphError."""
         if not call.nodes:
             return self._leaf(n)
-        if call.moves and not isinstance(n.meta["val"], list | tuple) and (moved := self._moves(n, call)) is not None:
+        if call.moves and not fx.is_list_of_slices(n) and (moved := self._moved(n, call)) is not None:
             return moved
-        if n.target is operator.getitem and not is_list_of_slices(operand(n)):
-            x = self.values[operand(n)]
-            return self.graph.add("item", (x,), index=n.args[1], shape=shape_of(n), dtype=self._dtype(n))
-        if all(map(is_pointwise, call.nodes)) and _broadcasts(n, call.inputs):
-            params = {operand(m): QParams.of(m) for m in call.nodes if is_dequantize(m)}
-            operands = [self._aligned(x, len(shape_of(n)), params.get(x)) for x in call.inputs]
-            return self.graph.add("fx", operands, call=self._number(call), dtype=self._dtype(n))
-        axes = [reduced_axis(m) for m in call.computing]
+        shape, dtype = fx.shape_of(n), fx.dtype_of(n)
+        if n.target is operator.getitem and not fx.is_movement(n):
+            x = self._values[fx.operand(n)]
+            return self.graph.add("item", (x,), index=n.args[1], shape=shape, dtype=dtype)
+        number = self._numbers.setdefault(call.key, len(self.calls))
+        if number == len(self.calls):
+            self.calls.append(call)
+        if call.is_pointwise:
+            operands = [self._aligned(x, len(shape)) for x in call.inputs]
+            return self.graph.add("fx", operands, call=number, dtype=dtype)
+        axes = [fx.reduced_axis(m) for m in call.computing]
         if len(axes) == len(call.inputs) == 1 and axes[0] is not None:
-            x = self.values[call.inputs[0]]
-            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=self._number(call), dtype=self._dtype(n))
-        return self._opaque(n, call)
+            x = self._values[call.inputs[0]]
+            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=number, dtype=dtype)
+        nodes, inputs = (tuple(m for m in ms if m not in self._fixed) for ms in (call.nodes, call.inputs))
+        number = len(self.calls)
+        self.calls.append(FxCall(nodes, inputs))
+        operands, kind = [self._values[x] for x in inputs], fx.name(nodes[0].target)
+        return self.graph.add("opaque", operands, tosa=kind, call=number, shape=shape, dtype=dtype)
 
-    def _dtype(self, n: Node) -> str:
-        q = QParams.of(n)
-        if q and is_quantize(n):
-            return str(q)
-        if not isinstance(n.meta["val"], torch.Tensor):
-            return str(None)
-        return DTYPES.get(n.meta["val"].dtype, str(n.meta["val"].dtype))
+    def _leaf(self, n: Node) -> int:
+        """Returns the node of an input or a constant, which it adds if it is new."""
+        if n not in self._values:
+            value, dense = self._known.get(n), torch.strided
+            if (
+                isinstance(value, FakeTensor)
+                or value is not None
+                and (value.layout, value.device.type) != (dense, "cpu")
+            ):
+                value = None
+            if value is None or fx.dtype_name(value.dtype) not in DTYPES or not value.numel():
+                self.leaves[n.name] = n
+                self._values[n] = self.graph.add_input(n.name, fx.shape_of(n), fx.dtype_of(n))
+            else:
+                found = self.graph.add_const(value.detach().numpy(), fx.dtype_of(n, value), tuple(value.shape))
+                self.constants.setdefault(self.graph.nodes[found].attr("value").digest, n)
+                self._values[n] = found
+        return self._values[n]
 
-    def _leaf(self, n: Node, rank: int = 0, q: QParams | None = None) -> int:
-        """Returns the node of an input or a constant.
-
-        rank: its shape gets leading ones up to this rank.
-        q: integers within its range become quantized.
-        """
-        value = self.source.value(n) if self.source.is_constant(n) else None
-        if value is None or value.dtype not in DTYPES or not value.numel():
-            if n not in self.values:
-                self.lifted.leaves[n.name] = n
-                return self.graph.add_input(n.name, shape_of(n), self._dtype(n))
-            return self.values[n]
-        dtype = self._dtype(n)
-        within = q and value.dtype == q.dtype and q.low <= int(value.min()) and int(value.max()) <= q.high
-        if q and within and not dtype.startswith("Q:"):
-            dtype = str(q)
-        shape = aligned(tuple(value.shape), rank)
-        found = self.graph.add_const(value.reshape(shape).numpy(), dtype, shape)
-        self.lifted.constants.setdefault(self.graph.nodes[found].attr("value").digest, n)
-        return found
-
-    def _aligned(self, x: Node, rank: int, q: QParams | None = None) -> int:
+    def _aligned(self, x: Node, rank: int) -> int:
         """Returns the node of a value with leading ones up to `rank`."""
-        found = self._leaf(x, rank, q) if self.source.is_constant(x) else self.values[x]
+        found = self._leaf(x) if x in self._fixed else self._values[x]
         shape = self.graph.nodes[found].shape
-        if len(shape) == rank:
-            return found
-        return self.graph.add("reshape", (found,), shape=aligned(shape, rank))
+        return found if len(shape) == rank else self.graph.add("reshape", (found,), shape=fx.aligned(shape, rank))
 
-    def _moves(self, n: Node, call: FxCall) -> int | None:
+    def _moved(self, n: Node, call: FxCall) -> int | None:
         """Adds a movement and returns its node; None if the tensor language does not model it."""
-        mark = len(self.graph.nodes)
-        try:
-            found = self._moved(call.nodes)
-            if self.graph.nodes[found].shape == shape_of(n):
-                return found
-        except (NotImplementedError, GraphError, RuntimeError):
-            pass
-        del self.graph.nodes[mark:]
-        self.graph._constants = {k: v for k, v in self.graph._constants.items() if v < mark}
-        return None
-
-    def _moved(self, nodes: Sequence[Node]) -> int:
         local: dict[Node, int] = {}
-        constant = self.source.is_constant
 
         def value(s: Node) -> int:
-            if s not in local:
-                quantized = is_dequantize(s) and s in nodes
-                local[s] = self._quantized(s) if quantized else self._leaf(s) if constant(s) else self.values[s]
-            return local[s]
+            if s in local:
+                return local[s]
+            q = fx.qparams(s) if fx.is_dequantize(s) and s in call.nodes else None
+            found = self._aligned(fx.operand(s) if q else s, len(fx.shape_of(s)))
+            if q and self.graph.nodes[found].dtype != fx.quantized(q):
+                raise GraphError(f"{s.name} reads integers of other parameters")
+            return found
 
-        for n in nodes:
-            if is_quantize(n):
-                local[n] = local[operand(n)]
-            elif not is_dequantize(n) and not is_list_of_slices(n):
-                local[n] = move(self.graph, n, [value(s) for s in sources(n)])
-        return local[nodes[-1]]
-
-    def _quantized(self, n: Node) -> int:
-        """Returns the operand of a dequantize as a tensor quantized with its parameters."""
-        q = QParams.of(n)
-        assert q is not None
-        x = self._aligned(operand(n), len(shape_of(n)), q)
-        dtype = self.graph.nodes[x].dtype
-        if dtype == str(q):
-            return x
-        if dtype.startswith("Q:") or not q.is_full:
-            raise GraphError(f"{n.name} reads integers that may be out of its range")
-        return self.graph.add("fx", (x,), call=-1, dtype=str(q))
-
-    def _opaque(self, n: Node, call: FxCall) -> int:
-        constant = self.source.is_constant
-        call = FxCall(
-            tuple(m for m in call.nodes if not constant(m)),
-            tuple(x for x in call.inputs if not self._is_constant(x)),
-        )
-        self.lifted.calls.append(call)
-        return self.graph.add(
-            "opaque",
-            [self.values[x] for x in call.inputs],
-            tosa=name(call.nodes[0].target),
-            call=len(self.lifted.calls) - 1,
-            shape=shape_of(n),
-            dtype=self._dtype(n),
-        )
-
-    def _number(self, call: FxCall) -> int:
-        """Returns the number of a call of pure ops, which is one for structurally equal calls."""
-        key = tuple(_key(n, call) for n in call.nodes)
-        if key not in self.keys:
-            self.keys[key] = len(self.lifted.calls)
-            self.lifted.calls.append(call)
-        return self.keys[key]
-
-
-def _broadcasts(result: Node, inputs: Sequence[Node]) -> bool:
-    """Tells whether a pointwise op can be an `fx` node: few tensors broadcast, and none of rank 0 decides the dtype."""
-    values = [v for x in inputs if isinstance(v := x.meta.get("val"), torch.Tensor)]
-    if not 0 < len(values) == len(inputs) <= _MOST_OPERANDS:
-        return False
-    mixed = len({v.dtype for v in values}) > 1
-    if mixed and any(v.ndim == 0 for v in values):
-        return False
-    return max(v.ndim for v in values) == len(shape_of(result))
-
-
-def _key(n: Node, call: FxCall) -> tuple[str, str]:
-    """Returns target and arguments of a node as text, with nodes by their position in the call."""
-
-    def reference(m: Node) -> str:
-        if m in call.inputs:
-            return f"%in{call.inputs.index(m)}"
-        return f"%{call.nodes.index(m)}" if m in call.nodes else f"%const:{m.name}"
-
-    return str(n.target), repr(torch.fx.node.map_arg((n.args, dict(n.kwargs)), reference))
+        try:
+            for m in call.nodes:
+                if fx.is_quantize(m):
+                    local[m] = local[fx.operand(m)]
+                elif not fx.is_dequantize(m) and not fx.is_list_of_slices(m):
+                    local[m] = fx.move(self.graph, m, [value(s) for s in fx.sources(m)])
+        except GraphError:
+            return None
+        return local[n] if self.graph.nodes[local[n]].shape == fx.shape_of(n) else None

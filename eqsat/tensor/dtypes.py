@@ -1,7 +1,7 @@
 """Element types of tensors, each stated once.
 
 Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; its properties are here.
-Programs above TOSA's level have further names (`eqsat/before_lowering/vocabulary.py`).
+Programs above TOSA's level have further names (`eqsat/before_lowering/fx.py`).
 So the set of names is open.
 
 >>> DType.of("INT16").limits, DType.of("INT16").accumulator

@@ -52,12 +52,3 @@ def interleaved(weights: Array, runs: int) -> Array:
     *outer, channels = weights.shape
     turns = weights.reshape(*outer, runs, channels // runs).swapaxes(-1, -2)
     return np.ascontiguousarray(turns.reshape(weights.shape))
-
-
-def pruned(weights: Array) -> Array:
-    """Returns weights [..., IC] with the two of least magnitude in every four channels set to zero."""
-    fours = weights.reshape(-1, _TOGETHER)
-    least = np.argsort(np.abs(fours.astype(np.int32)), axis=1, kind="stable")[:, : _TOGETHER - _MOST]
-    out = fours.copy()
-    np.put_along_axis(out, least, 0, axis=1)
-    return out.reshape(weights.shape)
