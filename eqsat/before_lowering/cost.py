@@ -12,7 +12,6 @@ from dataclasses import replace
 from cost_models.forms import standalone
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Price, Unit
-from cost_models.setting import Setting
 from eqsat.before_lowering.fx import shortest
 from eqsat.choice.choice import build
 from eqsat.egraph.encoding import saturate
@@ -58,7 +57,7 @@ class MovementCost(NodeModel):
             case "slice" | "pad" | "tile" | "reverse" | "concat":
                 return _VIEW + _COPY * sum(t.bytes for t in (*unit.operands, unit.result))
             case _:
-                return _VIEW + standalone(self.target, unit, Setting())[0]
+                return _VIEW + standalone(self.target, unit)
 
 
 def _in_place(unit: Unit, price: Price, quantized: bool) -> Price:
