@@ -152,6 +152,5 @@ def fitting(t: Terms, v: Value, element: Element) -> Value:
 
     Only beyond 32 bits does TOSA leave open what a graph computes, so only such a requirement may equal one of a graph.
     """
-    v = t.stepped(v, [], DTYPES[element.bytes]) if element.signed else v
     t.require(v, *element.limits, *(() if element == Element(True, 32) else ("fits",)))
-    return v
+    return t.stepped(v, [], DTYPES[element.bytes]) if element.signed else v
