@@ -126,7 +126,8 @@ def _wide(values: Array, multiplier: Array, shift: Array, added: Array, largest:
 def leading_zeros(values: Array) -> Array:
     """Returns the number of leading zeros of numbers of 32 bits."""
     # frexp counts the bits of a number; below zero there is no leading zero
-    return np.where(values < 0, 0, 32 - np.frexp(np.maximum(values, 0).astype(np.float64))[1])
+    bits = np.frexp(np.maximum(values, 0).astype(np.float64))[1].astype(np.int64)
+    return np.where(values < 0, 0, 32 - bits)
 
 
 #: numpy's function for operations on one operand, by the name of the mode.
