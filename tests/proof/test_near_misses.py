@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from eqsat.ground.worker import Pool
-from eqsat.proof import PROVED, Prover
+from eqsat.proof import PROVED, Prover, prove
+from eqsat.proof.counterexample import compared
 from eqsat.tensor.ops.rescale import DOUBLE_ROUND
 from eqsat.tensor.types import Array
 from tests.forms import CRASHES, INTEGERS, OPEN, SILENT, answers, value
-from tests.proof.near_misses import KINDS, Pair, combined, differs, of, witness
+from tests.proof.near_misses import KINDS, Pair, combined, differs, of, pairs, witness
 
 #: Pairs of a kind in the fast tier, at most.
 _FEW = 6
@@ -65,6 +66,26 @@ def test_the_reference_model_shows_that_near_misses_differ(kind: str, pool: Pool
                 assert expected is not OPEN
             else:
                 assert differs(expected, *answers(second, [x], pool)), (pair.name, k, x)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "x.conv(WIDE).fits(BITS).clamp",
+        "chosen(~(",
+        "x.conv(FEW).rescale(",
+        "(x.wide() + y.wide()).rescale('INT16'",
+        "x.wide() > y.wide()",
+        "x.table(RISING)",
+        "x.table(LINE)",
+    ],
+)
+def test_an_input_that_shows_it_is_found(start: str) -> None:
+    """By the functions that differ, or by a sum that lies next to a threshold; and it was run on both graphs."""
+    a, b = next(p for p in pairs() if p.one.startswith(start)).graphs()
+    proof = prove(a, b, seed=5)
+    assert proof.verdict == "different" and proof.counterexample is not None
+    assert compared(a, b, proof.counterexample.inputs).text == proof.counterexample.text
 
 
 # ---- what is equal ----------------------------------------------------------------------------------
