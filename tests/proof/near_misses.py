@@ -1123,6 +1123,48 @@ near(
 )
 near("values that no limit is near", of("INT8", "INT8", "INT8", shape=(1, 4, 4, 4)), [("met((x, 50), (y, 61), (z, -72))('select', y.clamp(-9, 9), x).clamp(-100, 100)", "x.clamp(-100, 100)", "50, 61, -72")])
 
+SIGMOID, SCALE = [int(127 / (1 + np.exp(-v / 30))) for v in range(-128, 128)], 0x4A3B2C1D
+
+
+def with_zeros(x: Term) -> Term:
+    """Two rows, and one that a zero point of 3 makes zeros."""
+    return x.part(0, 2, 1).concat(x.const(np.full((2, 1, 4), 3)), axis=1)
+
+
+def summed_products(x: Term, y: Term) -> Term:
+    """A product of matrices with zero points 3 and -2."""
+    wide = x.rescale("INT32", in_zp=3).reshape(2, 3, 4, 1) * y.rescale("INT32", in_zp=-2).reshape(2, 1, 4, 5)
+    return wide.reduce("sum", 2).reshape(2, 3, 5)
+
+
+def headroom(x: Term, y: Term, shift: int, scale: int = SCALE) -> Term:
+    """A sum of which one operand is scaled, with more or less room below the point."""
+    return (x.rescale("INT32", 1 << 30, shift) + y.rescale("INT32", scale, shift)).rescale("INT8", 1 << 30, 61 - shift)
+
+
+def gated(x: Term, y: Term, shift: int = 0) -> Term:
+    """x * sigmoid(y), the second factor with some more bits."""
+    return (x.wide() * y.table(SIGMOID).rescale("INT32", 1 << 30, 30 - shift)).rescale("INT8", 1 << 30, 37 + shift)
+
+
+def above(x: Term, y: Term) -> Term:
+    """The larger one: y, and by how much x is larger."""
+    return (y.wide() + (x.wide() - y.wide()).clamp(0, 1 << 20)).rescale("INT8")
+
+
+near(
+    "values that no limit is near",
+    of("INT8", "INT8", "BOOL", shape=(1, 4, 4, 4)),
+    [
+        ("headroom(x, y, 10)", "headroom(x, y, 12, SCALE + (1 << 20))", "-128, 75, 0"),
+        ("headroom(x.conv(FEW).fits(16), y.conv(FEW).fits(16), 10)", "headroom(y.conv(FEW).fits(16), x.conv(FEW).fits(16), 10)"),
+        ("gated(x, y)", "gated(y, x)"),
+        ("(x > y)('select', x, y)", "(x.wide() > y.rescale('INT32', in_zp=1))('select', x, y.clamp(-128, 126))"),
+        ("z('select', x, y).clamp(-20, 30)", "z('select', x.clamp(-20, 30), y.clamp(-20, 31))"),
+        ("x.made('argmax', makers.extremum(3))", "(~x).made('argmax', makers.extremum(3))"),
+    ],
+)
+
 # ---- what is undefined without an effect ------------------------------------------------------------
 
 _OPEN = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NotModelled, Op, same
-from tests.graphs import add, clamp, conv, rescale, transpose
+from tests.graphs import add, clamp, rescale, transpose
 
 #: An operator whose record says nothing of integers, as that of a custom one may.
 UNSAID = Op(
@@ -39,189 +39,11 @@ def pair(one: Build, other: Build, *inputs: tuple[tuple[int, ...], str]) -> tupl
     return graph(one, *inputs), graph(other, *inputs)
 
 
-def weighted(g: TensorGraph, x: int, weights: np.ndarray, bias: int | Sequence[int] = 0, **more: object) -> int:
-    """CONV2D of INT8 with these weights, as INT32."""
-    w = g.add_const(weights, "INT8")
-    b = g.add_const(np.broadcast_to(bias, weights.shape[0]), "INT32")
-    return g.add_with("conv2d", (x, w, b), makers.conv("INT8", **more))
-
-
-def depthwise(g: TensorGraph, x: int, weights: np.ndarray) -> int:
-    w, b = g.add_const(weights, "INT8"), g.add_const(np.zeros(weights.shape[2] * weights.shape[3]), "INT32")
-    return g.add_with("depthwise_conv2d", (x, w, b), makers.conv("INT8"))
-
-
-IMAGE, ROW, WORDS = ((1, 4, 4, 4), "INT8"), ((1, 1, 6, 8), "INT8"), ((1, 4, 4, 4), "INT16")
-MATRICES = ((2, 3, 4), "INT8"), ((2, 4, 5), "INT8")
-RNG = np.random.default_rng(0)
-W = RNG.integers(-90, 91, (4, 1, 1, 4))
+IMAGE, WORDS = ((1, 4, 4, 4), "INT8"), ((1, 4, 4, 4), "INT16")
 PLANE = (1, 4, 4, 4)
 
 
-# ---- what is equal -------------------------------------------------------------------------------
-
-
-def twice_transposed(g: TensorGraph, xs: list[int]) -> int:
-    return transpose(g, transpose(g, xs[0], 0, 2, 3, 1), 0, 3, 1, 2)
-
-
-def copied_by_a_convolution(g: TensorGraph, xs: list[int]) -> int:
-    return rescale(g, weighted(g, xs[0], np.eye(4, dtype=int)[:, None, None, ::-1]), "INT8")
-
-
-def clamped_late(g: TensorGraph, xs: list[int]) -> int:
-    return clamp(g, conv(g, xs[0], 3), -20, 127)
-
-
-def clamped_twice(g: TensorGraph, xs: list[int]) -> int:
-    return clamp(g, clamp(g, conv(g, xs[0], 3), -50, 127), -20, 127)
-
-
-def pooled(kernel: int) -> Build:
-    def build(g: TensorGraph, xs: list[int]) -> int:
-        return g.add_with("max_pool2d", xs, makers.max_pool((kernel, kernel), pad=(kernel // 2,) * 4))
-
-    return build
-
-
-def pooled_twice(g: TensorGraph, xs: list[int]) -> int:
-    return g.add_with("max_pool2d", [pooled(3)(g, xs)], makers.max_pool((3, 3), pad=(1,) * 4))
-
-
-def table_before_pool(g: TensorGraph, xs: list[int]) -> int:
-    return pooled(3)(g, [g.add_with("table", xs, makers.table([i // 3 for i in range(-128, 128)]))])
-
-
-def table_behind_pool(g: TensorGraph, xs: list[int]) -> int:
-    return g.add_with("table", [pooled(3)(g, xs)], makers.table([i // 3 for i in range(-128, 128)]))
-
-
-def product(g: TensorGraph, xs: list[int]) -> int:
-    return g.add_with("matmul", xs, makers.matmul(3, -2))
-
-
-def product_of_transposes(g: TensorGraph, xs: list[int]) -> int:
-    a, b = (transpose(g, x, 0, 2, 1) for x in xs)
-    return transpose(g, g.add_with("matmul", (b, a), makers.matmul(-2, 3)), 0, 2, 1)
-
-
-def sums_of_products(g: TensorGraph, xs: list[int]) -> int:
-    a = g.add("reshape", [rescale(g, xs[0], "INT32", in_zp=3)], shape=(2, 3, 4, 1))
-    b = g.add("reshape", [rescale(g, xs[1], "INT32", in_zp=-2)], shape=(2, 1, 4, 5))
-    total = g.add("reduce_sum", [g.add("mul", (a, b), shift=(0,))], axis=2)
-    return g.add("reshape", [total], shape=(2, 3, 5))
-
-
-def with_zeros(multiplied: Build) -> Build:
-    """A product of matrices of which one has a row that its zero point makes zeros."""
-
-    def build(g: TensorGraph, xs: list[int]) -> int:
-        rows = g.add("slice", [xs[0]], start=(0, 0, 0), size=(2, 2, 4))
-        zeros = g.add_const(np.full((2, 1, 4), 3), "INT8")
-        return rescale(g, multiplied(g, [g.add("concat", (rows, zeros), axis=1), xs[1]]), "INT8", shift=(38,))
-
-    return build
-
-
-def narrowed_products(g: TensorGraph, xs: list[int]) -> int:
-    """Products of INT8 without a zero point fit INT16."""
-    return rescale(g, rescale(g, g.add("mul", xs, shift=(0,)), "INT16"), "INT8", shift=(37,))
-
-
-def products(g: TensorGraph, xs: list[int]) -> int:
-    return rescale(g, g.add("mul", xs, shift=(0,)), "INT8", shift=(37,))
-
-
-def swish(g: TensorGraph, xs: list[int]) -> int:
-    """x * f(x), in two spellings that share no product."""
-    x = rescale(g, xs[0], "INT32")
-    y = rescale(g, g.add_with("table", xs, makers.table([i // 2 for i in range(-128, 128)])), "INT32")
-    return rescale(g, g.add("mul", (x, y), shift=(0,)), "INT8", shift=(37,))
-
-
-def swish_as_a_table(g: TensorGraph, xs: list[int]) -> int:
-    values = [min(max((i * (i // 2) + 64) >> 7, -128), 127) for i in range(-128, 128)]
-    return g.add_with("table", xs, makers.table(values))
-
-
-def not_greater(g: TensorGraph, xs: list[int]) -> int:
-    return g.add("logical_not", [g.add("greater", (xs[1], xs[0]))])
-
-
-def greater_equal(g: TensorGraph, xs: list[int]) -> int:
-    return g.add("greater_equal", xs)
-
-
-def upsampled(g: TensorGraph, xs: list[int]) -> int:
-    return g.add("resize", xs, scale=(2, 1, 2, 1), offset=(-1, -1), border=(0, 0), mode=1)
-
-
-def tiled(g: TensorGraph, xs: list[int]) -> int:
-    x = g.add("reshape", xs, shape=(4, 1, 4, 4))
-    x = g.add("reshape", [g.add("tile", [x], multiples=(1, 2, 1, 1))], shape=(8, 4, 1, 4))
-    return g.add("reshape", [g.add("tile", [x], multiples=(1, 1, 2, 1))], shape=(1, 8, 8, 4))
-
-
-def averaged(g: TensorGraph, xs: list[int]) -> int:
-    total = depthwise(g, xs[0], np.ones((2, 2, 4, 1), int))
-    return rescale(g, total, "INT8", multiplier=((1 << 30) + 1,), shift=(32,))
-
-
-def pool_of_averages(g: TensorGraph, xs: list[int]) -> int:
-    return g.add_with("avg_pool2d", xs, makers.avg_pool((2, 2)))
-
-
-def headroom(shift: int) -> Build:
-    """Half of a sum, with so much room below the point."""
-
-    def build(g: TensorGraph, xs: list[int]) -> int:
-        total = g.add("add", [rescale(g, x, "INT32", shift=(shift,)) for x in xs])
-        return rescale(g, total, "INT8", shift=(61 - shift,))
-
-    return build
-
-
-def bias_behind(g: TensorGraph, xs: list[int]) -> int:
-    k = g.add_const(np.full((1, 1, 1, 4), 77), "INT32")
-    return rescale(g, g.add("add", (weighted(g, xs[0], W), k)), "INT8", shift=(39,))
-
-
-def bias_within(g: TensorGraph, xs: list[int]) -> int:
-    return rescale(g, weighted(g, xs[0], W, 77), "INT8", shift=(39,))
-
-
 INT32_PLANE = (PLANE, "INT32")
-EQUAL = {
-    "transposes that cancel": pair(
-        lambda g, xs: xs[0], lambda g, xs: transpose(g, twice_transposed(g, xs), 0, 1, 2, 3), IMAGE
-    ),
-    "an order of channels as a convolution": pair(
-        copied_by_a_convolution, lambda g, xs: g.add("reverse", xs, axis=3), IMAGE
-    ),
-    "clamps that join": pair(clamped_late, clamped_twice, IMAGE),
-    "pools that join": pair(pooled(5), pooled_twice, IMAGE),
-    "a rising table and a pool": pair(table_before_pool, table_behind_pool, IMAGE),
-    "a product and that of its transposes": pair(product, product_of_transposes, *MATRICES),
-    "a product as sums": pair(product, sums_of_products, *MATRICES),
-    "a product with zeros as sums": pair(with_zeros(product), with_zeros(sums_of_products), *MATRICES),
-    "products that fit INT16": pair(products, narrowed_products, IMAGE, IMAGE),
-    "a product that is a function": pair(swish, swish_as_a_table, IMAGE),
-    "comparisons": pair(not_greater, greater_equal, IMAGE, IMAGE),
-    "nearest elements": pair(upsampled, tiled, IMAGE),
-    "sums with another headroom": pair(headroom(12), headroom(20), IMAGE, IMAGE),
-    "a bias behind its convolution": pair(bias_within, bias_behind, IMAGE),
-    "an average as a convolution": pair(averaged, pool_of_averages, IMAGE),
-}
-
-
-@pytest.mark.parametrize("name", EQUAL)
-def test_equal_graphs_are_proved(name: str) -> None:
-    proof = prove(*EQUAL[name], seed=5)
-    assert (proof.verdict, proof.undecided) == (PROVED, ())
-    assert 0 < proof.error_bound < 2**-60
-
-
-# ---- what is nearly equal ---------------------------------------------------------------------------
 
 
 def order(*places: int) -> Build:
@@ -279,7 +101,7 @@ def test_undecided_names_the_operator_at_which_it_ended() -> None:
 
 
 def test_a_counterexample_was_run_on_both() -> None:
-    a, b = pair(lambda g, xs: g.add("greater", xs), greater_equal, IMAGE, IMAGE)
+    a, b = pair(lambda g, xs: g.add("greater", xs), lambda g, xs: g.add("greater_equal", xs), IMAGE, IMAGE)
     witness = prove(a, b, seed=5).counterexample
     assert witness is not None
     expected, found = (g.evaluate(witness.inputs)[witness.output][witness.index] for g in (a, b))
