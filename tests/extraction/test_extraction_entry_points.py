@@ -1,7 +1,6 @@
 """An extractor of another package, installed as users install one, is known to the command line and to the
 benchmark."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from eqsat.tosa import dumps
-from extraction import ChoiceGraph
-from extraction.io import save
 from tests.graphs import transposed_relus
 
 pytestmark = pytest.mark.slow
@@ -43,26 +40,6 @@ def installed(tmp_path) -> dict[str, str]:
 
 def run(command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", *command], env=env, capture_output=True, text=True)
-
-
-def test_in_the_benchmark(installed, tmp_path):
-    (tmp_path / "graphs").mkdir()
-    save(ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], [0]), tmp_path / "graphs" / "a.json")
-    done = run(
-        [
-            "benchmarks.extraction",
-            str(tmp_path / "graphs"),
-            "--extractors",
-            "lazy",
-            "--json",
-            str(tmp_path / "out.json"),
-        ],
-        installed,
-    )
-    assert done.returncode == 0, done.stderr
-    (record,) = json.loads((tmp_path / "out.json").read_text())
-    assert (record["extractor"], record["cost"]) == ("lazy", 3)
-    assert Path(installed["CALLS"]).exists()
 
 
 def test_in_the_command_line(installed, tmp_path):

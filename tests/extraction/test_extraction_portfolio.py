@@ -169,14 +169,6 @@ def test_solvers_survive_the_way_to_their_process(solver):
     assert json.loads(json.dumps(solver_as_json(solver_of(sent)))) == sent
 
 
-def test_the_portfolio_needs_no_process(monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("a process was started")
-
-    monkeypatch.setattr(process.subprocess, "Popen", refuse)
-    assert extract(hard_graph()).status == "optimal"
-
-
 def test_an_answer_that_is_not_proved_depends_on_the_limit_alone(monkeypatch):
     """Conflicts and neighbourhoods are counted, so that a slow machine answers the same."""
     graph = hard_graph(layers=60, width=30)
@@ -204,16 +196,6 @@ def of_user(directory: Path, script: str) -> dict:
     path.write_text(script)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return {"args": [sys.executable, str(path)], "text": True, "cwd": directory, "env": environment}
-
-
-def test_works_from_a_script_without_a_main_guard(tmp_path):
-    script = (
-        "from extraction import extract\n"
-        "from tests.extraction.test_extraction_portfolio import hard_graph\n"
-        "print(extract(hard_graph(), time_limit=60).status)\n"
-    )
-    done = subprocess.run(**of_user(tmp_path, script), capture_output=True, check=True)
-    assert done.stdout.split() == ["optimal"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
