@@ -18,7 +18,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.cli import upscale
-from tests.graphs import finish, relu
+from tests.graphs import finish, relu, transposes
 
 ROOT = Path(__file__).parents[2]
 UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
@@ -26,16 +26,6 @@ UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
 
 def run(*args):
     return CliRunner().invoke(app, [str(a) for a in args])
-
-
-def pair_of_transposes() -> bytes:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 16, 16, 8), "INT8")
-    y = g.add("transpose", (x,), perms=(0, 3, 1, 2))
-    y = g.add_with("clamp", (y,), makers.clamp("INT8", 0, 127))
-    y = g.add("transpose", (y,), perms=(0, 2, 3, 1))
-    g.outputs.append(g.add_with("clamp", (y,), makers.clamp("INT8", 5, 96)))
-    return dumps(g)
 
 
 @pytest.mark.slow
@@ -78,7 +68,7 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
 
 def test_optimize_a_tosa_file(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    source.write_bytes(pair_of_transposes())
+    source.write_bytes(dumps(transposes(16)))
     result = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--csv", tmp_path / "out.csv", "--json")
     assert result.exit_code == 0, result.output
     record = json.loads(result.stdout)
@@ -93,7 +83,7 @@ def test_optimize_a_tosa_file(tmp_path):
 
 def test_a_quiet_command_prints_warnings_alone(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    source.write_bytes(pair_of_transposes())
+    source.write_bytes(dumps(transposes(16)))
     call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "-q")
     done = run(*call)
     assert (done.exit_code, done.output) == (0, "") and out.is_file()
@@ -103,7 +93,7 @@ def test_a_quiet_command_prints_warnings_alone(tmp_path):
 
 def test_a_limit_that_nothing_meets_has_an_exit_code(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    source.write_bytes(pair_of_transposes())
+    source.write_bytes(dumps(transposes(16)))
     result = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--max-sram", 1024, "--json")
     record = json.loads(result.stdout)
     assert result.exit_code == 4 and record["fits"] is False and out.is_file()
@@ -147,7 +137,7 @@ def test_compile_says_so_too(tmp_path, monkeypatch):
 def test_a_cache_that_cannot_be_used_is_told_once(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no directory")
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "file"))
-    (tmp_path / "in.tosa").write_bytes(pair_of_transposes())
+    (tmp_path / "in.tosa").write_bytes(dumps(transposes(16)))
     result = run("optimize", tmp_path / "in.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--json")
     assert result.exit_code == 0, result.output
     told = [w for w in json.loads(result.stdout)["warnings"] if "prices are measured anew each time" in w]
@@ -220,7 +210,7 @@ def test_bad_input_is_one_line_that_names_it(tmp_path, args, words):
 @pytest.mark.parametrize("more", [(), ("--json",), ("--save", "run")])
 def test_a_disk_that_fails_costs_the_files_and_not_the_figures(tmp_path, more):
     """Every write of more than 100 bytes fails."""
-    (tmp_path / "in.tosa").write_bytes(pair_of_transposes())
+    (tmp_path / "in.tosa").write_bytes(dumps(transposes(16)))
     (tmp_path / "out.tosa").write_bytes(b"precious")
     command = [sys.executable, "-m", "eqsat.cli", "optimize", "in.tosa", "-t", "ethos-u85-256", "-o", "out.tosa", *more]
     limit = (100, 100)

@@ -23,7 +23,6 @@ from eqsat.target import Target
 from eqsat.target.families import U55, U65, U85
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const, Type, attrs_of
 from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
@@ -50,16 +49,7 @@ def move(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str = "INT8") -> 
 
 
 def units(graph: TensorGraph) -> list[Unit]:
-    return [
-        Unit(
-            ((n.op, n.attrs),),
-            tuple(graph.type(i) for i in n.inputs),
-            Type(n.shape, n.dtype),
-            tuple(dict(graph.nodes[i].attrs).get("value") for i in n.inputs),
-        )
-        for n in (graph.nodes[i] for i in graph.live())
-        if OPS[n.op].kind != "leaf"
-    ]
+    return list(units_of(graph).values())
 
 
 def test_a_movement_gets_steps_that_do_it(model: VelaGroups) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,15 +151,6 @@ def test_unknown_and_missing_extractors_are_named(tmp_path, monkeypatch):
     missing = exact.extractor("mine", rogue_solver(tmp_path, monkeypatch, "import no_such_module"))
     with pytest.raises(SolverUnavailable, match="mine: .*no_such_module"):
         missing(hard_graph(), time_limit=10, seed=0, warm_start=None)
-
-
-def test_a_solver_of_ones_own_has_its_options_in_its_process(tmp_path, monkeypatch):
-    body = "report.choice({0: 1, 1: 2}) if self.name == 'mine' else None; return 'optimal'"
-    solver = replace(rogue_solver(tmp_path, monkeypatch, body), name="mine")
-    graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
-    state = State(graph)
-    solve_apart(state, solver, 0, 20)
-    assert (state.incumbent, state.proved, state.failure) == ({0: 1, 1: 2}, True, "")
 
 
 @pytest.mark.parametrize("solver", [Asp(), portfolio.ORDERED, Ilp(), Lns(3)])
