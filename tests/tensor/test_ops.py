@@ -105,7 +105,7 @@ def test_every_value_of_random_graphs_equals_the_reference_model(worker: Worker)
         seen |= g.op_counts().keys()
         shown = [n for n in g.live() if g.nodes[n].dtype != "INT48" and g.nodes[n].op not in ("input", "const")]
         check(finish(g, *shown), samples(domains(g), 3)[2], worker)
-    assert seen >= EVALUATED
+    assert seen >= EVALUATED and by_operator().keys() >= EVALUATED
 
 
 @pytest.mark.parametrize("op", sorted(op for op in EVALUATED if OPS[op].kind == "pointwise"))
