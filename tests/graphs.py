@@ -100,10 +100,10 @@ def finish(g: TensorGraph, *outputs: int) -> TensorGraph:
     return g
 
 
-def transposes() -> TensorGraph:
+def transposes(size: int = 4) -> TensorGraph:
     """A pair of transposes around a clamp, of no use."""
     g = TensorGraph()
-    x = clamp(g, transpose(g, g.add_input("x", (1, 4, 4, 8), "INT8"), 0, 3, 1, 2), 0, 127)
+    x = clamp(g, transpose(g, g.add_input("x", (1, size, size, 8), "INT8"), 0, 3, 1, 2), 0, 127)
     return finish(g, clamp(g, transpose(g, x, 0, 2, 3, 1), 5, 96))
 
 

@@ -26,7 +26,7 @@ def explode(f: Call) -> bool:
 
 
 m, f, g = symbols("m", Move), symbols("f", Unary), symbols("g", Binary)
-x, y, z = symbols("x y z", Value)
+x, y = symbols("x y", Value)
 
 #: A pointwise op dropped, where types fit.
 DROPPED = rule("dropped", f(x), x, where=same_type(LHS, x), family="test")
@@ -37,7 +37,6 @@ RETYPED = rule("retyped", m(x), x, family="test")
 #: A function that raises.
 RAISES = rule("raises", f(x), x, where=explode(f), family="test")
 SWAPPED = rule("swapped", g(x, y), g(y, x), family="test")
-ASSOCIATED = rule("associated", g(g(x, y), z), g(x, g(y, z)), family="test")
 
 n, k, least, most, c, s = (
     symbols("n", Annotated[Call, op("logical_not")]),

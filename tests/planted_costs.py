@@ -27,10 +27,3 @@ class Raises(NodeModel):
 
     def cycles(self, unit: Unit) -> float:
         return 1 / (unit.result.bytes - unit.result.bytes)
-
-
-class Bare:
-    """No cost model at all, but made like one."""
-
-    def __init__(self, *given: object) -> None:
-        self.target = given[0]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from extraction import ChoiceGraph, Extraction
-from extraction.check import Choice, check
+from extraction.check import Choice
 from extraction.dag_greedy import extract as greedy
 
 
@@ -28,10 +27,3 @@ def boastful(graph: ChoiceGraph, *, time_limit: float, seed: int, warm_start: Ch
 def bare(graph: ChoiceGraph, *, time_limit: float, seed: int, warm_start: Choice | None) -> Choice:
     """A choice without all that an Extraction says of it."""
     return greedy(graph, time_limit=time_limit, seed=seed, warm_start=warm_start).choice
-
-
-def dearest(graph: ChoiceGraph, *, time_limit: float, seed: int, warm_start: Choice | None) -> Extraction:
-    """A valid choice, about the worst that there is, of which nothing is proved."""
-    turned = replace(graph, cost=graph.cost.max() - graph.cost, pair_costs={})
-    choice = greedy(turned, time_limit=time_limit, seed=seed).choice
-    return Extraction(choice, check(graph, choice), -math.inf, "feasible")

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import pickle
-import resource
 import signal
 import subprocess
 import sys
@@ -134,13 +133,6 @@ def test_a_full_disk_leaves_the_older_file_whole(tmp_path: Path) -> None:
         assert out.read_bytes() == b"precious" and sorted(p.name for p in disk.iterdir()) == ["filler", "out.tosa"]
     finally:
         subprocess.run(["umount", "-l", disk], capture_output=True)
-
-
-def test_what_cannot_be_written_whole_is_not_written(tmp_path: Path) -> None:
-    out = tmp_path / "out.tosa"
-    code, _, err = optimize(tmp_path, out, limit=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))).finish()
-    assert code in (2, 3) and is_one_line(err)
-    assert not out.exists() and not list(tmp_path.glob(".out*"))
 
 
 def test_a_corrupted_store_changes_no_result(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from importlib.metadata import version
@@ -27,7 +24,6 @@ from tests.bench.runs import EXPLICIT, TARGET, figures, tosa_files
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent.parent
 CONFIGURATIONS = [EXPLICIT, "eqsat:effort=1"]
 
 
@@ -124,46 +120,6 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(models, whole, tmp_path):
     assert [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()] == records
     with NoPool() as pool:
         assert run(models, [TARGET], CONFIGURATIONS, tmp_path, pool=pool) == records
-
-
-def test_ctrl_c_on_the_command_line(models, tmp_path):
-    out = tmp_path / "run"
-    command = [
-        sys.executable,
-        "-m",
-        "eqsat.cli",
-        "bench",
-        "--models",
-        ",".join(models),
-        "--targets",
-        TARGET,
-        "-c",
-        EXPLICIT,
-        "-c",
-        "eqsat:effort=1",
-        "--out",
-        str(out),
-    ]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # a shell's background job would ignore it
-    while not ((out / "records.jsonl").exists() and read_records(out)):
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.05)
-    with pytest.raises(InputError, match="another run"):
-        run(models, [TARGET], CONFIGURATIONS, out)
-    process.send_signal(signal.SIGINT)
-    text, _ = process.communicate(timeout=120)
-    assert process.returncode == 130 and "the same command goes on" in text
-    records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
-    assert 1 <= len(records) < 2 * len(models) and all(r["cycles"] > 0 for r in records)
-    bad = CliRunner().invoke(app, ["bench", "--models", models[0], "-c", "nope", "--out", str(out)])
-    assert bad.exit_code == 2 and "no configuration" in bad.output
 
 
 def test_a_killed_worker_loses_only_its_cell(models, whole, tmp_path):

@@ -10,9 +10,7 @@ from eqsat.target import Target
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NotModelled
 from eqsat.vela.compile import compile_graph
-from tests.random_graphs import KINDS, NETWORK, PROFILES, RULE, Profile, random_graph
-from tests.random_graphs.blocks import BLOCKS
-from tests.random_graphs.profiles import only
+from tests.random_graphs import PROFILES, RULE, random_graph
 
 
 def test_random_graphs_cover_the_op_table() -> None:
@@ -25,11 +23,6 @@ def test_random_graphs_cover_the_op_table() -> None:
     assert {len(g.inputs) for g in drawn} >= {1, 2, 3} and {len(g.outputs) for g in drawn} >= {1, 2, 3}
     assert max(len(n.shape) for g in drawn for n in g.nodes) == 6
     assert {"INT8", "INT16", "INT32", "INT48", "BOOL"} == {n.dtype for g in drawn for n in g.nodes}
-
-
-def test_a_seed_and_a_profile_give_one_graph() -> None:
-    assert random_graph(3) == random_graph(3) != random_graph(4)
-    assert random_graph(3, RULE) == random_graph(3, RULE) != random_graph(3)
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -47,23 +40,6 @@ def test_graphs_for_a_rule_are_small_differ_and_pass_without_rules() -> None:
     assert max(sum(g.op_counts().values()) for g in graphs) <= 30
     for g in graphs[:10]:
         check(g, ())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_kind_of_blocks_alone(kind: str) -> None:
-    assert any(b.kind == kind for b in BLOCKS)
-    profile = Profile(1, 6, weights=only(kind))
-    assert {profile.weight(b) > 0 for b in BLOCKS if b.kind == kind} == {True}
-    assert not any(profile.weight(b) for b in BLOCKS if b.kind != kind)
-    assert all(sum(random_graph(seed, profile).op_counts().values()) >= 1 for seed in range(5))
-
-
-def test_a_profile_names_what_there_is() -> None:
-    with pytest.raises(ValueError, match="no_such_block"):
-        Profile(weights={"no_such_block": 0.0})
-    with pytest.raises(ValueError, match="no_such_block"):
-        only("no_such_block")
-    assert NETWORK.weight(BLOCKS[0]) == BLOCKS[0].weight
 
 
 @pytest.mark.parametrize("target", ["ethos-u85-256", "ethos-u55-128"])

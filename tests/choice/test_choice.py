@@ -117,39 +117,6 @@ def test_widening_rescales_stand_once_per_reader(model: VelaGroups) -> None:
     assert violations(found, model.target.family) == []
 
 
-def test_a_useless_pair_of_transposes_is_not_chosen(model: VelaGroups) -> None:
-    choices = choices_of(transposed_relus(), model)
-    found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
-    assert "transpose" not in found.op_counts()
-
-
-@pytest.mark.slow
-def test_a_transpose_never_saves_more_than_it_costs(model: VelaGroups) -> None:
-    """Else a pair of U55's, which Vela estimates too low, would look like a gain around an activation."""
-    choices = choices_of(transposed_relus(), model)
-    carried = [
-        (d, choices.candidates[m].cycles)
-        for (n, m), d in choices.graph.pair_costs.items()
-        if n < len(choices.candidates)
-        and m < len(choices.candidates)
-        and choices.candidates[n].enode.op == "clamp"
-        and "transpose" in dict(choices.candidates[m].steps)
-    ]
-    assert carried and all(-cycles <= d < 0 for d, cycles in carried)
-
-
-def test_dead_inputs_and_repeated_outputs_stay(model: VelaGroups) -> None:
-    g = TensorGraph()
-    x, unread = g.add_input("x", (2, 4), "INT8"), g.add_input("unread", (3,), "INT8")
-    c = g.add_const(np.arange(4).reshape(1, 4), "INT8")
-    y = relu(g, x)
-    finish(g, y, x, y, c, unread)
-    choices = choices_of(g, model)
-    found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
-    assert_equal(g, found)
-    assert len(found.inputs) == 2
-
-
 def test_an_output_without_a_candidate_is_an_error(model: VelaGroups) -> None:
     graph = residual()
     frozen = saturate(graph, [])
@@ -188,18 +155,6 @@ def test_a_sum_that_others_read_keeps_its_shape(model: VelaGroups) -> None:
     found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert_equal(g, found)
     assert [n.shape for n in found.nodes if n.op == "sub"] == [(6, 1, 2, 16, 8)]
-
-
-def test_operands_of_a_concat_are_copies_where_views_are(model: VelaGroups) -> None:
-    """Greedy extraction starts from where operators write their parts of a concat, and from where all of it is
-    copied."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    parts = [conv(g, x, 16, kernel, seed=kernel) for kernel in (1, 3)]
-    choices = choices_of(finish(g, g.add("concat", parts, axis=3)), model)
-    concats = {n for n, c in enumerate(choices.candidates) if c.enode.op == "concat" and c.as_they_are}
-    written, copied = ({n for n, _ in choices.relaxed(copied).pair_costs} for copied in (False, True))
-    assert concats <= written and not concats & copied and copied
 
 
 def test_a_transpose_of_the_source_stays_possible_where_no_movement_of_its_dtype_is_legal(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +22,10 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
-from eqsat.tensor.types import Type
 from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import version
-from extraction import InvalidExtraction, check, extract
+from extraction import check, extract
 from tests.graphs import conv, finish
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -42,12 +40,11 @@ def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterato
     cache.close()
 
 
-def skip_connection(size: int = 48, channels: int = 16, batch: int = 1, dtype: str = "INT8") -> TensorGraph:
+def skip_connection() -> TensorGraph:
     """A value that a pooling and a CONCAT read, as in a U-Net."""
     g = TensorGraph()
-    x = g.add_input("x", (batch, size, size, channels), dtype)
-    read = conv(g, x, channels, seed=1) if dtype == "INT8" else x
-    joined = g.add("concat", [read, conv(g, read, channels, seed=2) if dtype == "INT8" else x], axis=3)
+    read = conv(g, g.add_input("x", (1, 48, 48, 16), "INT8"), 16, seed=1)
+    joined = g.add("concat", [read, conv(g, read, 16, seed=2)], axis=3)
     return finish(g, g.add_with("max_pool2d", [read], makers.max_pool((2, 2), stride=(2, 2))), joined)
 
 
@@ -80,25 +77,6 @@ def test_what_others_read_too_is_copied_by_a_convolution(model: VelaGroups) -> N
     assert made == [op for op, _ in choices.candidates[n].steps] == ["depthwise_conv2d", "rescale", "concat"]
     cycles = [compile_graph(g, model.target, model.pool).cycles for g in (before, after)]
     assert cycles[1] < 0.95 * cycles[0]
-
-
-def test_copies_are_left_out_of_the_search_until_its_end(model: VelaGroups) -> None:
-    choices = build(saturate(skip_connection(), []), model)
-    (n,) = (n for n in copying_candidates(choices) if choices.candidates[n].copied == (0,))
-    copied = {**extract(choices.graph, "dag_greedy").choice, choices.candidates[n].cls: n}
-    with pytest.raises(InvalidExtraction, match="forbidden"):
-        check(choices.without_copies().graph, copied)
-    again = choices.without_copies().with_copies()
-    assert check(again.graph, copied) == check(choices.graph, copied)
-    assert again.graph.forbidden == choices.graph.forbidden  # what has no price stays forbidden
-
-
-def test_what_has_no_price_stays_forbidden(model: VelaGroups) -> None:
-    choices = build(saturate(skip_connection(), []), model)
-    refused = replace(choices, graph=replace(choices.graph, forbidden=frozenset({0})))
-    assert 0 in refused.without_copies().graph.forbidden and refused.without_copies().with_copies().graph.forbidden == {
-        0
-    }
 
 
 @pytest.mark.slow
@@ -139,30 +117,3 @@ def test_no_candidate_where_velas_copy_takes_less(target: str, pool: Pool, tmp_p
         assert not copying_candidates(
             build(saturate(skip_connection(), []), VelaGroups(Target.of(target), pool, cache))
         )
-
-
-@pytest.mark.parametrize("source", [skip_connection(size=2), skip_connection(batch=2), skip_connection(dtype="INT16")])
-def test_no_candidate_where_it_cannot_win(source: TensorGraph, model: VelaGroups) -> None:
-    assert not copying_candidates(build(saturate(source, []), model))
-
-
-def test_every_set_of_a_few_operands_and_of_many_each_and_all() -> None:
-    t = Type((1, 8, 8, 16), "INT8")
-    for count, sets in ((2, 3), (3, 7), (4, 5)):
-        g = TensorGraph()
-        inputs = [g.add_input(f"x{k}", t.shape, t.dtype) for k in range(count)]
-        node = g.nodes[g.add("concat", inputs, axis=3)]
-        unit = copying.Unit((("concat", node.attrs),), (t,) * count, Type(node.shape, node.dtype))
-        price = copying.Price(1000.0, unit.steps)
-        found = dict(copying.variants(unit, price, {t: 100.0}))
-        assert len(found) == sets
-        assert found[tuple(range(count))].cycles == pytest.approx(100.0 * count)
-        assert not list(copying.variants(unit, replace(price, cycles=100.0), {t: 100.0}))
-
-
-def test_the_convolution_of_a_copy_counts_in_flash(model: VelaGroups) -> None:
-    choices = build(saturate(skip_connection(), []), model)
-    n = copying_candidates(choices)[0]
-    names = [u.op for u in choices.candidates[n].units]
-    assert names == ["concat", *["depthwise_conv2d"] * len(choices.candidates[n].copied)]
-    assert dumps(choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)[0])

@@ -50,19 +50,6 @@ def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, tmp_
         assert sum(rows) == pytest.approx(copies(choices, found.choice), rel=0.05, abs=1)
 
 
-def test_the_last_shape_is_the_costliest(pool: Pool, tmp_path) -> None:
-    """It is the only one that is not copied; the producer's shape can be it, too."""
-    model = VelaGroups(Target.of("ethos-u85-256"), pool, PriceCache(tmp_path / "prices"))
-    choices = build(saturate(viewed(A, B, C), []), model)
-    found = extract(choices.graph)
-    for copied in (False, True):
-        settled = choices.settled(extract(choices.relaxed(copied), "dag_greedy").choice)
-        assert settled.cost == pytest.approx(found.cost)
-    (last,) = (choices.shapes[n] for n in found.choice.values() if n in choices.shapes)
-    prices = {choices.shapes[h]: -d for (_, h), d in choices.graph.pair_costs.items() if h in choices.shapes}
-    assert prices[last] == max(prices.values())
-
-
 def test_a_copy_without_a_price_is_no_price(pool: Pool, tmp_path) -> None:
     """Workers that die leave some copies unpriced."""
     model = VelaGroups(Target.of("ethos-u85-256"), pool, PriceCache(tmp_path / "prices"))

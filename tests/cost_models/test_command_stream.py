@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cost_models.machine
-from cost_models.command_stream import StreamPrice, _Clock, price
+from cost_models.command_stream import StreamPrice, price
 from cost_models.machine import machine_of
 from eqsat.device.compile import compile_binary
 from eqsat.device.core.errors import DeviceError
@@ -138,18 +138,6 @@ def test_a_stream_costs_the_same_whichever_vela_is_installed(
         prices.append([price(s, target) for s in streams])
     machine_of.cache_clear()
     assert len(prices) > 1 and all(p == prices[0] for p in prices)
-
-
-def test_waits_order_the_two_queues() -> None:
-    clock = _Clock()
-    clock.issue(clock.copies, 100)
-    clock.issue(clock.work, 30)
-    assert (clock.copies, clock.work, clock.now) == ([100], [30], 0)
-    clock.wait(clock.copies, 1)
-    assert clock.now == 0
-    clock.wait(clock.copies, 0)
-    clock.issue(clock.work, 30)
-    assert (clock.work, clock.end) == ([30, 130], 130)
 
 
 def test_every_kind_of_command_has_a_price(pool: Pool) -> None:

@@ -100,11 +100,11 @@ def test_the_answer_is_dearer_by_neither_total(target: str, tmp_path: Path) -> N
 FREE = {"resize", "gather", "scatter"}
 
 
-@pytest.mark.parametrize("rule", [r for r in PRESETS["all"] if " = " in r.statement], ids=lambda r: r.name)
-def test_no_rule_states_an_op_that_costs_nothing(rule) -> None:
+def test_no_rule_states_an_op_that_costs_nothing() -> None:
     """What a graph brings may be moved about: it is on the left side too."""
-    left, right = (set(re.findall(r"\w+", side)) for side in rule.statement.split(" = ", 1))
-    assert right & FREE <= left
+    for rule in (r for r in PRESETS["all"] if " = " in r.statement):
+        left, right = (set(re.findall(r"\w+", side)) for side in rule.statement.split(" = ", 1))
+        assert right & FREE <= left, rule.name
 
 
 @pytest.mark.parametrize("make", [channel_shuffle, transposed_relus])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from cost_models.protocol import Unit
@@ -14,12 +12,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from tests.graphs import clamp, finish, rescale
 from tests.unit_graph import units_of
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Pool(1) as pool:
-        yield pool
 
 
 def _graph(dtype: str) -> TensorGraph:

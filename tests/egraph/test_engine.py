@@ -70,15 +70,6 @@ def test_limits() -> None:
     assert endless(nodes=10**9, seconds=0, passes=10**6)[0] == "time limit"
 
 
-def test_matches_are_counted_by_saturation() -> None:
-    """Each has the whole limit."""
-    with toy([GROW], [NEXT]) as engine:
-        engine.run(value(engine, 0))
-        for passes in (1, 2):
-            assert engine.saturate(Budget(passes=10**6, matches=50)).stop == "match limit"
-            assert len(rows(engine, "Num")) == 51 * passes + 1
-
-
 def test_classes_get_their_type_after_a_limit() -> None:
     typing = rule("typing", "(= t (Num a))", "(set (type t) a)", analysis=True)
     with toy([GROW, typing], [NEXT]) as engine:

@@ -36,8 +36,6 @@ from eqsat.options.decision import ALONE
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.tensor import makers
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import run_reference
@@ -334,17 +332,6 @@ def test_an_interruption_ends_the_searches_of_all_delegates():
         "forward/1",
     ]
     assert b"EthosUBackend" in edge.to_executorch().buffer
-
-
-def test_one_value_in_two_output_slots_stays_two_tensors():
-    g = TensorGraph(output_names=["a", "b"])
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    y = g.add("transpose", (x,), perms=(0, 2, 1, 3))
-    y = g.add("transpose", (g.add_with("clamp", (y,), makers.clamp("INT8", 0, 127)),), perms=(0, 2, 1, 3))
-    g.outputs = [y, y]
-    result = optimize_tosa(dumps(g), Target.of("ethos-u55-128"))
-    graph = loads(result.tosa)
-    assert graph.output_names == ["a", "b"] and result.verified
 
 
 def test_a_failing_rule_costs_the_gain_not_the_model():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from itertools import product
 
 from hypothesis import strategies as st
 
 from extraction import ChoiceGraph, InvalidExtraction, check
+from extraction.check import Choice
 
 SMALL_COSTS = st.integers(0, 6)
 
@@ -40,17 +43,17 @@ def choice_graphs(draw, terms: bool = True, max_classes: int = 6, costs=SMALL_CO
     )
 
 
+def choices(graph: ChoiceGraph) -> Iterator[tuple[Choice, float]]:
+    """All valid choices of a small graph with their costs."""
+    for nodes in product(*(list(graph.class_nodes(c)) or [-1] for c in range(graph.n_classes))):
+        choice = dict(enumerate(nodes))
+        with contextlib.suppress(InvalidExtraction):
+            yield choice, check(graph, choice)
+
+
 def brute_force(graph: ChoiceGraph) -> float | None:
     """The least cost over all choices, or None where there is none."""
-    best = None
-    for nodes in product(*(list(graph.class_nodes(c)) or [-1] for c in range(graph.n_classes))):
-        try:
-            cost = check(graph, dict(enumerate(nodes)))
-        except InvalidExtraction:
-            continue
-        if best is None or cost < best:
-            best = cost
-    return best
+    return min((cost for _, cost in choices(graph)), default=None)
 
 
 class Recorder:

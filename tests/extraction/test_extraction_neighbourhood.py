@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import random
-from itertools import product
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from extraction import Infeasible, InvalidExtraction, check, reachable, reduce
+from extraction import Infeasible, check, reachable, reduce
 from extraction.dag_greedy import extract as greedy
 from extraction.errors import NoChoiceFound
 from extraction.neighbourhood import Neighbours
 from extraction.normal_form import NormalForm
 from extraction.reduce import export
 from extraction.reductions import drop_underivable, drop_unreachable
-from tests.extraction.sample_graphs import choice_graphs
+from tests.extraction.sample_graphs import choice_graphs, choices
 
 SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -34,16 +33,6 @@ def normal(graph):
         return None
 
 
-def shares(graph):
-    """All valid choices of a small graph with their costs."""
-    for nodes in product(*(list(graph.class_nodes(c)) or [-1] for c in range(graph.n_classes))):
-        choice = dict(enumerate(nodes))
-        try:
-            yield choice, check(graph, choice)
-        except InvalidExtraction:
-            continue
-
-
 @SETTINGS
 @given(choice_graphs(), st.integers(0, 5), st.integers(1, 4))
 def test_a_share_changes_the_whole_by_what_it_changes_in_the_part(graph, seed, size):
@@ -53,7 +42,7 @@ def test_a_share_changes_the_whole_by_what_it_changes_in_the_part(graph, seed, s
     neighbours = Neighbours(whole, random.Random(seed))
     part = neighbours.part(best, neighbours.ball(best, size))
     here, there = check(part.graph, part.of(best)), check(whole, best)
-    for share, cost in shares(part.graph):
+    for share, cost in choices(part.graph):
         assert check(whole, part.put_into(whole, best, share)) - there == cost - here
 
 
@@ -64,7 +53,7 @@ def test_with_everything_free_the_part_is_the_whole(graph):
     assume(found is not None)
     whole, best = found
     part = Neighbours(whole, random.Random(0)).part(best, set(range(whole.n_classes)))
-    assert sorted(c for _, c in shares(part.graph)) == sorted(c for _, c in shares(whole))
+    assert sorted(c for _, c in choices(part.graph)) == sorted(c for _, c in choices(whole))
 
 
 def test_reduce_and_lift_meet_the_part():

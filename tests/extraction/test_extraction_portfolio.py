@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,27 +153,10 @@ def test_unknown_and_missing_extractors_are_named(tmp_path, monkeypatch):
         missing(hard_graph(), time_limit=10, seed=0, warm_start=None)
 
 
-def test_a_solver_of_ones_own_has_its_options_in_its_process(tmp_path, monkeypatch):
-    body = "report.choice({0: 1, 1: 2}) if self.name == 'mine' else None; return 'optimal'"
-    solver = replace(rogue_solver(tmp_path, monkeypatch, body), name="mine")
-    graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
-    state = State(graph)
-    solve_apart(state, solver, 0, 20)
-    assert (state.incumbent, state.proved, state.failure) == ({0: 1, 1: 2}, True, "")
-
-
 @pytest.mark.parametrize("solver", [Asp(), portfolio.ORDERED, Ilp(), Lns(3)])
 def test_solvers_survive_the_way_to_their_process(solver):
     sent = json.loads(json.dumps(solver_as_json(solver)))
     assert json.loads(json.dumps(solver_as_json(solver_of(sent)))) == sent
-
-
-def test_the_portfolio_needs_no_process(monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("a process was started")
-
-    monkeypatch.setattr(process.subprocess, "Popen", refuse)
-    assert extract(hard_graph()).status == "optimal"
 
 
 def test_an_answer_that_is_not_proved_depends_on_the_limit_alone(monkeypatch):
@@ -204,16 +186,6 @@ def of_user(directory: Path, script: str) -> dict:
     path.write_text(script)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return {"args": [sys.executable, str(path)], "text": True, "cwd": directory, "env": environment}
-
-
-def test_works_from_a_script_without_a_main_guard(tmp_path):
-    script = (
-        "from extraction import extract\n"
-        "from tests.extraction.test_extraction_portfolio import hard_graph\n"
-        "print(extract(hard_graph(), time_limit=60).status)\n"
-    )
-    done = subprocess.run(**of_user(tmp_path, script), capture_output=True, check=True)
-    assert done.stdout.split() == ["optimal"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extraction import Budget, ChoiceGraph, Infeasible, NoChoiceFound, check, extract, reachable
-from extraction.errors import InvalidExtraction
 from extraction.lagrange import steps
 from extraction.within import within
-from tests.extraction.sample_graphs import choice_graphs
+from tests.extraction.sample_graphs import choice_graphs, choices
 
 
 def cheapest(graph: ChoiceGraph, budgets: list[Budget]) -> float | None:
     """Over all choices, counting what the roots reach."""
-    best = None
-    for nodes in product(*(list(graph.class_nodes(c)) or [-1] for c in range(graph.n_classes))):
-        try:
-            cost, used = check(graph, dict(enumerate(nodes))), reachable(graph, dict(enumerate(nodes))).values()
-        except InvalidExtraction:
-            continue
-        if all(b.weights[list(used)].sum() <= b.most for b in budgets) and (best is None or cost < best):
-            best = cost
-    return best
+    found = ((cost, list(reachable(graph, choice).values())) for choice, cost in choices(graph))
+    return min((cost for cost, used in found if all(b.weights[used].sum() <= b.most for b in budgets)), default=None)
 
 
 def budgets_of(graph: ChoiceGraph, data: st.DataObject) -> list[Budget]:

@@ -128,15 +128,6 @@ def test_deep_graphs_compile_and_run(own: Worker) -> None:
     assert own._process is process
 
 
-def test_workers_are_recycled() -> None:
-    pids = []
-    with Worker(recycle=2) as own:
-        for _ in range(5):
-            compile_graph(conv_graph(), U85, own)
-            pids.append(own._process.pid)
-    assert len(set(pids)) == 3 and pids[0] == pids[1] and pids[2] == pids[3]
-
-
 def test_a_pool_works_in_parallel_and_the_next_one_has_its_workers() -> None:
     with Pool(2) as pool:
         totals = pool.map(lambda n: compile_graph(chain(n), U85, pool).cycles, [1, 2, 1, 2])
@@ -157,15 +148,6 @@ def test_in_another_environment_workers_are_new(monkeypatch: pytest.MonkeyPatch,
     with Pool(1) as later:
         assert later.call(tempfile.gettempdir, limits=Limits()) == str(tmp_path)
     assert not pool._all[0]._worker.runs
-
-
-def test_the_name_of_a_test_is_no_other_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for name in ("one", "another"):
-        monkeypatch.setenv("PYTEST_CURRENT_TEST", name)
-        with Pool(1) as pool:
-            found.append(pool.call(os.getpid, limits=Limits()))
-    assert found[0] == found[1]
 
 
 def test_idle_workers_are_few_small_and_end_with_the_process(own: Worker) -> None:

@@ -22,7 +22,6 @@ from eqsat.options.decision import (
     front,
     more,
     shortfall,
-    sizes_under_limits,
 )
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -151,17 +150,6 @@ def test_what_does_not_fit_is_told_with_the_nearest_graph() -> None:
         f"{sram}; the nearest graph needs 36,096 of SRAM and 131,217 of flash at 1.90 times the cycles"
     )
     assert shortfall(MemoryLimits(32 << 10), own, own) == f"{sram}; no graph that comes nearer was found"
-
-
-def test_the_memory_for_which_cycles_were_paid_is_told_with_its_limit() -> None:
-    stock, ours = Figures(10, 194_560, 2000), Figures(20, 127_488, 2000)
-    limits = MemoryLimits(128 << 10, 4096)
-    assert sizes_under_limits(limits, stock, ours) == "SRAM 190.0 KiB -> 124.5 KiB (limit 128.0 KiB)"
-    assert (
-        sizes_under_limits(MemoryLimits(stock.sram), stock, ours)
-        == sizes_under_limits(MemoryLimits(), stock, ours)
-        == ""
-    )
 
 
 LARGE, SMALL = {"stock": footprint(1000, 1_000_000)}, {"stock": footprint(1000, 2000)}

@@ -165,6 +165,10 @@ class Term:
     def pad(self, pads: Sequence[int], value: int) -> Term:
         return self.made("pad", makers.pad(pads, value))
 
+    def fits(self, bits: int) -> Term:
+        """Sums of so many bits as INT8, which they about fill."""
+        return self.rescale("INT8", 1 << 30, 23 + bits)
+
     def shown(self) -> Term:
         """INT48 sums as INT32."""
         return self.rescale("INT32", scale32=False) if self.dtype == "INT48" else self
@@ -206,6 +210,7 @@ class Pair:
     """Two expressions of inputs x, y, z of some types.
 
     names: the other names in them. points: values of the inputs at which they may differ.
+    where: an input at which they do, one value or array of each, for what no search among limits finds.
     """
 
     kind: str
@@ -214,6 +219,7 @@ class Pair:
     types: tuple[Type, ...]
     names: Names = field(default_factory=dict)
     points: tuple[int, ...] = ()
+    where: str = ""
 
     @property
     def name(self) -> str:
@@ -233,6 +239,9 @@ class Pair:
 
     def inputs(self) -> Iterator[list[Array]]:
         """Inputs at limits: all combinations, or some of them, and elements that differ."""
+        if self.where:
+            given = zip(eval(f"({self.where},)", {**globals(), **self.names}), self.types, strict=True)
+            yield [np.broadcast_to(np.asarray(v, DType.of(t.dtype).storage), t.shape).copy() for v, t in given]
         rng = np.random.default_rng(zlib.crc32(self.name.encode()))
         columns = [limits(t.dtype, *self.points) for t in self.types]
         rows = list(itertools.product(*columns))
@@ -262,7 +271,8 @@ def differs(a: Array | None, b: Array | None) -> bool:
     return a is not OPEN and (b is OPEN or not np.array_equal(a, b))
 
 
-Rows = Sequence[tuple[str, str]]
+#: Two expressions, and perhaps where they differ.
+Rows = Sequence[tuple[str, ...]]
 #: {kind: its pairs}.
 KINDS: dict[str, list[Pair]] = {}
 
@@ -284,7 +294,7 @@ def combined(
     for chosen in itertools.product(*(v if isinstance(v, list) else [v] for v in names.values())):
         here = {**known, **dict(zip(names, chosen, strict=True))}
         at = tuple(p for text in points for p in np.ravel(eval(str(text), {**globals(), **here})).tolist())
-        out += [Pair(kind, one, other, types, here, at) for one, other in rows]
+        out += [Pair(kind, one, other, types, here, at, *where) for one, other, *where in rows]
     return out
 
 
@@ -1001,6 +1011,159 @@ for _d in ("BOOL", *INTEGERS):
             ("x.pad((1, 0, 0, 0), 0)", "x.pad((0, 1, 0, 0), 0)"),
         ],
     )
+
+# ---- what samples miss that are drawn without regard to the graph ---------------------------------
+
+RNG = np.random.default_rng(7)
+WIDE, DEEP, MATRIX, WINDOW, FEW = (RNG.integers(-40, 41, s) for s in ((16, 1, 1, 64), (7, 7, 8, 1), (1, 96, 6), (4, 3, 3, 16), (2, 3, 3, 4)))
+BITS = int(np.ceil(np.log2(np.abs(WIDE).sum((1, 2, 3)).max() * 128)))
+
+
+def aligned(weights: Array) -> Array:
+    """The values of INT8 of which the sum with these weights is largest."""
+    return np.where(weights > 0, 127, -128)
+
+
+def largest_sum(weights: Array) -> Array:
+    return aligned(weights[np.abs(weights).sum((1, 2, 3)).argmax(), 0, 0])
+
+
+def in_halves(x: Term, dtype: str) -> Term:
+    """The sum of the sums over either half of the channels, each in a dtype."""
+    halves = [x.part(k, 32, 3).conv(WIDE[..., k : k + 32]).rescale(dtype, 3 << 28, 29).wide() for k in (0, 32)]
+    return (halves[0] + halves[1]).rescale("INT8", 1 << 30, 41)
+
+
+def drawn(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).integers(-128, 128, shape)
+
+
+def chosen(condition: Term, x: Term) -> Term:
+    return condition("select", x.clamp(-999, 999), x.clamp(-5, 20000))
+
+
+def met(*values: tuple[Term, int]) -> Term:
+    """Whether each has its value."""
+    (x, k), *rest = values
+    return x.wide().equal(k)("logical_and", met(*rest)) if rest else x.wide().equal(k)
+
+
+def odd(x: Term) -> Term:
+    """Another value on one code."""
+    return x.wide().equal(-4321)("select", x.clamp(0, 9), x)
+
+
+DIPPED = [-60 if k == 77 else max(-50, k // 2) for k in range(-128, 128)]
+for _shape, _rows in (
+    (
+        (1, 8, 8, 64),
+        [
+            ("x.conv(WIDE).fits(BITS).clamp(-40, 40)", "x.conv(WIDE).fits(BITS)", "aligned(WIDE[3, 0, 0])"),
+            ("x.conv(WIDE).min(9 * 128 * 80).fits(BITS)", "x.conv(WIDE).fits(BITS)", "aligned(WIDE[3, 0, 0])"),
+            ("x.conv(WIDE).rescale('INT16', 1 << 30, 31).rescale('INT8', 1 << 30, 38)", "x.conv(WIDE).rescale('INT32', 1 << 30, 31).cast('INT16').rescale('INT8', 1 << 30, 38)", "largest_sum(WIDE)"),
+            ("in_halves(x, 'INT32')", "in_halves(x, 'INT16')", "np.append(largest_sum(WIDE[..., :32]), np.zeros(32))"),
+        ],
+    ),
+    ((1, 7, 7, 8), [("x.conv(DEEP, op='depthwise_conv2d').fits(18).clamp(-40, 40)", "x.conv(DEEP, op='depthwise_conv2d').fits(18)", "aligned(DEEP[..., 0])")]),
+    ((1, 5, 96), [("x.matmul(x.const(MATRIX)).fits(19).clamp(-38, 38)", "x.matmul(x.const(MATRIX)).fits(19)", "aligned(MATRIX[0, :, 1])")]),
+    ((1, 16, 9, 9), [("windowed(x).clamp(-40, 40)", "windowed(x)", "np.tile(aligned(WINDOW[1]).transpose(2, 0, 1), (1, 3, 3))[None]")]),
+    (
+        (1, 1, 1, 64),
+        [("x.conv(WIDE[:1], excess()).rescale('INT16')", "x.conv(WIDE[:1], excess()).cast('INT16')", "aligned(WIDE[0, 0, 0])")],
+    ),
+    ((1, 3, 3, 4), [("x.conv(FEW, 100).fits(20)", "x.conv(FEW, 101).fits(20)", "drawn(1873, 1, 3, 3, 4)"), ("x.conv(FEW).rescale('INT8', 1 << 30, 39)", "x.conv(FEW, 1).rescale('INT8', 1 << 30, 39)")]),
+    (
+        (1, 3, 3, 1),
+        [
+            ("x.conv(FEW[..., :1], pad=(1, 0, 1, 0)).fits(20)", "x.conv(FEW[..., :1], pad=(1, 0, 1, 0), in_zp=1).fits(20)", "drawn(132, 1, 3, 3, 1)"),
+            ("x.conv(FEW[..., :1], pad=(1, 0, 1, 0), in_zp=-4).fits(20)", "x.framed(-3).conv(FEW[..., :1], in_zp=-3).fits(20)", "drawn(6, 1, 3, 3, 1)"),
+        ],
+    ),
+    ((1, 6, 2, 2), [("x.table(DIPPED).reduce('max', 1).clamp(-100, 100)", "x.table(DIPPED).pad((0, 0, 0, 1, 0, 0, 0, 0), -50).reduce('max', 1).clamp(-100, 100)", "77")]),
+):
+    near("sums near their extremes", of("INT8", shape=_shape), _rows)
+near("sums near their extremes", of("INT16", "INT16"), [("(x.wide() + y.wide()).rescale('INT16', 1 << 30, 31)", "(x.wide() + y.wide()).rescale('INT16').rescale('INT16', 1 << 30, 31)")])
+
+
+def windowed(x: Term) -> Term:
+    """A strided convolution of what was moved."""
+    return x("transpose", perms=(0, 2, 3, 1)).conv(WINDOW, pad=(1, 1, 1, 1), stride=(2, 2), in_zp=5).fits(19)
+
+
+def excess() -> int:
+    """The bias with which the largest sum leaves INT16 by one."""
+    return (1 << 15) - int(WIDE[0, 0, 0] @ aligned(WIDE[0, 0, 0]))
+
+
+near(
+    "values that no limit is near",
+    of("INT16", shape=(1, 4, 4, 4)),
+    [
+        ("chosen(~(x.const(12345, 'INT32') > x.wide()), x)", "chosen(x.wide() > 12345, x)", "12345"),
+        ("chosen(x.wide().equal(-777), x)", "x.clamp(-5, 20000)", "-777"),
+        ("chosen(x.rescale('INT32', 1 << 30, 28) >= 4 * 4321, x)", "chosen(x.rescale('INT32', 1 << 30, 28) > 4 * 4321, x)", "4321"),
+        ("chosen((x * x).equal(9241**2), x)", "x.clamp(-5, 20000)", "9241"),
+        ("(lambda y: chosen(y.wide().equal(4000), y))(x('transpose', perms=(0, 3, 1, 2)))('transpose', perms=(0, 2, 3, 1))", "x.clamp(-5, 20000)", "4000"),
+        ("chosen((x.wide() & 0x7FFF).equal(0x5A5A), x)", "x.clamp(-5, 20000)", "0x5A5A"),
+        ("x.concat(odd(x), axis=1)", "odd(x).concat(x, axis=1)", "-4321"),
+        ("x.concat(odd(x), axis=1).part(0, 4, 1)", "x.concat(odd(x), axis=1).part(4, 4, 1)", "-4321"),
+    ],
+)
+near(
+    "values that no limit is near",
+    of("INT16", "INT16", "INT16", shape=(1, 4, 4, 4)),
+    [
+        ("chosen(met((x, -4321), (y, 1234)), x)", "x.clamp(-5, 20000)", "-4321, 1234, 0"),
+        ("chosen(met((x, -4321), (y, 1234), (z, 99)), x)", "x.clamp(-5, 20000)", "-4321, 1234, 99"),
+        ("met((x, 311), (y, -2047), (z, 9000))('select', y, x)", "x", "311, -2047, 9000"),
+        ("met((x, 777))('select', y, z)", "met((x, 777))('select', z, z)", "777, 1, 2"),
+        ("chosen((x.wide() > 3000)('logical_and', y.rescale('INT32', 1 << 30, 31) > -1250), x)", "chosen((x.wide() > 3000)('logical_and', y.rescale('INT32', 1 << 30, 31) >= -1250), x)", "3001, -2500, 0"),
+        ("chosen(x.wide() > y.wide(), x)", "chosen(x.wide() >= y.wide(), x)", "5000, 5000, 0"),
+    ],
+)
+near("values that no limit is near", of("INT8", "INT8", "INT8", shape=(1, 4, 4, 4)), [("met((x, 50), (y, 61), (z, -72))('select', y.clamp(-9, 9), x).clamp(-100, 100)", "x.clamp(-100, 100)", "50, 61, -72")])
+
+SIGMOID, SCALE = [int(127 / (1 + np.exp(-v / 30))) for v in range(-128, 128)], 0x4A3B2C1D
+
+
+def with_zeros(x: Term) -> Term:
+    """Two rows, and one that a zero point of 3 makes zeros."""
+    return x.part(0, 2, 1).concat(x.const(np.full((2, 1, 4), 3)), axis=1)
+
+
+def summed_products(x: Term, y: Term) -> Term:
+    """A product of matrices with zero points 3 and -2."""
+    wide = x.rescale("INT32", in_zp=3).reshape(2, 3, 4, 1) * y.rescale("INT32", in_zp=-2).reshape(2, 1, 4, 5)
+    return wide.reduce("sum", 2).reshape(2, 3, 5)
+
+
+def headroom(x: Term, y: Term, shift: int, scale: int = SCALE) -> Term:
+    """A sum of which one operand is scaled, with more or less room below the point."""
+    return (x.rescale("INT32", 1 << 30, shift) + y.rescale("INT32", scale, shift)).rescale("INT8", 1 << 30, 61 - shift)
+
+
+def gated(x: Term, y: Term, shift: int = 0) -> Term:
+    """x * sigmoid(y), the second factor with some more bits."""
+    return (x.wide() * y.table(SIGMOID).rescale("INT32", 1 << 30, 30 - shift)).rescale("INT8", 1 << 30, 37 + shift)
+
+
+def above(x: Term, y: Term) -> Term:
+    """The larger one: y, and by how much x is larger."""
+    return (y.wide() + (x.wide() - y.wide()).clamp(0, 1 << 20)).rescale("INT8")
+
+
+near(
+    "values that no limit is near",
+    of("INT8", "INT8", "BOOL", shape=(1, 4, 4, 4)),
+    [
+        ("headroom(x, y, 10)", "headroom(x, y, 12, SCALE + (1 << 20))", "-128, 75, 0"),
+        ("headroom(x.conv(FEW).fits(16), y.conv(FEW).fits(16), 10)", "headroom(y.conv(FEW).fits(16), x.conv(FEW).fits(16), 10)"),
+        ("gated(x, y)", "gated(y, x)"),
+        ("(x > y)('select', x, y)", "(x.wide() > y.rescale('INT32', in_zp=1))('select', x, y.clamp(-128, 126))"),
+        ("z('select', x, y).clamp(-20, 30)", "z('select', x.clamp(-20, 30), y.clamp(-20, 31))"),
+        ("x.made('argmax', makers.extremum(3))", "(~x).made('argmax', makers.extremum(3))"),
+    ],
+)
 
 # ---- what is undefined without an effect ------------------------------------------------------------
 

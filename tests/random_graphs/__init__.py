@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 # importing a kind of blocks registers them, and their order decides what a seed draws
-from tests.random_graphs import moving, pieces, elementwise, reductions, products, indexing  # isort: skip
+from tests.random_graphs import moving, pieces, elementwise, reductions, products, indexing  # noqa: F401  # isort: skip
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Array, GraphError
@@ -26,8 +26,6 @@ from tests.random_graphs.builder import Builder, Unfit
 from tests.random_graphs.profiles import NETWORK, PROFILES, RULE, Profile
 
 __all__ = ["NETWORK", "PROFILES", "RULE", "Profile", "random_graph"]
-
-KINDS = tuple(m.__name__.rpartition(".")[2] for m in (moving, pieces, elementwise, reductions, products, indexing))
 
 
 def random_graph(seed: int, profile: Profile = NETWORK) -> TensorGraph:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from eqsat.tensor.types import Shape
-from tests.random_graphs.blocks import BLOCKS, GraphBlock
+from tests.random_graphs.blocks import GraphBlock
 
 _SHAPES: tuple[Shape, ...] = (
     (1, 6, 6, 8),
@@ -54,27 +54,9 @@ class Profile:
     some: bool = True
     without: frozenset[str] = frozenset()
 
-    def __post_init__(self) -> None:
-        """Raises ValueError for weights of unknown blocks."""
-        _known(self.weights)
-
     def weight(self, block: GraphBlock) -> float:
         """Returns how often a block is drawn, relative to others."""
         return block.weight * self.weights.get(block.kind, 1.0) * self.weights.get(block.name, 1.0)
-
-
-def only(*blocks: str) -> dict[str, float]:
-    """Returns weights that leave only blocks of these kinds or names.
-
-    Raises ValueError if a name is unknown.
-    """
-    _known(blocks)
-    return {b.name: 0.0 for b in BLOCKS if b.name not in blocks and b.kind not in blocks}
-
-
-def _known(names: Iterable[str]) -> None:
-    if unknown := {*names} - {b.name for b in BLOCKS} - {b.kind for b in BLOCKS}:
-        raise ValueError(f"there are no blocks called {', '.join(sorted(unknown))}")
 
 
 #: Graphs like networks.
@@ -120,9 +102,4 @@ PROFILES = {
     "rule": RULE,
     "vela": replace(NETWORK, dtypes=("INT8",), without=REFUSED),
     "int16": replace(NETWORK, dtypes=("INT16",)),
-    # for families of rules
-    "moves": replace(NETWORK, weights=only("moving", "unary")),
-    "slicing": replace(NETWORK, weights=only("pieces", "unary", "arithmetic", "convolution")),
-    "quantized": replace(NETWORK, weights=only("elementwise", "reductions")),
-    "channels": replace(NETWORK, weights=only("products", "shuffle", "part", "halves", "join", "border")),
 }

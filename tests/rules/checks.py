@@ -13,6 +13,7 @@ Reusable by every family: `check` for a graph, `only` for one rule with the help
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
@@ -22,10 +23,13 @@ from eqsat.checking.soundness import data
 from eqsat.egraph.encoding import Frozen
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
 from eqsat.egraph.rule import Rule, with_helpers
+from eqsat.options.options import Options
 from eqsat.rules import RULES
+from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
+from eqsat.tosa import dumps
 
 
 def only(*names: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
@@ -53,6 +57,14 @@ def fires(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> boo
     """
     found = check(graph, only(*names, rules=rules), budget=Budget(passes=8))
     return found.saturation.matches.get(names[0], 0) > 0
+
+
+def optimized(graph: TensorGraph, target: str, place: Path) -> Result:
+    """What a short search without limits of memory finds, verified. place: of its prices."""
+    options = Options(extractor="dag_greedy", cache=place / "prices", max_sram="any", max_flash="any")
+    found = optimize_tosa(dumps(graph), target, options=options)
+    assert found.verified and found.explicit_cycles
+    return found
 
 
 def ops_of_output(frozen: Frozen, slot: int = 0) -> set[str]:

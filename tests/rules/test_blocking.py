@@ -11,15 +11,11 @@ import pytest
 
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.rule import Rule
-from eqsat.options.options import Options
 from eqsat.rules import RULES, blocking
-from eqsat.search.optimizer import optimize_tosa
-from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa import dumps
 from tests.graphs import finish
-from tests.rules.checks import check
+from tests.rules.checks import check, optimized
 
 
 def every() -> list[Rule]:
@@ -104,15 +100,13 @@ def test_weights_with_a_zero_point_stay() -> None:
 def test_a_large_stride_gains(target: str, tmp_path: Path) -> None:
     """One stride-10 convolution: 961,072 cycles against 32,741 as blocks, on U55-128."""
     found = graph("conv2d", (1, 1, 391, 16), (64, 1, 21, 16), makers.conv("INT8", stride=(1, 10)))
-    options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
-    spelled = optimize_tosa(dumps(found), Target.of(target), options=options)
-    assert spelled.verified and spelled.explicit_cycles and spelled.cycles < spelled.explicit_cycles / 8
+    spelled = optimized(found, target, tmp_path)
+    assert spelled.cycles < spelled.explicit_cycles / 8
 
 
 @pytest.mark.slow
 def test_few_channels_of_one_place_gain(tmp_path: Path) -> None:
     """The state of a recurrent network by a matrix: 1,537 cycles as it is, 458 with channels as taps, on U85-256."""
     found = graph("conv2d", (1, 1, 1, 24), (72, 1, 1, 24), makers.conv("INT8"))
-    options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
-    spelled = optimize_tosa(dumps(found), Target.of("ethos-u85-256"), options=options)
-    assert spelled.verified and spelled.explicit_cycles and spelled.cycles < spelled.explicit_cycles / 3
+    spelled = optimized(found, "ethos-u85-256", tmp_path)
+    assert spelled.cycles < spelled.explicit_cycles / 3

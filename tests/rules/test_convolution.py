@@ -15,7 +15,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 from eqsat.tosa import dumps
-from tests.rules.checks import check, conv, data, fires, only, rescale, table
+from tests.rules.checks import check, conv, data, fires, only, optimized, rescale, table
 
 PLAIN = ("move-move", "move-identity")
 
@@ -139,9 +139,8 @@ def test_two_layers_on_a_batch_of_vectors_gain(target: str, tmp_path: Path) -> N
     x = g.add_input("x", (32, 1, 1, 64), "INT8")
     y = table(g, rescale(g, conv(g, x, 128, (1, 1), 7), "INT8", 1 << 30, 38), 3)
     g.outputs, g.output_names = [rescale(g, conv(g, y, 64, (1, 1), 7), "INT8", 1 << 30, 38)], ["y"]
-    options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
-    found = optimize_tosa(dumps(g), Target.of(target), options=options)
-    assert found.verified and found.explicit_cycles and found.cycles < 0.8 * found.explicit_cycles
+    found = optimized(g, target, tmp_path)
+    assert found.cycles < 0.8 * found.explicit_cycles
     assert found.stop == "saturated" and found.e_nodes <= 3 * len(g.live())
 
 

@@ -13,12 +13,11 @@ import pytest
 from eqsat.egraph.encoding import saturate
 from eqsat.options.options import Options
 from eqsat.rules import grouped
-from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa import dumps, loads
-from tests.rules.checks import check, fires, only
+from eqsat.tosa import loads
+from tests.rules.checks import check, fires, only, optimized
 
 EVERY = [r.name for r in grouped.RULES]
 
@@ -180,10 +179,8 @@ def test_what_is_offered_depends_on_the_target_and_the_channels() -> None:
 def test_a_grouped_convolution_gains(target: str, tmp_path: Path) -> None:
     """Vela 5.2, groups two by two: about 0.7 of the cycles."""
     g = lowered(8, 4, 28, explicit=False)
-    options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
-    result = optimize_tosa(dumps(g), Target.of(target), options=options)
-    assert result.verified and result.chosen == "eqsat"
-    assert result.explicit_cycles and result.cycles < 0.8 * result.explicit_cycles
+    result = optimized(g, target, tmp_path)
+    assert result.chosen == "eqsat" and result.cycles < 0.8 * result.explicit_cycles
     chosen = loads(result.tosa)
     kernels = [chosen.nodes[n.inputs[1]].shape for n in chosen.nodes if n.op == "conv2d"]
     assert kernels.count((8, 3, 3, 8)) == 4 and (4, 3, 3, 4) not in kernels

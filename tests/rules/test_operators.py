@@ -4,13 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from eqsat.options.options import Options
-from eqsat.search.optimizer import optimize_tosa
-from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa import dumps
-from tests.rules.checks import check, fires, only, ops_of_output
+from tests.rules.checks import check, fires, only, ops_of_output, optimized
 
 PLAIN = ("move-move", "move-identity")
 
@@ -117,6 +113,5 @@ def test_a_large_max_pool_gains(target: str, tmp_path: Path) -> None:
     x = g.add_input("x", (1, 32, 32, 32), "INT8")
     g.outputs = [g.add_with("max_pool2d", (x,), makers.max_pool((5, 5), pad=(2, 2, 2, 2)))]
     g.output_names = ["y"]
-    options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
-    found = optimize_tosa(dumps(g), Target.of(target), options=options)
-    assert found.verified and found.explicit_cycles and found.cycles < 0.6 * found.explicit_cycles
+    found = optimized(g, target, tmp_path)
+    assert found.cycles < 0.6 * found.explicit_cycles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 
@@ -63,10 +63,3 @@ def test_a_stream_that_nobody_knows_has_no_price() -> None:
     )
     found = GraphFigures.of(Estimate(5, (), {}, Rates(128, 1.0, 8.0, 1e9), binary=(8, 0), raw=raw), U55)
     assert found.cycles == 5 and found.stream is None
-
-
-def test_delegates_add_up_where_all_are_known() -> None:
-    five, six, unknown = (GraphFigures(5, 5, stream=s) for s in (_price(5, 2), _price(6, 3), None))
-    assert GraphFigures.together([five, six], True).stream == _price(11, 5)
-    assert GraphFigures.together([five, unknown], True).stream is None
-    assert GraphFigures.together([replace(five)], True).stream == _price(5, 2)

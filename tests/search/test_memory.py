@@ -9,15 +9,12 @@ import pytest
 
 import cost_models
 from cost_models.cache import PriceCache
-from cost_models.machine import machine_of
-from cost_models.protocol import Unit
 from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import MemoryLimits
-from eqsat.search.memory import MemoryPrices, MemoryUse, stored
+from eqsat.search.memory import MemoryPrices, MemoryUse
 from eqsat.target import Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
 from extraction import extract
@@ -79,17 +76,6 @@ def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
     prices.learn(choices, choices.tensor_graph(choice), estimate)
     more = extra(choices, prices.charged(choices, MemoryPrices(0.0, 1.0)), choice)
     assert more.sum() == pytest.approx(estimate.footprint.payload, rel=0.1)
-
-
-@ON_THE_NEWEST_VELA
-@pytest.mark.parametrize("pads", [(0, 0, 0, 8, 0, 0, 0, 0), (0, 0, 2, 2, 2, 2, 0, 0), (0, 0, 2, 2, 2, 2, 0, 8)])
-def test_a_pad_stores_the_largest_piece_that_it_appends(pads: tuple[int, ...], pool: Pool) -> None:
-    g = TensorGraph()
-    x = g.add_with("clamp", [g.add_input("x", (1, 16, 16, 48), "INT8")], makers.clamp("INT8", 0, 90))
-    padded = g.add_with("pad", [x], makers.pad(pads, -7))
-    unit = Unit(((g.nodes[padded].op, g.nodes[padded].attrs),), (g.type(x),), g.type(padded))
-    y = g.add_with("clamp", [padded], makers.clamp("INT8", -8, 70))
-    assert stored(machine_of(U55), unit) == compile_graph(finish(g, y), U55, pool).footprint.weights
 
 
 @ON_THE_NEWEST_VELA

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,17 +111,6 @@ def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> Non
     assert result.cycles == result.stock_cycles == compile_tosa(stock, U55, worker).cycles < result.explicit_cycles
 
 
-def test_a_gain_of_next_to_nothing_is_not_offered(options: Options) -> None:
-    result = optimize_tosa(dumps(plain_relus()), U55, options=replace(options, preset="none"))
-    for cycles, least in ((1_000, 1), (30_000, 30), (1_000_000, 100)):
-        figures = {**result.figures, "eqsat": replace(result.figures["eqsat"], corrected=cycles)}
-        for gain, offered in ((least, True), (least - 1, False)):
-            over = Point("eqsat", Figures(cycles - gain, 1 << 30, 0), False, True, b"")
-            found = replace(result, figures=figures, points=[over])
-            assert ("with more memory" in str(found)) is offered is bool(found.offer)
-            assert bool(found.passed_over) is (gain > 0)
-
-
 def test_a_wrong_stock_graph_is_rejected(options: Options, worker: Worker) -> None:
     """It is cheap, and differs: no figure is compared with it, and it sets no limit."""
     wrong = finish_early()
@@ -223,14 +211,6 @@ def test_a_small_budget_gives_a_sound_result(budget: Budget, stop: str, options:
     assert compare(transposed_relus(), loads(result.tosa), worker).equal
 
 
-@pytest.mark.slow
-def test_no_cache_is_no_failure(options: Options, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, cache=tmp_path / "file" / "prices"))
-    (told,) = result.warnings
-    assert result.chosen == "eqsat" and told.startswith("prices are measured anew each time: ")
-
-
 def test_what_cannot_be_read_or_compiled_is_an_error(options: Options) -> None:
     with pytest.raises(TosaError, match="model.tosa"):
         optimize_tosa(b"nothing", U55, options=options, name="model.tosa")
@@ -261,19 +241,6 @@ def test_operators_that_are_not_modelled_stay(options: Options, worker: Worker) 
     result = optimize_tosa(dumps(g), U85, options=options)
     assert loads(result.tosa).op_counts()["table"] == 1
     assert result.opaque == {"table": 1} and 0 < result.coverage < 1
-    assert compare(g, loads(result.tosa), worker).equal
-
-
-def test_movement_crosses_gather(options: Options, worker: Worker) -> None:
-    """GATHER after transposes that cancel: a member of the language, covered."""
-    g = TensorGraph()
-    y = transpose(g, relu(g, transpose(g, g.add_input("x", (1, 8, 16), "INT8"), 0, 2, 1)), 0, 2, 1)
-    y = g.add("gather", [y, g.add_const(np.array([[3, 0, 5, 5]]), "INT32")])
-    finish(g, relu(g, y, -50))
-    result = optimize_tosa(dumps(g), U85, options=options)
-    counts = loads(result.tosa).op_counts()
-    assert counts["gather"] == 1 and "transpose" not in counts
-    assert result.opaque == {} and result.coverage == 1 and result.verified
     assert compare(g, loads(result.tosa), worker).equal
 
 
@@ -438,16 +405,3 @@ def test_a_users_own_code_that_fails_is_an_error(change: dict, words: str, optio
     with pytest.raises(PluginError, match=words) as e:
         optimize_tosa(dumps(transposed_relus()), U55, stock=dumps(plain_relus()), options=replace(options, **change))
     assert isinstance(e.value.__cause__, Exception) == ("gives" not in words or "no valid" in words)
-
-
-def test_what_is_no_cost_model_is_an_error(options: Options) -> None:
-    with pytest.raises(PluginError, match="is no cost model: it has no in_cycles, price, fusion"):
-        optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, cost_model="tests.planted_costs:Bare"))
-
-
-@pytest.mark.slow
-def test_a_target_may_be_a_name_and_options_must_be_options(options: Options) -> None:
-    named = optimize_tosa(dumps(transposed_relus()), "ethos-u55-128", options=options)
-    assert named.tosa == optimize_tosa(dumps(transposed_relus()), U55, options=options).tosa
-    with pytest.raises(TypeError, match="options are"):
-        optimize_tosa(b"", U55, options="tolerant")  # type: ignore[arg-type]

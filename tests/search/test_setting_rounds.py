@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import replace
-
 import pytest
 
 from eqsat.choice.compiled import Compiled
@@ -65,16 +62,3 @@ def test_memory_that_is_short_is_met_by_a_setting() -> None:
         limits = MemoryLimits(sram=int(0.6 * start.figures.sram))
         best = in_best_settings(Search(U55, pool, Options(effort=1)), Decision(limits=limits), start)
     assert len(best.settings) == 1 and limits.fits(best.figures)
-
-
-@pytest.mark.slow
-def test_memory_is_not_searched_for_where_a_setting_meets_it(caplog: pytest.LogCaptureFixture) -> None:
-    given = dumps(widening())
-    options = Options(effort=1, binary_time_limit=60)
-    before = optimize_tosa(given, U85, stock=given, options=options)
-    with caplog.at_level(logging.INFO, "eqsat"):
-        limited = replace(options, max_sram=int(0.6 * before.footprint.sram))
-        found = optimize_tosa(given, U85, stock=given, options=limited, with_settings=True)
-    ended = [m for m in caplog.messages if "rounds for memory" in m]
-    assert ended and all(m.endswith("the fastest graph fits in other settings of Vela") for m in ended)
-    assert found.settings and found.fits and found.corrected <= 1.01 * before.corrected

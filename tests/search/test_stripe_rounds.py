@@ -10,12 +10,11 @@ import pytest
 
 from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
-from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search import optimizer
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.search import Search
-from eqsat.search.stripe_rounds import StripeRounds, in_stripes
+from eqsat.search.stripe_rounds import in_stripes
 from eqsat.search.stripes import Plans
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -131,19 +130,6 @@ def test_the_pareto_set_has_graphs_in_stripes() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_tried_where_no_memory_is_short() -> None:
-    given = dumps(forked())
-    result = optimize_tosa(given, U55, stock=given, options=Options(effort=1, max_sram="any", max_flash="any"))
-    assert stripes(result) == 0
-
-
-@pytest.mark.slow
-def test_the_same_graph_has_the_same_answer() -> None:
-    first, second = answer(widening, U55), searched(widening, U55)
-    assert first.tosa == second.tosa and stripes(first) == stripes(second)
-
-
-@pytest.mark.slow
 def test_stripes_say_which_operators_they_are_of() -> None:
     names = set(named(widening()).values())
     found = [o.node for origins in answer(widening, U55).origins.values() for o in origins]
@@ -161,31 +147,6 @@ def test_what_is_expected_is_about_what_vela_makes(target: Target) -> None:
             divided, _ = striped(graph, plan.region, plan.parts)
             sram = compile_graph(divided, target, pool).sram_peak
             assert abs(sram - plan.expected.sram) < 0.15 * sram
-
-
-def test_with_a_limit_a_plan_for_one_of_two_peaks_is_worth_its_excess() -> None:
-    graph = twice()
-    with Pool(1) as pool:
-        start = Compiled("eqsat", graph, dumps(graph), compile_graph(graph, U55, pool))
-    sram = start.figures.sram
-    assert {p.excess for p in Plans(start, None)} == {0.0}
-    limited = Plans(start, int(0.7 * sram))  # more than between the two
-    assert min(p.excess for p in limited if p.expected.sram > 0.95 * sram) < 0.6 * limited.excess
-
-
-def test_plans_that_take_more_cycles_than_the_answer_are_not_compiled() -> None:
-    graph = forked()
-    with Pool(1) as pool:
-        search = Search(U55, pool, Options(effort=1))
-        start = Compiled("eqsat", graph, dumps(graph), compile_graph(graph, U55, pool))
-        own = start.figures
-        decision = Decision(limits=MemoryLimits(sram=int(0.6 * own.sram)))
-        for cycles, is_tried in ((own.cycles, False), (2 * own.cycles, True)):
-            by_tosa: dict[bytes, Compiled | None] = {}
-            answer = Figures(cycles, 0, 0)
-            found = StripeRounds(search, by_tosa, decision, answer, start, most=20).best_of()
-            assert bool(by_tosa) == is_tried == bool(found.parts_of)
-            assert found.figures.cycles <= max(own.cycles, cycles)
 
 
 def test_a_view_is_divided_with_what_it_views_alone() -> None:

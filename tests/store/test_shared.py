@@ -12,9 +12,8 @@ from eqsat.options.options import Options
 from eqsat.search.answer_store import AnswerStore
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.store.shared import SharedStore
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.graphs import clamp, conv, finish, transpose
+from tests.search.test_recall import around
 from tests.store.server import serving
 
 TARGET = "ethos-u85-256"
@@ -64,13 +63,6 @@ def test_a_server_that_refuses_is_not_asked_again(tmp_path: Path) -> None:
         store = SharedStore(url, read_only=False)
         store.put("price/a", b"1")
         assert "403" in store.failure and store.get("price/a") is None
-
-
-def around() -> TensorGraph:
-    g = TensorGraph()
-    x = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16)
-    x = transpose(g, clamp(g, transpose(g, x, 0, 3, 1, 2), -128, 126), 0, 2, 3, 1)
-    return finish(g, conv(g, x, 8, seed=2))
 
 
 def answered(place: str, effort: int = 1) -> Result:

@@ -106,24 +106,6 @@ def test_a_value_in_stripes_is_the_value(made: Callable[[], TensorGraph], axis: 
     assert {source[n] for n in divided.live()} <= set(graph.live())
 
 
-def test_rows_that_two_stripes_see_are_computed_twice() -> None:
-    graph = widening()
-    rows = needed(graph, region(graph, 1), 6, 12)
-    assert rows is not None
-    first, *_, last = sorted(rows)
-    assert (rows[first][1:], rows[last][1:]) == ((4, 14), (6, 12))
-
-
-def test_a_shortcut_reads_some_of_what_is_there() -> None:
-    """Of a value that is computed for a window, its other reader takes the rows of its own."""
-    g = TensorGraph()
-    x = conv(g, g.add_input("x", (1, 8, 8, 8), "INT8"), 8, seed=1)
-    graph = finish(g, add(g, x, conv(g, x, 8, 3, seed=2)))
-    divided, source = striped(graph, region(graph, 1), 2)
-    first = min(n for n in graph.live() if graph.nodes[n].op == "conv2d")
-    assert [divided.nodes[n].shape[1] for n, k in source.items() if k == first] == [5, 5]
-
-
 def test_what_reads_all_rows_is_in_no_stripes() -> None:
     g = TensorGraph()
     x = conv(g, g.add_input("x", (1, 8, 8, 8), "INT8"), 8, seed=1)
@@ -136,11 +118,3 @@ def test_what_reads_all_rows_is_in_no_stripes() -> None:
 
 def test_stripes_are_about_as_large() -> None:
     assert cuts(10, 4) == [0, 2, 5, 7, 10]
-
-
-def test_rows_of_a_reshape_are_some_positions_of_a_longer_axis() -> None:
-    graph = flattened()
-    rows = needed(graph, region(graph, 1), 4, 8)
-    assert rows is not None
-    transposed = next(n for n in graph.live() if graph.nodes[n].op == "transpose")
-    assert rows[transposed] == (2, 3 * 8, 9 * 8)

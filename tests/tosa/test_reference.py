@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,7 +10,7 @@ from eqsat.ground.worker import Pool, Worker
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
-from eqsat.tosa import dumps, reference
+from eqsat.tosa import dumps
 from eqsat.tosa.reference import Reference, Unjudged, compare, run_samples
 from tests.graphs import channel_shuffle, conv, finish, gather, relu, rescale, residual
 
@@ -118,26 +115,6 @@ def test_samples_that_the_reference_cannot_run_say_nothing(worker: Worker) -> No
     assert len(reference.inputs) > 0 and all(np.abs(xs[0]).max() < 2**20 for xs in reference.inputs)
     assert reference.compare(doubled()).equal
     assert not reference.compare(doubled(-101)).equal
-
-
-def test_samples_are_run_when_they_are_asked_for(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[int] = []
-    run = reference.run_samples
-
-    def counted(buffer: bytes, inputs: Sequence[Any], *more: Any) -> Any:
-        ran.append(len(inputs))
-        return run(buffer, inputs, *more)
-
-    monkeypatch.setattr(reference, "run_samples", counted)
-    found = Reference(residual(), worker)
-    assert ran == [2]
-    inputs, outputs = found.first(16)
-    assert sum(ran) == 16 == len(inputs) == len(outputs)
-    assert found.first(3)[0] == inputs[:3] and sum(ran) == 16
-    every = found.inputs
-    assert sum(ran) == 96 == len(every) and [xs[0].max() for xs in every[:2]] == [-128, 127]
-    for xs, ys, ws in zip(inputs, outputs, found.outputs[2:18], strict=True):
-        assert any(xs is known for known in every[2:18]) and all((y == w).all() for y, w in zip(ys, ws, strict=True))
 
 
 def overflowing(least: int) -> TensorGraph:
