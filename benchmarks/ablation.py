@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 
 from benchmarks.about import as_text, write_about
+from benchmarks.saved import SavedGraph, graphs
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
 from eqsat.egraph.rule import Rule
@@ -41,38 +41,6 @@ ROOT = Path(__file__).parent.parent
 _PACKAGES = ("executorch", "ethos-u-vela", "egglog")
 
 
-@dataclass(frozen=True, slots=True)
-class DelegateGraph:
-    """The graph of one delegate in two saved files.
-
-    explicit: before the layout passes.
-    stock: as stock ExecuTorch lowers it.
-    """
-
-    model: str
-    delegate: str
-    target: str
-    explicit: Path
-    stock: Path
-
-
-def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[DelegateGraph]:
-    """Yields the saved graphs that have both files.
-
-    models, targets: only these; all if empty.
-    """
-    for explicit in sorted(directory.glob("*.explicit.tosa")):
-        model, delegate, target = explicit.name.removesuffix(".explicit.tosa").rsplit(".", 2)
-        stock = explicit.with_name(explicit.name.replace(".explicit.", ".stock."))
-        if stock.exists() and (not models or model in models) and (not targets or target in targets):
-            yield DelegateGraph(model, delegate, target, explicit, stock)
-
-
-def nothing_fits(directory: Path) -> str:
-    """Returns the error that none of the graphs in a directory is one of those asked for."""
-    return f"no <model>.<delegate>.<target>.explicit.tosa with its .stock.tosa in {directory} fits"
-
-
 def families() -> list[str]:
     """Returns the names of the families of rules."""
     return list(dict.fromkeys(r.family for family in FAMILIES for r in family.RULES))
@@ -88,7 +56,7 @@ def rule_sets() -> dict[str, tuple[Rule, ...]]:
     return {ALL: tuple(RULES), **without, **{name: tuple(rules) for name, rules in PRESETS.items() if name != ALL}}
 
 
-def measure(graph: DelegateGraph, rules: Sequence[Rule], options: Mapping) -> dict:
+def measure(graph: SavedGraph, rules: Sequence[Rule], options: Mapping) -> dict:
     """Returns the cycles of stock, and of eqsat with `rules` alone, and how the search went."""
     started = time.perf_counter()
     result = optimize_tosa(
@@ -182,7 +150,7 @@ def _mean(records: Sequence[Mapping], target: str, column: str, key: str) -> str
     return f"{geometric_mean(max(v, 0.01) for v in values):,.0f}"
 
 
-def run(found: Sequence[DelegateGraph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
+def run(found: Sequence[SavedGraph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
     """Fills `out`/records.jsonl and writes `out`/table.md, whose text it returns."""
     out.mkdir(parents=True, exist_ok=True)
     version = measuring_fingerprint()
@@ -216,7 +184,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(f"no such set of rules: {', '.join(sorted(unknown))}; there are {', '.join(rule_sets())}")
     found = list(graphs(args.tosa, models, targets))
     if not found:
-        parser.error(nothing_fits(args.tosa))
+        parser.error(f"{args.tosa} has no explicit and stock graph of these models and targets")
     options = {
         "extractor": args.extractor,
         "time_limit": args.time_limit,

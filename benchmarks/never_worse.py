@@ -22,8 +22,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ablation import DelegateGraph
-from benchmarks.ablation import graphs as saved_graphs
+from benchmarks import saved
 from benchmarks.about import write_about
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
@@ -102,7 +101,7 @@ def of_random_graphs(log: Log, seeds: Iterable[int]) -> None:
         log.add({"seed": seed, "target": target, **record, "sources": measuring_fingerprint()})
 
 
-def of_networks(log: Log, graphs: Iterable[DelegateGraph], store: AnswerStore) -> None:
+def of_networks(log: Log, graphs: Iterable[saved.SavedGraph], store: AnswerStore) -> None:
     """Adds the records of graphs to the log, each with each of RELAXED."""
     for graph in graphs:
         default: dict[str, Any] | None = None
@@ -170,7 +169,7 @@ def main(argv: list[str] | None = None) -> int:
     networks = Log(args.out / "limits.jsonl", itemgetter("model", "delegate", "target", "limits"), is_current)
     of_random_graphs(graphs, range(args.first, args.graphs))
     if args.zoo:
-        wanted = saved_graphs(args.zoo, [m for m in args.models.split(",") if m], [t for t in [args.target] if t])
+        wanted = saved.graphs(args.zoo, [m for m in args.models.split(",") if m], [t for t in [args.target] if t])
         with tempfile.TemporaryDirectory() as place:
             of_networks(networks, wanted, AnswerStore(Path(place) / "prices"))
     every = list(graphs.records.values()), list(networks.records.values())

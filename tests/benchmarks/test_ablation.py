@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ablation import ALL, WITHOUT, families, graphs, ratios, rule_sets, run
+from benchmarks.ablation import ALL, WITHOUT, families, ratios, rule_sets, run
+from benchmarks.saved import graphs
 from eqsat.rules import RULES
 from eqsat.rules.presets import PRESETS
 from eqsat.tosa.flatbuffer import dumps
