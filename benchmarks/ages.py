@@ -50,7 +50,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "cost_models/unseen": _PRICES,
     "deployed": _ZOO,
     "device": (*_DEVICE, "tests/random_graphs"),
-    "discovery": (*_PRICES, "eqsat/proof", "eqsat/options", "benchmarks/discovery"),
     "effort": _ZOO,
     "extraction/gym": ("extraction",),
     "extraction/joined": ("extraction",),
