@@ -66,7 +66,6 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--tosa", type=Path, help="directory of graphs that were saved before; nothing is lowered")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args(argv)
-    args.out.mkdir(parents=True, exist_ok=True)
     cache = PriceCache()
     with Pool() as pool:
         for model in args.models.split(","):
