@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from pprint import pformat
 from typing import Any
@@ -36,24 +35,14 @@ def module(found: Discovery, name: str, source: str) -> str:
         kinds="\n".join(sorted(_declarations(left) | _declarations(right))),
         equality=pformat(equality, width=110),
         parameters=", ".join(f"{n}: {kind}" for n, kind in given),
-        results=f"tuple[{', '.join(results)}]" if len(results) > 1 else results[0] if results else "bool",
+        results=f"tuple[{', '.join(results)}]",
         operators=", ".join(f"f{k}" for k in range(len(left.lines))),
         inputs=", ".join(f"x{k}" for k in range(len(graph.inputs))),
         constants=", ".join(f"k{k}" for k in range(len(left.constants))),
-        returned="made" if len(results) > 1 else "made[0]" if results else "True",
         symbols="\n".join(f'{n} = symbols("{n}", {"Value" if kind == "Type" else kind})' for n, kind in given),
         left=_term(left, "f", "k"),
-        right=_right(call, right, names),
+        right=f"let({call}, lambda {', '.join(names)}: {_term(right, 'g', 'l')})",
     )
-
-
-def _right(call: str, right: Form, names: Sequence[str]) -> str:
-    """Returns what follows the left side in the call that makes the rule."""
-    if not names:
-        return f"x0, where={call}"
-    if len(names) == 1:
-        return _term(right, "g", "l").replace("g0(", f"{call}(", 1)
-    return f"let({call}, lambda {', '.join(names)}: {_term(right, 'g', 'l')})"
 
 
 def _kinds(form: Form) -> list[str]:
@@ -83,4 +72,4 @@ def _term(form: Form, operators: str, leaves: str) -> str:
         inside = ", ".join(map(of, operands))
         return f"{operators}{name[1:]}({f'[{inside}]' if op == 'concat' else inside})"
 
-    return of(f"f{len(form.lines) - 1}") if form.lines else "x0"
+    return of(f"f{len(form.lines) - 1}")
