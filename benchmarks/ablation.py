@@ -12,18 +12,16 @@ Cycles are Vela's totals, delegates of a model summed.
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 
-from benchmarks.about import as_text, write_about
+from benchmarks.about import arguments, as_text, listed, markdown_table, write_about, write_text
+from benchmarks.saved import SavedGraph, graphs
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
 from eqsat.egraph.rule import Rule
-from eqsat.ground.files import write_atomically
 from eqsat.options.limit import ANY, STOCK
 from eqsat.options.options import Options
 from eqsat.report.data import geometric_mean
@@ -37,40 +35,7 @@ ALL = "all"
 WITHOUT = "without "
 #: The keys that identify a record.
 CELL = ("model", "delegate", "target", "column")
-ROOT = Path(__file__).parent.parent
 _PACKAGES = ("executorch", "ethos-u-vela", "egglog")
-
-
-@dataclass(frozen=True, slots=True)
-class DelegateGraph:
-    """The graph of one delegate in two saved files.
-
-    explicit: before the layout passes.
-    stock: as stock ExecuTorch lowers it.
-    """
-
-    model: str
-    delegate: str
-    target: str
-    explicit: Path
-    stock: Path
-
-
-def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[DelegateGraph]:
-    """Yields the saved graphs that have both files.
-
-    models, targets: only these; all if empty.
-    """
-    for explicit in sorted(directory.glob("*.explicit.tosa")):
-        model, delegate, target = explicit.name.removesuffix(".explicit.tosa").rsplit(".", 2)
-        stock = explicit.with_name(explicit.name.replace(".explicit.", ".stock."))
-        if stock.exists() and (not models or model in models) and (not targets or target in targets):
-            yield DelegateGraph(model, delegate, target, explicit, stock)
-
-
-def nothing_fits(directory: Path) -> str:
-    """Returns the error that none of the graphs in a directory is one of those asked for."""
-    return f"no <model>.<delegate>.<target>.explicit.tosa with its .stock.tosa in {directory} fits"
 
 
 def families() -> list[str]:
@@ -88,7 +53,7 @@ def rule_sets() -> dict[str, tuple[Rule, ...]]:
     return {ALL: tuple(RULES), **without, **{name: tuple(rules) for name, rules in PRESETS.items() if name != ALL}}
 
 
-def measure(graph: DelegateGraph, rules: Sequence[Rule], options: Mapping) -> dict:
+def measure(graph: SavedGraph, rules: Sequence[Rule], options: Mapping) -> dict:
     """Returns the cycles of stock, and of eqsat with `rules` alone, and how the search went."""
     started = time.perf_counter()
     result = optimize_tosa(
@@ -145,36 +110,28 @@ def table(records: Sequence[Mapping], about: Mapping) -> str:
         names = [c for c in rule_sets() if c in columns]
         models = sorted({m for c in columns.values() for m in c})
         whole = [m for m in models if all(m in columns[c] for c in names)]
-        lines += [f"## {target}", "", f"| model | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
-        lines += [
-            f"| {m} | {' | '.join(f'{columns[c][m]:.3f}' if m in columns[c] else '-' for c in names)} |" for m in models
-        ]
-        if not whole:
-            continue
-        lines += [
-            f"| **geometric mean of {len(whole)}** | "
-            f"{' | '.join(f'**{geometric_mean(columns[c][m] for m in whole):.3f}**' for c in names)} |",
-            *(
-                f"| {what}, geometric mean of all delegates | "
-                f"{' | '.join(_mean(records, target, c, key) for c in names)} |"
-                for what, key in (("e-nodes", "e_nodes"), ("seconds", "seconds"))
-            ),
-            "",
-        ]
-        if ALL not in columns:
-            continue
-        lines += [
-            "| family | ratio without it / with all, geometric mean | most on a model | on which |",
-            "|---|--:|--:|---|",
-        ]
-        for name in (n for n in names if n.startswith(WITHOUT)):
-            gain = {m: columns[name][m] / columns[ALL][m] for m in whole}
-            best = max(gain, key=gain.__getitem__)
-            lines.append(
-                f"| {name.removeprefix(WITHOUT)} | {geometric_mean(gain.values()):.3f} | {gain[best]:.3f} | {best} |"
-            )
-        lines.append("")
+        rows = [[m, *(f"{columns[c][m]:.3f}" if m in columns[c] else "-" for c in names)] for m in models]
+        if whole:
+            means = (f"**{geometric_mean(columns[c][m] for m in whole):.3f}**" for c in names)
+            rows.append([f"**geometric mean of {len(whole)}**", *means])
+            for what, key in (("e-nodes", "e_nodes"), ("seconds", "seconds")):
+                of_all = (_mean(records, target, c, key) for c in names)
+                rows.append([f"{what}, geometric mean of all delegates", *of_all])
+        lines += [f"## {target}", "", *markdown_table(["model", *names], rows)]
+        if whole and ALL in columns:
+            lines += _of_families(columns, whole, [n for n in names if n.startswith(WITHOUT)])
     return "\n".join(lines) + "\n"
+
+
+def _of_families(columns: Mapping[str, Mapping[str, float]], models: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Returns the table of what each family contributes."""
+    rows = []
+    for name in names:
+        gain = {m: columns[name][m] / columns[ALL][m] for m in models}
+        best = max(gain, key=gain.__getitem__)
+        rows.append([name.removeprefix(WITHOUT), best, f"{geometric_mean(gain.values()):.3f}", f"{gain[best]:.3f}"])
+    head = ("family", "most on", "ratio without it / with all, geometric mean", "most on a model")
+    return markdown_table(head, rows, names=2)
 
 
 def _mean(records: Sequence[Mapping], target: str, column: str, key: str) -> str:
@@ -182,9 +139,9 @@ def _mean(records: Sequence[Mapping], target: str, column: str, key: str) -> str
     return f"{geometric_mean(max(v, 0.01) for v in values):,.0f}"
 
 
-def run(found: Sequence[DelegateGraph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
+def run(found: Sequence[SavedGraph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
     """Fills `out`/records.jsonl and writes `out`/table.md, whose text it returns."""
-    out.mkdir(parents=True, exist_ok=True)
+    about = write_about(out, _PACKAGES, options=", ".join(f"{k} {v}" for k, v in options.items()))
     version = measuring_fingerprint()
     log = Log(out / "records.jsonl", itemgetter(*CELL), lambda r: r.get("sources") == version)
     for graph in found:
@@ -194,14 +151,11 @@ def run(found: Sequence[DelegateGraph], out: Path, options: Mapping, columns: Se
                 record = {**dict(zip(CELL, cell)), **measure(graph, rules, options), "sources": version}
                 log.add(record)
                 print(*cell, record["stock"], record["eqsat"], record["seconds"], flush=True)
-    about = write_about(out, _PACKAGES, options=", ".join(f"{k} {v}" for k, v in options.items()))
-    text = table(list(log.records.values()), about)
-    write_atomically(out / "table.md", text.encode())
-    return text
+    return write_text(out / "table.md", table(list(log.records.values()), about))
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "ablation")
     parser.add_argument("--tosa", type=Path, required=True)
     parser.add_argument("--models", default="", help="default: all in the directory")
     parser.add_argument("--targets", default="", help="default: all in the directory")
@@ -209,14 +163,13 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--extractor", default=Options().extractor)
     parser.add_argument("--time-limit", type=float, default=Options().time_limit, help="seconds per extraction")
     parser.add_argument("--memory", choices=(STOCK, ANY), default=STOCK, help="what answers may need")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/ablation")
     args = parser.parse_args(argv)
-    models, targets, columns = ([n for n in text.split(",") if n] for text in (args.models, args.targets, args.columns))
+    models, targets, columns = map(listed, (args.models, args.targets, args.columns))
     if unknown := set(columns) - set(rule_sets()):
         parser.error(f"no such set of rules: {', '.join(sorted(unknown))}; there are {', '.join(rule_sets())}")
     found = list(graphs(args.tosa, models, targets))
     if not found:
-        parser.error(nothing_fits(args.tosa))
+        parser.error(f"{args.tosa} has no explicit and stock graph of these models and targets")
     options = {
         "extractor": args.extractor,
         "time_limit": args.time_limit,

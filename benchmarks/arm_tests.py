@@ -13,7 +13,6 @@ As a plugin of pytest (`-p benchmarks.arm_tests`) this module writes what become
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -35,13 +34,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.about import as_text, write_about
+from benchmarks.about import ROOT, arguments, as_text, markdown_table, write_about, write_text
 from eqsat.bench.log import Log, Record
-from eqsat.ground.files import write_atomically
 from eqsat.report.data import geometric_mean
 from eqsat.search.result import Result
 
-ROOT = Path(__file__).parent.parent
 _PACKAGES = ("eqsat", "executorch", "ethos-u-vela", "egglog", "torch")
 #: Names of the tests that compile for an Ethos-U.
 _NAMES = re.compile(r"_u(55|65|85)")
@@ -185,11 +182,11 @@ def run(batch: Sequence[str], out: Path, with_eqsat: bool = True) -> list[Record
 
 
 def _pytest(
-    arguments: Sequence[str], environment: Mapping[str, str], timeout: float = 600.0
+    options: Sequence[str], environment: Mapping[str, str], timeout: float = 600.0
 ) -> subprocess.CompletedProcess[str]:
     plugins = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "benchmarks.arm_tests"]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", ".", *plugins, *arguments],
+        [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", ".", *plugins, *options],
         cwd=place(),
         env={**os.environ, "PYTHONPATH": str(ROOT), "EQSAT_LOG": "off", **environment},
         capture_output=True,
@@ -259,10 +256,7 @@ def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
         "",
         f"{as_text(about)}.",
         "",
-        "| | |",
-        "|---|--:|",
-        *(f"| {name} | {value:,} |" if isinstance(value, int) else f"| {name} | {value} |" for name, value in rows),
-        "",
+        *markdown_table(("", ""), ((name, f"{n:,}" if isinstance(n, int) else n) for name, n in rows)),
         *(f"* FAULT: {text}" for text in faults(records)),
         *(f"* {r['case']}: {r['outcome']}, without eqsat {r.get('alone', '-')}: {r['error'][:160]}" for r in failed),
         *(f"* {r['case']}: stepped back: {e[:160]}" for r in records for e in r.get("stepped_back", ())),
@@ -271,14 +265,12 @@ def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "arm_tests")
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--files", nargs="+", default=["ops"], help="files or directories of the suite")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/arm_tests")
     args = parser.parse_args(argv)
-    args.out.mkdir(parents=True, exist_ok=True)
     about = write_about(args.out, _PACKAGES, seed=args.seed, cases=args.cases)
     log = Log(args.out / "records.jsonl", itemgetter("case"))
     wanted = drawn(cases(*args.files), args.cases, args.seed)
@@ -291,7 +283,7 @@ def main(argv: list[str] | None = None) -> int:
                 log.add(r)
                 print(r["case"], r["outcome"], [d["corrected"] for d in r.get("delegates", ())], flush=True)
     records = [log.records[c] for c in wanted if c in log.records]
-    write_atomically(args.out / "table.md", table(records, about).encode())
+    write_text(args.out / "table.md", table(records, about))
     return 1 if faults(records) else 0
 
 

@@ -15,24 +15,20 @@ What proofs and functional model both do not look at is no effect here: the regi
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.about import as_text, write_about
+from benchmarks.about import arguments, as_text, markdown_table, write_about, write_lines, write_text
 from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.instructions import Instruction
 from eqsat.device.stream import with_commands
 from eqsat.device.verification import judged, outputs_of
-from eqsat.ground.files import write_atomically
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED
@@ -258,35 +254,31 @@ def share(records: Sequence[dict[str, Any]]) -> float:
 
 def summary(records: Sequence[dict[str, Any]]) -> str:
     """Returns counts by kind of change, and what was changed where that is missed or has no effect, as Markdown."""
-    rows = ["| change | tried | output differs | rule broken | not known | no effect, proved | missed | noticed |"]
-    rows.append("|---|--:|--:|--:|--:|--:|--:|--:|")
+    head = ("change", "tried", "output differs", "rule broken", "not known", "no effect, proved", "missed", "noticed")
+    rows: list[list[object]] = []
     for kind in [*dict.fromkeys(r["kind"] for r in records), "all"]:
         mine = [r for r in records if kind in (r["kind"], "all")]
         counts = Counter(r["outcome"] for r in mine)
-        cells = [str(counts[k]) for k in ("wrong", "rule", "unknown", "no effect", "missed")]
-        rows.append(f"| {kind} | {len(mine)} | {' | '.join(cells)} | {share(mine):.1%} |")
+        cells = (counts[k] for k in ("wrong", "rule", "unknown", "no effect", "missed"))
+        rows.append([kind, len(mine), *cells, f"{share(mine):.1%}"])
+    lines = markdown_table(head, rows)
     for which, text in (("missed", "Missed"), ("no effect", "Without effect")):
         counts = Counter(r["what"] for r in records if r["outcome"] == which)
         named = ", ".join(f"{what} {n}" for what, n in counts.most_common())
-        rows.append(f"\n{text}: {named or 'none'}.")
-    return "\n".join(rows) + "\n"
+        lines += [f"{text}: {named or 'none'}.", ""]
+    return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "changed_binaries")
     parser.add_argument("-t", "--targets", nargs="+", default=TARGETS)
     parser.add_argument("--graphs", type=int, default=4, help="for each target")
     parser.add_argument("--changes", type=int, default=40, help="of each kind to each binary")
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    records = list(run(arguments.targets, arguments.graphs, arguments.changes))
-    written = write_about(arguments.out, _PACKAGES, graphs=arguments.graphs, changes=arguments.changes)
-    lines = "".join(json.dumps(r) + "\n" for r in records)
-    write_atomically(arguments.out / "records.jsonl", lines.encode())
-    text = f"# Changed binaries\n\n{as_text(written)}\n\n{summary(records)}"
-    write_atomically(arguments.out / "summary.md", text.encode())
-    print(summary(records))
+    args = parser.parse_args()
+    records = list(run(args.targets, args.graphs, args.changes))
+    written = write_about(args.out, _PACKAGES, graphs=args.graphs, changes=args.changes)
+    write_lines(args.out / "records.jsonl", records)
+    print(write_text(args.out / "summary.md", f"# Changed binaries\n\n{as_text(written)}\n\n{summary(records)}"))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ each family and one price of a command, which counts only if it stays positive w
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,15 +26,16 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.about import RESULTS, arguments, markdown_table, write_text
 from cost_models.command_stream import price
 from eqsat.executorch.binaries import read
-from eqsat.ground.files import InputError, read_bytes, write_atomically
+from eqsat.ground.files import InputError, read_bytes
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.vela.compile import compile_tosa
 
 #: The public measurements.
-CELLS = Path(__file__).parent / "results" / "fvp" / "cycles.csv"
+CELLS = RESULTS / "fvp/cycles.csv"
 #: The columns of a CSV of your own.
 _COLUMNS = ("file", "target", "cycles")
 
@@ -135,21 +135,25 @@ def summary(given: Sequence[Cell]) -> str:
         "",
         f"{len(given)} cells; what they bear out: {per_command(given):.0f} cycles per command, besides those of Vela.",
         "",
-        "| fit | share U55 | share U65 | cycles per operator | r.m.s. error |",
-        "|---|---|---|---|---|",
     ]
-    for name, f in {"all": whole, **{f"without {m}": f for m, f in without.items()}}.items():
-        shares = " | ".join(f"{f.shares[k]:.3f}" for k in ("ethos-u55", "ethos-u65"))
-        lines.append(f"| {name} | {shares} | {f.price:,.0f} | {f.rms:.1%} |")
-    lines += [
-        "",
-        "| configuration | model | Vela | FVP | Vela over FVP | error of the fit |",
-        "|---|---|---|---|---|---|",
+    fits = [
+        [name, *(f"{f.shares[k]:.3f}" for k in ("ethos-u55", "ethos-u65")), f"{f.price:,.0f}", f"{f.rms:.1%}"]
+        for name, f in {"all": whole, **{f"without {m}": f for m, f in without.items()}}.items()
     ]
-    for c, e in zip(given, whole.errors, strict=True):
-        ratio = f"{c.priced / c.measured:.3f}"
-        lines.append(f"| {c.family}-{c.macs} | {c.name} | {c.priced:,} | {c.measured:,} | {ratio} | {e:+.1%} |")
-    return "\n".join(lines) + "\n"
+    lines += markdown_table(("fit", "share U55", "share U65", "cycles per operator", "r.m.s. error"), fits)
+    rows = [
+        [
+            f"{c.family}-{c.macs}",
+            c.name,
+            f"{c.priced:,}",
+            f"{c.measured:,}",
+            f"{c.priced / c.measured:.3f}",
+            f"{e:+.1%}",
+        ]
+        for c, e in zip(given, whole.errors, strict=True)
+    ]
+    head = ("configuration", "model", "Vela", "FVP", "Vela over FVP", "error of the fit")
+    return "\n".join([*lines, *markdown_table(head, rows, names=2)])
 
 
 def measured(path: Path) -> str:
@@ -197,20 +201,20 @@ def _row(place: Path, line: dict[str, str], via: Worker) -> tuple[Measurement, i
     return Measurement(line["file"], target.family.name, found.commands, found.cycles, int(line["cycles"])), vela
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = arguments(__doc__)
     parser.add_argument("--out", type=Path, help="write the tables there, too")
     parser.add_argument(
         "--measured", type=Path, metavar="CSV", help="your own measurements in place of the public ones"
     )
-    given = parser.parse_args(arguments)
+    given = parser.parse_args(argv)
     try:
         text = measured(given.measured) if given.measured else summary(cells())
     except ValueError as e:
         parser.exit(2, f"error: {e}\n")
     print(text, end="")
     if given.out:
-        write_atomically(given.out, text.encode())
+        write_text(given.out, text)
 
 
 if __name__ == "__main__":

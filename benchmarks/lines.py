@@ -8,7 +8,6 @@ in it.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import io
 import subprocess
@@ -17,7 +16,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from benchmarks.about import ROOT, arguments
+
 #: The top-level packages, those of the library first; each subpackage of `eqsat` is a room.
 LIBRARY, BESIDE = ("eqsat", "extraction", "cost_models"), ("tests", "benchmarks")
 _NO_CODE = frozenset(
@@ -101,7 +101,7 @@ def table(sides: Mapping[str, Mapping[str, Counts]]) -> str:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("revision", nargs="?", help="a commit to compare with")
     revision = parser.parse_args(argv).revision
     before = {revision: rooms(sources_of(revision))} if revision else {}

@@ -14,7 +14,6 @@ Exit code 1 where something is worse, or a binary was not judged and no warning 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -22,9 +21,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ablation import DelegateGraph
-from benchmarks.ablation import graphs as saved_graphs
-from benchmarks.about import write_about
+from benchmarks import saved
+from benchmarks.about import TARGETS, arguments, listed, write_about, write_text
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
 from eqsat.ground.process import WorkerError
@@ -36,8 +34,6 @@ from eqsat.search.result import Result
 from eqsat.tosa.flatbuffer import dumps
 from tests.random_graphs import random_graph
 
-ROOT = Path(__file__).parents[1]
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 #: Options with relaxed limits, by their name in the records.
 RELAXED = {
     "default": Options(),
@@ -102,7 +98,7 @@ def of_random_graphs(log: Log, seeds: Iterable[int]) -> None:
         log.add({"seed": seed, "target": target, **record, "sources": measuring_fingerprint()})
 
 
-def of_networks(log: Log, graphs: Iterable[DelegateGraph], store: AnswerStore) -> None:
+def of_networks(log: Log, graphs: Iterable[saved.SavedGraph], store: AnswerStore) -> None:
     """Adds the records of graphs to the log, each with each of RELAXED."""
     for graph in graphs:
         default: dict[str, Any] | None = None
@@ -153,15 +149,14 @@ def summary(graphs: Sequence[dict[str, Any]], networks: Sequence[dict[str, Any]]
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "never_worse")
     parser.add_argument("--graphs", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="seed of the first random graph, for several machines")
     parser.add_argument("--zoo", type=Path, help="directory of MODEL.DELEGATE.TARGET.{explicit,stock}.tosa")
     parser.add_argument("--models", default="", help="only these of the directory, comma-separated")
     parser.add_argument("--target", default="", help="only this one of the directory")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/never_worse")
     args = parser.parse_args(argv)
-    args.out.mkdir(parents=True, exist_ok=True)
+    write_about(args.out, _PACKAGES)
 
     def is_current(record: dict[str, Any]) -> bool:
         return bool(record.get("sources") == measuring_fingerprint())
@@ -170,14 +165,11 @@ def main(argv: list[str] | None = None) -> int:
     networks = Log(args.out / "limits.jsonl", itemgetter("model", "delegate", "target", "limits"), is_current)
     of_random_graphs(graphs, range(args.first, args.graphs))
     if args.zoo:
-        wanted = saved_graphs(args.zoo, [m for m in args.models.split(",") if m], [t for t in [args.target] if t])
+        wanted = saved.graphs(args.zoo, listed(args.models), listed(args.target))
         with tempfile.TemporaryDirectory() as place:
             of_networks(networks, wanted, AnswerStore(Path(place) / "prices"))
     every = list(graphs.records.values()), list(networks.records.values())
-    text = summary(*every)
-    write_about(args.out, _PACKAGES)
-    (args.out / "table.md").write_text(text)
-    print(text)
+    print(write_text(args.out / "table.md", summary(*every)))
     return int(any(r["faults"] for records in every for r in records))
 
 

@@ -10,20 +10,17 @@ included where it was not taken; a run that was interrupted goes on where it sto
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 from dataclasses import asdict
 from operator import itemgetter
-from pathlib import Path
 
-from benchmarks.about import write_about
+from benchmarks.about import ROOT, arguments, listed, markdown_table, write_about, write_text
 from benchmarks.models import ZOO, load
 from eqsat.bench.log import Log
 from eqsat.report.data import geometric_mean
 
-ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 #: The ways that are compared, as keys of the cycles of a record.
 COLUMNS = ("stock", "optimize", "eqsat", "both")
@@ -79,35 +76,36 @@ def run_cell(model: str, target: str, timeout: float) -> dict:
 
 def table(records: list[dict]) -> str:
     """Returns a row per cell, and the geometric means of the ratios to stock per target, as Markdown."""
-    lines = [
-        "| model | target | stock | optimize alone | eqsat's lowering alone | both | ratio of both to eqsat's alone "
-        "| outcome |",
-        "|---|---|--:|--:|--:|--:|--:|---|",
-    ]
+    head = (
+        "model",
+        "target",
+        "outcome",
+        *("stock", "optimize alone", "eqsat's lowering alone", "both"),
+        "both to eqsat's",
+    )
+    lines: list[list[object]] = []
     ratios: dict[str, list[tuple[float, ...]]] = {}
     for r in sorted(records, key=lambda r: (ZOO.index(r["name"]), r["target"])):
-        head = f"| {r['name']} | {r['target']} "
         if "error" in r or None in r["cycles"].values():
-            lines.append(f"{head}| - | - | - | - | - | {' '.join(r.get('error', 'a delegate failed').split())[-80:]} |")
+            error = " ".join(r.get("error", "a delegate failed").split())[-80:]
+            lines.append([r["name"], r["target"], error, *"-----"])
             continue
         cycles = [r["cycles"][c] for c in COLUMNS]
         ratios.setdefault(r["target"], []).append(tuple(c / cycles[0] for c in cycles))
         outcome = "changed" if r["changed"] else r["reason"]
-        lines.append(f"{head}| {' | '.join(f'{c:,}' for c in cycles)} | {cycles[3] / cycles[2]:.3f} | {outcome} |")
+        figures = (*(f"{c:,}" for c in cycles), f"{cycles[3] / cycles[2]:.3f}")
+        lines.append([r["name"], r["target"], outcome, *figures])
     for target, rows in ratios.items():
         means = [geometric_mean(column) for column in zip(*rows, strict=True)]
-        lines.append(
-            f"| **geometric mean of {len(rows)}, to stock** | {target} | {' | '.join(f'**{m:.3f}**' for m in means)} | "
-            f"**{means[3] / means[2]:.3f}** | |"
-        )
-    return "\n".join(lines) + "\n"
+        figures = (f"**{m:.3f}**" for m in (*means, means[3] / means[2]))
+        lines.append([f"**geometric mean of {len(rows)}, to stock**", target, "", *figures])
+    return "\n".join(markdown_table(head, lines, names=3))
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "optimize_program")
     parser.add_argument("--models", default=",".join(ZOO))
     parser.add_argument("--targets", default=",".join(TARGETS))
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/optimize_program")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds per cell")
     parser.add_argument(
         "--cell", nargs=2, metavar=("MODEL", "TARGET"), help="measure one cell here and print its record"
@@ -116,19 +114,16 @@ def main(argv: list[str] | None = None) -> None:
     if args.cell:
         print(json.dumps(measure(*args.cell)))
         return
-    args.out.mkdir(parents=True, exist_ok=True)
     write_about(args.out, ("eqsat", "executorch", "ethos-u-vela", "egglog"))
     log = Log(args.out / "records.jsonl", itemgetter("name", "target"), lambda r: "error" not in r)
-    for model in args.models.split(","):
-        for target in args.targets.split(","):
+    for model in listed(args.models):
+        for target in listed(args.targets):
             if (model, target) in log.records:
                 continue
             record = run_cell(model, target, args.timeout)
             log.add(record)
-            (args.out / "table.md").write_text(table(list(log.records.values())))
             print(model, target, record.get("error") or record["cycles"], flush=True)
-    (args.out / "table.md").write_text(table(list(log.records.values())))
-    print(table(list(log.records.values())))
+    print(write_text(args.out / "table.md", table(list(log.records.values()))))
 
 
 if __name__ == "__main__":

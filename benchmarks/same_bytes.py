@@ -10,7 +10,6 @@ and a third has nothing each time. Every other compilation has processes beside 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -23,15 +22,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.about import as_text, write_about
+from benchmarks.about import ROOT, arguments, as_text, listed, markdown_table, write_about, write_lines, write_text
 from benchmarks.whole_job import save_program
-from eqsat.ground.files import write_atomically
 
-ROOT = Path(__file__).parent.parent
 _PACKAGES = ("torch", "executorch", "ethos-u-vela", "tosa-tools", "egglog")
 #: Stores that compilations use by turns.
 EMPTY, KEPT, TAKEN_OVER = "empty", "kept", "taken over"
 _STORES = (EMPTY, KEPT, TAKEN_OVER, KEPT)
+_FIGURES = ("compilations", "under load", "empty store", "kept", "taken over", "different .pte", "cycles")
 #: Busy processes per processor, under load.
 _BUSY = 2
 
@@ -69,9 +67,9 @@ def measure(model: str, target: str, times: int) -> list[dict[str, Any]]:
     return records
 
 
-def _eqsat(*arguments: str | Path, cache: Path, **environment: str) -> str:
+def _eqsat(*given: str | Path, cache: Path, **environment: str) -> str:
     """Runs a command of eqsat with a store and returns what it prints."""
-    command = [sys.executable, "-m", "eqsat.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "eqsat.cli", *map(str, given)]
     environment = {**os.environ, "EQSAT_CACHE": str(cache), **environment}
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT).stdout
 
@@ -98,34 +96,30 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "Made by `python -m benchmarks.same_bytes`.",
         f"{as_text(about)}; {about['machine']}.",
         "",
-        "| model | target | compilations | under load | empty store | kept | taken over | different .pte | cycles |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
+    rows = []
     for model, target in dict.fromkeys((r["model"], r["target"]) for r in records):
         of = [r for r in records if (r["model"], r["target"]) == (model, target)]
         stores = [sum(r["store"] == s for r in of) for s in (EMPTY, KEPT, TAKEN_OVER)]
         cycles = ", ".join(f"{c:,}" for c in sorted({r["cycles"] for r in of}))
         counts = [len(of), sum(r["busy"] for r in of), *stores, len({r["sha256"] for r in of})]
-        lines.append(f"| {model} | {target} | {' | '.join(map(str, counts))} | {cycles} |")
-    return "\n".join(lines) + "\n"
+        rows.append([model, target, *counts, cycles])
+    return "\n".join([*lines, *markdown_table(("model", "target", *_FIGURES), rows, names=2)])
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "same_bytes")
     parser.add_argument("--models", default="attention")
     parser.add_argument("--targets", default="ethos-u55-128,ethos-u85-256")
     parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args(argv)
-    args.out.mkdir(parents=True, exist_ok=True)
     about = write_about(args.out, _PACKAGES, machine=f"{os.cpu_count()} cores")
     records = list[dict[str, Any]]()
-    for model in args.models.split(","):
-        for target in args.targets.split(","):
+    for model in listed(args.models):
+        for target in listed(args.targets):
             records += measure(model, target, args.times)
-            lines = "".join(json.dumps(r) + "\n" for r in records)
-            write_atomically(args.out / "records.jsonl", lines.encode())
-            write_atomically(args.out / "table.md", table(records, about).encode())
+            write_lines(args.out / "records.jsonl", records)
+            write_text(args.out / "table.md", table(records, about))
     print(table(records, about))
 
 

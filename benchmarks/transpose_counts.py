@@ -11,7 +11,6 @@ stopped. Exit code 1 if eqsat's graph is costlier than stock's anywhere, or has 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,20 +18,19 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.about import as_text, write_about
+from benchmarks.about import arguments, as_text, listed, markdown_table, write_about, write_text
 from eqsat.bench.log import Log
 from eqsat.bench.lowering import quiet
-from eqsat.ground.files import write_atomically
 from eqsat.options.options import Options
 from eqsat.report.data import geometric_mean
 from eqsat.search.result import Result
 from eqsat.tosa import loads
 
-ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 #: The graphs that are compared: with explicit layout, of stock and of eqsat.
 KINDS = ("explicit", "stock", "eqsat")
 _PACKAGES = ("eqsat", "executorch", "ethos-u-vela", "egglog", "torch")
+_FIGURES = ("TRANSPOSEs: explicit", "stock", "eqsat", "cycles: explicit", "stock", "eqsat", "eqsat to stock")
 
 
 def cases() -> dict[str, Any]:
@@ -122,36 +120,31 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "",
         f"{as_text(about)}.",
         "",
-        "| case | target | TRANSPOSEs: explicit | stock | eqsat | cycles: explicit | stock | eqsat | eqsat to stock |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    lines += map(_row, records)
+    rows = [*map(_row, records)]
     for target in dict.fromkeys(r["target"] for r in records):
-        lines += _sums(target, [r for r in records if r["target"] == target and "error" not in r])
-    found = faults(records)
-    lines += [
-        "",
-        *(f"* {f}" for f in found or ["Nowhere costlier than stock, nowhere more TRANSPOSEs for the same cycles."]),
-    ]
-    return "\n".join(lines) + "\n"
+        rows += _sums(target, [r for r in records if r["target"] == target and "error" not in r])
+    lines += markdown_table(("case", "target", *_FIGURES), rows, names=2)
+    found = faults(records) or ["Nowhere costlier than stock, nowhere more TRANSPOSEs for the same cycles."]
+    return "\n".join([*lines, *(f"* {f}" for f in found)]) + "\n"
 
 
-def _row(r: Mapping[str, Any]) -> str:
+def _row(r: Mapping[str, Any]) -> list[str]:
     if "error" in r:
-        return f"| {r['name']} | {r['target']} | {r['error'].replace('|', '/')} | | | | | | |"
+        return [r["name"], r["target"], r["error"].replace("|", "/"), *[""] * 6]
     counts, cycles = ([r[what][k] for k in KINDS] for what in ("transposes", "cycles"))
     ratio = f"{cycles[2] / cycles[1]:.3f}" if cycles[1] else "-"
-    return f"| {r['name']} | {r['target']} | {' | '.join(map(_shown, (*counts, *cycles)))} | {ratio} |"
+    return [r["name"], r["target"], *map(_shown, (*counts, *cycles)), ratio]
 
 
-def _sums(target: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
+def _sums(target: str, records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Returns the row of a target over the cases that have a stock graph, since others cannot be compared."""
     known = [r for r in records if r["cycles"]["stock"] and r["transposes"]["stock"] is not None]
     if not known:
         return []
-    sums = " | ".join(_shown(_sum([r["transposes"][k] for r in known])) for k in KINDS)
+    sums = (_shown(_sum([r["transposes"][k] for r in known])) for k in KINDS)
     mean = geometric_mean([r["cycles"]["eqsat"] / r["cycles"]["stock"] for r in known])
-    return [f"| **all {len(known)} with a stock graph** | {target} | {sums} | | | | **{mean:.3f}** |"]
+    return [[f"**all {len(known)} with a stock graph**", target, *sums, "", "", "", f"**{mean:.3f}**"]]
 
 
 def _shown(value: int | None) -> str:
@@ -160,24 +153,22 @@ def _shown(value: int | None) -> str:
 
 @quiet()
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "transpose_counts")
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--cases", default="", help="names, separated by commas (default: all)")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/transpose_counts")
     parser.add_argument("--time-limit", type=float, default=10.0, help="seconds per extraction")
     parser.add_argument("--cache", type=Path, help="file of measured prices (default: the user's)")
     args = parser.parse_args(argv)
-    args.out.mkdir(parents=True, exist_ok=True)
     about = write_about(args.out, _PACKAGES)
     log = Log(args.out / "records.jsonl", itemgetter("name", "target"), lambda r: "error" not in r)
-    wanted = [(n, t) for t in args.targets.split(",") for n in (args.cases.split(",") if args.cases else cases())]
+    wanted = [(n, t) for t in listed(args.targets) for n in (listed(args.cases) or cases())]
     for name, target in wanted:
         if (name, target) not in log.records:
             log.add(measure(name, target, Options(time_limit=args.time_limit, cache=args.cache)))
         record = log.records[name, target]
         print(name, target, record.get("error") or (record["transposes"], record["cycles"]), flush=True)
     records = [log.records[cell] for cell in wanted]
-    write_atomically(args.out / "table.md", table(records, about).encode())
+    write_text(args.out / "table.md", table(records, about))
     return 1 if faults(records) else 0
 
 

@@ -9,11 +9,11 @@ A docstring says what the graph is and, in its second part, what the binary does
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.about import TARGETS, arguments
 from eqsat.device.verification import Verdict, verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
@@ -689,12 +689,12 @@ def _told(defect: Defect, target: Target, via: Worker) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-t", "--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
-    arguments = parser.parse_args()
+    parser = arguments(__doc__)
+    parser.add_argument("-t", "--targets", nargs="+", default=TARGETS)
+    args = parser.parse_args()
     print(f"ethos-u-vela {version()}")
     with Worker() as via:
-        for name in arguments.targets:
+        for name in args.targets:
             for defect in DEFECTS:
                 print(f"{name:14} {defect.name:45} {_told(defect, Target.of(name), via)}")
 

@@ -31,16 +31,13 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
 import eqsat
-from benchmarks.about import as_text, write_about
+from benchmarks.about import ROOT, TARGETS, arguments, as_text, listed, markdown_table, write_about, write_text
 from benchmarks.models import ZOO, load
 from eqsat.bench.log import Log
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.quantize import quantize
-from eqsat.ground.files import write_atomically
 from eqsat.report.data import geometric_mean
 
-ROOT = Path(__file__).parent.parent
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 _PACKAGES = ("torch", "executorch", "ethos-u-vela", "tosa-tools", "egglog")
 
 
@@ -104,9 +101,9 @@ def _change(module: torch.nn.Module) -> None:
             weights.add_(_CHANGE * weights.std() * torch.randn_like(weights))
 
 
-def _run(*arguments: str | Path) -> dict[str, Any]:
+def _run(*given: str | Path) -> dict[str, Any]:
     """Returns what a job prints in a process of its own, or its error."""
-    command = [sys.executable, "-m", "benchmarks.whole_job", "--job", *map(str, arguments)]
+    command = [sys.executable, "-m", "benchmarks.whole_job", "--job", *map(str, given)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
@@ -172,51 +169,42 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "and corrected cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
         f"{as_text(about)}; {about['machine']}.",
         "",
-        f"| model | target | stock, s | {' | '.join(columns)} |",
-        "|---|---|" + "--:|" * (1 + len(columns)),
     ]
+    shown: list[list[str]] = []
     rows: dict[str, list[list[float]]] = {}
     for r in sorted(records, key=itemgetter("target", "name")):
         if not _is_whole(r):
-            lines.append(f"| {r['name']} | {r['target']} | failed |{' |' * len(columns)}")
+            shown.append([r["name"], r["target"], "failed", *[""] * len(columns)])
             continue
         cycles = [r["jobs"][n]["corrected"] for n in names]
         row = [*(ratios(r)[n] for n in names), *(c / cycles[0] for c in cycles[1:])]
         rows.setdefault(r["target"], []).append(row)
         stock = f"{r['jobs'][STOCK.name]['seconds']:.1f}"
-        lines.append(f"| {r['name']} | {r['target']} | {stock} | {' | '.join(f'{x:.3f}' for x in row)} |")
+        shown.append([r["name"], r["target"], stock, *(f"{x:.3f}" for x in row)])
     for target, found in rows.items():
         for what, of in ((f"geometric mean of {len(found)}", geometric_mean), ("most", max)):
             figures = (f"**{of(c):.3f}**" for c in zip(*found, strict=True))
-            lines.append(f"| **{what}** | {target} | | {' | '.join(figures)} |")
-    return "\n".join(lines) + "\n"
+            shown.append([f"**{what}**", target, "", *figures])
+    return "\n".join([*lines, *markdown_table(("model", "target", "stock, s", *columns), shown, names=2)])
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "whole_job")
     parser.add_argument("--models", default=",".join(ZOO))
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--jobs", default=",".join(j.name for j in JOBS))
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--job", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.job:
         print(json.dumps(_job(*args.job)))
         return
-    if args.out is None:
-        parser.error("--out is needed")
-    args.out.mkdir(parents=True, exist_ok=True)
     about = write_about(args.out, _PACKAGES, machine=f"{os.cpu_count()} cores")
     log = Log(args.out / "records.jsonl", itemgetter("name", "target"), _is_whole)
-    for model in args.models.split(","):
-        for target in args.targets.split(","):
-            if (model, target) in log.records:
-                continue
-            log.add(measure(model, target, args.jobs.split(",")))
-            write_atomically(args.out / "table.md", table(list(log.records.values()), about).encode())
-    text = table(list(log.records.values()), about)
-    write_atomically(args.out / "table.md", text.encode())
-    print(text)
+    for model in listed(args.models):
+        for target in listed(args.targets):
+            if (model, target) not in log.records:
+                log.add(measure(model, target, listed(args.jobs)))
+    print(write_text(args.out / "table.md", table(list(log.records.values()), about)))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from eqsat.ground.worker import Pool, Worker
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Among the two million objects of PyTorch and ExecuTorch the search for garbage took an eighth of the time.
 gc.set_threshold(50_000)
-#: Every run tries the same examples; `python -m benchmarks.random_graphs` looks for new ones.
+#: Every run tries the same examples.
 settings.register_profile("same", derandomize=True, database=None)
 settings.load_profile("same")
 # a shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt

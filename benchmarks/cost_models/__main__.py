@@ -11,7 +11,6 @@ a table in OUT.md and a scatter plot per target. Errors and regret are fractions
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -19,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 
 import cost_models
-from benchmarks.about import write_about
+from benchmarks.about import TARGETS, arguments, listed, write_about
 from benchmarks.cost_models import table
 from benchmarks.cost_models.lowered import graphs, saved
 from benchmarks.cost_models.run import Cell, label, run_cell
@@ -31,15 +30,11 @@ from eqsat.ground.worker import Pool
 from eqsat.target import Target
 
 MODELS = tuple(cost_models.BUILT_IN)
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.cost_models",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments(__doc__)
+    parser.prog = "python -m benchmarks.cost_models"
     parser.add_argument("--models", help="comma-separated: names of the zoo, or file.py:callable (default: the zoo)")
     parser.add_argument("--unseen", action="store_true", help="the networks that no model was tuned on")
     parser.add_argument("--targets", default=",".join(TARGETS))
@@ -54,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
             cost_models.find(name)
     except InputError as e:
         parser.error(str(e))
-    models = args.models.split(",") if args.models else [] if args.unseen else list(ZOO)
+    models = listed(args.models) if args.models else [] if args.unseen else list(ZOO)
     models += [f"benchmarks.cost_models.unseen:{n}" for n in UNSEEN] if args.unseen else []
     args.json.parent.mkdir(parents=True, exist_ok=True)
     points = Log(args.json.with_suffix(".points.jsonl"), itemgetter("model", "target"))
@@ -74,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
         )
 
     for model in models:
-        for target in args.targets.split(","):
+        for target in listed(args.targets):
             if have(model, target):
                 continue
             spec = Target.of(target)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import cost_models
 from benchmarks.cost_models.metrics import compare
-from benchmarks.cost_models.sample import Sample, draw, saturated
+from benchmarks.cost_models.sample import draw, saturated
 from cost_models.cache import PriceCache
 from eqsat.choice import choice
 from eqsat.egraph.encoding import Frozen
@@ -104,65 +104,24 @@ def run_cell(
             seconds = {label(n): _price_seconds(frozen, n, target, pool, cache) for n in names}
             progress("drawing graphs")
             sample = draw(frozen, cost_models.find(cost_models.DEFAULT)(target, pool, cache), wanted)
-            return predict(
-                model,
-                sample,
-                target,
-                wanted,
-                names,
-                pool,
-                cache,
-                frozen.n_nodes,
-                frozen.saturation.stop,
-                seconds,
-                progress,
-            )
+            progress(f"compiling {len(sample)} graphs")
+            truth = pool.map(lambda s: _vela(s.graph, target, pool), sample)
+            taken = [(s, t) for s, t in zip(sample, truth, strict=True) if t < math.inf]
+            if not taken:
+                return None
+            size, stop = frozen.n_nodes, frozen.saturation.stop
+            how, totals, graphs = ([*c] for c in zip(*((s.how, t, s.graph) for s, t in taken), strict=True))
+            cell = Cell(model, target.accelerator, wanted, size, stop, how, totals, {}, {}, {}, {}, seconds)
+            for name in names:
+                progress(f"{name} on {len(graphs)} graphs")
+                make, key = cost_models.find(name), label(name)
+                cell.ms_first[key], _ = _timed(make(target, pool, cache), graphs)
+                one = make(target, pool, cache)
+                cell.ms[key], cell.points[key] = _timed(one, graphs)
+                cell.in_cycles[key] = one.in_cycles
+            return cell
         finally:
             cache.close()
-
-
-def predict(
-    model: str,
-    sample: Sequence[Sample],
-    target: Target,
-    wanted: int,
-    names: Sequence[str],
-    pool: Pool,
-    cache: PriceCache,
-    e_nodes: int = 0,
-    stop: str = "",
-    seconds: dict | None = None,
-    progress=lambda _: None,
-) -> Cell | None:
-    """Returns the cell of a sample, None if Vela takes none of its graphs."""
-    progress(f"compiling {len(sample)} graphs")
-    truth = pool.map(lambda s: _vela(s.graph, target, pool), sample)
-    taken = [(s, t) for s, t in zip(sample, truth, strict=True) if t < math.inf]
-    if not taken:
-        return None
-    graphs, truth = [s.graph for s, _ in taken], [t for _, t in taken]
-    cell = Cell(
-        model,
-        target.accelerator,
-        wanted,
-        e_nodes,
-        stop,
-        [s.how for s, _ in taken],
-        truth,
-        {},
-        {},
-        {},
-        {},
-        seconds or {},
-    )
-    for name in names:
-        progress(f"{name} on {len(graphs)} graphs")
-        make, key = cost_models.find(name), label(name)
-        cell.ms_first[key], _ = _timed(make(target, pool, cache), graphs)
-        one = make(target, pool, cache)
-        cell.ms[key], cell.points[key] = _timed(one, graphs)
-        cell.in_cycles[key] = one.in_cycles
-    return cell
 
 
 def _vela(graph: TensorGraph, target: Target, pool: Pool) -> float:
@@ -200,6 +159,3 @@ def _clocked(function: Callable, seconds: list[float]) -> Callable:
         return result
 
     return call
-
-
-__all__ = ["Cell", "label", "predict", "run_cell"]

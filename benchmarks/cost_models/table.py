@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.about import markdown_table
 from benchmarks.cost_models.run import Cell
+
+#: Figures of a cost model on a target, and of a cell.
+_SUMMARY = ("cells", "median of medians", "worst median", "worst p95", "Spearman: median", "worst", "worst regret")
+_SUMMARY += ("ms", "ms first")
+_CELL = ("graphs", "totals", "worst / best", "MAPE", "median", "p95", "Spearman", "Kendall", "regret", "ms", "ms first")
 
 
 def _share(x: float | None) -> str:
@@ -31,62 +37,59 @@ def markdown(cells: Sequence[Cell]) -> str:
         "best of the sample) in percent.",
         "Counts and bytes are scaled by their median ratio to cycles first. `-`: constant truth or predictions, no rank.",
         "",
-        "| target | cost model | cells | median of medians | worst median | worst p95 | Spearman: median | worst | worst regret | ms | ms first |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     by_model: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for r in records:
         by_model.setdefault((r["target"], r["cost_model"]), []).append(r)
-    for target in dict.fromkeys(r["target"] for r in records):
-        for name in dict.fromkeys(r["cost_model"] for r in records):
-            if (target, name) in by_model:
-                lines.append(f"| {target} | {name} | {_summary(by_model[target, name])} |")
-    lines += [
-        "",
-        "| model | target | graphs | totals | worst / best | cost model | MAPE | median | p95 | Spearman | Kendall | regret | ms | ms first |",
-        "|---|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    targets, names = (dict.fromkeys(r[key] for r in records) for key in ("target", "cost_model"))
+    pairs = [(t, n) for t in targets for n in names if (t, n) in by_model]
+    lines += markdown_table(("target", "cost model", *_SUMMARY), ([*p, *_summary(by_model[p])] for p in pairs), names=2)
+    rows = [
+        [
+            *(r[k] for k in ("model", "target", "cost_model", "samples", "distinct_totals")),
+            f"{r['worst'] / r['best']:.2f}",
+            *(_share(r[k]) for k in ("mape", "median", "p95")),
+            *(_rank(r[k]) for k in ("spearman", "kendall")),
+            _share(r["regret"]),
+            *(f"{r[k]:.1f}" for k in ("ms", "ms_first")),
+        ]
+        for r in sorted(records, key=lambda r: (r["model"], r["target"]))
     ]
-    for r in sorted(records, key=lambda r: (r["model"], r["target"])):
-        lines.append(
-            f"| {r['model']} | {r['target']} | {r['samples']} | {r['distinct_totals']} | {r['worst'] / r['best']:.2f} | {r['cost_model']} "
-            f"| {_share(r['mape'])} | {_share(r['median'])} | {_share(r['p95'])} | {_rank(r['spearman'])} | {_rank(r['kendall'])} "
-            f"| {_share(r['regret'])} | {r['ms']:.1f} | {r['ms_first']:.1f} |"
-        )
+    lines += markdown_table(("model", "target", "cost model", *_CELL), rows, names=3)
     few = [f"{c.model} on {c.target}: {len(c.truth)}" for c in cells if len(c.truth) < c.wanted]
     if few:
         lines += [
-            "",
             f"Fewer distinct graphs than asked for, as the e-graph holds or the extractions show no more: {', '.join(few)}.",
+            "",
         ]
-    return "\n".join([*lines, *_pricing(cells)]) + "\n"
+    return "\n".join([*lines, *_pricing(cells)])
 
 
-def _summary(records: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the columns of one cost model on one target, over its cells."""
+def _summary(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the figures of one cost model on one target, over its cells."""
     rho, medians = [r["spearman"] for r in records if r["spearman"] is not None], [r["median"] for r in records]
-    return (
-        f"{len(records)} | {_share(statistics.median(medians))} | {_share(max(medians))} "
-        f"| {_share(max(r['p95'] for r in records))} | {_rank(statistics.median(rho) if rho else None)} | {_rank(min(rho, default=None))} "
-        f"| {_share(max(r['regret'] for r in records))} | {statistics.median(r['ms'] for r in records):.1f} "
-        f"| {statistics.median(r['ms_first'] for r in records):.1f}"
-    )
+    return [
+        str(len(records)),
+        _share(statistics.median(medians)),
+        _share(max(medians)),
+        _share(max(r["p95"] for r in records)),
+        _rank(statistics.median(rho) if rho else None),
+        _rank(min(rho, default=None)),
+        _share(max(r["regret"] for r in records)),
+        *(f"{statistics.median(r[k] for r in records):.1f}" for k in ("ms", "ms_first")),
+    ]
 
 
 def _pricing(cells: Sequence[Cell]) -> list[str]:
     """Returns the table of the seconds that prices take."""
-    lines = [
-        "",
-        "Seconds for the prices of a whole e-graph, from an empty cache and again:",
-        "",
-        "| model | target | e-nodes | cost model | cold s | warm s | warm s per 1,000 e-nodes |",
-        "|---|---|--:|---|--:|--:|--:|",
+    rows = [
+        [c.model, c.target, name, c.e_nodes, f"{cold:.2f}", f"{warm:.3f}", f"{1000 * warm / max(1, c.e_nodes):.3f}"]
+        for c in sorted(cells, key=lambda c: (c.model, c.target))
+        for name, (cold, warm) in c.price_seconds.items()
     ]
-    for c in sorted(cells, key=lambda c: (c.model, c.target)):
-        for name, (cold, warm) in c.price_seconds.items():
-            lines.append(
-                f"| {c.model} | {c.target} | {c.e_nodes} | {name} | {cold:.2f} | {warm:.3f} | {1000 * warm / max(1, c.e_nodes):.3f} |"
-            )
-    return lines
+    head = ("model", "target", "cost model", "e-nodes", "cold s", "warm s", "warm s per 1,000 e-nodes")
+    title = "Seconds for the prices of a whole e-graph, from an empty cache and again:"
+    return [title, "", *markdown_table(head, rows, names=3)]
 
 
 def plot(cells: Sequence[Cell], target: str, path: Path) -> None:

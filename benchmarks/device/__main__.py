@@ -13,34 +13,33 @@ differs by itself, or is among what the graph is cut down to. `summary.md` count
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
+from benchmarks.about import arguments, write_text
 from benchmarks.device import graphs, networks
 from benchmarks.device.records import opened
 from benchmarks.device.table import summary
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "device")
     parser.add_argument("--graphs", type=int, default=0, help="of each profile, for each target")
     parser.add_argument("--profiles", nargs="+", choices=graphs.GRAPHS, default=list(graphs.GRAPHS))
     parser.add_argument("--zoo", type=Path, help="directory with saved networks")
     parser.add_argument(
         "--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-256"]
     )
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    records = graphs.Records(arguments.out)
-    graphs.run(records, arguments.graphs, arguments.targets, arguments.profiles)
-    zoo = opened(arguments.out / "zoo.jsonl", "vela", "file")
-    if arguments.zoo:
-        networks.run(zoo, arguments.zoo, arguments.targets)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    records = graphs.Records(args.out)
+    graphs.run(records, args.graphs, args.targets, args.profiles)
+    zoo = opened(args.out / "zoo.jsonl", "vela", "file")
+    if args.zoo:
+        networks.run(zoo, args.zoo, args.targets)
     for log in (records.counts, records.odd, zoo):
         log.sort(sorted(log.records))  # type: ignore[type-var]
     text = summary(list(records.counts.records.values()), list(records.odd.records.values()), zoo.records.values())
-    (arguments.out / "summary.md").write_text(text)
+    write_text(args.out / "summary.md", text)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
-from benchmarks.random_graphs.shrink import fragment, shrink
+from benchmarks.device.shrink import fragment, shrink
 from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph

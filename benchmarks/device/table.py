@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
+from benchmarks.about import markdown_table
 from benchmarks.device.records import Record
 
 #: Outcomes of a graph, in the order of the columns.
@@ -19,22 +20,14 @@ def summary(counts: Sequence[Record], odd: Sequence[Record], networks: Iterable[
             "# Binaries on the functional model",
             "",
             f"Commits: {', '.join(sorted({r['commit'] for r in [*counts, *odd]}))}.",
+            "",
             *_graphs(counts, odd),
             *_differing(odd),
             *_unmatched(counts, odd),
             *_operators(counts),
             *_networks(networks),
-            "",
         ]
     )
-
-
-def _row(*cells: object) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def _head(*titles: str) -> list[str]:
-    return [_row(*titles), "|" + "---|" * len(titles)]
 
 
 def _graphs(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
@@ -42,21 +35,22 @@ def _graphs(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
     whole: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for r in counts:
         whole[r["vela"], r["target"]] += Counter(r["outcomes"])
-    lines = [
-        "",
+    wholes = [
+        [*key, c.total(), c["equal"] + c["differs"], *(c[o] for o in _OUTCOMES), unexplained[key]]
+        for key, c in sorted(whole.items())
+    ]
+    profiles = [
+        [r["vela"], r["target"], r["profile"], *(r["outcomes"].get(o, 0) for o in _OUTCOMES)]
+        for r in sorted(counts, key=itemgetter("vela", "target", "profile"))
+    ]
+    return [
         "## Random graphs",
         "",
         "Of those that differ each holds a known defect of that version of Vela (below), but for those that the last column counts.",
         "",
-        *_head("Vela", "target", "graphs", "run", *_OUTCOMES, "differs, unexplained"),
+        *markdown_table(("Vela", "target", "graphs", "run", *_OUTCOMES, "differs, unexplained"), wholes, names=2),
+        *markdown_table(("Vela", "target", "profile", *_OUTCOMES), profiles, names=3),
     ]
-    for key, c in sorted(whole.items()):
-        run = c["equal"] + c["differs"]
-        lines.append(_row(*key, c.total(), run, *(c[o] for o in _OUTCOMES), unexplained[key]))
-    lines += ["", *_head("Vela", "target", "profile", *_OUTCOMES)]
-    for r in sorted(counts, key=itemgetter("vela", "target", "profile")):
-        lines.append(_row(r["vela"], r["target"], r["profile"], *(r["outcomes"].get(o, 0) for o in _OUTCOMES)))
-    return lines
 
 
 def _differing(odd: Sequence[Record]) -> list[str]:
@@ -65,10 +59,9 @@ def _differing(odd: Sequence[Record]) -> list[str]:
         if r["outcome"] == "differs":
             by_defect[r["defect"] or "unexplained"][r["vela"], r["target"]] += 1
     columns = sorted({c for found in by_defect.values() for c in found})
-    lines = ["", "## What differs, by defect of Vela", "", *_head("defect", *(f"{v} {t}" for v, t in columns))]
-    return lines + [
-        _row(d, *(c[k] for k in columns)) for d, c in sorted(by_defect.items(), key=lambda i: -i[1].total())
-    ]
+    rows = ([d, *(c[k] for k in columns)] for d, c in sorted(by_defect.items(), key=lambda i: -i[1].total()))
+    head = ("defect", *(f"{v} {t}" for v, t in columns))
+    return ["## What differs, by defect of Vela", "", *markdown_table(head, rows)]
 
 
 def _unmatched(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
@@ -77,7 +70,6 @@ def _unmatched(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
     for r in counts:
         refusals += Counter(r["refusals"])
     return [
-        "",
         "## What is not run",
         "",
         *(f"* {n} {reason}" for reason, n in reasons.most_common()),
@@ -85,6 +77,7 @@ def _unmatched(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
         "## What Vela refuses",
         "",
         *(f"* {n} {reason}" for reason, n in refusals.most_common()),
+        "",
     ]
 
 
@@ -95,28 +88,21 @@ def _operators(counts: Sequence[Record]) -> list[str]:
         for o, c in r["operators"].items():
             found[o, r["target"].split("-")[1]] += Counter(c)
     families = sorted({f for _, f in found})
-    lines = [
-        "",
+    rows = (
+        [o, *(" / ".join(str(found[o, f][k]) for k in _OUTCOMES[:3]) for f in families)]
+        for o in sorted({o for o, _ in found})
+    )
+    return [
         "## Graphs by operator and dtype",
         "",
         "Equal, different and not run; what differs does so for a defect of Vela, most often another operator's.",
         "",
-        *_head("operator", *families),
+        *markdown_table(("operator", *families), rows),
     ]
-    for o in sorted({o for o, _ in found}):
-        lines.append(_row(o, *(" / ".join(str(found[o, f][k]) for k in _OUTCOMES[:3]) for f in families)))
-    return lines
 
 
 def _networks(networks: Iterable[Record]) -> list[str]:
-    lines = [
-        "",
-        "## Networks",
-        "",
-        "MiB are those of a process that does nothing else, Python and numpy among them, for all samples at once.",
-        "",
-        *_head("Vela", "network", "outcome", "commands", "MACs", "s per sample", "MMAC/s", "MiB"),
-    ]
+    rows = []
     for r in sorted(networks, key=itemgetter("vela", "file")):
         figures = [""] * 5
         if "macs" in r:
@@ -124,5 +110,12 @@ def _networks(networks: Iterable[Record]) -> list[str]:
             rate = f"{r['macs'] / each / 1e6:,.0f}"
             figures = [f"{r['commands']:,}", f"{r['macs']:,}", f"{each:.2f}", rate, f"{r['peak_mib']:,}"]
         how = ": ".join(filter(None, (r["outcome"], r["reason"])))
-        lines.append(_row(r["vela"], r["file"].removesuffix(".tosa"), how, *figures))
-    return lines
+        rows.append([r["vela"], r["file"].removesuffix(".tosa"), how, *figures])
+    head = ("Vela", "network", "outcome", "commands", "MACs", "s per sample", "MMAC/s", "MiB")
+    return [
+        "## Networks",
+        "",
+        "MiB are those of a process that does nothing else, Python and numpy among them, for all samples at once.",
+        "",
+        *markdown_table(head, rows, names=3),
+    ]

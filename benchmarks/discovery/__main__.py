@@ -1,11 +1,9 @@
-"""Discovery in a graph of yours, and the study of it.
+"""Discovery in a graph of yours.
 
     python -m benchmarks.discovery graph model.tosa -t ethos-u85-256 -o found
-    python -m benchmarks.discovery study --tosa DIR --targets ethos-u85-256,ethos-u55-128
 
-graph: looks for identities that no rule has: cheaper on a few operators of a graph than what the rules make of them,
-and proved equal. Each is written as a rule to read, and to keep or refuse.
-study: what is found of our own families of rules, blind, and what none of them has (`study.py`).
+It looks for identities that no rule has: cheaper on a few operators of a graph than what the rules make of them, and
+proved equal. Each is written as a rule to read, and to keep or refuse.
 """
 
 from __future__ import annotations
@@ -17,10 +15,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from benchmarks.discovery import study
 from benchmarks.discovery.find import Discoverer
 from benchmarks.discovery.neighbourhoods import neighbourhoods, replaced
-from benchmarks.discovery.text import module, trials
+from benchmarks.discovery.text import module
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
@@ -37,7 +34,7 @@ def discover(args: argparse.Namespace) -> dict[str, Any]:
     graph = loads(read_bytes(args.source), str(args.source))
     check_output(args.output / "found_1.py")
     until, told, tried = time.monotonic() + args.time_limit, list[dict[str, Any]](), 0
-    parts = neighbourhoods(graph, args.least, args.most)
+    parts = neighbourhoods(graph, 2, args.most)
     with Pool() as pool:
         discoverer = Discoverer(target, pool, tuple(RULES))
         whole = discoverer.cycles(graph)
@@ -51,7 +48,7 @@ def discover(args: argparse.Namespace) -> dict[str, Any]:
                 continue
             name = f"found_{len(told) + 1}"
             write_atomically(args.output / f"{name}.tosa", dumps(part.graph))
-            write_atomically(args.output / f"{name}.py", module(found, name, args.source.name, trials(found)).encode())
+            write_atomically(args.output / f"{name}.py", module(found, name, args.source.name).encode())
             told.append({"rule": str(args.output / f"{name}.py"), "operators": part.operators, **found.record()})
             told[-1]["whole"] = {"before": whole, "after": after}
     return {"graph": str(args.source), "neighbourhoods": len(parts), "tried": tried, "found": told}
@@ -77,16 +74,10 @@ def main(argv: list[str] | None = None) -> None:
     graph.add_argument("source", type=Path, help="a .tosa file (TOSA 1.0 flatbuffer) to cut neighbourhoods from")
     graph.add_argument("-t", "--target", required=True, help="accelerator configuration, such as ethos-u85-256")
     graph.add_argument("-o", "--output", type=Path, required=True, help="directory for the rules that are found")
-    graph.add_argument("--least", type=int, default=2, help="operators of a neighbourhood, at least")
     graph.add_argument("--most", type=int, default=5, choices=range(1, 7), help="operators of a neighbourhood, at most")
     graph.add_argument("--time-limit", type=float, default=600.0, help="seconds, after which no neighbourhood is begun")
     graph.add_argument("--json", action="store_true", help="print one JSON object")
-    study.add_arguments(commands.add_parser("study", help="the study of many graphs"))
     args = parser.parse_args(argv)
-    if args.command == "study":
-        study.check(args, parser)
-        print(study.run(args))
-        return
     warnings.filterwarnings("ignore")
     try:
         told = discover(args)

@@ -1,4 +1,4 @@
-"""The elements of a result as copies, sums of products or maxima of elements of the inputs.
+"""The elements of a result as copies or sums of products of elements of the inputs.
 
 Constants of other operators with the same result are computed from that, not guessed.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.discovery.backward import Reads, reads, scale_of_average
+from benchmarks.discovery.backward import reads
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs
@@ -34,27 +34,18 @@ class NoRows(ValueError):
 class Rows:
     """Elements of a result as rows, one each.
 
-    A row is steps(bias + sum of coefficient * input element), or steps(max of input elements).
+    A row is steps(bias + sum of coefficient * input element).
     row, input, element, coefficient: of each addend.
-    bias, how, steps: of each row.
-    how: "copy", "sum" or "max".
+    bias, is_sum, steps: of each row.
     """
 
     bias: Ints
-    how: NDArray[np.str_]
+    is_sum: NDArray[np.bool_]
     steps: list[tuple[Step, ...]]
     row: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     input: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     element: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     coefficient: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    @property
-    def is_copy(self) -> bool:
-        return bool((self.how == "copy").all())
-
-    @property
-    def is_largest(self) -> bool:
-        return bool((self.how == "max").any())
 
 
 def rows(graph: TensorGraph, elements: Ints) -> Rows:
@@ -63,7 +54,7 @@ def rows(graph: TensorGraph, elements: Ints) -> Rows:
     Raises NoRows.
     """
     n = len(elements)
-    walk = _Walk(graph, Rows(np.zeros(n, np.int64), np.full(n, "copy"), [()] * n))
+    walk = _Walk(graph, Rows(np.zeros(n, np.int64), np.zeros(n, bool), [()] * n))
     walk.put(graph.outputs[0], np.arange(n), elements.astype(np.int64), np.ones(n, np.int64))
     for number in sorted(graph.live(), reverse=True):
         if number in walk.pending:
@@ -101,41 +92,24 @@ class _Walk:
             self.found.append((row, np.full(len(row), graph.inputs.index(number)), element, coefficient))
             return
         if node.op == "const":
-            self._add(row, coefficient * node.attr("value").data.reshape(-1)[element].astype(np.int64))
+            np.add.at(self.out.bias, row, coefficient * node.attr("value").data.reshape(-1)[element].astype(np.int64))
             return
         found = reads(graph, number, element)
-        if node.op == "avg_pool2d":
-            scale = scale_of_average(graph, number, element)
-            if scale is None:
-                raise NoRows("averages of different numbers of elements")
-            self._step(row, [("rescale", scale)] * len(row))
         if found is not None:
-            self._read(found, row, coefficient)
+            self.out.is_sum[row] |= found.is_sum
+            np.add.at(self.out.bias, row, coefficient * found.constant)
+            for operand, at, elements, factors in found.addends:
+                self.put(operand, row[at], elements, coefficient[at] * factors)
         elif OPS[node.op].kind == "pointwise" and len(node.inputs) == 1:
             self._step(row, [(node.op, a) for a in _of_channels(node, element)])
             self.put(node.inputs[0], row, element, coefficient)
         else:
             raise NoRows(node.op)
 
-    def _read(self, found: Reads, row: Ints, coefficient: Ints) -> None:
-        if found.how != "copy":
-            other = "max" if found.how == "sum" else "sum"
-            if (self.out.how[row] == other).any():
-                raise NoRows("sums of largest elements, or the largest of sums")
-            self.out.how[row] = found.how
-        self._add(row, coefficient * found.constant)
-        for operand, at, elements, factors in found.addends:
-            self.put(operand, row[at], elements, coefficient[at] * factors)
-
-    def _add(self, row: Ints, constant: Ints) -> None:
-        if ((self.out.how[row] == "max") & (constant != 0)).any():
-            raise NoRows("the largest of elements and constants")
-        np.add.at(self.out.bias, row, constant)
-
     def _step(self, row: Ints, steps: list[Step]) -> None:
         """Prepends unary operators, which come after all that is added up. Raises NoRows."""
-        if (self.out.how[row] != "copy").any():
-            raise NoRows("an operator before a sum or a largest element")
+        if self.out.is_sum[row].any():
+            raise NoRows("an operator before a sum")
         for r, step in zip(row.tolist(), steps, strict=True):
             self.out.steps[r] = (step, *self.out.steps[r])
 

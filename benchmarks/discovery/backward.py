@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op
 from eqsat.tensor.ops.indexing import NEAREST
-from eqsat.tensor.ops.windows import reciprocal
-from eqsat.tensor.types import Attrs, Type
+from eqsat.tensor.types import Type
 
 Ints = NDArray[np.int64]
 #: (operand, index of each element asked for, flat index in the operand, coefficient).
@@ -26,11 +25,10 @@ _MOVING = frozenset({"transpose", "reshape", "identity", "concat", "slice", "pad
 class Reads:
     """Elements of a result in terms of operands.
 
-    how: each element is "copy", a copy of one addend; "sum", the sum of all addends and the
-    constant; or "max", the maximum of its addends.
+    is_sum: each element is the sum of all its addends and the constant, otherwise a copy of one addend or constant.
     """
 
-    how: Literal["copy", "sum", "max"]
+    is_sum: bool
     addends: list[Addend]
     constant: Ints
 
@@ -38,17 +36,16 @@ class Reads:
 def reads(graph: TensorGraph, n: int, element: Ints) -> Reads | None:
     """Returns some elements (flat indices) of a node's result in terms of its operands.
 
-    Returns None if they are not copies, sums or maxima.
+    Returns None if they are neither copies nor sums.
     """
     node = graph.nodes[n]
     if node.op in _MOVING or node.op == "resize" and node.attr("mode") == NEAREST:
         return _moved(graph, n, element)
     known = _ADDENDS.get(node.op)
     if known is not None:
-        how: Literal["sum", "max"] = "max" if node.op in _LARGEST else "sum"
         constant = np.zeros(len(element), np.int64)
         addends = known(graph, n, element, constant)
-        return None if addends is None else Reads(how, list(addends), constant)
+        return None if addends is None else Reads(True, list(addends), constant)
     return None
 
 
@@ -66,28 +63,17 @@ def _moved(graph: TensorGraph, n: int, element: Ints) -> Reads:
     for k, i in enumerate(node.inputs):
         at = np.flatnonzero((origin >= begin[k]) & (origin < begin[k + 1]))
         addends.append((i, at, origin[at] - begin[k], np.ones(len(at), np.int64)))
-    return Reads("copy", addends, constant)
-
-
-# ---- windows ------------------------------------------------------------------------------------
+    return Reads(False, addends, constant)
 
 
 def _windows(
     shape: tuple[int, ...], attrs: Mapping[str, Any], kernel: tuple[int, int], row: Ints, column: Ints
 ) -> Iterator[tuple[int, int, Ints, Ints, Ints]]:
-    """Yields (ky, kx, windows whose tap (ky, kx) is inside, its rows, its columns).
-
-    A transposed convolution has `out_pad`; its windows are the elements to which an input element contributes by a tap.
-    """
-    is_transposed, (sy, sx), (dy, dx) = "out_pad" in attrs, attrs["stride"], attrs.get("dilation", (1, 1))
-    top, _, left, _ = attrs["out_pad" if is_transposed else "pad"]
+    """Yields (ky, kx, windows whose tap (ky, kx) is inside, its rows, its columns)."""
+    (sy, sx), (dy, dx), (top, _, left, _) = attrs["stride"], attrs.get("dilation", (1, 1)), attrs["pad"]
     for ky, kx in product(range(kernel[0]), range(kernel[1])):
-        if is_transposed:
-            (y, ry), (x, rx) = np.divmod(row - top - ky, sy), np.divmod(column - left - kx, sx)
-            inside = (ry == 0) & (rx == 0)
-        else:
-            y, x, inside = row * sy - top + ky * dy, column * sx - left + kx * dx, np.True_
-        at = np.flatnonzero(inside & (y >= 0) & (y < shape[1]) & (x >= 0) & (x < shape[2]))
+        y, x = row * sy - top + ky * dy, column * sx - left + kx * dx
+        at = np.flatnonzero((y >= 0) & (y < shape[1]) & (x >= 0) & (x < shape[2]))
         yield ky, kx, at, y[at], x[at]
 
 
@@ -129,19 +115,6 @@ def _products(graph: TensorGraph, n: int, element: Ints, constant: Ints, weights
         yield node.inputs[0], np.repeat(at, kept.sum(1)), flat[kept], factors[kept]
 
 
-def _pooled(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend]:
-    node, attrs = graph.nodes[n], dict(graph.nodes[n].attrs)
-    image, row, column, channel = np.unravel_index(element, node.shape)
-    shape = graph.nodes[node.inputs[0]].shape
-    for _, _, at, y, x in _windows(shape, attrs, attrs["kernel"], row, column):
-        constant[at] -= attrs.get("in_zp", (0,))[0]
-        flat = ((image[at] * shape[1] + y) * shape[2] + x) * shape[3] + channel[at]
-        yield node.inputs[0], at, flat, np.ones(len(at), np.int64)
-
-
-# ---- others -------------------------------------------------------------------------------------
-
-
 def _reduced(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend]:
     node, shape = graph.nodes[n], graph.nodes[graph.nodes[n].inputs[0]].shape
     axis, place = node.attr("axis"), list(np.unravel_index(element, node.shape))
@@ -151,17 +124,17 @@ def _reduced(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Itera
         yield node.inputs[0], at, np.ravel_multi_index(place, shape), ones
 
 
-def _of_both(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend]:
-    """Yields the addends of ADD, SUB and MAXIMUM."""
+def _sum_of_both(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend] | None:
+    """Returns the addends of ADD and SUB of INT32, else None."""
+    return _of_both(graph, n, element) if graph.nodes[n].dtype == "INT32" else None
+
+
+def _of_both(graph: TensorGraph, n: int, element: Ints) -> Iterator[Addend]:
     node, at = graph.nodes[n], np.arange(len(element))
     for k, i in enumerate(node.inputs):
         shape = graph.nodes[i].shape
         numbers = np.broadcast_to(np.arange(graph.type(i).elements).reshape(shape), node.shape).reshape(-1)[element]
         yield i, at, numbers, np.full(len(element), -1 if k and node.op == "sub" else 1)
-
-
-def _sum_of_both(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend] | None:
-    return _of_both(graph, n, element, constant) if graph.nodes[n].dtype == "INT32" else None
 
 
 def _scaled(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend] | None:
@@ -191,39 +164,14 @@ def _matrix(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterat
     return iter([(left, np.repeat(np.arange(len(element)), depth), flat.reshape(-1), factors.reshape(-1))])
 
 
-def scale_of_average(graph: TensorGraph, n: int, element: Ints) -> Attrs | None:
-    """Returns attributes of the RESCALE that makes averages of the sums of an AVG_POOL2D.
-
-    Returns None if the windows have different numbers of elements.
-    """
-    from eqsat.tensor import makers
-
-    node, attrs = graph.nodes[n], dict(graph.nodes[n].attrs)
-    _, row, column, _ = np.unravel_index(element, node.shape)
-    count = np.zeros(len(element), np.int64)
-    for _, _, at, _, _ in _windows(graph.nodes[node.inputs[0]].shape, attrs, attrs["kernel"], row, column):
-        count[at] += 1
-    if (count != count[0]).any():
-        return None
-    multiplier, shift = reciprocal(count[0])
-    return makers.rescale(node.dtype, int(multiplier), int(shift), out_zp=attrs["out_zp"][0])
-
-
-#: Operators whose results are maxima of their addends; those of others are sums.
-_LARGEST = frozenset({"max_pool2d", "reduce_max", "maximum"})
 #: {operator: its addends, for (graph, node, elements, constants)}.
 #: The function adds to the constants in place.
 _ADDENDS: Mapping[str, Callable[[TensorGraph, int, Ints, Ints], Iterator[Addend] | None]] = {
     "conv2d": _convolution,
     "depthwise_conv2d": _convolution,
-    "transpose_conv2d": _convolution,
-    "avg_pool2d": _pooled,
-    "max_pool2d": _pooled,
     "reduce_sum": _reduced,
-    "reduce_max": _reduced,
     "add": _sum_of_both,
     "sub": _sum_of_both,
-    "maximum": _of_both,
     "rescale": _scaled,
     "matmul": _matrix,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.discovery.readings import move_of, moved
-from benchmarks.discovery.recipes import Recipe, Source, followed
+from benchmarks.discovery.recipes import Source, Window, followed
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.proof import PROVED, Prover
 from eqsat.tensor.graph import TensorGraph
@@ -89,10 +89,10 @@ class Equality:
 
     left: tuple[Line, ...]
     right: tuple[Line, ...]
-    recipe: Recipe
+    recipe: Window
 
     @staticmethod
-    def of(left: TensorGraph, right: TensorGraph, recipe: Recipe) -> Equality:
+    def of(left: TensorGraph, right: TensorGraph, recipe: Window) -> Equality:
         """Returns the equality of two graphs, of which a recipe makes the right one."""
         return Equality(tuple(form_of(left).lines), tuple(form_of(right, merged=True).lines), recipe)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
-from benchmarks.discovery.copies import Selection, Table
 from benchmarks.discovery.neighbourhoods import Neighbourhood
-from benchmarks.discovery.recipes import Recipe, Source, followed, windows
-from benchmarks.discovery.terms import rearranged
+from benchmarks.discovery.recipes import Source, Window, followed, windows
 from eqsat.egraph.rule import Rule
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
@@ -48,7 +45,7 @@ class Discovery:
     """
 
     neighbourhood: Neighbourhood
-    recipe: Recipe
+    recipe: Window
     graph: TensorGraph
     target: str
     before: int
@@ -66,13 +63,11 @@ class Discoverer:
     """The search for equalities on a target.
 
     rules: those whose equalities are already known.
-    seconds: processor time for enumerating terms of one neighbourhood.
     """
 
     target: Target
     pool: Pool
     rules: Sequence[Rule]
-    seconds: float = 1.5
 
     def cycles(self, graph: TensorGraph) -> int | None:
         """Returns Vela's corrected cycles, or None if it refuses the graph or exceeds `SECONDS`."""
@@ -113,12 +108,11 @@ class Discoverer:
                 return Discovery(neighbourhood, recipe, made, self.target.accelerator, before, known, after)
         return None
 
-    def _candidates(self, graph: TensorGraph) -> list[tuple[Recipe, TensorGraph]]:
+    def _candidates(self, graph: TensorGraph) -> list[tuple[Window, TensorGraph]]:
         """Returns recipes and the graphs that they make, those of least work first."""
-        recipes: Iterable[Recipe] = chain((Table(), Selection()), windows(graph), rearranged(graph, self.seconds))
         source, most = Source(graph), _MOST_WORK * work(graph)
-        found: dict[bytes, tuple[Recipe, TensorGraph]] = {}
-        for recipe in recipes:
+        found: dict[bytes, tuple[Window, TensorGraph]] = {}
+        for recipe in windows(graph):
             made = followed(recipe, source)
             if made is not None and work(made) <= most:
                 found.setdefault(dumps(made), (recipe, made))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,21 +52,7 @@ class Source:
         return self._rows[write]
 
 
-class Recipe(Protocol):
-    """A way to compute a graph's result by other operators."""
-
-    @property
-    def text(self) -> str:
-        """The recipe as text, for people."""
-
-    def follow(self, source: Source) -> TensorGraph | None:
-        """Returns another graph of the same inputs and output types, or None if it does not apply.
-
-        Raises NoRows and GraphError.
-        """
-
-
-def followed(recipe: Recipe, source: Source) -> TensorGraph | None:
+def followed(recipe: Window, source: Source) -> TensorGraph | None:
     """Returns the recipe's graph, or None if the recipe does not apply or fails."""
     try:
         made = recipe.follow(source)
@@ -81,9 +67,6 @@ def begun(graph: TensorGraph) -> TensorGraph:
     for i in graph.inputs:
         new.add_input(graph.nodes[i].attr("name"), graph.nodes[i].shape, graph.nodes[i].dtype)
     return new
-
-
-# ---- what comes after a sum ---------------------------------------------------------------------
 
 
 def common_steps(of_rows: Sequence[tuple[Step, ...]], channels: int) -> list[Step] | None:
@@ -116,9 +99,6 @@ def _common(steps: Sequence[Step]) -> Step | None:
     return op, attrs_of({**dict(first), **scales, "per_channel": True})
 
 
-# ---- windows ------------------------------------------------------------------------------------
-
-
 class _Geometry(NamedTuple):
     """The placement of windows.
 
@@ -134,10 +114,10 @@ class _Geometry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One operator over windows, whose inputs and result are readings.
+    """One convolution, whose inputs and result are readings.
 
     Several inputs are concatenated along the channels.
-    op: "conv2d", "depthwise_conv2d" or "max_pool2d".
+    op: "conv2d" or "depthwise_conv2d".
     """
 
     op: str
@@ -146,9 +126,14 @@ class Window:
 
     @property
     def text(self) -> str:
+        """The recipe as text, for people."""
         return f"{self.op} on {_named(self.read)}, giving {_named(self.write)}"
 
     def follow(self, source: Source) -> TensorGraph | None:
+        """Returns another graph of the same inputs and output types, or None if it does not apply.
+
+        Raises NoRows and GraphError.
+        """
         graph = source.graph
         found = self._moves(graph)
         known = found and source.rows(found[1])
@@ -156,7 +141,7 @@ class Window:
             return None
         (reads, write), (of, steps, places) = found, known
         shape = (*reads[0].out_shape[:3], sum(m.out_shape[3] for m in reads))
-        if of.is_largest != (self.op == "max_pool2d") or self.op == "depthwise_conv2d" and shape[3] == 1:
+        if self.op == "depthwise_conv2d" and shape[3] == 1:
             return None
         geometry = _geometry(of, reads, shape, write.out_shape, places)
         if geometry is None or max(geometry.stride) > _MOST_STRIDE:
@@ -188,15 +173,7 @@ class Window:
         steps: Sequence[Step],
         oc: int,
     ) -> int | None:
-        channel = of.row % oc
-        if self.op == "max_pool2d":
-            if geometry.dilation != (1, 1) or (channel != geometry.tap[2]).any():
-                return None
-            y = new.add_with(
-                "max_pool2d", [v], makers.max_pool(geometry.kernel, stride=geometry.stride, pad=geometry.pad)
-            )
-            return after(new, y, steps)
-        depth, depthwise = new.nodes[v].shape[3], self.op == "depthwise_conv2d"
+        channel, depth, depthwise = of.row % oc, new.nodes[v].shape[3], self.op == "depthwise_conv2d"
         if depthwise and (oc % depth or (channel // (oc // depth) != geometry.tap[2]).any()):
             return None
         weights = _weights(channel, geometry, of.coefficient, (oc, *geometry.kernel, depth))
@@ -317,7 +294,7 @@ def windows(graph: TensorGraph) -> Iterator[Window]:
     for read, m in readings(graph.nodes[graph.inputs[0]].shape, numbers):
         for write, n in out:
             if all(_could_be(a, b) for a, b in zip(m.out_shape[1:3], n.out_shape[1:3], strict=True)):
-                for op in ("conv2d", "depthwise_conv2d", "max_pool2d"):
+                for op in ("conv2d", "depthwise_conv2d"):
                     yield Window(op, read, write)
 
 

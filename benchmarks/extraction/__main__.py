@@ -6,11 +6,10 @@ DIR, or `--graphs DIR` for several, holds extraction-gym JSON or choice-graph JS
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
-from benchmarks.about import write_about
+from benchmarks.about import arguments, listed, write_about, write_text
 from eqsat.bench.log import Record
 from eqsat.ground.files import InputError
 
@@ -21,7 +20,8 @@ _PACKAGES = ("eqsat", "highspy", "clingo", "networkx", "numpy")
 
 def main() -> None:
     """Runs the cells that are asked for, and writes the records and the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.extraction", description=__doc__)
+    parser = arguments(__doc__)
+    parser.prog = "python -m benchmarks.extraction"
     parser.add_argument("directory", type=Path, nargs="?", help="directory of graph files")
     parser.add_argument("--graphs", type=Path, action="append", default=[], help="one more such directory")
     parser.add_argument("--extractors", default="portfolio,dag_greedy", help="comma-separated methods")
@@ -42,9 +42,9 @@ def main() -> None:
         try:
             records = run.run_all(
                 directory,
-                args.extractors.split(","),
+                listed(args.extractors),
                 args.time_limit,
-                [int(s) for s in args.seeds.split(",")],
+                [int(s) for s in listed(args.seeds)],
                 args.json,
                 args.only,
             )
@@ -55,7 +55,7 @@ def main() -> None:
     write_about(args.json.parent, _PACKAGES, f"{args.json.stem}.run.json")
     report = table.markdown(records, known)
     if args.markdown:
-        args.markdown.write_text(report)
+        write_text(args.markdown, report)
     for extractor, gap in table.gaps(table.distinct(records)).items():
         print(f"{extractor}: {table.stated(gap)}")
 

@@ -1,22 +1,18 @@
 """How extraction scales: seconds, memory and gap against the number of e-nodes.
 
-    python -m benchmarks.extraction.scale --json OUT --plot OUT.svg                      # made e-graphs
-    python -m benchmarks.extraction.scale --graphs DIR --sizes 10000,100000 --json OUT   # joined ones
+    python -m benchmarks.extraction.scale --graphs DIR --sizes 10000,100000 --json OUT
 
-Made graphs are layered like a network's: chains of blocks, several ways to compute each, parts shared between
-neighbours. With --graphs, the choice graphs of a directory (`python -m benchmarks.extraction.zoo` writes those of
-delegates) are repeated in turn and joined in a row until there are as many e-nodes: of the leaves that every choice
-needs, the one that is farthest from the roots reads the roots of the next, so that all of the next is extracted with
-it. --different multiplies the costs of the k-th copy by k + 1, so that no two are equal. Each size runs in a process of
-its own; memory is that of the process and all that it starts.
+The choice graphs of a directory (`python -m benchmarks.extraction.zoo` writes those of delegates) are repeated in turn
+and joined in a row until there are as many e-nodes: of the leaves that every choice needs, the one that is farthest
+from the roots reads the roots of the next, so that all of the next is extracted with it. The costs of the k-th copy are
+multiplied by k + 1, so that no two are equal. Each size runs in a process of its own; memory is that of the process and
+all that it starts.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import random
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -24,42 +20,18 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from benchmarks.about import about, as_text
+from benchmarks.about import about, arguments, as_text, listed, markdown_table, write_text
 from benchmarks.extraction.run import Instance, cpu_seconds, instances
 from eqsat.bench.log import Record
-from eqsat.ground.files import write_atomically
 from eqsat.ground.process import Limits, Process, WorkerError
 from extraction import ChoiceGraph, extract
 from extraction.derivation import derivable
 
-#: Numbers of e-nodes.
-SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 #: The name of this module, also if it is run as a program.
 _NAME = "benchmarks.extraction.scale"
 _PACKAGES = ("highspy", "clingo", "networkx", "numpy")
 #: MiB at which a process is ended.
 MOST = 12 * 1024
-
-
-def made_graph(n_nodes: int, seed: int = 0) -> ChoiceGraph:
-    """Returns a graph of about `n_nodes` e-nodes in 5 / 12 as many classes, with costs from 1 to 1,000.
-
-    Each e-node reads up to three of the 20 classes that follow.
-    One class in 20 has an e-node that reads a class before it, so there are cycles.
-    """
-    rng = random.Random(seed)
-    n_classes = max(2, n_nodes * 5 // 12)
-    rows = []
-    for c in range(n_classes):
-        below = range(c + 1, min(n_classes, c + 21))
-        row = [
-            (rng.randint(1, 1000), rng.sample(below, min(len(below), rng.randint(1, 3))))
-            for _ in range(rng.choice((1, 2, 2, 3, 4)))
-        ]
-        if c and rng.random() < 0.05:
-            row.append((rng.randint(1, 1000), [rng.randrange(max(0, c - 20), c)]))
-        rows.append(row)
-    return ChoiceGraph.build(rows, [0])
 
 
 def farthest_leaf(graph: ChoiceGraph) -> int:
@@ -84,10 +56,10 @@ def farthest_leaf(graph: ChoiceGraph) -> int:
     return found
 
 
-def joined(graphs: Sequence[ChoiceGraph], n_nodes: int, different: bool = False) -> ChoiceGraph:
+def joined(graphs: Sequence[ChoiceGraph], n_nodes: int) -> ChoiceGraph:
     """Returns the graphs in turn and in a row, until there are `n_nodes` e-nodes.
 
-    different: whether the k-th graph of the row costs k + 1 times as much, k from 0.
+    The k-th graph of the row costs k + 1 times as much, k from 0.
     Raises ValueError if there are no graphs.
     """
     rows: list[list[tuple[float, list[int]]]] = []
@@ -98,7 +70,7 @@ def joined(graphs: Sequence[ChoiceGraph], n_nodes: int, different: bool = False)
     leaves = [farthest_leaf(g) for g in graphs]
     nodes, link = 0, None
     for k, (graph, leaf) in enumerate(cycle(zip(graphs, leaves, strict=True))):
-        classes, times = len(rows), 1 + k * different
+        classes, times = len(rows), 1 + k
         if link is not None:
             link.extend(classes + r for r in graph.roots)
         for c in range(graph.n_classes):
@@ -115,12 +87,12 @@ def joined(graphs: Sequence[ChoiceGraph], n_nodes: int, different: bool = False)
     raise ValueError("there are no graphs to join")
 
 
-def measure(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str], different: bool) -> Record:
+def measure(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str]) -> Record:
     """Returns the record of one extraction.
 
     Costs are positive, so no bound is below 0.
     """
-    graph = joined([Instance(p, Path(p)).load() for p in paths], n_nodes, different) if paths else made_graph(n_nodes)
+    graph = joined([Instance(p, Path(p)).load() for p in paths], n_nodes)
     start, before = time.perf_counter(), cpu_seconds()
     found = extract(graph, extractor, time_limit=time_limit)
     seconds, processor = time.perf_counter() - start, cpu_seconds() - before
@@ -137,37 +109,18 @@ def measure(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str
     }
 
 
-def record_of(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str], different: bool) -> Record:
+def record_of(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str]) -> Record:
     """Returns the record of `measure` in a process of its own, with its peak memory in MiB."""
-    record: Record = {"size": n_nodes, "extractor": extractor, "time_limit": time_limit, "different": different}
+    record: Record = {"size": n_nodes, "extractor": extractor, "time_limit": time_limit}
     record |= {"graphs": [Path(p).name.split(".json")[0] for p in paths], **about(_PACKAGES)}
     with Process(_NAME) as process:
         try:
             record |= process.call(
-                f"{_NAME}:measure", n_nodes, extractor, time_limit, list(paths), different, limits=Limits(mib=MOST)
+                f"{_NAME}:measure", n_nodes, extractor, time_limit, list(paths), limits=Limits(mib=MOST)
             )
         except WorkerError as e:
             record["error"] = str(e)
         return record | {"peak_mib": process.peak_mib}
-
-
-def plot(records: Sequence[Record], path: Path) -> None:
-    """Draws seconds and memory against e-nodes, with both axes logarithmic."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4))
-    for axis, key, label in ((axes[0], "seconds", "seconds"), (axes[1], "peak_mib", "peak memory [MiB]")):
-        for extractor in dict.fromkeys(r["extractor"] for r in records):
-            mine = [r for r in records if r["extractor"] == extractor and "error" not in r]
-            axis.plot([r["n_nodes"] for r in mine], [r[key] for r in mine], "o-", label=extractor)
-        axis.set(xscale="log", yscale="log", xlabel="e-nodes", ylabel=label)
-        axis.grid(True, which="both", alpha=0.3)
-        axis.legend()
-    figure.tight_layout()
-    figure.savefig(path)
 
 
 def markdown(records: Sequence[Record]) -> str:
@@ -180,57 +133,46 @@ def markdown(records: Sequence[Record]) -> str:
         *(f"{text}." for text in measured_with),
         *(f"Joined in turn and in a row: {graphs}." for graphs in joined),
         "",
-        "| e-nodes | classes | extractor | all different | seconds | processor seconds | peak, MiB | cost | bound | "
-        "gap |",
-        "|--:|--:|---|---|--:|--:|--:|--:|--:|--:|",
     ]
+    rows: list[list[object]] = []
     for r in records:
-        kind = "yes" if r["different"] else "no"
         if "error" in r:
-            lines.append(
-                f"| {r['size']:,} | | {r['extractor']} | {kind} | {r['error']} | | {r['peak_mib']:,.0f} | | | |"
-            )
+            rows.append([r["extractor"], r["error"], f"{r['size']:,}", "", "", "", f"{r['peak_mib']:,.0f}", "", "", ""])
             continue
         gap = f"{r['gap']:.4%}" if r["lower_bound"] and math.isfinite(r["gap"]) else "-"
-        lines.append(
-            f"| {r['n_nodes']:,} | {r['n_classes']:,} | {r['extractor']} | {kind} | {r['seconds']:.1f} | "
-            f"{r['cpu_seconds']:.1f} | {r['peak_mib']:,.0f} | {r['cost']:,.0f} | {r['lower_bound']:,.0f} | {gap} |"
+        whole = (f"{r[k]:,.0f}" for k in ("peak_mib", "cost", "lower_bound"))
+        sizes = (f"{r[k]:,}" for k in ("n_nodes", "n_classes"))
+        rows.append(
+            [r["extractor"], r["status"], *sizes, f"{r['seconds']:.1f}", f"{r['cpu_seconds']:.1f}", *whole, gap]
         )
-    return "\n".join(lines) + "\n"
+    head = ("e-nodes", "classes", "seconds", "processor seconds", "peak, MiB", "cost", "bound", "gap")
+    return "\n".join([*lines, *markdown_table(("extractor", "status", *head), rows, names=2)])
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measures every size with every extractor, and writes records, table and plot."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.extraction.scale",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--extractors", default="tree_greedy,dag_greedy,portfolio")
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    """Measures every size with every extractor, and writes records and table."""
+    parser = arguments(__doc__)
+    parser.add_argument("--graphs", type=Path, required=True, help="join the choice graphs of this directory")
+    parser.add_argument("--sizes", default="10000,100000", help="numbers of e-nodes")
+    parser.add_argument("--extractors", default="dag_greedy,portfolio")
     parser.add_argument("--time-limit", type=float, default=60.0)
-    parser.add_argument("--graphs", type=Path, help="join the choice graphs of this directory")
-    parser.add_argument("--different", action="store_true", help="no two of the joined graphs are equal")
     parser.add_argument("--json", type=Path, required=True, help="records; those that it has are not measured again")
     parser.add_argument("--markdown", type=Path, help="table")
-    parser.add_argument("--plot", type=Path)
     args = parser.parse_args(argv)
-    paths = [str(i.path) for i in instances(args.graphs)] if args.graphs else []
-    if args.graphs and not paths:
+    paths = [str(i.path) for i in instances(args.graphs)]
+    if not paths:
         parser.error(f"{args.graphs} has no graphs")
     records: list[dict[str, Any]] = json.loads(args.json.read_text()) if args.json.exists() else []
-    for extractor in args.extractors.split(","):
-        for size in map(int, args.sizes.split(",")):
-            cell = {"size": size, "extractor": extractor, "time_limit": args.time_limit, "different": args.different}
+    for extractor in listed(args.extractors):
+        for size in map(int, listed(args.sizes)):
+            cell = {"size": size, "extractor": extractor, "time_limit": args.time_limit}
             if any(cell.items() <= r.items() for r in records):
                 continue
-            records.append(record_of(size, extractor, args.time_limit, paths, args.different))
+            records.append(record_of(size, extractor, args.time_limit, paths))
             print(json.dumps(records[-1]), flush=True)
-            write_atomically(args.json, (json.dumps(records, indent=1) + "\n").encode())
+            write_text(args.json, json.dumps(records, indent=1) + "\n")
     if args.markdown:
-        write_atomically(args.markdown, markdown(records).encode())
-    if args.plot and any("error" not in r for r in records):
-        plot(records, args.plot)
+        write_text(args.markdown, markdown(records))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ there are kept.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import cost_models
+from benchmarks.about import arguments, listed
 from benchmarks.models import ZOO
 from cost_models.cache import PriceCache
 from eqsat.bench.lowering import prepare
@@ -56,11 +56,7 @@ def saved(directory: Path, model: str, target: str) -> Iterator[tuple[int, bytes
 
 def main(argv: list[str] | None = None) -> None:
     """Builds and writes the choice graphs that are asked for."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.extraction.zoo",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--models", default=",".join(ZOO), help="comma-separated names (default: the whole zoo)")
     parser.add_argument("--targets", default=",".join(TARGETS), help="comma-separated accelerator configurations")
     parser.add_argument("--tosa", type=Path, help="directory of graphs that were saved before; nothing is lowered")
@@ -69,8 +65,8 @@ def main(argv: list[str] | None = None) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     cache = PriceCache()
     with Pool() as pool:
-        for model in args.models.split(","):
-            for name in args.targets.split(","):
+        for model in listed(args.models):
+            for name in listed(args.targets):
                 target = Target.of(name)
                 if args.tosa is None and any(args.out.glob(f"{model}.*.{name}.json.gz")):
                     continue

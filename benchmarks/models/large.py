@@ -1,4 +1,4 @@
-"""Networks of the sizes in their papers, to measure time and memory (`benchmarks.scale`).
+"""Networks of the sizes in their papers, to measure time and memory.
 
 They are not in the zoo, since all networks of the zoo are run together.
 DenseNet-121 at 224 x 224: Huang et al., arXiv:1608.06993.

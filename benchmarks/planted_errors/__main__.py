@@ -10,7 +10,6 @@ Exit code 1 if an error passed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -19,13 +18,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.about import write_about
+from benchmarks.about import arguments, write_about, write_text
 from benchmarks.planted_errors import subjects
 from benchmarks.planted_errors.run import Planted, in_subject
 from benchmarks.planted_errors.table import markdown, summary
 from eqsat.ground.worker import Pool
 
-ROOT = Path(__file__).parents[2]
 _NETWORKS = ("pixel_shuffle", "ds_cnn", "streaming_tcn", "attention")
 _PACKAGES = ("eqsat", "tosa-tools", "numpy", "egglog")
 
@@ -36,7 +34,6 @@ def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: P
     count: most edits per graph.
     rules_every: all wrong rules are planted in each graph of so many, 0 for none.
     """
-    out_dir.mkdir(parents=True, exist_ok=True)
     about = write_about(out_dir, _PACKAGES)
     out: list[Planted] = []
     with Pool() as pool:
@@ -52,17 +49,16 @@ def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: P
 
 def _write(planted: list[Planted], about: Mapping[str, Any], place: Path) -> None:
     found = {"summary": summary(planted), "planted": [p.as_dict() for p in planted]}
-    (place / "planted_errors.json").write_text(json.dumps(found, indent=1) + "\n")
-    (place / "table.md").write_text(markdown(planted, about))
+    write_text(place / "planted_errors.json", json.dumps(found, indent=1) + "\n")
+    write_text(place / "table.md", markdown(planted, about))
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "planted_errors")
     parser.add_argument("--zoo", type=Path, help="directory of saved networks")
     parser.add_argument("--random", type=int, default=16, help="random graphs")
     parser.add_argument("--edits", type=int, default=4, help="errors per graph, at most")
     parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/planted_errors")
     args = parser.parse_args(argv)
     if args.smoke:
         graphs = [subjects.head(name, "INT8", 8, True) for name in ("rescales", "selection", "choice")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.about import as_text
+from benchmarks.about import as_text, markdown_table
 from benchmarks.planted_errors.run import Planted
 
 #: The parts of verification that an error may pass, as fields of `Planted`.
@@ -22,14 +22,7 @@ _GROUPS: dict[str, Callable[[Planted], str]] = {
     "error": lambda p: p.kind,
 }
 #: The titles of the columns of figures.
-_HEAD = (
-    "equivalent",
-    "not known",
-    "errors",
-    "pass 0.1",
-    "pass outputs",
-    "**pass**",
-)
+_HEAD = ("equivalent", "not known", "errors", "pass 0.1", "pass outputs", "**pass**")
 
 
 def summary(planted: Sequence[Planted]) -> dict[str, int]:
@@ -58,16 +51,14 @@ def markdown(planted: Sequence[Planted], about: Mapping[str, Any]) -> str:
         "How many pass: the six samples of version 0.1; today's samples; and the proof, which decides.",
         "",
         f"{as_text(about)}.",
+        "",
     ]
     for title, group in {"all": lambda p: "all", **_GROUPS}.items():
-        lines += [
-            "",
-            f"| {title} | {' | '.join(_HEAD)} |",
-            f"|---|{'--:|' * len(_HEAD)}",
-        ]
+        rows = []
         names = {group(p) for p in planted}
         for name in sorted(names, key=lambda n: (len(n) if n[:1].isdigit() else 0, n)):
             s = summary([p for p in planted if group(p) == name])
             figures = (s["equivalent"], s["not known"], s["errors"], *(s[c] for c in _COLUMNS[:-1]))
-            lines.append(f"| {name} | {' | '.join(map(str, figures))} | **{s['passes']}** |")
-    return "\n".join(lines) + "\n"
+            rows.append([name, *figures, f"**{s['passes']}**"])
+        lines += markdown_table((title, *_HEAD), rows)
+    return "\n".join(lines)

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.about import as_text, write_about
+from benchmarks.about import arguments, as_text, markdown_table, write_about, write_lines, write_text
 from benchmarks.proof.mutants import mutants
 from eqsat.proof import PROVED, Prover
 from eqsat.proof.counterexample import defined_outputs
@@ -35,7 +35,6 @@ from eqsat.tensor.types import Array, GraphError
 from eqsat.tosa.flatbuffer import dumps, loads
 from tests.random_graphs import RULE, random_graph
 
-ROOT = Path(__file__).parents[2]
 _PACKAGES = ("eqsat", "numpy")
 #: Number of samples of verification before there were proofs.
 _FEW = 6
@@ -160,7 +159,7 @@ def summary(proofs: Sequence[Record], errors: Sequence[Record]) -> Record:
 def write(out: Path, proofs: Sequence[Record], errors: Sequence[Record], about: Record) -> Record:
     """Writes the records and the table, and returns the counts."""
     for name, records in (("graphs", proofs), ("mutants", errors)):
-        (out / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+        write_lines(out / f"{name}.jsonl", records)
     found = summary(proofs, errors)
     seconds = [p["seconds"] for p in proofs] or [0.0]
     rows = [
@@ -168,27 +167,26 @@ def write(out: Path, proofs: Sequence[Record], errors: Sequence[Record], about: 
         ("seconds of a proof, geometric mean", round(float(np.exp(np.mean(np.log(np.maximum(seconds, 0.01))))), 2)),
         ("seconds of a proof, worst", max(seconds)),
     ]
-    kinds = sorted({e["kind"] for e in errors})
-    table = "| of saved and random graphs, and of mutants | |\n| --- | ---: |\n" + "".join(
-        f"| {k} | {v} |\n" for k, v in rows
-    )
-    table += "\n| error | mutants | proved equal | refused | refused, no sample shows it |\n"
-    table += "| --- | ---: | ---: | ---: | ---: |\n"
-    for kind in kinds:
-        s = summary([], [e for e in errors if e["kind"] == kind])
-        table += f"| {kind} | {s['mutants']} | {s['proved equal']} | {s['refused']} | "
-        table += f"{s['refused, no sample shows anything']} |\n"
-    open_ = "".join(
-        f"* {p['graph']}, {p['of']}: {'; '.join(p['undecided'])}\n" for p in proofs if p["verdict"] != PROVED
-    )
-    (out / "table.md").write_text(
-        f"# Proofs\n\n{as_text(about)}\n\n{table}" + (f"\nNot proved:\n\n{open_}" if open_ else "")
-    )
+    by_kind = {
+        kind: summary([], [e for e in errors if e["kind"] == kind]) for kind in sorted({e["kind"] for e in errors})
+    }
+    counted = ("mutants", "proved equal", "refused", "refused, no sample shows anything")
+    open_ = [f"* {p['graph']}, {p['of']}: {'; '.join(p['undecided'])}" for p in proofs if p["verdict"] != PROVED]
+    lines = [
+        "# Proofs",
+        "",
+        as_text(about),
+        "",
+        *markdown_table(("of saved and random graphs, and of mutants", ""), rows),
+        *markdown_table(("error", *counted), ([kind, *(s[k] for k in counted)] for kind, s in by_kind.items())),
+        *(["Not proved:", "", *open_, ""] if open_ else []),
+    ]
+    write_text(out / "table.md", "\n".join(lines))
     return found
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, "proof")
     parser.add_argument(
         "--tosa", type=Path, action="append", default=[], help="directory of saved graphs; several times"
     )
@@ -199,9 +197,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--proved-samples", type=int, default=10_000, help="per mutant that is proved, at most")
     parser.add_argument("--seconds", type=float, default=10.0, help="of a processor, for the samples of one mutant")
     parser.add_argument("--smoke", action="store_true", help="few errors in random graphs")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/proof")
     args = parser.parse_args(argv)
-    args.out.mkdir(parents=True, exist_ok=True)
     if args.smoke:
         args.random, args.mutants, args.samples, args.proved_samples = 2, 3, 8, 100
     graphs = chain(made(args.random), saved(args.tosa, args.only))

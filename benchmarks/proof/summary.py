@@ -8,7 +8,6 @@ both are proved, undecided, or known to be wrong; a binary is "missing" where Ve
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -16,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.about import arguments, markdown_table
+
 Record = dict[str, Any]
 #: States of a subject.
-PROVED, REGIONS, UNDECIDED, WRONG, MISSING = "proved", "all but regions", "undecided", "wrong", "missing"
+PROVED, UNDECIDED, WRONG, MISSING = "proved", "undecided", "wrong", "missing"
 #: The subjects of the proofs of a cell.
 SUBJECTS = ("answer", "stock's graph", "answer's binary", "stock's binary")
-#: The end of the reason of a proof of which only a region is left.
-_REGION = "its region is not proved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,13 @@ def cell(record: Record) -> Cell:
         u for key in ("binary_undecided", "stock_binary_undecided") for some in record.get(key, ()) for u in some
     ]
     states = (
-        _of_answer(bool(record["proved"]), undecided),
+        PROVED if record["proved"] else UNDECIDED,
         MISSING if record["stock_proved"] is None else PROVED if record["stock_proved"] else UNDECIDED,
         _of_binaries(record, ""),
         _of_binaries(record, "stock_"),
     )
     seconds = record.get("seconds", {}).get("verify")
     return Cell(record["model"], record["target"], states, (*undecided, *binaries), seconds)
-
-
-def _of_answer(proved: bool, undecided: Sequence[str]) -> str:
-    """Returns the state of the answer."""
-    if proved:
-        return PROVED
-    return REGIONS if undecided and all(u.endswith(_REGION) for u in undecided) else UNDECIDED
 
 
 def _of_binaries(record: Record, whose: str) -> str:
@@ -86,20 +78,27 @@ def cells(runs: Iterable[Path]) -> list[Cell]:
 
 def table(found: Sequence[Cell]) -> str:
     """Returns the shares per target and of all, what is not proved, and a line per cell, as Markdown."""
-    targets = sorted({c.target for c in found})
-    head = "| target | cells | " + " | ".join(f"{s}: {PROVED}" for s in SUBJECTS)
-    head += " | seconds of verification, geometric mean | worst |\n|---|--:" + "|--:" * (len(SUBJECTS) + 2) + "|\n"
-    shares = "".join(_shares(t, [c for c in found if c.target == t]) for t in targets) + _shares("all", found)
-    every = "| cell | " + " | ".join(SUBJECTS) + " | seconds |\n|---|" + "---|" * len(SUBJECTS) + "--:|\n"
-    every += "".join(
-        f"| {c.model}, {c.target} | {' | '.join(c.states)} | {'-' if c.seconds is None else f'{c.seconds:.1f}'} |\n"
-        for c in found
+    shares = [_shares(t, [c for c in found if c.target == t]) for t in sorted({c.target for c in found})]
+    head = (
+        "target",
+        "cells",
+        *(f"{s}: {PROVED}" for s in SUBJECTS),
+        "seconds of verification, geometric mean",
+        "worst",
     )
-    open_ = "".join(_what_is_open(c) for c in found)
-    return f"# What is proved\n\n{head}{shares}\n" + (f"Not proved:\n\n{open_}\n" if open_ else "") + every
+    every = ((f"{c.model}, {c.target}", *c.states, "-" if c.seconds is None else f"{c.seconds:.1f}") for c in found)
+    open_ = [line for c in found for line in _what_is_open(c)]
+    lines = [
+        "# What is proved",
+        "",
+        *markdown_table(head, [*shares, _shares("all", found)]),
+        *(["Not proved:", "", *open_, ""] if open_ else []),
+        *markdown_table(("cell", *SUBJECTS, "seconds"), every, names=1 + len(SUBJECTS)),
+    ]
+    return "\n".join(lines)
 
 
-def _shares(name: str, found: Sequence[Cell]) -> str:
+def _shares(name: str, found: Sequence[Cell]) -> list[object]:
     """Returns a row with how many of each subject are proved.
 
     Subjects that are missing or known to be wrong are counted apart.
@@ -114,18 +113,18 @@ def _shares(name: str, found: Sequence[Cell]) -> str:
     seconds = [max(c.seconds, 0.01) for c in found if c.seconds is not None]
     mean = f"{math.exp(sum(map(math.log, seconds)) / len(seconds)):.1f}" if seconds else "-"
     worst = f"{max(seconds):.1f}" if seconds else "-"
-    return f"| {name} | {len(found)} | {' | '.join(counts)} | {mean} | {worst} |\n"
+    return [name, len(found), *counts, mean, worst]
 
 
-def _what_is_open(c: Cell) -> str:
-    """Returns a line for a cell of which something is not proved, else ""."""
+def _what_is_open(c: Cell) -> list[str]:
+    """Returns a line for a cell of which something is not proved, else none."""
     open_ = [f"{what}: {state}" for what, state in zip(SUBJECTS, c.states) if state != PROVED]
     reasons = "; ".join(dict.fromkeys(filter(None, c.reasons)))
-    return f"* {c.model}, {c.target}: {', '.join(open_)}{f' ({reasons})' if reasons else ''}\n" if open_ else ""
+    return [f"* {c.model}, {c.target}: {', '.join(open_)}{f' ({reasons})' if reasons else ''}"] if open_ else []
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("runs", type=Path, nargs="+", help="directories with records.jsonl")
     parser.add_argument("--out", type=Path, help="a file for the table, instead of the terminal")
     args = parser.parse_args(argv)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ablation import ALL, WITHOUT, families, graphs, ratios, rule_sets, run
+from benchmarks.ablation import ALL, WITHOUT, families, ratios, rule_sets, run
+from benchmarks.saved import graphs
 from eqsat.rules import RULES
 from eqsat.rules.presets import PRESETS
 from eqsat.tosa.flatbuffer import dumps
@@ -47,5 +48,5 @@ def test_one_graph(tmp_path: Path) -> None:
     (measured,) = ratios(records).values()
     assert measured[ALL]["relus"] < measured["none"]["relus"] == measured[f"{WITHOUT}across"]["relus"] <= 1
     gain = measured["none"]["relus"] / measured[ALL]["relus"]
-    assert f"| across | {gain:.3f} | {gain:.3f} | relus |" in text
+    assert f"| across | relus | {gain:.3f} | {gain:.3f} |" in text
     assert text == (tmp_path / "out/table.md").read_text() == run(found, tmp_path / "out", OPTIONS, columns)

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from benchmarks.cost_models import __main__ as command
-from benchmarks.cost_models.metrics import compare, kendall, spearman
+from benchmarks.cost_models.metrics import kendall, spearman
 from benchmarks.cost_models.sample import draw, saturated
 from benchmarks.cost_models.unseen import UNSEEN
 from cost_models import find
 from cost_models.cache import PriceCache
-from eqsat.cli.app import app
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tosa import dumps
@@ -46,20 +44,6 @@ def test_correlations_against_worked_examples() -> None:
     assert spearman(a, b) == pytest.approx(1 - 6 * 4 / (5 * 24))  # 1 - 6 sum d^2 / (n (n^2 - 1))
     assert kendall(a, b) == pytest.approx((8 - 2) / 10)
     assert kendall(np.array([1.0, 1, 2]), np.array([1.0, 2, 3])) == pytest.approx(2 / math.sqrt(2 * 3))
-
-
-def test_errors_regret_and_scale() -> None:
-    figures = compare([100, 200, 400], [110, 180, 400], in_cycles=True)
-    assert (
-        figures["mape"] == pytest.approx((0.1 + 0.1 + 0) / 3)
-        and figures["median"] == pytest.approx(0.1)
-        and figures["regret"] == 0
-    )
-    assert compare([100, 200, 400], [2, 1, 4], in_cycles=False)["regret"] == 1.0  # it picks the second
-    assert compare([100, 200], [1, 2], in_cycles=False)["mape"] == 0
-    constant = compare([100, 100], [1, 2], in_cycles=True)
-    assert constant["spearman"] is None and "truth" in constant["reason"]
-    assert "predictions" in compare([100, 200], [1, 1], in_cycles=True)["reason"]
 
 
 def test_a_sample_holds_distinct_graphs_that_are_equal(pool: Pool, tmp_path: Path) -> None:
@@ -128,15 +112,3 @@ def test_seven_unseen_networks_run() -> None:
         module, inputs = getattr(unseen, name)()
         with torch.no_grad():
             assert torch.isfinite(module(*inputs)).all()
-
-
-def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
-    cache = PriceCache()
-    cache.put({"a": 1, "b": 2})
-    cache.close()
-    run = CliRunner().invoke
-    info = json.loads(run(app, ["cache", "info", "--json"]).output)
-    assert info["entries"] == 2 and info["path"].startswith(str(tmp_path)) and info["bytes"] > 0
-    assert "2 prices, 0 answers and 0 lowerings forgotten" in run(app, ["cache", "clear"]).output
-    assert "0 of at most" in run(app, ["cache", "info"]).output

@@ -36,7 +36,7 @@ def test_means_are_geometric_and_failures_are_rows() -> None:
     assert "took over 1 s" in lines[4] and "0.500" in lines[3]
     expected = [1.0, *(math.sqrt(r) for r in (0.5, 0.4, 0.2)), math.sqrt(0.5)]
     assert "geometric mean of 2" in lines[5] and [
-        float(c.strip(" *")) for c in lines[5].split("|")[3:8]
+        float(c.strip(" *")) for c in lines[5].split("|")[4:9]
     ] == pytest.approx(expected, abs=1e-3)
 
 

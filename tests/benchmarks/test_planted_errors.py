@@ -24,18 +24,6 @@ def test_none_of_a_few_passes(tmp_path: Path) -> None:
     assert "**0**" in (tmp_path / "table.md").read_text()
 
 
-@pytest.mark.slow
-def test_what_passed_before_does_not_now(pool: Pool) -> None:
-    """The clamp's lower limit shows only where one input is low and another high, which no sample had, and then before
-    a mean."""
-    subject = head("choice", "INT8", 32, True)
-    trial = Trial(subject, pool)
-    found = [applied(subject.graph, e) for e in edits(subject.graph) if e.kind == "wrong clamp limit"]
-    results = [trial.planted("wrong clamp limit", "", f) for f in found if f is not None]
-    real = [r for r in results if r is not None and r.changes]
-    assert any(r.former for r in real) and not any(r.passes for r in real)
-
-
 def test_what_changes_nothing_is_left_out(pool: Pool) -> None:
     """A clamp after a table that gives less than its limit."""
     subject = head("chain", "INT8", 8, False)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.traps.__main__ import finding_of, main, read
+from benchmarks.about import read_lines
+from benchmarks.traps.__main__ import finding_of, main
 from benchmarks.traps.causes import CAUSES, cause_of
 from benchmarks.traps.graphs import CHANGES, GRAPHS, UNCHANGED
 from benchmarks.traps.hunt import findings, unexplained
@@ -52,9 +53,8 @@ def test_the_hunt_finds_what_is_known(target: str, pool: Pool) -> None:
 
 
 def test_the_recorded_table_is_that_of_the_findings() -> None:
-    found = [finding_of(r) for r in read(RECORDED / "findings.jsonl")]
-    totals, about = read(RECORDED / "totals.jsonl"), json.loads((RECORDED / "run.json").read_text())
-    text, unknown = table(found, totals, about)
+    found = [finding_of(r) for r in read_lines(RECORDED / "findings.jsonl")]
+    text, unknown = table(found, json.loads((RECORDED / "run.json").read_text()))
     assert text == (RECORDED / "table.md").read_text() and unknown == []
     assert {f.vela for f in found} == {"5.1.0", "5.2.0"}
     assert all(any(cause_of(f) is c for f in found) for c in CAUSES), "every cause has a finding"
@@ -64,5 +64,5 @@ def test_the_recorded_table_is_that_of_the_findings() -> None:
 def test_another_version_adds_its_findings(tmp_path: Path) -> None:
     (tmp_path / "findings.jsonl").write_text((RECORDED / "findings.jsonl").read_text().replace("5.2.0", "5.9.0"))
     assert main(["-t", "ethos-u85-256", "--out", str(tmp_path)]) == 0
-    versions = {r["vela"] for r in read(tmp_path / "findings.jsonl")}
+    versions = {r["vela"] for r in read_lines(tmp_path / "findings.jsonl")}
     assert {"5.1.0", "5.9.0"} <= versions

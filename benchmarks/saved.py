@@ -1,0 +1,34 @@
+"""The graphs that `eqsat bench` saves, as studies read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SavedGraph:
+    """The graph of one delegate in two saved files.
+
+    explicit: before the layout passes.
+    stock: as stock ExecuTorch lowers it.
+    """
+
+    model: str
+    delegate: str
+    target: str
+    explicit: Path
+    stock: Path
+
+
+def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[SavedGraph]:
+    """Yields the graphs of which a directory has both files, <model>.<delegate>.<target>.{explicit,stock}.tosa.
+
+    models, targets: only these; all if empty.
+    """
+    for explicit in sorted(directory.glob("*.explicit.tosa")):
+        model, delegate, target = explicit.name.removesuffix(".explicit.tosa").rsplit(".", 2)
+        stock = explicit.with_name(explicit.name.replace(".explicit.", ".stock."))
+        if stock.exists() and (not models or model in models) and (not targets or target in targets):
+            yield SavedGraph(model, delegate, target, explicit, stock)

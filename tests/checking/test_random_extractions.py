@@ -1,0 +1,69 @@
+"""Graphs that no sensible price would choose from an e-graph of all rules are equal to the source, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eqsat.checking.soundness import check
+from eqsat.choice import choice
+from eqsat.egraph.engine import Budget
+from eqsat.ground.worker import Pool
+from eqsat.rules import RULES
+from eqsat.target import Target
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import dumps, loads
+from eqsat.tosa.reference import compare
+from eqsat.vela.guards import broken
+from extraction import tree_greedy
+from tests.graphs import finish, rescale, reshape, transpose
+from tests.random_graphs import NETWORK, random_graph
+from tests.random_prices import Bytes
+
+pytestmark = pytest.mark.slow
+
+TARGETS = [Target.of(t) for t in ("ethos-u85-256", "ethos-u55-128")]
+
+
+def assert_equal_extractions(graph: TensorGraph, target: Target, pool: Pool, times: int = 3) -> int:
+    """Checks the e-graph of all rules and compares what random prices choose. Returns how many graphs that were."""
+    rng = np.random.default_rng(times)
+    choices = choice.build(check(graph, RULES, budget=Budget(nodes=1200, seconds=10.0)).frozen, Bytes(target, rng))
+    found: set[bytes] = set()
+    for _ in range(times):
+        prices = replace(choices.graph, cost=rng.exponential(1.0, choices.graph.n_nodes), pair_costs={})
+        made, _ = choices.tensor_graph(tree_greedy.extract(prices).choice)
+        assert broken(made, graph, target.family) == []
+        found.add(dumps(made))
+    assert all(compare(graph, loads(b), pool, trials=4).equal for b in found)
+    return len(found)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_rules_on_random_graphs(seed: int, pool: Pool) -> None:
+    graph = random_graph(seed, replace(NETWORK, most=20))
+    assert assert_equal_extractions(graph, TARGETS[seed % 2], pool) > 0
+
+
+def test_int48_sums_are_read_by_a_rescale_alone(pool: Pool) -> None:
+    """A slice after an INT16 convolution could go before its RESCALE, onto the INT48 sums: no extraction may do
+    that."""
+    g = TensorGraph()
+    x, weights = g.add_input("x", (1, 2, 3, 6), "INT16"), g.add_const(np.arange(24).reshape(4, 1, 1, 6), "INT8")
+    sums = g.add_with("conv2d", (x, weights, g.add_const(np.arange(4), "INT48")), makers.conv("INT16"))
+    y = rescale(g, sums, "INT16", multiplier=(1 << 14,), shift=(20,), scale32=False)
+    finish(g, g.add("slice", (transpose(g, y, 0, 2, 1, 3),), start=(0, 0, 0, 0), size=(1, 3, 2, 2)))
+    assert assert_equal_extractions(g, TARGETS[0], pool, times=12) > 1
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.family.name)
+def test_no_transpose_of_more_axes_than_tosa_has(target: Target, pool: Pool) -> None:
+    """Three transposes whose composition has seven atomic axes: it may not be written as one TRANSPOSE of rank 7."""
+    g = TensorGraph()
+    y = reshape(g, transpose(g, g.add_input("x", (6, 3, 2, 4, 2), "INT8"), 0, 2, 4, 1, 3), 72, 2, 2, 1)
+    y = reshape(g, transpose(g, y, 0, 2, 1, 3), 1, 2, 12, 12)
+    finish(g, transpose(g, y, 0, 2, 1, 3))
+    assert assert_equal_extractions(g, target, pool) > 0
