@@ -5,7 +5,7 @@
     extract(g).cost          # 3, proved optimal
 
 The package knows nothing of tensors.
-It needs numpy and networkx; the exact extractors also need highspy or clingo.
+It needs numpy and networkx; the exact extractors also need clingo.
 """
 
 from .api import available, extract, find

@@ -19,10 +19,9 @@ from .graph import ChoiceGraph
 from .lagrange import Budget, steps
 from .protocol import Extractor
 from .result import Extraction
-from .within import within
 
 #: The built-in extractors, one file each.
-BUILT_IN = {name: f"extraction.{name}:extract" for name in ("portfolio", "dag_greedy", "tree_greedy", "ilp", "asp")}
+BUILT_IN = {name: f"extraction.{name}:extract" for name in ("portfolio", "dag_greedy", "tree_greedy", "asp")}
 #: Finds extractors by name.
 EXTRACTORS = Registry("extractor", "extraction.extractors", BUILT_IN)
 
@@ -59,8 +58,8 @@ def extract(
     time_limit: seconds.
     seed: decides all random steps.
     warm_start: a choice to improve on.
-    budgets: limits of sums of weights; Lagrange steps and an integer program (`within`) lead from
-        the extractor's choice to one within them. Each of the three has the time limit.
+    budgets: limits of sums of weights; Lagrange steps lead from the extractor's choice towards one within them.
+        Both have the time limit. They may find none, and not the cheapest.
     Raises Infeasible if it is proved that there is no choice.
     Raises NoChoiceFound if none was found, which happens only with forbidden pairs or budgets.
     Raises InputError for an unknown method.
@@ -72,10 +71,7 @@ def extract(
         return found
     met = steps(graph, budgets, [found.choice], time_limit=time_limit, seed=seed)
     fit = [(check(graph, choice), choice) for choice in met if not any(b.excess(choice) for b in budgets)]
-    solved = within(graph, budgets, time_limit=time_limit)
     cost, choice = min(fit, key=itemgetter(0), default=(math.inf, None))
-    if solved is not None and solved.cost <= cost:
-        return solved
     if choice is None:
         raise NoChoiceFound("no choice within the budgets was found")
     return Extraction(choice, cost, -math.inf, "feasible", [], 0.0, "lagrange")

@@ -186,7 +186,7 @@ def test_a_solver_that_is_killed_loses_no_choice() -> None:
     greedy = extract(graph, "dag_greedy").cost
     with killing("extraction.", 6) as killed:
         try:
-            found = extract(graph, "ilp", time_limit=20)
+            found = extract(graph, "asp", time_limit=20)
         except SolverUnavailable as e:
             assert "signal 9" in str(e)
         else:

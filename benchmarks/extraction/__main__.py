@@ -15,7 +15,7 @@ from eqsat.ground.files import InputError
 
 from . import run, table
 
-_PACKAGES = ("eqsat", "highspy", "clingo", "networkx", "numpy")
+_PACKAGES = ("eqsat", "clingo", "networkx", "numpy")
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from extraction.derivation import derivable
 
 #: The name of this module, also if it is run as a program.
 _NAME = "benchmarks.extraction.scale"
-_PACKAGES = ("highspy", "clingo", "networkx", "numpy")
+_PACKAGES = ("clingo", "networkx", "numpy")
 #: MiB at which a process is ended.
 MOST = 12 * 1024
 

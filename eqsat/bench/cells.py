@@ -36,7 +36,7 @@ _LOWERING = ("eqsat.bench.lowering",), ("torch", "torchao", "executorch", "tosa-
 #: Modules with their imports, and packages, that decide the figures from there on.
 _MEASURING = (
     ("eqsat.bench.measure", *submodules("extraction"), *submodules("cost_models")),  # these two are imported by name
-    ("ethos-u-vela", "tosa-tools", "egglog", "highspy", "clingo", "networkx", "numpy"),
+    ("ethos-u-vela", "tosa-tools", "egglog", "clingo", "networkx", "numpy"),
 )
 
 

@@ -34,7 +34,7 @@ from extraction.lagrange import Budget
 
 #: Operators whose weights Vela encodes.
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")
-#: Graphs, the last ones, of which each makes a budget of SRAM: the integer program is slow with many.
+#: Graphs, the last ones, of which each makes a budget of SRAM.
 _SHORTAGES = 3
 #: Bytes of the bias and the scale of one output channel.
 _SCALE = 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -23,13 +23,12 @@ from eqsat.search.memory import MemoryPrices, MemoryUse
 from eqsat.search.search import Search
 from eqsat.search.setting_rounds import in_best_settings
 from extraction import Extraction, check, dag_greedy
-from extraction.lagrange import Budget, steps
-from extraction.within import GAP, within
+from extraction.lagrange import steps
 
 logger = logging.getLogger(__name__)
 
-#: Names in logs and records: of the integer program, and of extraction with prices on memory.
-_SOLVER, _PRICED = "within", "dag_greedy with memory"
+#: Names in logs and records: of Lagrange steps, and of extraction with prices on memory.
+_STEPS, _PRICED = "lagrange", "dag_greedy with memory"
 #: Share of the fastest graph's cycles by which a fitting graph may be slower and is near enough.
 _NEAR = 0.01
 #: Rounds in a row with prices on memory that find nothing better, after which rounds end.
@@ -44,17 +43,10 @@ _FACTOR = 6.0
 _FIRST_DESCENT, _FACTOR_DESCENT = 1.0, 25.0
 #: Factor below which these prices are not tried any more.
 _CLOSE = 1.3
-#: Prices of all the memory allowed, as shares of the cycles, whose choices are combined.
-_SHARES = (0.3, 1.0, 3.0, 10.0, 40.0)
 #: Compiled choices from which each greedy extraction starts, too.
 _STARTS = 2
-#: Choices of the integer program that need too much SRAM, after which it is not asked again.
+#: Choices of Lagrange steps that need too much SRAM, after which there are no more steps.
 _MISSES = 3
-#: Candidates above which the integer program is not tried.
-#: With 2,000 it has a gap of over 50% after 10 s; where it has found anything there were below 1,250.
-_MOST_COMBINED = 1_500
-#: Seconds for one solution of the integer program, twice what its nodes take: a busy machine has the same answers.
-_SECONDS = 10.0
 #: Share of the least SRAM so far at which rounds for less SRAM aim.
 _STEP = 0.9
 #: Rounds towards one such aim.
@@ -125,7 +117,7 @@ class _Approach(RoundsWithin):
     """Rounds until a graph within the limits is about as fast as the fastest.
 
     The first one extracts greedily with prices on memory.
-    The next ones extract by an integer program within budgets, as long as it finds better choices.
+    The next ones extract by Lagrange steps within budgets, as long as these find better choices.
     The others go on with prices on memory.
     These rise until a graph fits, and then fall, by smaller and smaller factors.
 
@@ -149,11 +141,8 @@ class _Approach(RoundsWithin):
         if share:
             self.factor = math.sqrt(self.factor)
         self.fitted = False
-        # whether the integer program may find something better, and its choices that need too much SRAM
-        self.solves, self.misses = True, 0
-        # choices that the integer program combines, and those that it found
-        self.met: list[Mapping[int, int]] = []
-        self.solved: list[Mapping[int, int]] = []
+        # whether Lagrange steps may find something better, and their choices that need too much SRAM
+        self.steps, self.misses = True, 0
 
     @property
     def called(self) -> str:
@@ -168,9 +157,9 @@ class _Approach(RoundsWithin):
             if fruitless == (_FRUITLESS if before[0] < math.inf else _HOPELESS):
                 return f"{fruitless} in a row found nothing better"
             self._learn()
-            if number and self.solves:
-                self.solves = self._solve(number)
-                if self.solves:
+            if number and self.steps:
+                self.steps = self._step(number)
+                if self.steps:
                     continue
             if not self._price(number):
                 return "the prices of memory change too little"
@@ -193,62 +182,34 @@ class _Approach(RoundsWithin):
             self.use.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate)
         self.learnt.update(self.explored.by_tosa)
 
-    def _solve(self, number: int) -> bool:
-        """Compiles the choice of the integer program; returns whether there may be a better one.
+    def _step(self, number: int) -> bool:
+        """Compiles the cheapest choice of Lagrange steps within the budgets; returns whether there may be a better one.
 
-        The program combines the choices of compiled graphs, of Lagrange steps, and, where these do
-        not suffice, of greedy extraction under many prices of memory.
-        All other choices are far too many, and few of them matter.
-        It knows flash well, and SRAM only by where other graphs ran short of it.
+        The budgets know flash well, and SRAM only by where other graphs ran short of it.
         """
         near = self.near or min(self.graphs, key=self._rank)
         budgets = self.use.budgets(self.choices, self.graphs, near, self.margin)
-        limit = self.search.options.time_limit
+        limit, known = self.search.options.time_limit, [c.choice for c in self.graphs]
         with self.search.extracting():
             starts = {id(c): c.choice for c in (min(self.graphs, key=self._cost), near)}
-            self.met += steps(self.choices.graph, budgets, list(starts.values()), time_limit=limit, seed=number)
-            if len(self._known()) > _MOST_COMBINED:
-                return False
-            found = self._combined(budgets)
-            if not self._is_new(found):
-                self.met += self._under_many_prices()
-                found = self._combined(budgets)
-        if found is None or not self._is_new(found):
+            met = steps(self.choices.graph, budgets, list(starts.values()), time_limit=limit, seed=number)
+        within = [choice for choice in met if choice not in known and not any(b.excess(choice) for b in budgets)]
+        found = min(
+            (_extraction(self.choices, choice, _STEPS) for choice in within), key=lambda e: e.cost, default=None
+        )
+        if found is None:
             return False
-        self.solved.append(found.choice)
         fits = min((c for c in self.graphs if self.limits.fits(c.figures)), key=lambda c: c.figures, default=None)
-        gains = fits is None or self._cost(fits) > (1 + GAP) * found.cost
-        compiled, _ = self._add(found, _SOLVER, number)
+        gains, known_graphs = fits is None or self._cost(fits) > found.cost, len(self.explored.by_tosa)
+        compiled, _ = self._add(found, _STEPS, number)
+        if len(self.explored.by_tosa) == known_graphs:
+            return False
         if compiled is None or not replace(self.limits, flash=None).fits(compiled.figures):
             self.misses += 1
             return self.misses < self.most_misses
         self.near = compiled
         self.margin = max(0.0, self.margin + compiled.figures.flash - (self.limits.flash or math.inf))
         return gains or not self.limits.fits(compiled.figures)
-
-    def _is_new(self, found: Extraction | None) -> bool:
-        return found is not None and found.choice not in [*self.solved, *(c.choice for c in self.graphs)]
-
-    def _combined(self, budgets: Sequence[Budget]) -> Extraction | None:
-        """Returns the cheapest choice within budgets that choices met so far have the nodes of.
-
-        All views may be chosen.
-        """
-        graph = self.choices.graph
-        among = self._known().union(range(len(self.choices.candidates), graph.n_nodes))
-        return within(graph, budgets, among=among, time_limit=min(_SECONDS, self.search.options.time_limit))
-
-    def _known(self) -> set[int]:
-        """Returns the candidates of all choices met so far."""
-        choices = [*self.met, *(c.choice for c in self.graphs)]
-        most = len(self.choices.candidates)
-        return {n for choice in choices for n in choice.values() if n < most}
-
-    def _under_many_prices(self) -> list[Mapping[int, int]]:
-        """Returns the choices of greedy extraction at the prices `_SHARES`."""
-        over = self._over()
-        charged = (self.use.charged(self.choices, _rates(over, self.limits, share)) for share in _SHARES)
-        return [e.choice for choices in charged for e in self._extracted(choices)]
 
     def _over(self) -> Figures:
         """Returns the figures of a graph from which one that fits is searched: fast, with little excess."""
@@ -290,8 +251,7 @@ class _Approach(RoundsWithin):
             return min(every, key=lambda choice: check(charged.graph, choice))
 
         found = beside(exactly, relaxed, self.search.interruption.check) if charged.last else (exactly(),)
-        costs = [check(self.choices.graph, choice) for choice in found]
-        return [Extraction(dict(c), cost, -math.inf, "feasible", [], 0.0, _PRICED) for c, cost in zip(found, costs)]
+        return [_extraction(self.choices, choice, _PRICED) for choice in found]
 
     def _rank(self, c: Compiled) -> tuple[float, int]:
         return self.limits.excess(c.figures), c.figures.cycles
@@ -311,6 +271,11 @@ class _Descent(_Approach):
 
     def _is_done(self) -> bool:
         return any(self.decision.rank(c.figures)[0] == 0 for c in self.graphs)
+
+
+def _extraction(choices: Choices, choice: Mapping[int, int], extractor: str) -> Extraction:
+    """Returns a choice at its price without memory."""
+    return Extraction(dict(choice), check(choices.graph, choice), -math.inf, "feasible", [], 0.0, extractor)
 
 
 def _rates(over: Figures, limits: MemoryLimits, share: float) -> MemoryPrices:

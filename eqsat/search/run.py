@@ -1,9 +1,9 @@
 """A run: everything that one optimization knew, for explanations and for experiments without ExecuTorch.
 
 run = eqsat.optimize_tosa(tosa, target).run           # or: eqsat.runs.load("run")
-run.extract("ilp").cost                               # extraction on the priced choice graph
-run.price("package.module:MyModel").extract("ilp")    # the same e-graph under other prices
-run.tensor_graph(run.extract("ilp").choice)           # a TensorGraph; eqsat.tosa.dumps writes it
+run.extract("asp").cost                               # extraction on the priced choice graph
+run.price("package.module:MyModel").extract("asp")    # the same e-graph under other prices
+run.tensor_graph(run.extract("asp").choice)           # a TensorGraph; eqsat.tosa.dumps writes it
 """
 
 from __future__ import annotations

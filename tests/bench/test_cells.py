@@ -36,7 +36,7 @@ def test_plugins_of_a_configuration_are_found_by_the_same_names_and_are_part_of_
     assert (options.cost_model, options.extractor) == ("costs.py:Mine", "mine:extract")
     assert [r.name for r in options.rules] == ["reverse-reverse", "reverse-unary"]
     keys = c.plugins()
-    assert len(keys) == 3 and Configuration.parse("eqsat:preset=none,extractor=ilp").plugins() == []
+    assert len(keys) == 3 and Configuration.parse("eqsat:preset=none,extractor=asp").plugins() == []
     (tmp_path / "costs.py").write_text("from cost_models.analytic import Analytic as Mine\n")
     assert [a == b for a, b in zip(keys, c.plugins(), strict=True)] == [False, True, True]
 

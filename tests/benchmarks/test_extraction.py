@@ -87,7 +87,7 @@ def test_the_scale_of_joined_graphs_is_recorded_once(graphs):
     scale.main([*options, "--markdown", str(graphs / "scale.md")])
     records, before = json.loads(out.read_text()), out.stat().st_mtime_ns
     assert [(r["size"], r["status"]) for r in records] == [(30, "optimal"), (60, "optimal")]
-    assert f"Commit {records[0]['commit']}; highspy " in (graphs / "scale.md").read_text()
+    assert f"Commit {records[0]['commit']}; clingo " in (graphs / "scale.md").read_text()
     scale.main(options)
     assert out.stat().st_mtime_ns == before
 

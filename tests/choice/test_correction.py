@@ -75,7 +75,7 @@ def test_a_widening_rescale_that_is_an_operator_of_its_own_is_charged(model: Vel
     y = g.add_with("rescale", [g.add("add", (left, right))], makers.rescale("INT16", 1923147387, 42))
     choices = build(saturate(finish(g, y), RULES), model)
     for _ in range(3):
-        written = choices.tensor_graph(extract(choices.graph, "ilp").choice)
+        written = choices.tensor_graph(extract(choices.graph, "asp").choice)
         estimate = compile_graph(written[0], model.target, pool)
         choices, may_differ = corrected(choices, written, estimate.rows)
     assert not may_differ and written[0].op_counts()["mul"] == 1
@@ -87,12 +87,12 @@ def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool
     y = conv(g, g.add_input("x", (1, 32, 32, 16), "INT8"), 16)
     table = g.add("table", [y], table=tuple(k // 2 for k in range(-128, 128)))
     choices = build(saturate(finish(g, add(g, y, table)), []), model)
-    found = extract(choices.graph, "ilp")
+    found = extract(choices.graph, "asp")
     written = choices.tensor_graph(found.choice)
     estimate = compile_graph(written[0], model.target, pool)
     choices, may_differ = corrected(choices, written, estimate.rows)
     assert may_differ
-    after = extract(choices.graph, "ilp")
+    after = extract(choices.graph, "asp")
     assert after.choice == found.choice and found.cost < after.cost, "the same operators, the TABLE for its full price"
     assert abs(after.cost - estimate.cycles) < abs(found.cost - estimate.cycles)
     assert not corrected(choices, written, estimate.rows)[1]

@@ -99,7 +99,7 @@ def test_path_costs_are_those_of_whole_graphs(case: str, request: pytest.Fixture
                 roots=(*graph.roots, cls),
                 forbidden=graph.forbidden | {b["enode"] for b in found if b is not a},
             )
-            least = extract(forced, "ilp", time_limit=20)
+            least = extract(forced, "asp", time_limit=20)
             assert least.status == "optimal" and extra >= least.cost - cost - 1e-6
             compared += 1
     assert compared
@@ -138,10 +138,10 @@ def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> No
         graph = replace(choices.graph, forbidden=choices.graph.forbidden | without)
         if r.extra is None:
             with pytest.raises(Exception, match=""):
-                extract(graph, "ilp")
+                extract(graph, "asp")
         else:
             found += 1
-            assert r.extra >= extract(graph, "ilp").cost - result.run.cost() - 1e-6
+            assert r.extra >= extract(graph, "asp").cost - result.run.cost() - 1e-6
             assert r.instead
     gone = next(n for n, v in e.ops.items() if v.verdict != "stayed")
     with pytest.raises(ExplainError, match="did not stay"):

@@ -18,7 +18,6 @@ from extraction import (
 )
 from extraction.asp import Asp
 from extraction.exact import carried
-from extraction.ilp import Ilp
 from extraction.normal_form import NormalForm
 from extraction.portfolio import ORDERED
 from extraction.protocol import Solver
@@ -64,13 +63,6 @@ def test_asp(graph):
     assert solved_by(graph, in_process(Asp())) == brute_force(graph)
 
 
-@some
-@given(mixed)
-def test_ilp(graph):
-    pytest.importorskip("highspy")
-    assert solved_by(graph, in_process(Ilp())) == brute_force(graph)
-
-
 def normal(graph: ChoiceGraph) -> Reduced | None:
     """The graph in normal form but not reduced, so that a solver sees the cycles and the surcharges."""
     form = NormalForm.of(graph)
@@ -90,7 +82,6 @@ def test_solvers_without_reductions(graph):
     for name, solve in (
         ("asp", in_process(Asp())),
         ("asp with the order of components", in_process(ORDERED)),
-        ("ilp", in_process(Ilp())),
     ):
         choice = solve(raw.graph)
         found = None if choice is None else check(graph, raw.lift(choice))

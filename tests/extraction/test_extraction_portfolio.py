@@ -25,7 +25,6 @@ from extraction import (
     portfolio,
 )
 from extraction.asp import Asp
-from extraction.ilp import Ilp
 from extraction.lns import Lns
 from extraction.neighbourhood import Neighbours
 from extraction.protocol import Solver
@@ -107,7 +106,7 @@ def test_prints_of_a_solver_do_not_garble_messages(rogue):
     assert state.proved
 
 
-@pytest.mark.parametrize("method", ["asp", "ilp", "portfolio"])
+@pytest.mark.parametrize("method", ["asp", "portfolio"])
 def test_solvers_in_workers_prove_the_same(method):
     found = extract(hard_graph(), method, time_limit=60)
     assert found.status == "optimal"
@@ -137,7 +136,7 @@ def test_deterministic_for_a_seed():
 
 def test_infeasible_is_named():
     loop = ChoiceGraph.build([[(1, [1])], [(1, [0])]], [0])
-    for method in ("portfolio", "tree_greedy", "dag_greedy", "ilp"):
+    for method in ("portfolio", "tree_greedy", "dag_greedy", "asp"):
         with pytest.raises(Infeasible, match="class"):
             extract(loop, method)
     quarrel = ChoiceGraph.build([[(1, [1, 2])], [(1, [2])], [(1, []), (2, [])]], [0], forbidden_pairs=[(0, 2), (1, 3)])
@@ -153,7 +152,7 @@ def test_unknown_and_missing_extractors_are_named(tmp_path, monkeypatch):
         missing(hard_graph(), time_limit=10, seed=0, warm_start=None)
 
 
-@pytest.mark.parametrize("solver", [Asp(), portfolio.ORDERED, Ilp(), Lns(3)])
+@pytest.mark.parametrize("solver", [Asp(), portfolio.ORDERED, Lns(3)])
 def test_solvers_survive_the_way_to_their_process(solver):
     sent = json.loads(json.dumps(solver_as_json(solver)))
     assert json.loads(json.dumps(solver_as_json(solver_of(sent)))) == sent
@@ -283,4 +282,4 @@ def test_no_process_can_be_started(monkeypatch):
     graph = hard_graph()
     assert extract(graph).cost <= extract(graph, "dag_greedy").cost
     with pytest.raises(SolverUnavailable, match="no more processes"):
-        extract(graph, "ilp")
+        extract(graph, "asp")

@@ -15,7 +15,7 @@ from tests.extraction.test_extraction_portfolio import hard_graph
 LONG = 600.0
 
 
-@pytest.mark.parametrize("method", ["portfolio", "dag_greedy", "ilp"])
+@pytest.mark.parametrize("method", ["portfolio", "dag_greedy", "asp"])
 def test_an_extraction_that_begins_after_it_is_done_at_once(method: str) -> None:
     graph = hard_graph(layers=60, width=30)
     with stopping(lambda: True):
@@ -28,12 +28,12 @@ def test_it_leaves_no_solver_at_work() -> None:
     """It ends before the thread that is to start the solver has done so."""
     before = threading.active_count()
     with stopping(lambda: True):
-        extract(hard_graph(layers=60, width=30), "ilp", time_limit=LONG)
+        extract(hard_graph(layers=60, width=30), "asp", time_limit=LONG)
     for _ in range(400):
         if threading.active_count() <= before:
             break
         time.sleep(0.05)
-    assert not [p for p in psutil.Process().children() if "extraction.ilp" in _command(p)]
+    assert not [p for p in psutil.Process().children() if "extraction.asp" in _command(p)]
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -23,8 +23,8 @@ def test_an_effort_decides_the_budgets_that_are_not_given(number: int) -> None:
     effort, options = EFFORTS[number], Options(effort=number)
     budgets = (options.budget, options.extractor, options.time_limit, options.binary_time_limit)
     assert budgets == (effort.budget, effort.extractor, effort.time_limit, effort.binary_time_limit)
-    given = Options(effort=number, time_limit=7, extractor="ilp")
-    assert (given.time_limit, given.extractor) == (7, "ilp")
+    given = Options(effort=number, time_limit=7, extractor="asp")
+    assert (given.time_limit, given.extractor) == (7, "asp")
     assert options.record()["effort"] == number
     assert Configuration.parse(f"eqsat:effort={number},rounds=5").optimizer_options() == replace(options, rounds=5)
 

@@ -82,7 +82,7 @@ sys.meta_path.insert(0, Refuse())
 from eqsat import runs
 from eqsat.tosa import dumps, loads
 run = runs.load({str(saved)!r})
-found = run.extract("ilp")
+found = run.extract("asp")
 assert found.cost <= run.cost() + 1e-6, (found.cost, run.cost())
 other = run.price("op_count")
 assert other.extract("dag_greedy").cost != found.cost
