@@ -78,7 +78,7 @@ def write_page(
 
 def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict[str, Any]:
     """Returns the values that the templates show of a delegate."""
-    from eqsat.report.search_pictures import pareto, rounds
+    from eqsat.report.search_pictures import pareto
 
     record, excess = d.record, compiled.above_the_bound(d)
     left, (after, new, explorer) = _pictures(d)
@@ -108,7 +108,7 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
             )
             if t.rows
         ],
-        "charts": [c for c in (rounds(record["extractions"], d), pareto(record["points"], d)) if c],
+        "pareto": pareto(record["points"], d),
     }
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from eqsat.bench.log import Record
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun
-from eqsat.report.figures import COLOURS, figure
+from eqsat.report.figures import figure
 from eqsat.search.clock import called
 
 #: Colours of kinds: greys and blues for arithmetic, warm ones for data movement.
@@ -65,59 +65,6 @@ def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
 
     names = {k: f"{called(k)} ({'eqsat' if k in OWN_STAGES else 'ExecuTorch'})" for k in STAGE_COLOURS}
     return _stacked(run, one, STAGE_COLOURS, f"wall seconds, {configuration}", None, names)
-
-
-def predicted_against_vela(run: RecordedRun, configuration: str) -> str:
-    """Returns the chart of predicted cost against Vela's total, for every choice that was compiled.
-
-    The cost is in the cost model's unit, the total in cycles; both axes are logarithmic.
-    """
-    found = {
-        target: [
-            e
-            for p, r in run.records.items()
-            if p[1:] == (target, configuration)
-            for d in r.get("extractions", ())
-            for e in d
-            if e["predicted"] > 0
-        ]
-        for target in run.targets
-    }
-    if not any(found.values()):
-        return ""
-
-    def draw(_: Any, panels: list[Any]) -> None:
-        (axes,) = panels
-        axes.set(
-            xscale="log",
-            yscale="log",
-            xlabel="predicted: cost of the choice",
-            ylabel="Vela's total of the whole graph, cycles",
-        )
-        for colour, (target, every) in zip(COLOURS, found.items()):
-            for corrected in (False, True):
-                points = [e for e in every if (e["round"] > 0) == corrected]
-                if points:
-                    axes.scatter(
-                        [e["predicted"] for e in points],
-                        [e["cycles"] for e in points],
-                        s=22,
-                        label=f"{target}{', prices corrected' if corrected else ''}",
-                        facecolors="none" if corrected else colour,
-                        edgecolors=colour,
-                        alpha=0.8,
-                    )
-        ends = [f(e[k] for every in found.values() for e in every for k in ("predicted", "cycles")) for f in (min, max)]
-        axes.plot(ends, ends, color="#888888", linewidth=1, linestyle="--", label="equal", scalex=False, scaley=False)
-        for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            if high < 10 * low:  # within a decade logarithmic ticks run into each other
-                axis.set_major_locator(MaxNLocator(4))
-            axis.set_major_formatter(EngFormatter(sep=""))
-            axis.set_minor_formatter(NullFormatter())
-        axes.grid(True, alpha=0.25)
-        axes.legend(frameon=False)
-
-    return figure(draw, 6.4, 4.6)
 
 
 def _shares(record: Record, whole: int) -> dict[str, float]:

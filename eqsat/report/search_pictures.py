@@ -1,11 +1,11 @@
-"""Charts of a search: the cycles of each round, and the Pareto set of cycles and memory."""
+"""The chart of the Pareto set of cycles and memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter
 
 from eqsat.report.figures import COLOURS, figure
 from eqsat.report.sides import Sides
@@ -15,31 +15,6 @@ _SIZE = 5.6, 3.4
 _NEAR = 14.0, 9.0
 #: Length of an axis over the largest value on it, so that a number fits beside its point.
 _ROOM = 1.1
-
-
-def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
-    """Returns the chart of corrected cycles and predicted cost of every compiled choice, by round."""
-    if not extractions:
-        return ""
-
-    def draw(made: Any, panels: list[Any]) -> None:
-        (axes,) = panels
-        for colour, extractor in zip(COLOURS, dict.fromkeys(e["extractor"] for e in extractions)):
-            own = [e for e in extractions if e["extractor"] == extractor]
-            at = [e["round"] + 1 for e in own]
-            axes.scatter(at, [e["cycles"] for e in own], s=30, color=colour, label=extractor, zorder=3)
-            axes.scatter(at, [e["predicted"] for e in own], s=30, facecolors="none", edgecolors=colour, zorder=2)
-        for style, side in zip(("--", ":"), sides.before):
-            if side.figures.corrected is not None:
-                axes.axhline(side.figures.corrected, color="#888888", linewidth=1, linestyle=style, label=side.name)
-        axes.set(xlabel="round; hollow: the predicted cost", ylabel="cycles")
-        axes.set_xlim(0.5, max(e["round"] for e in extractions) + 1.5)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        _from_zero(axes)
-        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-        made.tight_layout()
-
-    return figure(draw, *_SIZE)
 
 
 def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:

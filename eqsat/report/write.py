@@ -15,7 +15,6 @@ from eqsat.bench.log import Record
 from eqsat.bench.records import ChosenGraphs
 from eqsat.ground.files import InputError, write_atomically
 from eqsat.report import graphs
-from eqsat.report import history as past
 from eqsat.report.compare import RunComparison
 from eqsat.report.compare import markdown as comparison_markdown
 from eqsat.report.data import (
@@ -56,13 +55,11 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
         for title, picture in (
             (f"Cycles by kind of operator: {c}", pictures.cycles_by_kind),
             (f"Seconds by stage: {c}", pictures.seconds_by_stage),
-            (f"Predicted cost against Vela's cycles: {c}", pictures.predicted_against_vela),
         )
     ]
     pages = {
         (m, t): _page(run, m, t) for m in run.models for t in run.targets if any(p[:2] == (m, t) for p in run.records)
     }
-    versions = past.versions_of(run)
     common = {
         "run": run,
         "kinds": KINDS,
@@ -86,8 +83,6 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
             pages=pages,
             comparison=comparison,
             notes=notes(run),
-            history=past.tables(versions, run),
-            history_chart=past.chart(versions, run),
         ),
     }
     for (model, target), page in pages.items():

@@ -141,7 +141,7 @@ def test_the_search_is_there(result: Result, page: BeautifulSoup) -> None:
     table = extraction.find_next("table")
     assert column(table, "corrected cycles") == [e.cycles for e in result.extractions]
     assert f"{result.e_nodes:,} e-nodes" in page.text and result.stop in page.text
-    assert len(page.select("figure.chart svg")) == 2
+    assert len(page.select("figure.chart svg")) == 1
 
 
 def test_nothing_is_fetched_and_only_its_own_script_may_run(page: BeautifulSoup) -> None:

@@ -53,7 +53,7 @@ def shown(browser: Browser, selector: str) -> list[list[float]]:
 def test_charts_are_there_and_nothing_is_fetched_or_complained_about(report, browser):
     browser.open(report / "index.html")
     charts = shown(browser, "figure.chart > svg")
-    assert len(charts) == 3 and all(w > 300 and h > 100 for w, h in charts)
+    assert len(charts) == 2 and all(w > 300 and h > 100 for w, h in charts)
     assert browser.complaints() == []
     assert browser.requests() == [(report / "index.html").as_uri()]
     assert browser.value("document.querySelector('#summary').innerText.includes('eqsat')")
