@@ -81,15 +81,6 @@ _OPERATOR = _object(
 )
 _PRICES = _object({"cycles": _COUNT, "commands": _COUNT})
 _CHOICE = _object({"round": _COUNT, "predicted": _NUMBER, "cycles": _NUMBER}, {"extractor": _TEXT})
-_DIFFERENCES = _list(_NUMBER, least=1)
-_DEVIATION = _object(
-    {
-        "largest": _DIFFERENCES,
-        "mean": _DIFFERENCES,
-        "error_before": _DIFFERENCES.or_none(),
-        "error_after": _DIFFERENCES.or_none(),
-    }
-)
 _VERDICTS, _TEXTS = _list(_TRUTH.or_none()), _list(_TEXT)
 
 #: Fields of every record.
@@ -104,26 +95,20 @@ _FIGURES = {
     "memory": _table(_object({"peak": _COUNT}, {"read": _COUNT, "written": _COUNT})),
     "peak_mib": _NUMBER,
 }
-#: Fields that some records with figures have.
+#: Fields that some records with figures have and that reports read.
 _OPTIONAL = {
     "vela": _TEXT,
     "key": _TEXT,
-    "delegates": _COUNT,
     "corrected": _COUNT,
-    "op_counts": _table(_COUNT),
     **dict.fromkeys(("weight_bytes", "encoded_weight_bytes", "command_bytes", "tflite_bytes"), _COUNT),
     **dict.fromkeys(("e_nodes", "cpu_operators"), _COUNT),
     "pte_bytes": _COUNT.or_none(),
     **dict.fromkeys(("max_difference", "gap"), _NUMBER.or_none()),
-    **dict.fromkeys(("proved", "stock_proved"), _TRUTH.or_none()),
+    "proved": _TRUTH.or_none(),
     "bound": _object({"roofline": _NUMBER, "operators": _NUMBER, "mac_cycles": _NUMBER}),
-    **dict.fromkeys(("stop", "chosen", "passed_over", "binary_reason"), _TEXTS),
-    **dict.fromkeys(("warnings", "settings", "undecided", "binary_undecided", "stock_binary_undecided"), _list(_TEXTS)),
-    "coverage": _list(_NUMBER),
-    **dict.fromkeys(("binary_verified", "binary_proved", "stock_binary_verified", "stock_binary_proved"), _VERDICTS),
+    **dict.fromkeys(("stop", "chosen"), _TEXTS),
+    **dict.fromkeys(("binary_verified", "binary_proved", "stock_binary_verified"), _VERDICTS),
     "extractions": _list(_list(_CHOICE)),
-    "deviation": _list(_DEVIATION.or_none()),
-    "points": _list(_list(_object({}))),
     "command_stream": _object({"stock": _PRICES.or_none(), "eqsat": _PRICES.or_none()}),
 }
 

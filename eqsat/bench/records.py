@@ -94,12 +94,9 @@ class RunFiles:
             write_atomically(chosen_path(self.directory, at, i), data)
         write_atomically(chosen_path(self.directory, at, "rows").with_suffix(".json"), json.dumps(rows).encode())
 
-    def save_outlines(self, others: Mapping[CellKey, ChosenGraphs] | None = None) -> None:
-        """Writes the outlines of the cells of all records. Raises InputError.
-
-        others: outlines of cells that `chosen/` does not have and that were not saved before.
-        """
-        before, data = {**(others or {}), **read_outlines(self.directory)}, []
+    def save_outlines(self) -> None:
+        """Writes the outlines of the cells of all records. Raises InputError."""
+        before, data = read_outlines(self.directory), []
         for at in map(place, self.log.records.values()):
             if found := read_chosen(self.directory, at) or before.get(at):
                 graphs = [[outline(g), names] for g, names in zip(found.graphs, found.names, strict=True)]

@@ -22,7 +22,6 @@ from eqsat.bench.cells import LITERT, STOCK, TUNED, Configuration, Model, loweri
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.log import Record
 from eqsat.bench.records import CellKey, RunFiles
-from eqsat.bench.shards import WHOLE, Shard
 from eqsat.executorch.names import INT8, check_quantization
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
@@ -102,7 +101,6 @@ def run(
     cold: bool = False,
     litert_environment: Path | None = None,
     quantization: str = INT8,
-    shard: Shard = WHOLE,
     progress: CellProgress = lambda done, total, what: None,
 ) -> list[Record]:
     """Measures every cell that `out` does not hold yet and returns the plan's records in its order.
@@ -113,7 +111,6 @@ def run(
     limits: on each task.
     cold: see `measure`.
     quantization: one of QUANTIZATIONS.
-    shard: the part of the plan that is measured.
     Raises InputError and TargetError before anything starts.
 
     A cell that fails is a record with `error`.
@@ -127,7 +124,6 @@ def run(
         [Configuration.parse(c) for c in configurations],
         litert_environment,
         quantization,
-        shard,
     )
     files = RunFiles(out)
     files.about(
@@ -138,7 +134,6 @@ def run(
         cold=cold,
         quantization=quantization,
         names=plan.names,
-        shard=str(shard),
     )
     with closing(files), nullcontext(pool) if pool else executor(jobs, scheduler) as chosen:
         width = jobs if pool is None and scheduler is None else sys.maxsize
@@ -153,7 +148,6 @@ class _Plan:
         configurations: list[Configuration],
         environment: Path | None,
         quantization: str,
-        shard: Shard,
     ):
         if unknown := [t for t in targets if t not in ACCELERATORS]:
             raise TargetError(f"unknown target {unknown[0]!r}: use one of {', '.join(ACCELERATORS)}")
@@ -170,7 +164,7 @@ class _Plan:
             check_quantization(quantization, m.reference)
         self.quantization = quantization
         self.configurations, self.environment = configurations, environment
-        self.pairs = shard.pairs(models, targets)
+        self.pairs = [(m, t) for m in models for t in targets]
         self.fingerprints = {m.name: m.fingerprint() for m in models}
 
     def of(self, model: Model) -> list[Configuration]:

@@ -46,10 +46,6 @@ def bench(
         str | None,
         typer.Option(help="address of a Dask scheduler, instead of --jobs; whoever runs it can run any code here"),
     ] = None,
-    shard: Annotated[
-        str,
-        typer.Option(help="i/n: only the i-th of n parts, for n machines; `eqsat report RUN... --into RUN` joins them"),
-    ] = "1/1",
     time_limit: Annotated[float, typer.Option(help="seconds per cell")] = 1800,
     memory_limit: Annotated[float, typer.Option(help="MiB per cell")] = 8192,
     cold_cache: Annotated[
@@ -70,7 +66,6 @@ def bench(
     with bad_input():
         from eqsat import bench as library
         from eqsat.bench import litert as litert_path
-        from eqsat.bench.shards import Shard
 
         if setup_litert is not None:
             with status.status(f"installing {', '.join(litert_path.REQUIREMENTS)} in {setup_litert}"):
@@ -107,7 +102,6 @@ def bench(
                 cold=cold_cache,
                 litert_environment=litert,
                 quantization=quantization,
-                shard=Shard.parse(shard),
                 progress=progress,
             )
     failed = [r for r in records if "error" in r]

@@ -8,6 +8,8 @@ REMOVED = {
     "--numerics": "every result is proved equal to the input for every input, or is stock's",
     "--tolerance": "every result is proved equal to the input for every input, or is stock's",
     "--command-cycles": "`python -m benchmarks.fvp --measured FILE.csv` in a clone of the repository fits it",
+    "--shard": "`--scheduler` distributes a benchmark",
+    "--into": "`eqsat report` reads one run",
     "discover": "use `python -m benchmarks.discovery graph` in a clone of the repository",
     "fit": "use `python -m benchmarks.fvp --measured FILE.csv` in a clone of the repository",
 }

@@ -8,13 +8,11 @@ from typing import Annotated
 import typer
 
 from eqsat.cli.common import REFUTED, app, bad_input, console, quiet, show_standings
-from eqsat.ground.files import InputError
 
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="directories made by `eqsat bench`")],
-    into: Annotated[Path | None, typer.Option(help="join several runs, such as shards, to one in this place")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="a directory made by `eqsat bench`")],
     against: Annotated[
         Path | None,
         typer.Option(help="an older run to compare with; exit code 1 if anything became worse beyond noise"),
@@ -32,7 +30,6 @@ def report(
     """Write a run's tables and pictures: RUN/report/index.html, which needs no network, and report.md."""
     quiet()
     with bad_input():
-        run = _joined(runs, into)
         from eqsat.report import RecordedRun, compare, write
         from eqsat.report.compare import markdown
 
@@ -45,15 +42,3 @@ def report(
         console.say(markdown(comparison))
         if comparison.regressions:
             raise typer.Exit(REFUTED)
-
-
-def _joined(runs: list[Path], into: Path | None) -> Path:
-    """Returns the directory of the only run, or of several joined into one. Raises InputError."""
-    if into is None:
-        if len(runs) > 1:
-            raise InputError(f"{len(runs)} runs: say with --into where they are to be one")
-        return runs[0]
-    from eqsat.bench.shards import merged
-
-    merged(runs, into)
-    return into

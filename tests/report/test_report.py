@@ -195,7 +195,6 @@ FIELDS = {
     "by_operator": {"Rescale": {"operators": 1, "cycles": 7, "ideal": 5.0, "waiting": 1}},
     "bound": {"roofline": 5.0, "operators": 5.0, "mac_cycles": 1.0},
     "extractions": [[{"round": 0, "predicted": 7.0, "cycles": 7}]],
-    "deviation": [{"largest": [1.0], "mean": [0.5], "error_before": [0.5], "error_after": None}],
     "command_stream": {"stock": {"cycles": 7, "commands": 1}, "eqsat": {"cycles": 7, "commands": 1}},
     **{"binary_verified": [True], "binary_proved": [True], "proved": True, "stock_binary_verified": [None]},
 }
