@@ -19,13 +19,11 @@ from .errors import (
     SolverUnavailable,
 )
 from .graph import ChoiceGraph
-from .lagrange import Budget
 from .reduce import Reduced, reduce
 from .result import Extraction
 from .stopping import stopping
 
 __all__ = [
-    "Budget",
     "ChoiceGraph",
     "Extraction",
     "ExtractionError",

@@ -7,16 +7,10 @@ An extractor outside of a package is named `module:Name` or `file.py:Name` (`reg
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from operator import itemgetter
-
 from eqsat.ground.registry import Registry
 
-from .check import Choice, check
-from .errors import NoChoiceFound
+from .check import Choice
 from .graph import ChoiceGraph
-from .lagrange import Budget, steps
 from .protocol import Extractor
 from .result import Extraction
 
@@ -51,27 +45,16 @@ def extract(
     time_limit: float = 10.0,
     seed: int = 0,
     warm_start: Choice | Extraction | None = None,
-    budgets: Sequence[Budget] = (),
 ) -> Extraction:
     """Returns the cheapest choice that the extractor `method` (see `find`) finds.
 
     time_limit: seconds.
     seed: decides all random steps.
     warm_start: a choice to improve on.
-    budgets: limits of sums of weights; Lagrange steps lead from the extractor's choice towards one within them.
-        Both have the time limit. They may find none, and not the cheapest.
     Raises Infeasible if it is proved that there is no choice.
-    Raises NoChoiceFound if none was found, which happens only with forbidden pairs or budgets.
+    Raises NoChoiceFound if none was found, which happens only with forbidden pairs.
     Raises InputError for an unknown method.
     """
     if isinstance(warm_start, Extraction):
         warm_start = warm_start.choice
-    found = find(method)(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)
-    if not any(b.excess(found.choice) for b in budgets):
-        return found
-    met = steps(graph, budgets, [found.choice], time_limit=time_limit, seed=seed)
-    fit = [(check(graph, choice), choice) for choice in met if not any(b.excess(choice) for b in budgets)]
-    cost, choice = min(fit, key=itemgetter(0), default=(math.inf, None))
-    if choice is None:
-        raise NoChoiceFound("no choice within the budgets was found")
-    return Extraction(choice, cost, -math.inf, "feasible", [], 0.0, "lagrange")
+    return find(method)(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)

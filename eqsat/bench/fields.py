@@ -49,10 +49,8 @@ _NUMBER = Form("a number from 0 on", _is_number)
 _COUNT = Form("a whole number from 0 on", lambda x: type(x) is int and _is_number(x))
 
 
-def _list(of: Form, least: int = 0) -> Form:
-    return Form(
-        f"a list, each {of.name}", lambda x: isinstance(x, list) and len(x) >= least and all(map(of.accepts, x))
-    )
+def _list(of: Form) -> Form:
+    return Form(f"a list, each {of.name}", lambda x: isinstance(x, list) and all(map(of.accepts, x)))
 
 
 def _table(of: Form) -> Form:

@@ -27,7 +27,6 @@ def explain(
         Path | None,
         typer.Option(help="draw the e-graph: all of it as chosen, or the region of NODE with the rejected candidates"),
     ] = None,
-    dot: Annotated[Path | None, typer.Option(help="the same for Graphviz")] = None,
     as_json: Annotated[
         Path | None, typer.Option("--json", help="write the explanation and that part of the e-graph as JSON")
     ] = None,
@@ -43,14 +42,14 @@ def explain(
     """Tell why a result equals its source: every operator that stayed, changed, moved or is gone, its cycles and the
     rules that prove it."""
     with bad_input():
-        for option, output in (("--svg", svg), ("--dot", dot), ("--json", as_json)):
+        for option, output in (("--svg", svg), ("--json", as_json)):
             if output is not None:
                 check_output(output, option)
         check_report(report)
         from eqsat.checking import user_rules as own
 
         rules = [r for name in user_rules or () for r in own.find(name).rules]
-        print(visible(_explain(run, node, svg, dot, as_json, radius, removals, rules)))
+        print(visible(_explain(run, node, svg, as_json, radius, removals, rules)))
         if report:
             from eqsat import runs
             from eqsat.report import write_page
@@ -63,7 +62,6 @@ def _explain(
     run: Path,
     node: str | None,
     svg: Path | None,
-    dot: Path | None,
     as_json: Path | None,
     radius: int,
     removals: bool,
@@ -81,13 +79,11 @@ def _explain(
             explanation = explain(loaded, rules)
             number = None if node is None else _number(node)
             text = explanation.text(removals) if number is None else explanation.op_text(number)
-            if svg or dot or as_json:
+            if svg or as_json:
                 part = view.whole(loaded) if number is None else view.region(loaded, number, radius)
                 mark = None if number is None else explanation.position(number)
             if svg:
                 write_atomically(svg, view.svg(part, mark).encode())
-            if dot:
-                write_atomically(dot, view.dot(part).encode())
             if as_json:
                 data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
                 write_atomically(

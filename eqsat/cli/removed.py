@@ -10,6 +10,7 @@ REMOVED = {
     "--command-cycles": "`python -m benchmarks.fvp --measured FILE.csv` in a clone of the repository fits it",
     "--shard": "`--scheduler` distributes a benchmark",
     "--into": "`eqsat report` reads one run",
+    "--dot": "`--svg` draws it, `--json` has its boxes and edges",
     "discover": "use `python -m benchmarks.discovery graph` in a clone of the repository",
     "fit": "use `python -m benchmarks.fvp --measured FILE.csv` in a clone of the repository",
 }

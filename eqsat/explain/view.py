@@ -1,4 +1,4 @@
-"""The e-graph as a picture: a box per class with its candidates and their cycles, as JSON, DOT or SVG.
+"""The e-graph as a picture: a box per class with its candidates and their cycles, as JSON or SVG.
 
 The view of a whole model shows the choice, with chains of operators in one box.
 The view of a region shows every class within a distance of a node, chosen or not.
@@ -187,20 +187,6 @@ def _texts(box: ClassBox) -> list[str]:
         room = _LINE - len(price) - 3
         out.append(f"{'*' if chosen else ' '} {text if len(text) <= room else text[: room - 2] + '..':<{room}} {price}")
     return [*out, f"  {box.hidden} more candidates"] if box.hidden else out
-
-
-def dot(view: View) -> str:
-    """Returns the view in the language of Graphviz."""
-
-    def quoted(text: str) -> str:
-        return text.replace("\\", "\\\\").replace('"', '\\"')
-
-    out = ["digraph egraph {", '  node [shape=box, fontname="monospace", fontsize=10, style=filled];']
-    for k, b in view.boxes.items():
-        label = "".join(quoted(t) + "\\l" for t in (b.title, *_texts(b)))
-        out.append(f'  c{k} [label="{label}", fillcolor="{"#e6f4ee" if b.chosen else "#f6f6f6"}"];')
-    out += [f"  c{a} -> c{b}{'' if chosen else ' [style=dashed, color=gray]'};" for a, b, chosen in view.edges]
-    return "\n".join([*out, "}", ""])
 
 
 def svg(view: View, mark: int | None = None) -> str:

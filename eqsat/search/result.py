@@ -343,14 +343,6 @@ class Result:
         return Figures.of(self.corrected, self.footprint, self.cycles)
 
     @property
-    def cycles_before(self) -> int | None:
-        """Cycles without eqsat: stock's, or the given graph's if stock's is unknown.
-
-        It is None if Vela refuses both.
-        """
-        return self.explicit_cycles if self.stock_cycles is None else self.stock_cycles
-
-    @property
     def recalled(self) -> str:
         """The line on an answer that comes from an earlier search, "" for one of a search of its own."""
         if self.remembered:

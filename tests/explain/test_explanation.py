@@ -181,10 +181,6 @@ def test_pictures(relus: tuple[Result, Explanation]) -> None:
     for part in (whole, region):
         texts = [t.text for t in ElementTree.fromstring(view.svg(part)).iter("{http://www.w3.org/2000/svg}text")]
         assert len(texts) >= len(part.boxes)
-        dot = view.dot(part)
-        assert (
-            dot.startswith("digraph") and dot.count("->") == len(part.edges) and dot.count("label=") == len(part.boxes)
-        )
         assert json.loads(json.dumps(view.as_dict(part)))["boxes"]
 
 
