@@ -142,7 +142,7 @@ class _Approach(RoundsWithin):
             self.factor = math.sqrt(self.factor)
         self.fitted = False
         # whether Lagrange steps may find something better, and their choices that need too much SRAM
-        self.steps, self.misses = True, 0
+        self.goes_on, self.misses = True, 0
 
     @property
     def called(self) -> str:
@@ -157,9 +157,9 @@ class _Approach(RoundsWithin):
             if fruitless == (_FRUITLESS if before[0] < math.inf else _HOPELESS):
                 return f"{fruitless} in a row found nothing better"
             self._learn()
-            if number and self.steps:
-                self.steps = self._step(number)
-                if self.steps:
+            if number and self.goes_on:
+                self.goes_on = self._step(number)
+                if self.goes_on:
                     continue
             if not self._price(number):
                 return "the prices of memory change too little"
