@@ -50,8 +50,6 @@ def test_explain_a_node_with_pictures(saved: Path, tmp_path: Path) -> None:
         f"n{node}",
         "--svg",
         tmp_path / "a.svg",
-        "--dot",
-        tmp_path / "a.dot",
         "--json",
         tmp_path / "a.json",
         "--radius",
@@ -62,7 +60,6 @@ def test_explain_a_node_with_pictures(saved: Path, tmp_path: Path) -> None:
     data = json.loads((tmp_path / "a.json").read_text())
     assert data["explanation"]["node"] == node and data["egraph"]["boxes"]
     ElementTree.fromstring((tmp_path / "a.svg").read_text())
-    assert (tmp_path / "a.dot").read_text().startswith("digraph")
 
 
 @pytest.mark.parametrize(
