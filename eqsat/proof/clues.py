@@ -16,7 +16,7 @@ from eqsat.proof.evaluation import evaluate
 from eqsat.proof.field import Field, Lanes, Words, words
 from eqsat.proof.functions import Functions, Ints
 from eqsat.proof.values import Known, Terms, Value, unique
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.samples import domains, uniform
 from eqsat.tensor.types import Array, GraphError
 
@@ -113,13 +113,19 @@ class _Roots:
             self._inputs.append((*words(v.roots), self._starts[n] + np.arange(v.elements)))
         elif node.op == "const":
             return
-        elif node.op == "conv2d" and node.inputs[0] in self._elements and v.members == 1:
+        elif self._is_sum(node) and v.members == 1:
             self._sums.append((Known([(*words(v.roots), np.arange(v.elements))]), n))
         if v.members == 1 and v.dtype == "INT8" and len(v.shape) == 4:
             found, numbers = Known(self._inputs).find(v.roots)
             plain = t.functions.column("g")[v.functions] < 0
             if (found & plain).all() and (t.functions.column("a")[v.functions] == 1).all():
                 self._elements[n] = numbers
+
+    def _is_sum(self, node: Node) -> bool:
+        """Whether a node is a convolution of an input with constants."""
+        if node.op != "conv2d" or node.inputs[0] not in self._elements:
+            return False
+        return all(self.graph.nodes[i].op == "const" for i in node.inputs[1:])
 
     def inputs(self, lanes: Lanes, value: int, rng: np.random.Generator) -> Iterator[list[Array]]:
         """Yields inputs of the graph for which the root has this value."""

@@ -174,3 +174,19 @@ def test_an_operator_without_a_meaning_on_integers_is_an_unknown_function(monkey
     )
     assert prove(plain, plain).verdict == PROVED
     assert prove(plain, moved, search=False).verdict == UNDECIDED
+
+
+def test_a_convolution_with_weights_that_vary_requires_that_its_sums_fit() -> None:
+    """Both give 0; with the larger bias the sum may overflow. There are no clues for a counterexample."""
+
+    def convolved(bias: int) -> Build:
+        def build(g: TensorGraph, xs: list[int]) -> int:
+            b = g.add_const(np.array([bias]), "INT32")
+            return rescale(g, g.add_with("conv2d", [*xs, b], makers.conv("INT8")), "INT8", multiplier=(0,), shift=(40,))
+
+        return build
+
+    pixel = ((1, 1, 1, 4), "INT8")
+    small, large = (graph(convolved(bias), pixel, pixel) for bias in (5, (1 << 31) - 1))
+    assert prove(small, large, seed=5).verdict == prove(large, small, seed=5).verdict == "undecided"
+    assert prove(small, small, seed=5).verdict == PROVED
