@@ -158,6 +158,7 @@ def test_solvers_survive_the_way_to_their_process(solver):
     assert json.loads(json.dumps(solver_as_json(solver_of(sent)))) == sent
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_not_proved_depends_on_the_limit_alone(monkeypatch):
     """Conflicts and neighbourhoods are counted, so that a slow machine answers the same."""
     graph = hard_graph(layers=60, width=30)
@@ -210,6 +211,7 @@ def test_ctrl_c_returns_the_incumbent(tmp_path):
     assert process.wait() == -signal.SIGINT
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_so_does_one_whose_exception_is_lost(tmp_path):
     """Python ignores what a finalizer raises."""

@@ -1159,7 +1159,7 @@ near(
         ("headroom(x, y, 10)", "headroom(x, y, 12, SCALE + (1 << 20))", "-128, 75, 0"),
         ("headroom(x.conv(FEW).fits(16), y.conv(FEW).fits(16), 10)", "headroom(y.conv(FEW).fits(16), x.conv(FEW).fits(16), 10)"),
         ("gated(x, y)", "gated(y, x)"),
-        ("(x > y)('select', x, y)", "(x.wide() > y.rescale('INT32', in_zp=1))('select', x, y.clamp(-128, 126))"),
+        ("(x.wide() > y.wide())('select', x, y)", "(x.wide() > y.rescale('INT32', in_zp=1))('select', x, y.clamp(-128, 126))"),
         ("z('select', x, y).clamp(-20, 30)", "z('select', x.clamp(-20, 30), y.clamp(-20, 31))"),
         ("x.made('argmax', makers.extremum(3))", "(~x).made('argmax', makers.extremum(3))"),
     ],
