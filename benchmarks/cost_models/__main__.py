@@ -4,7 +4,7 @@
     python -m benchmarks.cost_models --unseen --json OUT
 
 Beside OUT, a list of records: OUT.points.jsonl with every truth and prediction (a cell that is there is not run again),
-a table in OUT.md and a scatter plot per target. Errors and regret are fractions. `--tosa DIR` takes graphs saved as
+and a table in OUT.md. Errors and regret are fractions. `--tosa DIR` takes graphs saved as
 `<model>.<delegate>.<target>.explicit.tosa` instead of lowering the models. `--cost-model` adds one: `file.py:Class`,
 `module:Class` or an entry point.
 """
@@ -18,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 
 import cost_models
-from benchmarks.about import TARGETS, arguments, listed, write_about
+from benchmarks.about import TARGETS, arguments, listed, write_about, write_text
 from benchmarks.cost_models import table
 from benchmarks.cost_models.lowered import graphs, saved
 from benchmarks.cost_models.run import Cell, label, run_cell
@@ -92,9 +92,8 @@ def main(argv: list[str] | None = None) -> None:
                 points.add(cell.as_dict())
                 say(f"{where}: " + ", ".join(f"{r['cost_model']} {r['mape']:.2%}" for r in cell.records()))
     args.json.write_text(json.dumps([r for c in cells.values() for r in c.records()], indent=1))
-    table.write(list(cells.values()), args.json)
     write_about(args.json.parent, ("eqsat", "ethos-u-vela", "egglog"), f"{args.json.stem}.run.json")
-    print(table.markdown(list(cells.values())))
+    print(write_text(args.json.with_suffix(".md"), table.markdown(list(cells.values()))))
 
 
 if __name__ == "__main__":

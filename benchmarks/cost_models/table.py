@@ -1,10 +1,9 @@
-"""Records as Markdown, and a scatter plot per target."""
+"""Records as Markdown."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.about import markdown_table
@@ -90,44 +89,3 @@ def _pricing(cells: Sequence[Cell]) -> list[str]:
     head = ("model", "target", "cost model", "e-nodes", "cold s", "warm s", "warm s per 1,000 e-nodes")
     title = "Seconds for the prices of a whole e-graph, from an empty cache and again:"
     return [title, "", *markdown_table(head, rows, names=3)]
-
-
-def plot(cells: Sequence[Cell], target: str, path: Path) -> None:
-    """Draws predicted against true cycles of every graph, relative to the best graph of its cell.
-
-    There is one panel per cost model.
-    """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    mine = [c for c in cells if c.target == target]
-    names = list(dict.fromkeys(n for c in mine for n in c.points))
-    figure, axes = plt.subplots(1, len(names), figsize=(4 * len(names), 4.2), squeeze=False, sharex=True, sharey=True)
-    for axis, name in zip(axes[0], names, strict=True):
-        for c in mine:
-            if name in c.points:
-                scale = next(r["scale"] for r in c.records() if r["cost_model"] == name)
-                best = min(c.truth)
-                axis.plot(
-                    [t / best for t in c.truth],
-                    [scale * p / best for p in c.points[name]],
-                    ".",
-                    markersize=3,
-                    alpha=0.5,
-                )
-        top = max(max(c.truth) / min(c.truth) for c in mine)
-        axis.plot([1, top], [1, top], "k-", linewidth=0.7)
-        axis.set(xscale="log", yscale="log", title=name, xlabel="Vela's total / the best of the sample")
-    axes[0][0].set_ylabel(f"predicted, {target}")
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def write(cells: Sequence[Cell], json_path: Path) -> None:
-    """Writes the table and the plots beside the records."""
-    json_path.with_suffix(".md").write_text(markdown(cells))
-    for target in dict.fromkeys(c.target for c in cells):
-        plot(cells, target, json_path.with_suffix(f".{target}.png"))

@@ -92,7 +92,6 @@ def test_a_users_model_is_in_the_table_and_cells_are_not_run_again(
     )
     assert all(r["spearman"] >= 0.8 for r in records if r["cost_model"] == "vela_groups")
     assert "Roofline" in out.with_suffix(".md").read_text() and "Roofline" in capsys.readouterr().out
-    assert (tmp_path / f"out.{TARGET}.png").stat().st_size > 5000
 
     def never(*args, **kwargs):
         raise AssertionError("the cells are there already")
