@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -318,3 +319,10 @@ def test_nothing_is_unpickled_or_evaluated() -> None:
         "pickle",
         "torch.load that may unpickle",
     ]
+
+
+def test_what_cannot_be_written_whole_is_not_written(tmp_path: Path) -> None:
+    out = tmp_path / "out.tosa"
+    code, _, err = optimize(tmp_path, out, limit=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))).finish()
+    assert code in (2, 3) and is_one_line(err)
+    assert not out.exists() and not list(tmp_path.glob(".out*"))

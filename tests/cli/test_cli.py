@@ -230,3 +230,22 @@ def test_a_disk_that_fails_costs_the_files_and_not_the_figures(tmp_path, more):
         assert record["verified"] and 0 < record["cycles"]["eqsat"] < record["cycles"]["stock"]
     else:
         assert "verified bit for bit: yes" in done.stdout and "wrote" not in done.stdout
+
+
+def pair_of_transposes() -> bytes:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 16, 16, 8), "INT8")
+    y = g.add("transpose", (x,), perms=(0, 3, 1, 2))
+    y = g.add_with("clamp", (y,), makers.clamp("INT8", 0, 127))
+    y = g.add("transpose", (y,), perms=(0, 2, 3, 1))
+    g.outputs.append(g.add_with("clamp", (y,), makers.clamp("INT8", 5, 96)))
+    return dumps(g)
+
+
+def test_an_existing_output_survives_a_failure(tmp_path):
+    out = tmp_path / "x.tosa"
+    out.write_bytes(b"precious")
+    source = tmp_path / "cut.tosa"
+    source.write_bytes(pair_of_transposes()[:200])
+    assert run("optimize", source, "-t", "ethos-u55-128", "-o", out).exit_code == 2
+    assert out.read_bytes() == b"precious"

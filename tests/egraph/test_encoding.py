@@ -11,7 +11,7 @@ import pytest
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.encoding import DECLARATIONS, saturate
-from eqsat.egraph.engine import Budget
+from eqsat.egraph.engine import Budget, EngineError
 from eqsat.rules import RULES
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -31,6 +31,7 @@ from tests.graphs import (
     transpose,
     transposed_relus,
 )
+from tests.planted import RETYPED
 
 
 def everything() -> TensorGraph:
@@ -168,3 +169,8 @@ def test_a_value_of_rank_0_saturates() -> None:
     one = g.add("slice", (x,), start=(0, 1), size=(1, 1))
     frozen = saturate(finish(g, relu(g, g.add("reshape", (one,), shape=()))), RULES)
     assert frozen.saturation.stop == "saturated"
+
+
+def test_a_rule_that_changes_a_type_stops_egglog() -> None:
+    with pytest.raises(EngineError):
+        saturate(transposed_relus(), [RETYPED])

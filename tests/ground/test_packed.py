@@ -117,3 +117,10 @@ def test_arrays_that_are_written_can_be_read() -> None:
     assert back.keys() == arrays.keys() and all(np.array_equal(back[k], a) for k, a in arrays.items())
     assert unpack_arrays(pack_arrays(arrays), lambda name: name == "one").keys() == {"one"}
     assert unpack_arrays(pack_arrays({})) == {}
+
+
+def test_pickled_arrays_are_refused() -> None:
+    out = io.BytesIO()
+    np.savez(out, a=np.array([{}], object))
+    with pytest.raises(UnpackError, match="no .npz of arrays"):
+        unpack_arrays(out.getvalue())

@@ -302,3 +302,12 @@ def test_a_worker_that_is_closed_ends_a_call_of_another_thread() -> None:
         closed.close()
         assert isinstance(asleep.exception(60), WorkerError) and not closed.runs
         assert closed.call(is_imported, "sys")
+
+
+def test_workers_are_recycled() -> None:
+    pids = []
+    with Worker(recycle=2) as own:
+        for _ in range(5):
+            compile_graph(conv_graph(), U85, own)
+            pids.append(own._process.pid)
+    assert len(set(pids)) == 3 and pids[0] == pids[1] and pids[2] == pids[3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -405,3 +406,35 @@ def test_a_users_own_code_that_fails_is_an_error(change: dict, words: str, optio
     with pytest.raises(PluginError, match=words) as e:
         optimize_tosa(dumps(transposed_relus()), U55, stock=dumps(plain_relus()), options=replace(options, **change))
     assert isinstance(e.value.__cause__, Exception) == ("gives" not in words or "no valid" in words)
+
+
+def test_a_gain_of_next_to_nothing_is_not_offered(options: Options) -> None:
+    result = optimize_tosa(dumps(plain_relus()), U55, options=replace(options, preset="none"))
+    for cycles, least in ((1_000, 1), (30_000, 30), (1_000_000, 100)):
+        figures = {**result.figures, "eqsat": replace(result.figures["eqsat"], corrected=cycles)}
+        for gain, offered in ((least, True), (least - 1, False)):
+            over = Point("eqsat", Figures(cycles - gain, 1 << 30, 0), False, True, b"")
+            found = replace(result, figures=figures, points=[over])
+            assert ("with more memory" in str(found)) is offered is bool(found.offer)
+            assert bool(found.passed_over) is (gain > 0)
+
+
+@pytest.mark.slow
+def test_no_cache_is_no_failure(options: Options, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, cache=tmp_path / "file" / "prices"))
+    (told,) = result.warnings
+    assert result.chosen == "eqsat" and told.startswith("prices are measured anew each time: ")
+
+
+def test_movement_crosses_gather(options: Options, worker: Worker) -> None:
+    """GATHER after transposes that cancel: a member of the language, covered."""
+    g = TensorGraph()
+    y = transpose(g, relu(g, transpose(g, g.add_input("x", (1, 8, 16), "INT8"), 0, 2, 1)), 0, 2, 1)
+    y = g.add("gather", [y, g.add_const(np.array([[3, 0, 5, 5]]), "INT32")])
+    finish(g, relu(g, y, -50))
+    result = optimize_tosa(dumps(g), U85, options=options)
+    counts = loads(result.tosa).op_counts()
+    assert counts["gather"] == 1 and "transpose" not in counts
+    assert result.opaque == {} and result.coverage == 1 and result.verified
+    assert compare(g, loads(result.tosa), worker).equal

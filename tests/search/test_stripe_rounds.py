@@ -158,3 +158,9 @@ def test_a_view_is_divided_with_what_it_views_alone() -> None:
         start = Compiled("eqsat", graph, dumps(graph), compile_graph(graph, U55, pool))
     found = [{graph.nodes[n].op for n in p.region.inner} for p in Plans(start, None)]
     assert {(f >= {"transpose"}, f >= {"reshape"}) for f in found} == {(True, True), (False, False)}
+
+
+@pytest.mark.slow
+def test_the_same_graph_has_the_same_answer() -> None:
+    first, second = answer(widening, U55), searched(widening, U55)
+    assert first.tosa == second.tosa and stripes(first) == stripes(second)

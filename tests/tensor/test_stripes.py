@@ -118,3 +118,11 @@ def test_what_reads_all_rows_is_in_no_stripes() -> None:
 
 def test_stripes_are_about_as_large() -> None:
     assert cuts(10, 4) == [0, 2, 5, 7, 10]
+
+
+def test_rows_that_two_stripes_see_are_computed_twice() -> None:
+    graph = widening()
+    rows = needed(graph, region(graph, 1), 6, 12)
+    assert rows is not None
+    first, *_, last = sorted(rows)
+    assert (rows[first][1:], rows[last][1:]) == ((4, 14), (6, 12))
