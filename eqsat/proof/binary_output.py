@@ -19,6 +19,8 @@ from eqsat.proof.functions import Ints
 from eqsat.proof.steps import LARGEST, Step, Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value, merged
 
+#: Shifts for whose rounding terms 64 bits have room.
+_SHIFTS = 62
 #: The term that double rounding adds or subtracts first.
 _TWICE = 1 << 30
 #: The rounding term of a variant: independent of the sign, that of double rounding, or another.
@@ -43,6 +45,8 @@ def scaled(
     if variant is None:
         variant = np.zeros(v.elements, np.int64)
     multiplier, shift = (np.atleast_1d(np.asarray(x, np.int64)) for x in (multiplier, shift))
+    if shift.max() > _SHIFTS:
+        raise Undecidable(f"a shift by {shift.max()}")
     positive, negative = rounding_terms(shift, rounding, double)
     steps: dict[int, Step] = {_PLAIN: ("scale", multiplier, positive, shift), _DOUBLE: ("double", multiplier, shift)}
 

@@ -134,6 +134,8 @@ class Execution:
         if (k.height, k.width, k.stride) != (1, 1, (1, 1)) or k.padded or c.upscale != IfmUpscaleMode.NONE:
             raise Undecidable("a product of matrices with a window")
         assert c.ifm2 is not None
+        if max(c.ifm.element.bits, c.ifm2.element.bits) > 16:
+            raise Undecidable("a product of matrices of 32 bits")
         x, y = self._memory.read(c.ifm), self._memory.read(c.ifm2)
         height, width, depth = c.output.shape
         rows = np.arange(x.elements).reshape(x.shape)[0, :height, :width].reshape(1, height * width, -1)

@@ -90,8 +90,18 @@ def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
             return replace(x, roots=flat.roots, functions=flat.functions, dtype=out.dtype, extremum=kind)
     done = t.tabulated(x, function, out.dtype)
     if done is None and op == "abs":
-        return extremum(t, "max", [x, t.stepped(x, [("affine", -1, 0)], out.dtype)], out.shape, out.dtype)
+        return _absolute(t, x, out)
     return done or t.applied(t.symbol(op, attrs, x.dtype, out.dtype), out.shape, out.dtype, t.lanes(x))
+
+
+def _absolute(t: Terms, x: Value, out: Type) -> Value:
+    """Returns the term of ABS of any number of values: itself if none is negative, else one symbol for x and -x."""
+    if (t.limits(x)[0] >= 0).all():
+        return replace(x, dtype=out.dtype)
+    lanes = t.lanes(x)
+    negative = t.field.reduced(-lanes)
+    one = np.where(lanes[0] > negative[0], negative, lanes)
+    return t.applied(t.symbol("abs"), out.shape, out.dtype, one, limits=(0, limits_of(out.dtype)[1]))
 
 
 def _order(table: Sequence[int]) -> int:

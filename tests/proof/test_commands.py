@@ -33,7 +33,7 @@ def agree(kind: str, examples: int) -> int:
     """The number of samples on which both agree; they differ on none."""
     agreed = 0
 
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(KINDS[kind])
     def check(case: Case) -> None:
         nonlocal agreed

@@ -68,8 +68,9 @@ def check_argmax(c: Pooling) -> None:
     """Raises DeviceError for an ARGMAX that the model does not know."""
     if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != Rounding.TRUNCATE_TO_LOWER:
         raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")
-    across = c.kernel.height if c.mode == PoolingMode.ARGMAX_X else c.kernel.width
-    if c.kernel.padded or c.upscale != IfmUpscaleMode.NONE or across != 1:
+    other = 0 if c.mode == PoolingMode.ARGMAX_X else 1
+    across = (c.kernel.height, c.kernel.width)[other], c.kernel.stride[other]
+    if c.kernel.padded or c.upscale != IfmUpscaleMode.NONE or across != (1, 1):
         raise DeviceError(f"the model does not know {c.mode.name} over a window in both directions, padded or upscaled")
 
 
