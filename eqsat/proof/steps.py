@@ -109,8 +109,9 @@ def is_safe(step: Step, low: int, high: int) -> bool:
     room = max(abs(low), abs(high)) * abs(step[1])
     if step[0] == "affine":
         return bool(room + abs(step[2]) < LARGEST)
-    rest = abs(step[2]) if step[0] == "scale" else (1 << step[2] - 1) + (1 << 30)
-    return bool(room + rest < _SHIFTED)
+    if step[0] == "double":
+        return bool(room + (1 << step[2] - 1) + (1 << 30) < _SHIFTED)
+    return bool(room + abs(step[2]) < (_SHIFTED if step[3] else LARGEST))
 
 
 def are_safe(step: Step, low: NDArray[np.int64], high: NDArray[np.int64]) -> bool:
@@ -126,7 +127,8 @@ def are_safe(step: Step, low: NDArray[np.int64], high: NDArray[np.int64]) -> boo
         room = 2 * most + p[0]
     else:
         room = most * np.abs(p[0]) + (np.exp2(p[1] - 1) + (1 << 30) if kind == "double" else np.abs(p[1]))
-    return bool((room < (LARGEST if kind in ("affine", "mean") else _SHIFTED) - _ROUNDED).all())
+    is_shifted = kind == "double" or kind == "scale" and np.asarray(p[2]) > 0
+    return bool((room < np.where(is_shifted, float(_SHIFTED), float(LARGEST)) - _ROUNDED).all())
 
 
 def scaled(m: int, r: int, s: int) -> tuple[Step | None, int, int]:
