@@ -17,7 +17,7 @@ from eqsat.options.options import Options
 from eqsat.search.figures import GraphFigures
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.setting_rounds import tuned
+from eqsat.search.stages import tuned
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from eqsat.options.limit import STOCK, Growth, parse
 from eqsat.options.options import CYCLES, SRAM, Options
@@ -87,6 +87,13 @@ class Figures(NamedTuple):
     def beats(self, other: Figures) -> bool:
         """Whether this is better in one of its costs and worse in none."""
         return self.costs != other.costs and all(a <= b for a, b in zip(self.costs, other.costs))
+
+
+class Measured(Protocol):
+    """What has figures: a compiled graph."""
+
+    @property
+    def figures(self) -> Figures: ...
 
 
 #: Share of the cycles that each percent of flash beyond the limit has to save.
@@ -271,6 +278,10 @@ class Decision:
     def may_beat(self, figures: Figures, best: Figures) -> bool:
         """Whether a graph would be better than the best one with as many cycles and no memory at all."""
         return self.rank(figures._replace(sram=0, flash=0)) < self.rank(best)
+
+    def rank_of(self, graph: Measured) -> tuple[float, bool, int, int]:
+        """Returns the key by which compiled graphs are sorted, the best first (`rank`)."""
+        return self.rank(graph.figures)
 
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """Returns the key by which graphs are sorted, the best first.
