@@ -152,6 +152,16 @@ def scheduled(loop: Loop, state: State, checks: Checks) -> State:
     return loop.improve(state, in_settings, lambda c: c.by == "stripes")
 
 
+def was_interrupted(loop: Loop, state: State) -> bool:
+    """Whether the search was ended early, of which it then warns the user."""
+    if not loop.interruption.asked():
+        return False
+    found = "the result is the best that was found until then"
+    nothing = "nothing had been found by then, and there is no run to save"
+    loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
+    return True
+
+
 def tuned(stock: bytes, target: Target, estimate: Estimate, pool: Pool) -> tuple[Estimate, tuple[str, ...]]:
     """Returns the estimate of stock's graph at its best settings of Vela, and these settings.
 
@@ -175,9 +185,9 @@ def with_less_effort(loop: Loop, state: State, checks: Checks, again: Callable[.
     answer = first_equal(state.graphs, checks, state.decision)
     if not less or not answer or limits.fits(answer.best.figures) or loop.interruption.asked():
         return state
-    result = loop.attempt(lambda: again(options=less))
-    if result is None or result.chosen != "eqsat":
-        return state
-    loop.clock.add(result.seconds)
-    own = KnownAnswer("eqsat", "", 0, 0, 0, result.settings, result.tosa)
-    return loop.drive(state, same_graph([own]))
+    with loop.failing():
+        result = again(options=less)
+        loop.clock.add(result.seconds)
+        own = KnownAnswer(result.chosen, "", 0, 0, 0, result.settings, result.tosa)
+        return loop.drive(state, same_graph([own])) if result.chosen == "eqsat" else state
+    return state
