@@ -89,19 +89,18 @@ def extracted(loop: Loop, state: State, frozen: Frozen, pool: Pool) -> State:
 
 def improved(loop: Loop, state: State, checks: Checks) -> State:
     """Returns the state with graphs within the limits of memory, and with rewritten ones, also of the given graphs."""
-    state = _within_memory(loop, state)
-    best = min(state.graphs, key=state.decision.rank_of, default=None)
-    if best and best.choices:
+    state = _of_choices(loop, state)
+    for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried
     state = loop.improve(state, [Step(written)], lambda c: c.choices is None and not checks.is_suspect(c))
     state = loop.improve(state, REWRITINGS, lambda c: c.choices is None and c.is_named)
     if state.with_settings and EFFORTS[loop.options.effort].settings:  # while the best graph is proved
-        plain = (c for c in state.graphs if not c.settings)
-        loop.look_ahead(state.setting_out(min(plain, key=state.decision.rank_of, default=None)), settings)
+        loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)
     return state
 
 
-def _within_memory(loop: Loop, state: State) -> State:
+def _of_choices(loop: Loop, state: State) -> State:
+    """Returns the state with choices within the limits of memory, and with rewritten graphs of choices."""
     most = EFFORTS[loop.options.effort].memory
     state = loop.drive(state, memory, most) if most and state.extracted else state
     return loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
@@ -122,7 +121,7 @@ def answered(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, S
         if not forbidden:
             return answer, state
         allowed = replace(state, choices=state.priced.without(forbidden))
-        found = _within_memory(loop, loop.drive(replace(allowed, compiled={}), greedy))
+        found = _of_choices(loop, loop.drive(replace(allowed, compiled={}), greedy))
         if not found.graphs:
             return answer, state
         state, left = replace(allowed, compiled={**state.compiled, **found.compiled}), left - 1
