@@ -15,6 +15,7 @@ def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> 
     """Returns the estimate in the best settings of Vela, and these settings.
 
     The best is first by RANKED_BY, then by SRAM, and needs no more SRAM than without settings.
+    Settings that leave the command stream as it was are none.
     Sizes of the arena are tried by halving, then the objective of size.
     compiled: returns the estimate for a target.
     Raises what `compiled` raises without settings.
@@ -33,7 +34,8 @@ def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> 
             found = compiled(target.with_flags((setting,)))
         except WorkerError:
             return False
-        if found.sram_peak > first.sram_peak or rank(found) > rank(best):
+        same = found.stream and found.stream == first.stream  # it only looks cheaper, if at all
+        if same or found.sram_peak > first.sram_peak or rank(found) > rank(best):
             return False
         best, settings = found, (setting,)
         return True
