@@ -15,14 +15,15 @@ import operator
 from dataclasses import dataclass
 
 import torch
+from executorch.exir.passes.constant_prop_pass import get_constant_placeholder_dict
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
 from eqsat.before_lowering import fx
+from eqsat.executorch.constants import constant_nodes
 from eqsat.tensor.dtypes import DTYPES
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import GraphError
@@ -65,19 +66,6 @@ def read(program: Program) -> ExportedProgram:
     return program
 
 
-def constants(program: ExportedProgram) -> dict[Node, torch.Tensor]:
-    """Returns the values of a program's placeholders that nothing mutates: parameters, buffers and constants."""
-    signature, state = program.graph_signature, {**program.state_dict, **program.constants}
-    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
-    return {
-        node: value
-        for node, spec in zip(placeholders, signature.input_specs, strict=True)
-        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
-        and spec.target not in signature.buffers_to_mutate.values()
-        and isinstance(value := state.get(spec.target), torch.Tensor)
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class FxCall:
     """FX nodes that are one op of the tensor language.
@@ -116,6 +104,12 @@ class FxCall:
         return not mixed and max(v.ndim for v in values) == len(fx.shape_of(self.nodes[-1]))
 
 
+def _is_array(value: torch.Tensor) -> bool:
+    """Whether a tensor has elements, in memory, that the tensor language knows."""
+    dense = (value.layout, value.device.type) == (torch.strided, "cpu")
+    return dense and value.numel() > 0 and fx.dtype_name(value.dtype) in DTYPES
+
+
 class Lifted:
     """A program that was read, as a TensorGraph.
 
@@ -137,14 +131,8 @@ class Lifted:
         self._values: dict[Node, int] = {}
         self._numbers: dict[str, int] = {}
         self._order = {n: i for i, n in enumerate(program.graph.nodes)}
-        self._known = constants(program)
-        #: Nodes whose value is the same in every run.
-        self._fixed = set(self._known)
-        for n in self._order:
-            op = fx.overload(n.target)
-            pure = torch.Tag.nondeterministic_seeded not in op.tags if op else n.target is operator.getitem
-            if n.op == "call_function" and pure and self._fixed.issuperset(n.all_input_nodes):
-                self._fixed.add(n)
+        self._known = get_constant_placeholder_dict(program)
+        self._fixed = constant_nodes(program)
         nodes = dict.fromkeys(tree_leaves(program.graph.output_node().args[0]))
         self.outputs = [n for n in nodes if isinstance(n, Node) and n not in self._fixed]
         if any(not isinstance(o.meta.get("val"), torch.Tensor) for o in self.outputs):
@@ -220,14 +208,8 @@ class Lifted:
     def _leaf(self, n: Node) -> int:
         """Returns the node of an input or a constant, which it adds if it is new."""
         if n not in self._values:
-            value, dense = self._known.get(n), torch.strided
-            if (
-                isinstance(value, FakeTensor)
-                or value is not None
-                and (value.layout, value.device.type) != (dense, "cpu")
-            ):
-                value = None
-            if value is None or fx.dtype_name(value.dtype) not in DTYPES or not value.numel():
+            value = self._known.get(n)
+            if value is None or isinstance(value, FakeTensor) or not _is_array(value):
                 self.leaves[n.name] = n
                 self._values[n] = self.graph.add_input(n.name, fx.shape_of(n), fx.dtype_of(n))
             else:
