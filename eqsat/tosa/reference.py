@@ -6,7 +6,6 @@ import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -136,14 +135,15 @@ class Reference:
         self._lock = threading.Lock()
         self.first(_AT_FIRST)
 
-    def first(self, number: int) -> tuple[list[Sequence[Array]], list[list[Array]]]:
-        """Returns the inputs and the outputs of so many samples, or of all if there are no more.
+    def first(self, number: int | None = None) -> tuple[list[Sequence[Array]], list[list[Array]]]:
+        """Returns the inputs and the outputs of so many samples, or of all if there are no more; None: all.
 
         The first two samples, of constant inputs, reveal less than the others, and come last.
         Outputs that the model does not show have another shape.
         Raises Unjudged.
         """
         order = [*range(_CONSTANT, len(self._drawn)), *range(min(_CONSTANT, len(self._drawn)))]
+        number = len(order) if number is None else number
         with self._lock:
             while True:
                 shown = [(self._drawn[k], a) for k in order if isinstance(a := self._answers.get(k), list)][:number]
@@ -160,22 +160,6 @@ class Reference:
             tried = len(self._drawn)
             raise Unjudged(f"the reference model runs the reference on none of {tried} samples: {refusal}")
         return [x for x, _ in shown], [a for _, a in shown]
-
-    @cached_property
-    def _every(self) -> list[tuple[Sequence[Array], list[Array]]]:
-        """The inputs and outputs of all samples, as they were drawn."""
-        self.first(len(self._drawn))
-        return [(x, a) for k, x in enumerate(self._drawn) if isinstance(a := self._answers[k], list)]
-
-    @property
-    def inputs(self) -> list[Sequence[Array]]:
-        """The inputs of all samples."""
-        return [x for x, _ in self._every]
-
-    @property
-    def outputs(self) -> list[list[Array]]:
-        """The outputs of all samples, as in `first`."""
-        return [a for _, a in self._every]
 
     def _run(
         self, graph: TensorGraph, drawn: Sequence[Sequence[Array]], deaths: int = _DEATHS
@@ -205,7 +189,7 @@ class Reference:
         names = [[g.nodes[i].attr("name") for i in g.inputs] for g in (graph, other)]
         if names[0] != names[1]:
             return Comparison(False, math.inf, f"inputs differ: {names[0]} and {names[1]}")
-        inputs, outputs = (self.inputs, self.outputs) if number is None else self.first(number)
+        inputs, outputs = self.first(number)
         answers = list(self._run(other, inputs, deaths=1))
         difference, hidden, judged = self._judged(zip(inputs, outputs, answers, strict=True))
         if not judged:
