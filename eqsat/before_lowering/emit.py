@@ -38,7 +38,7 @@ def emit(lifted: Lifted, graph: TensorGraph) -> ExportedProgram:
 class _Emitter:
     """Adds nodes to a copy of the source's graph; those that the outputs do not need are removed in the end.
 
-    copies: {node of the source: its copy}.
+    copies: {node of the source: its copy}; named: the copies by their names.
     values: {node of the tensor graph: its FX node}.
     data: {node: tensor} of constants and of movements of constants.
     constants: those that the source does not have, by their target.
@@ -51,6 +51,7 @@ class _Emitter:
         for old, new in self.copies.items():
             # FX itself would not give some names, such as `input`.
             new.name = old.name
+        self.named = {new.name: new for new in self.new.nodes}
         self.new.inserting_before(self.new.output_node())
         self.values: dict[int, Node] = {}
         self.data: dict[int, torch.Tensor] = {}
@@ -68,7 +69,7 @@ class _Emitter:
         for n in self.graph.live():
             node = self.graph.nodes[n]
             if node.op == "input":
-                self.values[n] = self.copies[self.lifted.leaves[node.attr("name")]]
+                self.values[n] = self.named[node.attr("name")]
             elif node.op == "const":
                 self.data[n] = torch.from_numpy(node.attr("value").data.copy())
             elif node.op in ("transpose", "reshape") and node.inputs[0] in self.data:

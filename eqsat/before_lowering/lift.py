@@ -113,8 +113,7 @@ def _is_array(value: torch.Tensor) -> bool:
 class Lifted:
     """A program that was read, as a TensorGraph.
 
-    calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes.
-    leaves: {input name: FX node}.
+    calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes; inputs have the names of FX nodes.
     constants: {digest: FX node}.
     outputs: the FX nodes that graph.outputs represent.
     """
@@ -125,11 +124,9 @@ class Lifted:
         Raises ProgramError if an output is not a tensor, GraphError if the tensor language refuses a value.
         """
         self.program, self.graph = program, TensorGraph()
-        self.calls: list[FxCall] = []
-        self.leaves: dict[str, Node] = {}
+        self.calls: dict[str, FxCall] = {}
         self.constants: dict[str, Node] = {}
         self._values: dict[Node, int] = {}
-        self._numbers: dict[str, int] = {}
         self._order = {n: i for i, n in enumerate(program.graph.nodes)}
         self._known = get_constant_placeholder_dict(program)
         self._fixed = constant_nodes(program)
@@ -189,28 +186,25 @@ class Lifted:
         if n.target is operator.getitem and not fx.is_movement(n):
             x = self._values[fx.operand(n)]
             return self.graph.add("item", (x,), index=n.args[1], shape=shape, dtype=dtype)
-        number = self._numbers.setdefault(call.key, len(self.calls))
-        if number == len(self.calls):
-            self.calls.append(call)
-        if call.is_pointwise:
-            operands = [self._aligned(x, len(shape)) for x in call.inputs]
-            return self.graph.add("fx", operands, call=number, dtype=dtype)
         axes = [fx.reduced_axis(m) for m in call.computing]
+        if call.is_pointwise:
+            self.calls.setdefault(call.key, call)
+            operands = [self._aligned(x, len(shape)) for x in call.inputs]
+            return self.graph.add("fx", operands, call=call.key, dtype=dtype)
         if len(axes) == len(call.inputs) == 1 and axes[0] is not None:
+            self.calls.setdefault(call.key, call)
             x = self._values[call.inputs[0]]
-            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=number, dtype=dtype)
+            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=call.key, dtype=dtype)
         nodes, inputs = (tuple(m for m in ms if m not in self._fixed) for ms in (call.nodes, call.inputs))
-        number = len(self.calls)
-        self.calls.append(FxCall(nodes, inputs))
+        self.calls[n.name] = FxCall(nodes, inputs)
         operands, kind = [self._values[x] for x in inputs], fx.name(nodes[0].target)
-        return self.graph.add("opaque", operands, tosa=kind, call=number, shape=shape, dtype=dtype)
+        return self.graph.add("opaque", operands, tosa=kind, call=n.name, shape=shape, dtype=dtype)
 
     def _leaf(self, n: Node) -> int:
         """Returns the node of an input or a constant, which it adds if it is new."""
         if n not in self._values:
             value = self._known.get(n)
             if value is None or isinstance(value, FakeTensor) or not _is_array(value):
-                self.leaves[n.name] = n
                 self._values[n] = self.graph.add_input(n.name, fx.shape_of(n), fx.dtype_of(n))
             else:
                 found = self.graph.add_const(value.detach().numpy(), fx.dtype_of(n, value), tuple(value.shape))
