@@ -33,17 +33,6 @@ _AT_FIRST = 2
 _CONSTANT = 2
 
 
-def run_reference(buffer: bytes, inputs: Sequence[Array], via: Pool | Worker, timeout: float = 300.0) -> list[Array]:
-    """Returns the outputs of the TOSA reference model (`tosa-tools`). Raises WorkerError.
-
-    timeout: seconds.
-    """
-    (answer,) = _request(buffer, [inputs], via, timeout)
-    if isinstance(answer, WorkerError):
-        raise answer
-    return answer
-
-
 def run_samples(
     buffer: bytes,
     inputs: Sequence[Sequence[Array]],
@@ -51,7 +40,7 @@ def run_samples(
     timeout: float = 300.0,
     deaths: int = _DEATHS,
 ) -> list[list[Array] | WorkerError]:
-    """Returns, per sample, the outputs of the reference model or why there are none.
+    """Returns, per sample, the outputs of the TOSA reference model (`tosa-tools`) or why there are none.
 
     A sample on which the model crashes fails alone, until there were `deaths` crashes.
     timeout: seconds per request.
@@ -62,7 +51,8 @@ def run_samples(
     while parts:
         part = parts.pop()
         try:
-            answers += _request(buffer, part, via, timeout)
+            found = via.call(reference, buffer, [packed(xs) for xs in part], limits=Limits(timeout))
+            answers += [WorkerError(a, refused=True) if isinstance(a, str) else unpacked(a) for a in found]
         except WorkerError as e:
             if e.refused or "took over" in str(e):
                 raise
@@ -72,13 +62,6 @@ def run_samples(
             else:
                 parts += [part[len(part) // 2 :], part[: len(part) // 2]]
     return answers
-
-
-def _request(
-    buffer: bytes, inputs: Sequence[Sequence[Array]], via: Pool | Worker, timeout: float
-) -> list[list[Array] | WorkerError]:
-    answers = via.call(reference, buffer, [packed(xs) for xs in inputs], limits=Limits(timeout))
-    return [WorkerError(a, refused=True) if isinstance(a, str) else unpacked(a) for a in answers]
 
 
 class Unjudged(WorkerError):
@@ -115,14 +98,11 @@ class Reference:
     A graph with such outputs is compared as a whole by the op table's semantics instead.
 
     trials: samples of a large graph; smaller ones get more.
-    timeout: seconds per request to the model.
     Raises Unjudged if the model runs on none of the samples.
     """
 
-    def __init__(
-        self, graph: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0
-    ) -> None:
-        self.graph, self._via, self._timeout = graph, via, timeout
+    def __init__(self, graph: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0) -> None:
+        self.graph, self._via = graph, via
         _, self._results = graph.signature()
         live = graph.live()
         elements = sum(graph.type(n).elements for n in live)
@@ -171,7 +151,7 @@ class Reference:
         buffer, parts = dumps(graph), [drawn[k : k + step] for k in range(0, len(drawn), step)]
 
         def run(part: Sequence[Sequence[Array]]) -> list[list[Array] | WorkerError]:
-            return run_samples(buffer, part, self._via, self._timeout, deaths)
+            return run_samples(buffer, part, self._via, deaths=deaths)
 
         answers = self._via.map(run, parts) if isinstance(self._via, Pool) else map(run, parts)
         return (answer for part in answers for answer in part)
@@ -252,8 +232,6 @@ class _Difference:
             self.worst, self.where = difference, f"{what} differs by up to {difference:g}{steps}"
 
 
-def compare(
-    a: TensorGraph, b: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0
-) -> Comparison:
+def compare(a: TensorGraph, b: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0) -> Comparison:
     """Compares b with a, see `Reference`. Raises WorkerError."""
-    return Reference(a, via, trials, seed, timeout).compare(b)
+    return Reference(a, via, trials, seed).compare(b)
