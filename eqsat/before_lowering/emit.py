@@ -106,7 +106,7 @@ class _Emitter:
         target = f"_eqsat_constant_{len(self.constants)}"
         self.constants[target] = value
         with self.new.inserting_before(next(iter(self.new.nodes))):
-            node = self.new.placeholder(f"c_{target}")
+            node: Node = self.new.placeholder(f"c_{target}")
         # FakeTensor.from_tensor would leave traces of a source in the shape guards.
         with self.fake_mode:
             node.meta["val"] = torch.empty(value.shape, dtype=value.dtype)
