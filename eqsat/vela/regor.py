@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypedDict
 
 from eqsat.target import Target
 from eqsat.vela import broadcasts, pieces, staging
-from eqsat.vela.facts import facts
 from eqsat.vela.table import Columns, Row
 
 
@@ -155,8 +154,8 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
         float(bandwidth[arch.fast_storage_mem_area]),
         float(arch.core_clock),
     )
-    charges = Target.from_flags(flags).family.blocked_elementwise and facts().broadcasts_by_element
-    bursts = {area.name: int(arch.memory_burst_length[area]) for area in type(constants).all()} if charges else {}
+    blocked = Target.from_flags(flags).family.blocked_elementwise
+    bursts = {area.name: int(arch.memory_burst_length[area]) for area in type(constants).all()} if blocked else {}
     dedicated = int(arch.arena_cache_size) if arch.is_spilling_enabled() else 0
     return _Configuration(accelerator, config, options, rates, constants.name, bursts, dedicated)
 
@@ -166,7 +165,7 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
     if "perf" not in tables:
         return []
     details, blocks, commands = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"]), _commands(tables)
-    reusing = staging.reusing(list(details.values()), _buffers(tables)) if facts().copies_charged_again else set()
+    reusing = staging.reusing(list(details.values()), _buffers(tables))
     rows = []
     for columns in _by_column(tables["perf"]):
         number, npu_cycles = columns["id"], int(columns["npu_cycles"])
@@ -193,11 +192,9 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
 
 def _corrected(row: Columns, details: Columns, blocks: Columns, reuses: bool, asked: _Configuration) -> int:
     """Returns the least cycles of a row by any correction; reuses: whether its weights are in SRAM already."""
-    cycles = [int(row["op_cycles"])]
+    cycles = [int(row["op_cycles"]), pieces.corrected_piece(row, details, blocks)]
     if asked.bursts:
         cycles.append(broadcasts.corrected(row, details, blocks, asked.bursts))
-    if facts().pieces_as_wholes:
-        cycles.append(pieces.corrected_piece(row, details, blocks))
     if reuses:
         cycles.append(staging.corrected_reuse(row, details, blocks, asked.constants))
     return min(cycles)
