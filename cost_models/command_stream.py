@@ -161,32 +161,39 @@ def _schedule(stream: bytes, target: Target, measured: Calibration, places: bool
             yield _Done(c, taken, clock.end)
 
 
+def price_ends(stream: bytes, target: Target) -> tuple[tuple[int, int], ...]:
+    """Returns the cycles of a stream with each constant of the calibration at the two ends of its range.
+
+    The other constants keep their values. Raises DeviceError.
+    """
+
+    def cycles(at: Calibration) -> int:
+        return price(stream, target, at).cycles
+
+    return tuple((cycles(low), cycles(high)) for low, high in extremes(target))
+
+
 class Ratio(NamedTuple):
-    """The ratio of two prices, and how far it may be off by what measurements leave open."""
+    """The ratio of the cycles of two graphs, and how far it may be off by what measurements leave open."""
 
     value: float
     within: float
 
+    @staticmethod
+    def of(ours: int, theirs: int, ends: Sequence[tuple[int, int]], their_ends: Sequence[tuple[int, int]]) -> Ratio:
+        """Returns the ratio of cycles, the ends of which are those of `price_ends`.
+
+        What each constant changes is added up as independent errors are: the root of the sum of squares.
+        """
+        found = ours / max(1, theirs)
+        changes = (
+            max(abs(n / max(1, d) - found) for n, d in zip(*both, strict=True)) for both in zip(ends, their_ends)
+        )
+        return Ratio(found, sqrt(sum(c * c for c in changes)))
+
     def __str__(self) -> str:
         """Returns it as a change, like "-1.2% +- 5.0%"."""
         return f"{self.value - 1:+.1%} +- {self.within:.1%}"
-
-
-def compare(ours: Sequence[bytes], theirs: Sequence[bytes], target: Target) -> Ratio:
-    """Returns the ratio of the prices of two graphs, each of them command streams that run one after the other.
-
-    Each constant of the calibration moves to the ends of its range, one at a time.
-    What they change is added up as independent errors are: the root of the sum of squares.
-    Raises DeviceError.
-    """
-
-    def ratio(at: Calibration | None = None) -> float:
-        total = [sum(price(s, target, at).cycles for s in streams) for streams in (ours, theirs)]
-        return total[0] / max(1, total[1])
-
-    found = ratio()
-    changes = (max(abs(ratio(at) - found) for at in ends) for ends in extremes(target))
-    return Ratio(found, sqrt(sum(c * c for c in changes)))
 
 
 @dataclass(slots=True)
