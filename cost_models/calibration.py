@@ -88,7 +88,7 @@ _U85 = {
 #: {family: {MACs of a core, at most: {field of `Calibration`: constant}}}.
 #: Configurations of U85 above 256 MACs were measured at 1 GHz, the smaller ones at 500 MHz, as in Arm's evaluation kit.
 _CONSTANTS: Mapping[str, Mapping[int, Mapping[str, Constant]]] = {
-    "u55": {256: {**_U55_AND_U65, "per_command": Constant(350, 250, 500, 0)}},
+    "u55": {256: {**_U55_AND_U65, "per_command": Constant(300, 250, 500, 0)}},
     "u65": {512: {**_U55_AND_U65, "per_command": Constant(500, 300, 700, 0)}},
     "u85": {
         256: {**_U85, "per_command": Constant(0, 0, 150, 0)},
@@ -98,9 +98,9 @@ _CONSTANTS: Mapping[str, Mapping[int, Mapping[str, Constant]]] = {
 #: Standard deviation of the logarithm of price over measurement, {family: {MACs at most: deviation}}: without each
 #: network in turn, from `benchmarks/results/measured`.
 _SPREAD: Mapping[str, Mapping[int, float]] = {
-    "u55": {256: 0.05},
-    "u65": {512: 0.09},
-    "u85": {256: 0.07, 2048: 0.11},
+    "u55": {256: 0.04},
+    "u65": {512: 0.07},
+    "u85": {256: 0.13, 2048: 0.10},
 }
 
 
