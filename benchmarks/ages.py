@@ -58,8 +58,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "never_worse": (*_SEARCH, "tests/random_graphs"),
     "optimize_program": (*_ZOO, "eqsat/before_lowering"),
     "planted_errors": (*_FILES, *_EGRAPH, "eqsat/proof", "eqsat/verification", "eqsat/checking", "tests/random_graphs"),
-    "proof": (*_FILES, "eqsat/proof", "tests/random_graphs"),
-    "same_bytes": (*_ZOO, "eqsat/store"),
     "sram": _ZOO,
     "sram-half": _ZOO,
     "transpose_counts": _LOWERED,

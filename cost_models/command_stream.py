@@ -1,8 +1,8 @@
-"""A second opinion on a compiled graph: the cycles of its command stream, command by command.
+"""The calibrated price of a compiled graph: the cycles of its command stream, command by command.
 
 Vela's total prices the operators of its graph.
 A TRANSPOSE that becomes 3,138 commands on U55 is one pass over memory there.
-Here every command has a price, to which `per_command` cycles are added.
+Here every command has a price, to which the cycles of a command are added.
 The price is the larger of the command's computing cycles and the cycles of each memory.
 Copies take the bytes and the bandwidths of both memories.
 They run beside the commands that do not wait for them, by the stream's waits.
@@ -14,7 +14,7 @@ Sources of the figures:
 - Rates are documented: MACs and output path of a configuration, bandwidths and latencies of
   memories (`machine.py`).
 - Cycles of a block, and the waste of short bursts, are Vela's formulas (`estimator.py`).
-  Nothing else is public, and nothing is known against them.
+- Where measurements contradict them, the constants are those that fit (`calibration.py`).
 - These differ from Vela, which is known to be wrong about them:
   - An operand that broadcasts is read once a block, not for every element of the result.
   - A command without an activation has none; Vela 5.1 takes it for a TABLE.
@@ -34,12 +34,14 @@ Neither are commands that share a memory's bandwidth with a copy: like Vela's to
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from math import sqrt
+from typing import Any, NamedTuple
 
 from cost_models import ethos_u55_commands, ethos_u85_commands
+from cost_models.calibration import Calibration, calibration, extremes
 from cost_models.issued import Issued
 from cost_models.machine import Machine, hardware_of
 from eqsat.device.core.errors import DeviceError
@@ -47,9 +49,6 @@ from eqsat.device.core.operands import Wait
 from eqsat.device.stream import commands, read_header
 from eqsat.target import Target
 
-#: Cycles of a command besides the formulas, which have the latency of its memories already.
-#: Arm's models of the hardware show none; `benchmarks/fvp.py` has the fit.
-PER_COMMAND = 0.0
 #: {set of commands (`eqsat.target.Family.commands`): the function that prices its streams}.
 _ISSUED: Mapping[int, Callable[[Machine, Iterable[Any]], Iterator[Issued | Wait]]] = {
     1: ethos_u55_commands.issued,
@@ -97,34 +96,104 @@ class StreamPrice:
         return StreamPrice(sum(p.cycles for p in every), sum(p.commands for p in every), dict(sorted(kinds.items())))
 
 
-@lru_cache(maxsize=4)  # stock's and the explicit graph may be the same
-def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> StreamPrice:
+@lru_cache(maxsize=16)  # stock's and the explicit graph may be the same, and are asked for with several constants
+def price(stream: bytes, target: Target, measured: Calibration | None = None) -> StreamPrice:
     """Returns the price of a command stream with the driver's header (`Binary.stream`).
 
     target: the target that it was compiled for; its flags name the memories.
-    per_command: cycles added for each command.
+    measured: constants in place of the calibrated ones.
     Raises DeviceError for a stream that cannot be decoded, or is for another accelerator.
+    """
+    counts, cycles, end = Counter[str](), defaultdict[str, float](float), 0.0
+    for done in _schedule(stream, target, measured or calibration(target)):
+        counts.update(done.issued.kinds)
+        cycles[done.issued.kinds[0]] += done.taken
+        end = done.end
+    if "copy" in counts:
+        cycles["copy"] = end - (sum(cycles.values()) - cycles["copy"])
+    by_kind = {kind: KindPrice(counts[kind], round(cycles[kind])) for kind in sorted(counts)}
+    return StreamPrice(round(end), sum(counts.values()), by_kind)
+
+
+def price_rows(stream: bytes, target: Target, rows: Mapping[int, int]) -> dict[int, float]:
+    """Returns {row of Vela's table: cycles}, which add up to the price of the stream.
+
+    rows: {offset of a command: its row}. A copy, a wait and commands of no row belong to the row before.
+    Raises DeviceError, like `price`.
+    """
+    out: dict[int, float] = defaultdict(float)
+    row, end = rows.get(min(rows), 0) if rows else 0, 0.0
+    for done in _schedule(stream, target, calibration(target), places=True):
+        if done.issued.kinds != ("copy",):
+            row = rows.get(done.issued.offset, row)
+        out[row] += done.end - end
+        end = done.end
+    return dict(out)
+
+
+class _Done(NamedTuple):
+    """A command, the cycles that it takes by itself, and the cycle at which it and all before it end."""
+
+    issued: Issued
+    taken: float
+    end: float
+
+
+def _schedule(stream: bytes, target: Target, measured: Calibration, places: bool = False) -> Iterator[_Done]:
+    """Yields the commands of a stream in order; raises DeviceError.
+
+    places: whether the offsets of poolings that differ in addresses alone are their own.
     """
     accelerator = read_header(stream)[0].accelerator
     if accelerator != target.accelerator:
         raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
-    clock, counts, cycles = _Clock(), Counter[str](), defaultdict[str, float](float)
-    for c in _ISSUED[target.family.commands](hardware_of(target), commands(stream, places=False)):
+    clock, machine = _Clock(), hardware_of(target, measured)
+    for c in _ISSUED[target.family.commands](machine, commands(stream, places)):
         if isinstance(c, Wait):
             clock.wait(clock.work if c.kernel else clock.copies, c.outstanding)
-            continue
-        taken = per_command * len(c.kinds) + c.cycles
-        counts.update(c.kinds)
-        if c.kinds == ("copy",):
-            clock.issue(clock.copies, taken)
+        elif c.kinds == ("copy",):
+            clock.issue(clock.copies, c.cycles)
+            yield _Done(c, 0.0, clock.end)
         else:
-            cycles[c.kinds[0]] += taken
+            taken = machine.per_command * len(c.kinds) + c.cycles
             clock.wait(clock.work, _OUTSTANDING - 1)
             clock.issue(clock.work, taken)
-    if "copy" in counts:
-        cycles["copy"] = clock.end - sum(cycles.values())
-    by_kind = {kind: KindPrice(counts[kind], round(cycles[kind])) for kind in sorted(counts)}
-    return StreamPrice(round(clock.end), sum(counts.values()), by_kind)
+            yield _Done(c, taken, clock.end)
+
+
+def price_ends(stream: bytes, target: Target) -> tuple[tuple[int, int], ...]:
+    """Returns the cycles of a stream with each constant of the calibration at the two ends of its range.
+
+    The other constants keep their values. Raises DeviceError.
+    """
+
+    def cycles(at: Calibration) -> int:
+        return price(stream, target, at).cycles
+
+    return tuple((cycles(low), cycles(high)) for low, high in extremes(target))
+
+
+class Ratio(NamedTuple):
+    """The ratio of the cycles of two graphs, and how far it may be off by what measurements leave open."""
+
+    value: float
+    within: float
+
+    @staticmethod
+    def of(ours: int, theirs: int, ends: Sequence[tuple[int, int]], their_ends: Sequence[tuple[int, int]]) -> Ratio:
+        """Returns the ratio of cycles, the ends of which are those of `price_ends`.
+
+        What each constant changes is added up as independent errors are: the root of the sum of squares.
+        """
+        found = ours / max(1, theirs)
+        changes = (
+            max(abs(n / max(1, d) - found) for n, d in zip(*both, strict=True)) for both in zip(ends, their_ends)
+        )
+        return Ratio(found, sqrt(sum(c * c for c in changes)))
+
+    def __str__(self) -> str:
+        """Returns it as a change, like "-1.2% +- 5.0%"."""
+        return f"{self.value - 1:+.1%} +- {self.within:.1%}"
 
 
 @dataclass(slots=True)

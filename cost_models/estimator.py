@@ -118,7 +118,7 @@ def mac_and_npu(
     tiles = _units(work.ofm[:2], blocks.ofm[:2])
     array = _mac_block(machine, work, blocks, inside, fed)
     if weights and weights.sparse and machine.family.sparse_weights:
-        array /= 2
+        array *= machine.sparse_weights
     told, staged, ready = weights.source if weights else None, False, 0.0
     if weights and told is None:
         staged, ready = _staging(machine, weights, tiles, work.ofm[2], blocks.ofm[2], n * array)
@@ -218,15 +218,17 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
     for y in range(0, work.kernel[0], 8):
         for z in range(0, work.kernel[1], 8):
             taps, slices = min(8, work.kernel[0] - y) * min(8, work.kernel[1] - z), 1
+            steps: float
+            cycles: float
             if work.kind == "pool":
                 steps = 1
                 cycles = max(4, taps) * h * x * d * machine.core.pooling * (size if machine.core.pooling > 1 else 1)
             elif work.kind == "depthwise":
-                steps = ceil(taps / 4)
+                steps = ceil(taps / machine.filled_taps) * machine.filled_taps / 4
                 cycles = max(feed, 4 * plane * size) * steps * d
             elif blocks.part_kernel:
                 steps, slices = ceil(taps / (2 if work.bits == 16 else 4)), ceil(fed[2] / 8)
-                cycles = max(feed, 4 * plane) * steps * d * slices
+                cycles = max(feed, 4 * plane) * steps * d * slices * (machine.single_tap if taps == 1 else 1)
             else:
                 steps = taps
                 depth = machine.family.mac_depth
@@ -235,7 +237,8 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
             stall = 2 * (steps if d == 1 else (steps - 1) * d) * slices if plane == 1 else 0
             total += cycles + stall
     if work.kind in ("conv", "product", "sum"):
-        total *= ceil(work.ifm[2] / fed[2])
+        filled = min(fed[2], machine.filled_inputs or fed[2])
+        total *= up(work.ifm[2], filled) / fed[2]
     return total // machine.core.cores if split else total
 
 
@@ -350,7 +353,7 @@ def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place
 def transpose(machine: Machine, shape: HWC, perm: tuple[int, int, int], size: int, place: Place) -> float:
     """Returns the cycles of one native TRANSPOSE of (h, w, c).
 
-    In some families it is a pooling of the result, in others a movement in memory alone.
+    In some families it is a pooling of the result, in others one or many 1x1 poolings.
     size: bytes of an element.
     """
     out = as_shape(shape[p] for p in perm)
@@ -361,8 +364,16 @@ def transpose(machine: Machine, shape: HWC, perm: tuple[int, int, int], size: in
         work = Work("pool", shape, shape, bits=bits)  # the block is that of the operand
         path = machine.core.byte * (2 if perm in machine.family.transposes.doubled else 1)
         return mac_and_npu(machine, replace(work, ofm=out), place, machine.block(work), path, out_bits=bits)[0]
-    block, out_block = (1, 2, up(min(shape[2], 32), 8)), (1, 2, up(min(out[2], 128), 8))  # only the depth matters
-    read = prod(shape) * size * wasted(machine, place.read, True, True, 8 * size, block, shape)
-    written = prod(shape) * size * wasted(machine, place.write, False, True, 8 * size, out_block, out)
-    npu = max(place.read.reading(read), place.write.writing(written))
-    return max(npu, memories(((place.read, read), (place.write, written))))
+    commands, part = split_transpose(shape, perm)
+    rows = replace(place, read_rows=True, write_rows=True)
+    one = mac(machine, Work("pool", part, part, bits=8 * size), rows, path=machine.core.byte, out_bits=8 * size)
+    return commands * one + (commands - 1) * machine.per_command
+
+
+def split_transpose(shape: HWC, perm: tuple[int, int, int]) -> tuple[int, HWC]:
+    """Returns how many commands a native TRANSPOSE of U55 and U65 is, and the part of the operand that each copies.
+
+    An axis that stays between two that change places takes a command for each of its elements, of planes of depth 1.
+    """
+    h, w, c = shape
+    return {(0, 2, 1): (h, (w, c, 1)), (2, 1, 0): (w, (h, c, 1))}.get(perm, (1, shape))

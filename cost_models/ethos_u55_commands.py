@@ -27,17 +27,17 @@ def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]
 
     Raises DeviceError for commands that are not known.
     """
-    pooling, again = None, Issued(("pooling",), 0.0)
+    pooling, again = None, Issued(("pooling",), 0.0, 0)
     for c in commands:
         match c:
             case Wait():
                 yield c
             case Dma():
-                yield Issued(("copy",), _copy(machine, c))
+                yield Issued(("copy",), _copy(machine, c), c.offset)
             case Pooling() if c is pooling:  # it differs in addresses alone (`Registers.places`)
                 yield again
             case Convolution() | Pooling() | Elementwise():
-                found = Issued((type(c).__name__.lower(),), _cycles(machine, without_addresses(c)))
+                found = Issued((type(c).__name__.lower(),), _cycles(machine, without_addresses(c)), c.offset)
                 if isinstance(c, Pooling):
                     pooling, again = c, found
                 yield found

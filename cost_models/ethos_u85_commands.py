@@ -48,16 +48,19 @@ def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]
     Raises DeviceError for commands that are not known.
     """
     chain: list[_Computing] = []
+    first = 0
     for c in commands:
         match c:
             case Wait():
                 yield c
             case Dma():
-                yield Issued(("copy",), _copy(machine, c))
+                yield Issued(("copy",), _copy(machine, c), c.offset)
             case Convolution() | Pooling() | Elementwise() | Resize():
+                first = first if chain else c.offset
                 chain.append(without_addresses(c))
                 if not isinstance(c.output.map, Chained):
-                    yield Issued(tuple(type(k).__name__.lower() for k in chain), _cycles(machine, tuple(chain)))
+                    kinds = tuple(type(k).__name__.lower() for k in chain)
+                    yield Issued(kinds, _cycles(machine, tuple(chain)), first)
                     chain.clear()
 
 

@@ -15,7 +15,7 @@ from math import ceil, prod
 from cost_models import estimator
 from cost_models.blocks import Work
 from cost_models.convolutions import convolution
-from cost_models.machine import Place, machine_of
+from cost_models.machine import Place, hardware_of
 from cost_models.operation import Operation, batches, spatial
 from cost_models.protocol import Unit
 from cost_models.transposes import transpose
@@ -33,11 +33,11 @@ _CUT = 0.02
 
 def standalone(target: Target, unit: Unit) -> float:
     """Returns the cycles of one op by itself."""
-    return (
-        0.0
-        if OPS[unit.op].kind == "leaf"
-        else _FORMS.get(unit.op, _elementwise)(Operation(target, machine_of(target), unit))
-    )
+    if OPS[unit.op].kind == "leaf":
+        return 0.0
+    operation = Operation(target, hardware_of(target), unit)
+    cycles = _FORMS.get(unit.op, _elementwise)(operation)
+    return cycles if unit.op in _FREE else cycles + operation.machine.per_command
 
 
 def _reshape(operation: Operation) -> float:
@@ -134,7 +134,7 @@ def _one_by_one(operation: Operation, out: HWC) -> float:
 @lru_cache(maxsize=65536)
 def _pooled(target: Target, out: HWC, place: Place, bits: int, path: float | None, table: bool, out_bits: int) -> float:
     """Returns the cycles of RESCALE, CLAMP, TABLE or a copy as a 1x1 pooling; INT32 counts as two of INT16."""
-    machine = machine_of(target)
+    machine = hardware_of(target)
     if path is None:
         path = machine.looked_up if table else machine.plain
     if bits == 32:
@@ -156,6 +156,8 @@ def _elementwise(operation: Operation) -> float:
     return n * estimator.elementwise(machine, out, path, place, bits, 8, read)  # the RESCALE of the result fuses
 
 
+#: Ops that are no command of their own, or only sometimes.
+_FREE = ("reshape", "concat", "slice")
 #: {op: the function that prices it}; `_elementwise` prices all others.
 _FORMS: dict[str, Callable[[Operation], float]] = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d", "transpose_conv2d"), convolution),

@@ -24,10 +24,12 @@ class Issued:
 
     kinds : convolution, pooling, elementwise, resize or copy, for each
     cycles: of all of them
+    offset: in the stream, of the first one
     """
 
     kinds: tuple[str, ...]
     cycles: float
+    offset: int
 
 
 def memory(machine: Machine, region: int | None) -> Memory:

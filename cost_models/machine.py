@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from cost_models.blocks import BlockConfig, Work, shared_memory_block, split_memory_block
+from cost_models.calibration import Calibration, calibration
 from eqsat.target import Family, Target
 from eqsat.target.family import Core, SharedMemory, SplitMemory
 from eqsat.vela.facts import facts
@@ -23,6 +24,7 @@ class Memory:
     burst        : bytes of the longest burst
     write_latency: cycles of a write
     channel      : bytes per cycle of one kind of access by itself
+    in_sram      : whether it is SRAM
     """
 
     bandwidth: float
@@ -30,6 +32,7 @@ class Memory:
     burst: int
     write_latency: int = 0
     channel: float = float("inf")
+    in_sram: bool = True
 
     def reading(self, count: float) -> float:
         """Returns the cycles in which `count` bytes are read."""
@@ -49,6 +52,7 @@ class Machine:
     constants    : the memory of constants
     cache        : tensors of more bytes than this live in `outer`
     joined_writes: whether a burst has the bytes that all cores write side by side
+    filled_taps, filled_inputs, single_tap, sparse_weights, per_command: see `Calibration`
     """
 
     family: Family
@@ -58,6 +62,16 @@ class Machine:
     constants: Memory
     cache: float = float("inf")
     joined_writes: bool = False
+    filled_taps: int = 4
+    filled_inputs: int = 0
+    single_tap: float = 1
+    sparse_weights: float = 0.5
+    per_command: float = 0.0
+
+    @property
+    def is_all_sram(self) -> bool:
+        """Whether constants and all tensors are in SRAM."""
+        return self.activations.in_sram and self.outer.in_sram and self.constants.in_sram
 
     @property
     def plain(self) -> float:
@@ -136,7 +150,14 @@ def machine_of(target: Target) -> Machine:
             # ChannelBW (ethos_u85_performance.cpp): four fifths of the outstanding reads,
             # at four fifths of their bandwidth
             channel = burst * system.getint(f"{name}_max_reads", 1) * ports * 0.64 / max(1, latency)
-        return Memory(bandwidth, latency, burst, system.getint(f"{name}_write_latency", 0), min(channel, bandwidth))
+        return Memory(
+            bandwidth,
+            latency,
+            burst,
+            system.getint(f"{name}_write_latency", 0),
+            min(channel, bandwidth),
+            name == "sram",
+        )
 
     area = "cache_mem_area" if "cache_mem_area" in mode else "arena_mem_area"
     return Machine(
@@ -150,12 +171,32 @@ def machine_of(target: Target) -> Machine:
     )
 
 
-def hardware_of(target: Target) -> Machine:
-    """Returns the machine of a target without what differs between versions of Vela.
+@lru_cache
+def hardware_of(target: Target, measured: Calibration | None = None) -> Machine:
+    """Returns the machine of a target as it was measured, and without what differs between versions of Vela.
 
     So a command stream costs the same whichever version is installed.
     """
-    return replace(machine_of(target), joined_writes=target.family.joined_writes)
+    machine, core, measured = machine_of(target), target.core, measured or calibration(target)
+    slowest = 1 / measured.outputs
+    rates = {name: max(slowest, getattr(core, name)) for name in ("byte", "add", "mul", "wide", "product", "table")}
+
+    def outside(memory: Memory) -> Memory:
+        return memory if memory.in_sram else replace(memory, burst=min(memory.burst, measured.least_burst))
+
+    return replace(
+        machine,
+        core=replace(core, pooling=min(core.pooling, measured.pooling), **rates),
+        activations=outside(machine.activations),
+        outer=outside(machine.outer),
+        constants=outside(machine.constants),
+        joined_writes=target.family.joined_writes,
+        filled_taps=measured.filled_taps,
+        filled_inputs=measured.filled_inputs,
+        single_tap=measured.single_tap,
+        sparse_weights=measured.sparse_weights,
+        per_command=0.0 if machine.is_all_sram else measured.per_command,
+    )
 
 
 def _ini(name: str) -> Path:

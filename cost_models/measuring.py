@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cost_models.command_stream import price_rows
 from cost_models.probes import probe
 from cost_models.protocol import Unit
 from eqsat.ground.process import Limits, WorkerError
@@ -23,7 +24,7 @@ TIME_LIMIT = 60
 
 
 def measured(units: Sequence[Unit], target: Target, pool: Pool) -> list[float | None]:
-    """Returns the corrected cycles of each unit: inf if Vela refuses it, None if it has no graph of its own.
+    """Returns the calibrated cycles of each unit: inf if Vela refuses it, None if it has no graph of its own.
 
     Raises WorkerError if a probe cannot be made or read.
     """
@@ -62,10 +63,11 @@ def _cycles(unit: Unit, flags: list[str]) -> float | None:
         pads |= {f"{p}_copy" for p in pads}  # a view's copy for the second reader is charged apart from this
     buffer = dumps(graph)
     try:
-        rows = table(buffer, flags)
+        rows, stream, offsets = table(buffer, flags)
     except Exception:  # noqa: BLE001 - Vela raises what it likes
         return math.inf
-    return float(sum(r.corrected for r in rows if r.name not in pads))
+    cycles = price_rows(stream, Target.from_flags(flags), offsets)
+    return sum((c for k, c in cycles.items() if rows[k].name not in pads), 0.0)
 
 
 def _record(unit: Unit) -> list[Any]:

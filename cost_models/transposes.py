@@ -6,10 +6,14 @@ from functools import lru_cache
 from math import prod
 
 from cost_models import estimator
-from cost_models.machine import Place, machine_of
+from cost_models.blocks import as_shape
+from cost_models.machine import Place, hardware_of
 from cost_models.operation import spatial
 from eqsat.target import Target
 from eqsat.tensor.types import Type
+
+#: {permutation of three axes: the two native ones that Vela makes of it}, by the commands of 5.2.
+_SWAPS = {(1, 2, 0): ((1, 0, 2), (0, 2, 1)), (2, 0, 1): ((2, 1, 0), (0, 2, 1))}
 
 
 @lru_cache(maxsize=65536)
@@ -18,11 +22,16 @@ def transpose(target: Target, t: Type, perm: tuple[int, ...], size: int, place: 
 
     size: bytes of an element.
     """
-    machine = machine_of(target)
+    machine = hardware_of(target)
     natives = machine.family.transposes.native
     written = _native_as_written(t, perm)
     if written in natives:
         return estimator.transpose(machine, spatial(t.shape), written, size, place)
+    if written in _SWAPS:
+        first, second = _SWAPS[written]
+        between = as_shape(spatial(t.shape)[p] for p in first)
+        swaps = (spatial(t.shape), first), (between, second)
+        return sum(estimator.transpose(machine, shape, swap, size, place) for shape, swap in swaps)
     sizes, order = _merged(t.shape, perm)
     match sizes:
         case () | (_,):
@@ -32,9 +41,9 @@ def transpose(target: Target, t: Type, perm: tuple[int, ...], size: int, place: 
             return min(by_rows, estimator.transpose(machine, (h, w, 1), (1, 0, 2), size, place))
         case (h, w, c) if order in natives:
             return estimator.transpose(machine, (h, w, c), order, size, place)
-    swaps = sum(i != p for i, p in enumerate(order)) - 1
+    more = sum(i != p for i, p in enumerate(order)) - 1
     *outer, w, c = sizes
-    return 2 * swaps * estimator.transpose(machine, (prod(outer), w, c), (1, 0, 2), size, place)
+    return 2 * more * estimator.transpose(machine, (prod(outer), w, c), (1, 0, 2), size, place)
 
 
 def _native_as_written(t: Type, perm: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cost_models.fusion import ACTIVATIONS
-from cost_models.machine import machine_of
+from cost_models.machine import hardware_of
 from cost_models.protocol import Unit
 from eqsat.target import Target
 from eqsat.tensor.ops import OPS
@@ -19,7 +19,7 @@ _PRODUCTS = 64
 def unmeasured(unit: Unit, target: Target) -> float:
     """Returns the estimated cycles of a unit."""
     elements, kind = unit.result.elements, OPS[unit.op].kind
-    moved = sum(t.bytes for t in (*unit.operands, unit.result)) / machine_of(target).activations.bandwidth
+    moved = sum(t.bytes for t in (*unit.operands, unit.result)) / hardware_of(target).activations.bandwidth
     if unit.op == "transpose":  # of a dtype that is not probed
         return elements
     if kind == "leaf":
@@ -39,5 +39,5 @@ def unmeasured(unit: Unit, target: Target) -> float:
 
 def copied(unit: Unit, target: Target) -> float:
     """Returns the cycles of an op that runs as a 1x1 pooling over the result."""
-    moved = (unit.operands[0].bytes + unit.result.bytes) / machine_of(target).activations.bandwidth
+    moved = (unit.operands[0].bytes + unit.result.bytes) / hardware_of(target).activations.bandwidth
     return _NEXT_TO_NOTHING + max(target.family.copy * target.core.byte * unit.result.elements, moved)

@@ -116,9 +116,11 @@ class Form:
             for k in range(_FEWER)
         ]
 
-    def value(self, sample: Sequence[Array]) -> Array | None:
-        """The op table's result, or OPEN."""
-        return value(self.graph(), sample)
+    @cached_property
+    def values(self) -> list[Array | None]:
+        """The op table's result for each sample, or OPEN."""
+        graph = self.graph()
+        return [value(graph, sample) for sample in self.samples]
 
     def answers(self, via: Pool | Worker) -> list[Array | None]:
         """The reference model's result for each sample, or OPEN.
@@ -126,9 +128,10 @@ class Form:
         It crashes where positions are outside and divisors are 0, so it is not asked there.
         Raises WorkerError if it refuses the operator.
         """
-        asked = [k for k, s in enumerate(self.samples) if self.op not in CRASHES or self.value(s) is not OPEN]
+        every = range(len(self.samples))
+        asked = [k for k in every if self.op not in CRASHES or self.values[k] is not OPEN]
         found = answers(self.graph(), [self.samples[k] for k in asked], via)
-        return [dict(zip(asked, found, strict=True)).get(k, OPEN) for k in range(len(self.samples))]
+        return [dict(zip(asked, found, strict=True)).get(k, OPEN) for k in every]
 
 
 def value(graph: TensorGraph, sample: Sequence[Array]) -> Array | None:

@@ -36,7 +36,7 @@ SEES = {
     "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",
     "bench": "ground tensor target tosa vela options search runs checking executorch",
     "report": "ground tensor tosa vela egraph search explain bench",
-    "cli": "ground store target tosa vela device proof egraph rules options search runs explain checking "
+    "cli": "ground store target tosa vela proof egraph rules options search runs explain checking "
     "executorch bench report",
 }
 

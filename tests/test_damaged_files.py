@@ -206,7 +206,7 @@ def _read_binary(data: bytes, _: Path) -> None:
     try:
         disassembled(data, _worker())
         ran(data, [np.zeros(graph.type(n).shape, np.int8) for n in graph.inputs], _worker(), _LIMITS)
-    except (DeviceError, InputError) as e:
+    except InputError as e:
         cause = e.__cause__
         assert not (isinstance(cause, WorkerError) and (cause.refused or cause.stopped)), str(e)
         raise
@@ -273,8 +273,8 @@ FORMATS = {
     "prices": Format(_prices, _read_prices),
     "records": Format(_records, _read_records, examples=25),
     "outlines": Format(_outlines, _read_outlines, packed=lzma.compress),
-    "raw output": Format(_raw, _read_binary, (DeviceError, InputError), examples=40),
-    "payload": Format(_payloads, _read_binary, (DeviceError, InputError), examples=40),
+    "raw output": Format(_raw, _read_binary, examples=40),
+    "payload": Format(_payloads, _read_binary, examples=40),
     "certificate": Format(_certificates, _read_certificate),
     "inputs": Format(_inputs, lambda data, _: unpack_arrays(data), (UnpackError,)),
     "answer": Format(_answers, _read_answer, packed=lambda data: zlib.compress(data, 1)),

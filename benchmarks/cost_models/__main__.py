@@ -20,10 +20,10 @@ from pathlib import Path
 import cost_models
 from benchmarks.about import TARGETS, arguments, listed, write_about, write_text
 from benchmarks.cost_models import table
-from benchmarks.cost_models.lowered import graphs, saved
 from benchmarks.cost_models.run import Cell, label, run_cell
 from benchmarks.cost_models.unseen import UNSEEN
 from benchmarks.models import ZOO
+from benchmarks.saved import explicit_graphs
 from eqsat.bench.log import Log
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
@@ -73,7 +73,8 @@ def main(argv: list[str] | None = None) -> None:
             if have(model, target):
                 continue
             spec = Target.of(target)
-            for name, explicit in saved(args.tosa, model, target) if args.tosa else graphs(model, target):
+            for delegate, explicit in explicit_graphs(model, target, args.tosa):
+                name = label(model) + ("" if delegate == "0" else f"#{delegate}")
                 where = f"{name} {target}"
                 with Pool() as pool:
                     cell = run_cell(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import time
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from eqsat.runs.codec import CHOICE_GRAPH
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 
+_PROCESSES = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 #: A record's cell, and the digest of its graph's file, None in records that are older than digests.
 Identity = tuple[str, str, int, float, str | None]
 
@@ -73,6 +75,7 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
 
     seconds: wall time of `extract` alone, without reading the file.
     cpu_seconds: processor time of all its processes.
+    peak_mib: peak memory of this process so far, and that of the largest of those that it started.
     """
     record: Record = {
         "instance": instance.name,
@@ -103,6 +106,7 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
         "status": found.status,
         "seconds": time.perf_counter() - start,
         "cpu_seconds": cpu_seconds() - before,
+        "peak_mib": [resource.getrusage(who).ru_maxrss >> 10 for who in _PROCESSES],
         "trace": [list(step) for step in found.trace],
     }
 

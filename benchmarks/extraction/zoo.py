@@ -9,14 +9,13 @@ there are kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import cost_models
 from benchmarks.about import arguments, listed
 from benchmarks.models import ZOO
+from benchmarks.saved import explicit_graphs
 from cost_models.cache import PriceCache
-from eqsat.bench.lowering import prepare
 from eqsat.choice import choice
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
@@ -39,21 +38,6 @@ def choice_graph(tosa: bytes, target: Target, pool: Pool, cache: PriceCache) -> 
     return choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache)).graph
 
 
-def lowered(model: str, target: str) -> Iterator[tuple[int, bytes]]:
-    """Yields (delegate, TOSA with explicit layout) of a zoo model, lowered by ExecuTorch."""
-    files, _ = prepare(f"benchmarks.models.{model}:model", target)
-    for name, tosa in files.items():
-        delegate, _, kind = name.partition(".")
-        if kind == "explicit":
-            yield int(delegate), tosa
-
-
-def saved(directory: Path, model: str, target: str) -> Iterator[tuple[int, bytes]]:
-    """Yields (delegate, TOSA with explicit layout) of a model from files."""
-    for path in sorted(directory.glob(f"{model}.*.{target}.explicit.tosa")):
-        yield int(path.name.removeprefix(f"{model}.").split(".")[0]), path.read_bytes()
-
-
 def main(argv: list[str] | None = None) -> None:
     """Builds and writes the choice graphs that are asked for."""
     parser = arguments(__doc__)
@@ -70,8 +54,7 @@ def main(argv: list[str] | None = None) -> None:
                 target = Target.of(name)
                 if args.tosa is None and any(args.out.glob(f"{model}.*.{name}.json.gz")):
                     continue
-                delegates = lowered(model, name) if args.tosa is None else saved(args.tosa, model, name)
-                for i, tosa in delegates:
+                for i, tosa in explicit_graphs(model, name, args.tosa):
                     path = args.out / f"{model}.{i}.{name}.json.gz"
                     if path.exists():
                         continue

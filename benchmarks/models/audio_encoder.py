@@ -18,15 +18,10 @@ def layer(c_in: int, c_out: int, stride: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv1d(c_in, c_out, 2 * stride, stride), nn.BatchNorm1d(c_out), nn.GELU())
 
 
-class AudioEncoder(nn.Module):
-    def __init__(self, channels: int = 32) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(layer(1, channels, 5), layer(channels, channels, 8), layer(channels, 64, 10))
-        self.head = nn.Conv1d(64, channels, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.layers(x))
+def audio_encoder(channels: int = 32) -> nn.Sequential:
+    layers = layer(1, channels, 5), layer(channels, channels, 8), layer(channels, 64, 10)
+    return nn.Sequential(*layers, nn.Conv1d(64, channels, 1))
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(AudioEncoder, (1, 1, 8000))
+    return seeded(audio_encoder, (1, 1, 8000))

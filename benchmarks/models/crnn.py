@@ -8,20 +8,17 @@ Output: (1, 8, 37) logits, 37 for each of eight columns.
 
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import conv
 from benchmarks.models._seeded import seeded
-
-
-def _block(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
 
 
 class Crnn(nn.Module):
     def __init__(self, hidden: int = 32, classes: int = 37) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            *(_block(1, 16), nn.MaxPool2d(2)),
-            *(_block(16, 32), nn.MaxPool2d(2)),
-            *(_block(32, 48), nn.MaxPool2d((4, 1))),
+            *(conv(1, 16, 3, act=nn.ReLU), nn.MaxPool2d(2)),
+            *(conv(16, 32, 3, act=nn.ReLU), nn.MaxPool2d(2)),
+            *(conv(32, 48, 3, act=nn.ReLU), nn.MaxPool2d((4, 1))),
         )
         self.layer = nn.LSTM(48, hidden, batch_first=True, bidirectional=True)
         self.head = nn.Linear(2 * hidden, classes)

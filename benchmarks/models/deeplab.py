@@ -12,25 +12,18 @@ Output: (1, 5, 128, 128) logits.
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import Residual, conv
 from benchmarks.models._seeded import seeded
 
 
-def conv_bn_relu(c_in: int, c_out: int, kernel: int, stride: int = 1, dilation: int = 1) -> nn.Sequential:
-    conv = nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2 * dilation, dilation, bias=False)
-    return nn.Sequential(conv, nn.BatchNorm2d(c_out), nn.ReLU())
+def conv_relu(c_in: int, c_out: int, kernel: int, stride: int = 1, dilation: int = 1) -> nn.Sequential:
+    return conv(c_in, c_out, kernel, stride, act=nn.ReLU, dilation=dilation)
 
 
-class Residual(nn.Module):
-    """A dilated 3x3 convolution and a 1x1 convolution with a residual: (N, C, H, W) to the same shape."""
-
-    def __init__(self, channels: int, dilation: int) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            conv_bn_relu(channels, channels, 3, dilation=dilation), nn.Conv2d(channels, channels, 1)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x + self.body(x)).relu()
+def residual(channels: int, dilation: int) -> nn.Sequential:
+    """Returns a dilated 3x3 and a 1x1 convolution with a residual and ReLU: (N, C, H, W) to the same shape."""
+    body = conv_relu(channels, channels, 3, dilation=dilation), nn.Conv2d(channels, channels, 1)
+    return nn.Sequential(Residual(*body), nn.ReLU())
 
 
 class AtrousPyramid(nn.Module):
@@ -39,12 +32,12 @@ class AtrousPyramid(nn.Module):
     def __init__(self, c_in: int, width: int, size: int, dilations: tuple[int, ...] = (2, 4, 8)) -> None:
         super().__init__()
         self.branches = nn.ModuleList(
-            [conv_bn_relu(c_in, width, 1), *(conv_bn_relu(c_in, width, 3, dilation=d) for d in dilations)]
+            [conv_relu(c_in, width, 1), *(conv_relu(c_in, width, 3, dilation=d) for d in dilations)]
         )
         self.image = nn.Sequential(
             nn.AdaptiveAvgPool2d(1), nn.Conv2d(c_in, width, 1), nn.ReLU(), nn.Upsample(size=(size, size))
         )
-        self.merge = conv_bn_relu((len(dilations) + 2) * width, width, 1)
+        self.merge = conv_relu((len(dilations) + 2) * width, width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.merge(torch.cat([*(branch(x) for branch in self.branches), self.image(x)], dim=1))
@@ -54,12 +47,12 @@ class DeepLab(nn.Module):
     def __init__(self, size: int = 128, classes: int = 5) -> None:
         super().__init__()
         self.backbone = nn.Sequential(
-            conv_bn_relu(3, 16, 3, 2),
-            conv_bn_relu(16, 32, 3, 2),
-            Residual(32, 1),
-            conv_bn_relu(32, 48, 3, 2),
-            Residual(48, 2),
-            Residual(48, 4),
+            conv_relu(3, 16, 3, 2),
+            conv_relu(16, 32, 3, 2),
+            residual(32, 1),
+            conv_relu(32, 48, 3, 2),
+            residual(48, 2),
+            residual(48, 4),
         )
         self.pyramid = AtrousPyramid(48, 32, size // 8)
         self.head = nn.Conv2d(32, classes, 1)

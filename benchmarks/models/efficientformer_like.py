@@ -11,7 +11,7 @@ Output: (1, 100) logits.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._inverted import conv
+from benchmarks.models._blocks import conv
 from benchmarks.models._seeded import seeded
 
 #: Channels of each stage, and number of tokens.
@@ -58,7 +58,7 @@ class EfficientFormer(nn.Module):
         super().__init__()
         a, b, c = WIDTHS
         stem = [conv(3, a // 2, 3, 2), conv(a // 2, a, 3, 2)]
-        images = [PoolBlock(a), conv(a, b, 3, 2, act=False), PoolBlock(b), conv(b, c, 3, 2, act=False)]
+        images = [PoolBlock(a), conv(a, b, 3, 2, act=None), PoolBlock(b), conv(b, c, 3, 2, act=None)]
         self.images = nn.Sequential(*stem, *images)
         self.tokens = nn.Sequential(TokenBlock(c), nn.LayerNorm(c))
         self.head = nn.Linear(c, classes)

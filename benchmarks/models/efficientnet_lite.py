@@ -10,7 +10,7 @@ Output: (1, 100) logits.
 
 from torch import Tensor, nn
 
-from benchmarks.models._inverted import Inverted, classifier, conv
+from benchmarks.models._blocks import classifier, conv, inverted
 from benchmarks.models._seeded import seeded
 
 #: (expansion, kernel, channels, stride, depth) of each stage.
@@ -22,7 +22,7 @@ def efficientnet_lite(classes: int = 100) -> nn.Sequential:
     channels = 32
     for expansion, kernel, c_out, stride, depth in STAGES:
         for i in range(depth):
-            layers.append(Inverted(channels, expansion * channels, c_out, stride if i == 0 else 1, kernel))
+            layers.append(inverted(channels, expansion * channels, c_out, stride if i == 0 else 1, kernel))
             channels = c_out
     return classifier([*layers, conv(channels, 640)], 640, classes)
 

@@ -14,6 +14,7 @@ Output: (32, 1, 99) logits.
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import Residual
 from benchmarks.models._seeded import seeded
 
 BANDS, ELECTRODES, FREQUENCIES = 2, 16, 33
@@ -64,16 +65,10 @@ class TDSConv2d(nn.Module):
         return self.norm(y + x[t - y.shape[0] :])
 
 
-class TDSFullyConnected(nn.Module):
-    """An MLP with a residual, then LayerNorm: it maps (T, N, features) to the same shape."""
-
-    def __init__(self, features: int) -> None:
-        super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.Linear(features, features))
-        self.norm = nn.LayerNorm(features)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(x + self.mlp(x))
+def fully_connected(features: int) -> nn.Sequential:
+    """Returns an MLP with a residual, then LayerNorm: it maps (T, N, features) to the same shape."""
+    mlp = nn.Linear(features, features), nn.ReLU(), nn.Linear(features, features)
+    return nn.Sequential(Residual(*mlp), nn.LayerNorm(features))
 
 
 class Emg(nn.Module):
@@ -84,7 +79,7 @@ class Emg(nn.Module):
         features = channels * width
         layers = [SpectrogramNorm(), BandMlps(features // BANDS)]
         for _ in range(blocks):
-            layers += [TDSConv2d(channels, width, kernel), TDSFullyConnected(features)]
+            layers += [TDSConv2d(channels, width, kernel), fully_connected(features)]
         self.layers = nn.Sequential(*layers, nn.Linear(features, classes))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -12,21 +12,14 @@ from torch import Tensor, nn
 from benchmarks.models._seeded import seeded
 
 
-class Espcn(nn.Module):
-    def __init__(self, upscale: int = 3) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(1, 64, 5, padding=2),
-            nn.Tanh(),
-            nn.Conv2d(64, 32, 3, padding=1),
-            nn.Tanh(),
-            nn.Conv2d(32, upscale**2, 3, padding=1),
-            nn.PixelShuffle(upscale),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
+def espcn(upscale: int = 3) -> nn.Sequential:
+    return nn.Sequential(
+        *(nn.Conv2d(1, 64, 5, padding=2), nn.Tanh()),
+        *(nn.Conv2d(64, 32, 3, padding=1), nn.Tanh()),
+        nn.Conv2d(32, upscale**2, 3, padding=1),
+        nn.PixelShuffle(upscale),
+    )
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(Espcn, (1, 1, 32, 32))
+    return seeded(espcn, (1, 1, 32, 32))

@@ -10,20 +10,20 @@ Output: (1, 196), the coordinates of 98 points.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._inverted import Inverted, conv
+from benchmarks.models._blocks import conv, inverted
 from benchmarks.models._seeded import seeded
 
 
 class Landmarks(nn.Module):
     def __init__(self, points: int = 98) -> None:
         super().__init__()
-        self.stem = nn.Sequential(conv(3, 16, 3, 2), conv(16, 16, 3, 1, 16), Inverted(16, 32, 16, 2))
+        self.stem = nn.Sequential(conv(3, 16, 3, 2), conv(16, 16, 3, 1, 16), inverted(16, 32, 16, 2))
         self.body = nn.Sequential(
-            *(Inverted(16, 32, 16) for _ in range(4)),
-            Inverted(16, 32, 32, 2),
-            Inverted(32, 128, 32),
-            *(Inverted(32, 128, 32) for _ in range(3)),
-            Inverted(32, 64, 8),
+            *(inverted(16, 32, 16) for _ in range(4)),
+            inverted(16, 32, 32, 2),
+            inverted(32, 128, 32),
+            *(inverted(32, 128, 32) for _ in range(3)),
+            inverted(32, 64, 8),
         )
         self.smaller, self.whole = conv(8, 16, 3, 2), nn.Conv2d(16, 32, 7)
         self.pools = nn.ModuleList((nn.AvgPool2d(14), nn.AvgPool2d(7)))

@@ -11,7 +11,7 @@ Output: (1, 100) logits.
 
 from torch import Tensor, nn
 
-from benchmarks.models._inverted import classifier
+from benchmarks.models._blocks import Residual, classifier
 from benchmarks.models._seeded import seeded
 
 
@@ -19,20 +19,10 @@ def conv(c_in: int, c_out: int, kernel: int = 1, stride: int = 1, groups: int = 
     return nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, groups=groups)
 
 
-class FeedForward(nn.Module):
-    """A depthwise 7x7 convolution and an MLP of 1x1 convolutions, with a residual: (N, C, H, W)."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            conv(channels, channels, 7, 1, channels),
-            conv(channels, 3 * channels),
-            nn.GELU(),
-            conv(3 * channels, channels),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x)
+def feed_forward(channels: int) -> Residual:
+    """Returns a depthwise 7x7 convolution and an MLP of 1x1 convolutions, with a residual: (N, C, H, W)."""
+    mlp = conv(channels, 3 * channels), nn.GELU(), conv(3 * channels, channels)
+    return Residual(conv(channels, channels, 7, 1, channels), *mlp)
 
 
 class Attention(nn.Module):
@@ -61,9 +51,9 @@ def embedding(c_in: int, c_out: int) -> nn.Sequential:
 def fastvit(classes: int = 100) -> nn.Sequential:
     a, b, c = 48, 96, 192
     stem = [conv(3, a, 3, 2), nn.GELU(), conv(a, a, 3, 2, a), nn.GELU(), conv(a, a), nn.GELU()]
-    first = [conv(a, a, 3, 1, a), FeedForward(a), conv(a, a, 3, 1, a), FeedForward(a), embedding(a, b)]
-    second = [conv(b, b, 3, 1, b), FeedForward(b), embedding(b, c)]
-    last = [conv(c, c, 7, 1, c), Attention(c), FeedForward(c)]
+    first = [conv(a, a, 3, 1, a), feed_forward(a), conv(a, a, 3, 1, a), feed_forward(a), embedding(a, b)]
+    second = [conv(b, b, 3, 1, b), feed_forward(b), embedding(b, c)]
+    last = [conv(c, c, 7, 1, c), Attention(c), feed_forward(c)]
     return classifier([*stem, *first, *second, *last], c, classes)
 
 

@@ -11,6 +11,7 @@ Output: (1, 1000) logits.
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import SqueezeExcite, conv
 from benchmarks.models._seeded import seeded
 
 #: Factor of the channels in the paper.
@@ -41,40 +42,17 @@ def scaled(channels: int) -> int:
     return max(4, int(channels * WIDTH + 2) // 4 * 4)
 
 
-def conv_bn(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1, relu: bool = False) -> nn.Sequential:
-    conv = nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, groups=groups, bias=False)
-    return nn.Sequential(conv, nn.BatchNorm2d(c_out), nn.ReLU() if relu else nn.Identity())
-
-
 class GhostModule(nn.Module):
     """A ghost module: it maps (N, c_in, H, W) to (N, c_out, H, W)."""
 
-    def __init__(self, c_in: int, c_out: int, relu: bool) -> None:
+    def __init__(self, c_in: int, c_out: int, act: type[nn.Module] | None) -> None:
         super().__init__()
-        self.primary = conv_bn(c_in, c_out // 2, 1, relu=relu)
-        self.cheap = conv_bn(c_out // 2, c_out // 2, 3, groups=c_out // 2, relu=relu)
+        self.primary = conv(c_in, c_out // 2, act=act)
+        self.cheap = conv(c_out // 2, c_out // 2, 3, groups=c_out // 2, act=act)
 
     def forward(self, x: Tensor) -> Tensor:
         primary = self.primary(x)
         return torch.cat((primary, self.cheap(primary)), dim=1)
-
-
-class SqueezeExcite(nn.Module):
-    """Squeeze-and-excitation, a gate per channel from the mean over the image: Hu et al., arXiv:1709.01507."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        squeezed = scaled(channels // 2)
-        self.gate = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1),
-            nn.Conv2d(channels, squeezed, 1),
-            nn.ReLU(),
-            nn.Conv2d(squeezed, channels, 1),
-            nn.Hardsigmoid(),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.gate(x)
 
 
 class GhostBottleneck(nn.Module):
@@ -83,36 +61,29 @@ class GhostBottleneck(nn.Module):
     def __init__(self, c_in: int, kernel: int, hidden: int, c_out: int, squeeze: bool, stride: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            GhostModule(c_in, hidden, relu=True),
-            conv_bn(hidden, hidden, kernel, stride, groups=hidden) if stride > 1 else nn.Identity(),
-            SqueezeExcite(hidden) if squeeze else nn.Identity(),
-            GhostModule(hidden, c_out, relu=False),
+            GhostModule(c_in, hidden, nn.ReLU),
+            *([conv(hidden, hidden, kernel, stride, hidden, None)] if stride > 1 else []),
+            *([SqueezeExcite(hidden, scaled(hidden // 2))] if squeeze else []),
+            GhostModule(hidden, c_out, None),
         )
-        self.shortcut = (
-            nn.Identity()
-            if stride == 1 and c_in == c_out
-            else nn.Sequential(conv_bn(c_in, c_in, kernel, stride, groups=c_in), conv_bn(c_in, c_out, 1))
-        )
+        same = stride == 1 and c_in == c_out
+        ways = () if same else (conv(c_in, c_in, kernel, stride, c_in, None), conv(c_in, c_out, act=None))
+        self.shortcut = nn.Sequential(*ways)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.body(x) + self.shortcut(x)
 
 
-class GhostNet(nn.Module):
-    def __init__(self, classes: int = 1000) -> None:
-        super().__init__()
-        channels = scaled(16)
-        self.features = nn.Sequential(conv_bn(3, channels, 3, stride=2, relu=True))
-        for kernel, hidden, c_out, squeeze, stride in BLOCKS:
-            self.features.append(GhostBottleneck(channels, kernel, scaled(hidden), scaled(c_out), squeeze, stride))
-            channels = scaled(c_out)
-        self.features.append(conv_bn(channels, scaled(960), 1, relu=True))
-        self.pool = nn.AdaptiveAvgPool2d(1)
-        self.head = nn.Sequential(nn.Linear(scaled(960), 1280), nn.ReLU(), nn.Linear(1280, classes))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.pool(self.features(x)).flatten(1))
+def ghostnet(classes: int = 1000) -> nn.Sequential:
+    channels = scaled(16)
+    layers: list[nn.Module] = [conv(3, channels, 3, 2, act=nn.ReLU)]
+    for kernel, hidden, c_out, squeeze, stride in BLOCKS:
+        layers.append(GhostBottleneck(channels, kernel, scaled(hidden), scaled(c_out), squeeze, stride))
+        channels = scaled(c_out)
+    head = (nn.Linear(scaled(960), 1280), nn.ReLU(), nn.Linear(1280, classes))
+    last = conv(channels, scaled(960), act=nn.ReLU)
+    return nn.Sequential(*layers, last, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *head)
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(GhostNet, (1, 3, 96, 96))
+    return seeded(ghostnet, (1, 3, 96, 96))

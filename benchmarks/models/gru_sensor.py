@@ -9,18 +9,8 @@ Output: (1, 6) logits after the last step.
 from torch import Tensor, nn
 
 from benchmarks.models._seeded import seeded
-
-
-class GruSensor(nn.Module):
-    def __init__(self, features: int = 24, hidden: int = 48, classes: int = 6) -> None:
-        super().__init__()
-        self.layer = nn.GRU(features, hidden, batch_first=True)
-        self.head = nn.Linear(hidden, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        states, _ = self.layer(x)
-        return self.head(states[:, -1])
+from benchmarks.models.lstm_keyword import Recurrent
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(GruSensor, (1, 8, 24))
+    return seeded(lambda: Recurrent(nn.GRU(24, 48, batch_first=True), 6), (1, 8, 24))

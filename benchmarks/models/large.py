@@ -10,10 +10,10 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import conv, inverted
 from benchmarks.models._seeded import seeded
 from benchmarks.models.densenet_like import DenseNet
-from benchmarks.models.mobilenet_v2 import InvertedResidual
-from benchmarks.models.mobilevit_block import MobileViTBlock, conv_bn_silu
+from benchmarks.models.mobilevit_block import MobileViTBlock
 from benchmarks.models.vit import VisionTransformer
 
 #: Of each stage: (output channels, stride) of its inverted residuals, and (width, depth) of its transformers.
@@ -36,15 +36,15 @@ def _densenet_121() -> nn.Module:
 
 def _mobilevit_xxs() -> nn.Module:
     channels = 16
-    net = nn.Sequential(nn.Conv2d(3, channels, 3, 2, 1, bias=False), nn.BatchNorm2d(channels), nn.SiLU())
+    net = nn.Sequential(conv(3, channels, 3, 2, act=nn.SiLU))
     for convolutions, transformers in MOBILEVIT_XXS:
         for c, stride in convolutions:
-            net.append(InvertedResidual(channels, c, stride, expansion=2))
+            net.append(inverted(channels, 2 * channels, c, stride))
             channels = c
         if transformers:
             dim, depth = transformers
             net.append(MobileViTBlock(channels, dim, depth=depth))
-    return net.extend([conv_bn_silu(channels, 320, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.Linear(320, 1000)])
+    return net.extend([conv(channels, 320, act=nn.SiLU), nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.Linear(320, 1000)])
 
 
 def densenet_121() -> tuple[nn.Module, tuple[Tensor, ...]]:

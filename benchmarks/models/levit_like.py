@@ -9,19 +9,18 @@ Input: (1, 3, 128, 128).
 Output: (1, 100) logits.
 """
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import Residual, conv
 from benchmarks.models._seeded import seeded
 
 #: Width, number of heads, channels of a key, and number of tokens.
 DIM, HEADS, KEY, TOKENS = 96, 3, 16, 64
 #: Channels of a value.
 VALUE = 2 * KEY
-
-
-def conv(c_in: int, c_out: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(c_in, c_out, 3, 2, 1, bias=False), nn.BatchNorm2d(c_out), nn.Hardswish())
 
 
 class Attention(nn.Module):
@@ -41,22 +40,17 @@ class Attention(nn.Module):
         return x + self.out(nn.functional.hardswish(y))
 
 
-class Mlp(nn.Module):
-    """An MLP with a residual: it maps (1, TOKENS, DIM) to the same shape."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(DIM, 2 * DIM), nn.Hardswish(), nn.Linear(2 * DIM, DIM))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x)
+def mlp() -> Residual:
+    """Returns an MLP with a residual: it maps (1, TOKENS, DIM) to the same shape."""
+    return Residual(nn.Linear(DIM, 2 * DIM), nn.Hardswish(), nn.Linear(2 * DIM, DIM))
 
 
 class LeViT(nn.Module):
     def __init__(self, classes: int = 100) -> None:
         super().__init__()
-        self.stem = nn.Sequential(conv(3, 16), conv(16, 32), conv(32, 64), conv(64, DIM))
-        self.stage = nn.Sequential(Attention(), Mlp(), Attention(), Mlp())
+        widths = pairwise((3, 16, 32, 64, DIM))
+        self.stem = nn.Sequential(*(conv(a, b, 3, 2, act=nn.Hardswish) for a, b in widths))
+        self.stage = nn.Sequential(Attention(), mlp(), Attention(), mlp())
         self.head = nn.Linear(DIM, classes)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -12,11 +12,13 @@ from torch import Tensor, nn
 from benchmarks.models._seeded import seeded
 
 
-class LstmKeyword(nn.Module):
-    def __init__(self, features: int = 40, hidden: int = 64, classes: int = 12) -> None:
+class Recurrent(nn.Module):
+    """A recurrent layer and a linear one on its last state: (1, steps, features) to (1, classes)."""
+
+    def __init__(self, layer: nn.RNNBase, classes: int) -> None:
         super().__init__()
-        self.layer = nn.LSTM(features, hidden, batch_first=True)
-        self.head = nn.Linear(hidden, classes)
+        self.layer = layer
+        self.head = nn.Linear(layer.hidden_size, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         states, _ = self.layer(x)
@@ -24,4 +26,4 @@ class LstmKeyword(nn.Module):
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(LstmKeyword, (1, 8, 40))
+    return seeded(lambda: Recurrent(nn.LSTM(40, 64, batch_first=True), 12), (1, 8, 40))

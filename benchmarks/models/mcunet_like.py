@@ -9,7 +9,7 @@ Output: (1, 10) logits.
 
 from torch import Tensor, nn
 
-from benchmarks.models._inverted import Inverted, classifier, conv
+from benchmarks.models._blocks import classifier, conv, inverted
 from benchmarks.models._seeded import seeded
 
 #: (expansion, kernel, channels, stride) of each block.
@@ -31,7 +31,7 @@ def mcunet(classes: int = 10) -> nn.Sequential:
     layers: list[nn.Module] = [conv(3, 16, 3, 2)]
     channels = 16
     for expansion, kernel, c_out, stride in BLOCKS:
-        layers.append(Inverted(channels, expansion * channels, c_out, stride, kernel))
+        layers.append(inverted(channels, expansion * channels, c_out, stride, kernel))
         channels = c_out
     return classifier([*layers, conv(channels, 160)], 160, classes)
 

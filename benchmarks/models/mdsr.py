@@ -10,6 +10,7 @@ Outputs: (1, 3, 96, 96) and (1, 3, 128, 128).
 
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import Residual
 from benchmarks.models._seeded import seeded
 
 
@@ -17,22 +18,16 @@ def conv(c_in: int, c_out: int) -> nn.Conv2d:
     return nn.Conv2d(c_in, c_out, 3, padding=1)
 
 
-class Residual(nn.Module):
-    """Two convolutions with a residual: (N, C, H, W) to the same shape."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.body = nn.Sequential(conv(channels, channels), nn.ReLU(), conv(channels, channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x)
+def residual(channels: int) -> Residual:
+    """Returns two convolutions with a residual: (N, C, H, W) to the same shape."""
+    return Residual(conv(channels, channels), nn.ReLU(), conv(channels, channels))
 
 
 class Mdsr(nn.Module):
     def __init__(self, channels: int = 16, blocks: int = 2, scales: tuple[int, ...] = (3, 4)) -> None:
         super().__init__()
         self.stem = conv(3, channels)
-        self.body = nn.Sequential(*(Residual(channels) for _ in range(blocks)), conv(channels, channels))
+        self.body = nn.Sequential(*map(residual, [channels] * blocks), conv(channels, channels))
         self.heads = nn.ModuleList(
             nn.Sequential(conv(channels, 3 * scale**2), nn.PixelShuffle(scale), conv(3, 3)) for scale in scales
         )

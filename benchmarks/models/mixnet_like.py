@@ -10,6 +10,7 @@ Output: (1, 100) logits.
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import Residual, conv
 from benchmarks.models._seeded import seeded
 
 
@@ -32,40 +33,33 @@ class MixedDepthwise(nn.Module):
         return torch.cat([part(x) for part, x in zip(self.parts, split, strict=True)], dim=1)
 
 
-class Block(nn.Module):
-    """An inverted residual with a mixed depthwise convolution.
+def block(c_in: int, c_out: int, kernels: tuple[int, ...], stride: int, expansion: int) -> nn.Sequential:
+    """Returns an inverted residual with a mixed depthwise convolution.
 
-    It maps (n, inputs, h, w) to (n, outputs, h / stride, w / stride).
+    It maps (n, c_in, h, w) to (n, c_out, h / stride, w / stride).
     """
-
-    def __init__(self, inputs: int, outputs: int, kernels: tuple[int, ...], stride: int, expansion: int) -> None:
-        super().__init__()
-        wide = inputs * expansion
-        self.residual = stride == 1 and inputs == outputs
-        self.body = nn.Sequential(
-            *(nn.Conv2d(inputs, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU()),
-            *(MixedDepthwise(wide, kernels, stride), nn.BatchNorm2d(wide), nn.ReLU()),
-            *(nn.Conv2d(wide, outputs, 1, bias=False), nn.BatchNorm2d(outputs)),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x) if self.residual else self.body(x)
+    wide = c_in * expansion
+    return (Residual if stride == 1 and c_in == c_out else nn.Sequential)(
+        conv(c_in, wide, act=nn.ReLU),
+        *(MixedDepthwise(wide, kernels, stride), nn.BatchNorm2d(wide), nn.ReLU()),
+        conv(wide, c_out, act=None),
+    )
 
 
 class MixNet(nn.Module):
     def __init__(self, classes: int = 100) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.stem = conv(3, 16, 3, 2, act=nn.ReLU)
         self.blocks = nn.Sequential(
-            Block(16, 24, (3,), 2, 4),
-            Block(24, 24, (3,), 1, 3),
-            Block(24, 40, (3, 5, 7), 2, 6),
-            Block(40, 40, (3, 5), 1, 6),
-            Block(40, 80, (3, 5, 7), 2, 6),
-            Block(80, 80, (3, 5), 1, 6),
-            Block(80, 120, (3, 5, 7), 1, 6),
-            Block(120, 120, (3, 5, 7, 9), 1, 3),
-            Block(120, 200, (3, 5, 7, 9, 11), 2, 6),
+            block(16, 24, (3,), 2, 4),
+            block(24, 24, (3,), 1, 3),
+            block(24, 40, (3, 5, 7), 2, 6),
+            block(40, 40, (3, 5), 1, 6),
+            block(40, 80, (3, 5, 7), 2, 6),
+            block(80, 80, (3, 5), 1, 6),
+            block(80, 120, (3, 5, 7), 1, 6),
+            block(120, 120, (3, 5, 7, 9), 1, 3),
+            block(120, 200, (3, 5, 7, 9, 11), 2, 6),
         )
         self.head = nn.Linear(200, classes)
 

@@ -10,7 +10,7 @@ Output: (1, 2) logits.
 
 from torch import Tensor, nn
 
-from benchmarks.models._inverted import classifier, conv
+from benchmarks.models._blocks import classifier, conv
 from benchmarks.models._seeded import seeded
 
 #: (output channels, stride) of each pair of a depthwise and a 1x1 convolution.

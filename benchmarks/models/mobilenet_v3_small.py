@@ -9,6 +9,7 @@ Output: (1, 1000) logits.
 
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import Residual, SqueezeExcite, conv
 from benchmarks.models._seeded import seeded
 
 #: (kernel, hidden channels, output channels, squeeze-and-excitation, activation, stride) of each bottleneck.
@@ -27,68 +28,31 @@ BLOCKS = (
 )
 
 
-def conv_bn(
-    c_in: int, c_out: int, kernel: int, activation: type[nn.Module] = nn.Identity, stride: int = 1, groups: int = 1
+def bottleneck(
+    c_in: int, kernel: int, hidden: int, c_out: int, squeeze: bool, act: type[nn.Module], stride: int
 ) -> nn.Sequential:
-    conv = nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, groups=groups, bias=False)
-    return nn.Sequential(conv, nn.BatchNorm2d(c_out), activation())
-
-
-class SqueezeExcite(nn.Module):
-    """Squeeze-and-excitation, a gate per channel from the mean over the image: Hu et al., arXiv:1709.01507."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        squeezed = max(8, (channels // 4 + 4) // 8 * 8)
-        self.gate = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1),
-            nn.Conv2d(channels, squeezed, 1),
-            nn.ReLU(),
-            nn.Conv2d(squeezed, channels, 1),
-            nn.Hardsigmoid(),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.gate(x)
-
-
-class Bottleneck(nn.Module):
-    """An inverted residual, with squeeze-and-excitation if `squeeze`.
+    """Returns an inverted residual, with squeeze-and-excitation if `squeeze`.
 
     It maps (N, c_in, H, W) to (N, c_out, H / stride, W / stride).
     """
-
-    def __init__(
-        self, c_in: int, kernel: int, hidden: int, c_out: int, squeeze: bool, activation: type[nn.Module], stride: int
-    ) -> None:
-        super().__init__()
-        self.residual = stride == 1 and c_in == c_out
-        self.body = nn.Sequential(
-            conv_bn(c_in, hidden, 1, activation) if hidden != c_in else nn.Identity(),
-            conv_bn(hidden, hidden, kernel, activation, stride, groups=hidden),
-            SqueezeExcite(hidden) if squeeze else nn.Identity(),
-            conv_bn(hidden, c_out, 1),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x) if self.residual else self.body(x)
+    return (Residual if stride == 1 and c_in == c_out else nn.Sequential)(
+        *([conv(c_in, hidden, act=act)] if hidden != c_in else []),
+        conv(hidden, hidden, kernel, stride, hidden, act),
+        *([SqueezeExcite(hidden, max(8, (hidden // 4 + 4) // 8 * 8))] if squeeze else []),
+        conv(hidden, c_out, act=None),
+    )
 
 
-class MobileNetV3Small(nn.Module):
-    def __init__(self, classes: int = 1000) -> None:
-        super().__init__()
-        self.features = nn.Sequential(conv_bn(3, 16, 3, nn.Hardswish, stride=2))
-        channels = 16
-        for block in BLOCKS:
-            self.features.append(Bottleneck(channels, *block))
-            channels = block[2]
-        self.features.append(conv_bn(channels, 576, 1, nn.Hardswish))
-        self.pool = nn.AdaptiveAvgPool2d(1)
-        self.head = nn.Sequential(nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, classes))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.pool(self.features(x)).flatten(1))
+def mobilenet_v3(classes: int = 1000) -> nn.Sequential:
+    layers: list[nn.Module] = [conv(3, 16, 3, 2, act=nn.Hardswish)]
+    channels = 16
+    for block in BLOCKS:
+        layers.append(bottleneck(channels, *block))
+        channels = block[2]
+    head = (nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, classes))
+    last = conv(channels, 576, act=nn.Hardswish)
+    return nn.Sequential(*layers, last, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *head)
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(MobileNetV3Small, (1, 3, 96, 96))
+    return seeded(mobilenet_v3, (1, 3, 96, 96))

@@ -9,7 +9,7 @@ Output: (1, 100) logits.
 
 from torch import Tensor, nn
 
-from benchmarks.models._inverted import classifier, conv
+from benchmarks.models._blocks import Residual, classifier, conv
 from benchmarks.models._seeded import seeded
 
 #: (kernel before the expansion, kernel in the middle, hidden channels, output channels, stride) of each block.
@@ -25,28 +25,22 @@ BLOCKS = (
 )
 
 
-class UniversalBottleneck(nn.Module):
-    """A universal inverted bottleneck: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
-
-    def __init__(self, c_in: int, front: int, middle: int, hidden: int, c_out: int, stride: int) -> None:
-        super().__init__()
-        first = 1 if middle else stride
-        layers: list[nn.Module] = [conv(c_in, c_in, front, first, c_in, act=False)] if front else []
-        layers.append(conv(c_in, hidden))
-        if middle:
-            layers.append(conv(hidden, hidden, middle, stride, hidden))
-        self.body = nn.Sequential(*layers, conv(hidden, c_out, act=False))
-        self.adds = stride == 1 and c_in == c_out
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x) if self.adds else self.body(x)
+def universal_bottleneck(c_in: int, front: int, middle: int, hidden: int, c_out: int, stride: int) -> nn.Sequential:
+    """Returns a universal inverted bottleneck: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
+    first = 1 if middle else stride
+    return (Residual if stride == 1 and c_in == c_out else nn.Sequential)(
+        *([conv(c_in, c_in, front, first, c_in, act=None)] if front else []),
+        conv(c_in, hidden),
+        *([conv(hidden, hidden, middle, stride, hidden)] if middle else []),
+        conv(hidden, c_out, act=None),
+    )
 
 
 def mobilenet_v4(classes: int = 100) -> nn.Sequential:
     layers: list[nn.Module] = [conv(3, 32, 3, 2), conv(32, 32, 3, 2), conv(32, 32), conv(32, 96, 3, 2), conv(96, 64)]
     channels = 64
     for front, middle, hidden, c_out, stride in BLOCKS:
-        layers.append(UniversalBottleneck(channels, front, middle, hidden, c_out, stride))
+        layers.append(universal_bottleneck(channels, front, middle, hidden, c_out, stride))
         channels = c_out
     return classifier([*layers, conv(channels, 480)], 480, classes)
 

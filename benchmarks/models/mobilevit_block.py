@@ -11,13 +11,9 @@ Output: the same shape.
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import conv
 from benchmarks.models._seeded import seeded
 from benchmarks.models.attention import TransformerBlock
-
-
-def conv_bn_silu(c_in: int, c_out: int, kernel: int) -> nn.Sequential:
-    conv = nn.Conv2d(c_in, c_out, kernel, padding=kernel // 2, bias=False)
-    return nn.Sequential(conv, nn.BatchNorm2d(c_out), nn.SiLU())
 
 
 def unfold(x: Tensor, patch: int) -> Tensor:
@@ -40,11 +36,11 @@ class MobileViTBlock(nn.Module):
     def __init__(self, channels: int = 32, dim: int = 48, heads: int = 4, depth: int = 2, patch: int = 2) -> None:
         super().__init__()
         self.patch = patch
-        self.local = nn.Sequential(conv_bn_silu(channels, channels, 3), nn.Conv2d(channels, dim, 1, bias=False))
+        self.local = nn.Sequential(conv(channels, channels, 3, act=nn.SiLU), nn.Conv2d(channels, dim, 1, bias=False))
         self.transformers = nn.Sequential(*(TransformerBlock(dim, heads, expansion=2) for _ in range(depth)))
         self.norm = nn.LayerNorm(dim)
-        self.project = conv_bn_silu(dim, channels, 1)
-        self.fuse = conv_bn_silu(2 * channels, channels, 3)
+        self.project = conv(dim, channels, act=nn.SiLU)
+        self.fuse = conv(2 * channels, channels, 3, act=nn.SiLU)
 
     def forward(self, x: Tensor) -> Tensor:
         _, _, h, w = x.shape

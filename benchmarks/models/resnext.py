@@ -10,49 +10,27 @@ Output: (1, 10) logits.
 
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import Shortcut, classifier, conv
 from benchmarks.models._seeded import seeded
 
 
-def conv_bn(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    conv = nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, groups=groups, bias=False)
-    return nn.Sequential(conv, nn.BatchNorm2d(c_out))
+def bottleneck(c_in: int, width: int, c_out: int, stride: int, groups: int = 8) -> Shortcut:
+    """Returns a bottleneck with a grouped 3x3 convolution: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
+    return Shortcut(
+        nn.Sequential(
+            conv(c_in, width, act=nn.ReLU),
+            conv(width, width, 3, stride, groups, nn.ReLU),
+            conv(width, c_out, act=None),
+        ),
+        nn.Identity() if (c_in, stride) == (c_out, 1) else conv(c_in, c_out, 1, stride, act=None),
+    )
 
 
-class Bottleneck(nn.Module):
-    """A bottleneck with a grouped 3x3 convolution: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
-
-    def __init__(self, c_in: int, width: int, c_out: int, stride: int, groups: int = 8) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            conv_bn(c_in, width, 1),
-            nn.ReLU(),
-            conv_bn(width, width, 3, stride, groups),
-            nn.ReLU(),
-            conv_bn(width, c_out, 1),
-        )
-        self.shortcut = nn.Identity() if (c_in, stride) == (c_out, 1) else conv_bn(c_in, c_out, 1, stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (self.body(x) + self.shortcut(x)).relu()
-
-
-class ResNeXt(nn.Module):
-    def __init__(self, classes: int = 10) -> None:
-        super().__init__()
-        self.features = nn.Sequential(
-            conv_bn(3, 32, 3),
-            nn.ReLU(),
-            Bottleneck(32, 32, 64, 1),
-            Bottleneck(64, 32, 64, 1),
-            Bottleneck(64, 64, 128, 2),
-            Bottleneck(128, 64, 128, 1),
-        )
-        self.pool = nn.AdaptiveAvgPool2d(1)
-        self.head = nn.Linear(128, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.pool(self.features(x)).flatten(1))
+def resnext(classes: int = 10) -> nn.Sequential:
+    first = [bottleneck(32, 32, 64, 1), bottleneck(64, 32, 64, 1)]
+    second = [bottleneck(64, 64, 128, 2), bottleneck(128, 64, 128, 1)]
+    return classifier([conv(3, 32, 3, act=nn.ReLU), *first, *second], 128, classes)
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(ResNeXt, (1, 3, 32, 32))
+    return seeded(resnext, (1, 3, 32, 32))

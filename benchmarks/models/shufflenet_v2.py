@@ -10,6 +10,7 @@ Output: (1, 1000) logits.
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import conv
 from benchmarks.models._seeded import seeded
 
 
@@ -17,15 +18,6 @@ def channel_shuffle(x: Tensor, groups: int = 2) -> Tensor:
     """Returns (N, C, H, W) with the channels of all groups interleaved."""
     n, c, h, w = x.shape
     return x.view(n, groups, c // groups, h, w).transpose(1, 2).reshape(n, c, h, w)
-
-
-def conv_bn_relu(c_in: int, c_out: int, kernel: int, stride: int = 1) -> nn.Sequential:
-    conv = nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, bias=False)
-    return nn.Sequential(conv, nn.BatchNorm2d(c_out), nn.ReLU())
-
-
-def depthwise_bn(c: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(c, c, 3, stride, 1, groups=c, bias=False), nn.BatchNorm2d(c))
 
 
 class ShuffleUnit(nn.Module):
@@ -41,10 +33,10 @@ class ShuffleUnit(nn.Module):
         self.split = stride == 1
         self.left: nn.Module = nn.Identity()
         if not self.split:
-            self.left = nn.Sequential(depthwise_bn(c_in, stride), conv_bn_relu(c_in, half, 1))
+            self.left = nn.Sequential(conv(c_in, c_in, 3, stride, c_in, None), conv(c_in, half, act=nn.ReLU))
         c_right = half if self.split else c_in
         self.right = nn.Sequential(
-            conv_bn_relu(c_right, half, 1), depthwise_bn(half, stride), conv_bn_relu(half, half, 1)
+            conv(c_right, half, act=nn.ReLU), conv(half, half, 3, stride, half, None), conv(half, half, act=nn.ReLU)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,14 +47,14 @@ class ShuffleUnit(nn.Module):
 class ShuffleNetV2(nn.Module):
     def __init__(self, classes: int = 1000) -> None:
         super().__init__()
-        self.stem = nn.Sequential(conv_bn_relu(3, 24, 3, stride=2), nn.MaxPool2d(3, 2, 1))
+        self.stem = nn.Sequential(conv(3, 24, 3, 2, act=nn.ReLU), nn.MaxPool2d(3, 2, 1))
         self.stages = nn.Sequential()
         channels = 24
         for width, repeats in ((48, 4), (96, 8), (192, 4)):
             for i in range(repeats):
                 self.stages.append(ShuffleUnit(channels, width, stride=2 if i == 0 else 1))
                 channels = width
-        self.last = conv_bn_relu(channels, 1024, 1)
+        self.last = conv(channels, 1024, act=nn.ReLU)
         self.head = nn.Linear(1024, classes)
 
     def forward(self, x: Tensor) -> Tensor:

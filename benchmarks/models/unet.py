@@ -13,14 +13,12 @@ import itertools
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import conv
 from benchmarks.models._seeded import seeded
 
 
 def double_conv(c_in: int, c_out: int) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for c in (c_in, c_out):
-        layers += [nn.Conv2d(c, c_out, 3, padding=1, bias=False), nn.BatchNorm2d(c_out), nn.ReLU()]
-    return nn.Sequential(*layers)
+    return nn.Sequential(*(conv(c, c_out, 3, act=nn.ReLU) for c in (c_in, c_out)))
 
 
 class UNet(nn.Module):

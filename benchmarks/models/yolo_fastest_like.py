@@ -11,7 +11,7 @@ Outputs: (1, 18, 6, 6) and (1, 18, 12, 12), three anchors of box, score and clas
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._inverted import Inverted, conv
+from benchmarks.models._blocks import conv, inverted
 from benchmarks.models._seeded import seeded
 
 
@@ -27,19 +27,19 @@ class YoloFastest(nn.Module):
         super().__init__()
         self.fine = nn.Sequential(
             conv(1, 8, 3, 2),
-            Inverted(8, 8, 4),
-            Inverted(4, 24, 8, 2),
-            Inverted(8, 32, 8),
-            Inverted(8, 32, 8, 2),
-            Inverted(8, 48, 8),
-            Inverted(8, 48, 16),
-            Inverted(16, 96, 16),
-            Inverted(16, 96, 24, 2),
-            Inverted(24, 136, 24),
+            inverted(8, 8, 4),
+            inverted(4, 24, 8, 2),
+            inverted(8, 32, 8),
+            inverted(8, 32, 8, 2),
+            inverted(8, 48, 8),
+            inverted(8, 48, 16),
+            inverted(16, 96, 16),
+            inverted(16, 96, 24, 2),
+            inverted(24, 136, 24),
             conv(24, 136),
         )
         self.coarse = nn.Sequential(
-            conv(136, 136, 3, 2, 136), Inverted(136, 224, 48), Inverted(48, 224, 48), conv(48, 96)
+            conv(136, 136, 3, 2, 136), inverted(136, 224, 48), inverted(48, 224, 48), conv(48, 96)
         )
         self.up = nn.Upsample(scale_factor=2)
         self.join = conv(136 + 96, 96)

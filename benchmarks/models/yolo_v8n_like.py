@@ -11,26 +11,20 @@ Outputs: (1, 64, 756) distributions of the sides of boxes, and (1, 20, 756) logi
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models import _blocks
 from benchmarks.models._seeded import seeded
 
 WIDTHS = (16, 32, 64, 128, 256)
 
 
 def conv(c_in: int, c_out: int, kernel: int = 1, stride: int = 1) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(c_out), nn.SiLU()
-    )
+    return _blocks.conv(c_in, c_out, kernel, stride, act=nn.SiLU)
 
 
-class Bottleneck(nn.Module):
-    """Two 3x3 convolutions, with a residual if `shortcut`: (N, C, H, W) to the same shape."""
-
-    def __init__(self, channels: int, shortcut: bool) -> None:
-        super().__init__()
-        self.body, self.shortcut = nn.Sequential(conv(channels, channels, 3), conv(channels, channels, 3)), shortcut
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x) if self.shortcut else self.body(x)
+def bottleneck(channels: int, shortcut: bool) -> nn.Sequential:
+    """Returns two 3x3 convolutions, with a residual if `shortcut`: (N, C, H, W) to the same shape."""
+    layers = conv(channels, channels, 3), conv(channels, channels, 3)
+    return (_blocks.Residual if shortcut else nn.Sequential)(*layers)
 
 
 class C2f(nn.Module):
@@ -39,7 +33,7 @@ class C2f(nn.Module):
     def __init__(self, c_in: int, c_out: int, depth: int = 1, shortcut: bool = False) -> None:
         super().__init__()
         self.enter, self.leave = conv(c_in, c_out), conv(c_out // 2 * (2 + depth), c_out)
-        self.blocks = nn.ModuleList(Bottleneck(c_out // 2, shortcut) for _ in range(depth))
+        self.blocks = nn.ModuleList(bottleneck(c_out // 2, shortcut) for _ in range(depth))
 
     def forward(self, x: Tensor) -> Tensor:
         parts = list(self.enter(x).chunk(2, dim=1))

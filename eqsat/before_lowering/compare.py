@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from executorch.exir.passes.constant_prop_pass import get_constant_placeholder_dict
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Interpreter, Node
 from torch.utils._pytree import tree_leaves, tree_map
-
-from eqsat.before_lowering.lift import constants
 
 #: Relative difference that floats of other layouts may have.
 RELATIVE = 1e-4
@@ -40,7 +39,7 @@ def samples(program: ExportedProgram, trials: int, seed: int = 0) -> list[dict[s
     The first trials are zeros, extremes and alternating extremes, the others random.
     Integers wider than 16 bits are often indices: they are the example's own, or 0 and 1.
     """
-    g, fixed = torch.Generator().manual_seed(seed), constants(program)
+    g, fixed = torch.Generator().manual_seed(seed), get_constant_placeholder_dict(program)
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder" and n not in fixed]
     inputs = [n for n in placeholders if isinstance(n.meta.get("val"), torch.Tensor)]
     names = [s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]

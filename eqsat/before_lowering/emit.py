@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,11 +17,12 @@ from executorch.exir.dialects._ops import ops as dialects
 from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, TensorArgument
-from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
 
 from eqsat.before_lowering import fx
-from eqsat.before_lowering.lift import Lifted, ProgramError
+from eqsat.before_lowering.lift import Lifted
 from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
 
@@ -29,15 +30,15 @@ from eqsat.tensor.graph import TensorGraph
 def emit(lifted: Lifted, graph: TensorGraph) -> ExportedProgram:
     """Returns the program of a graph whose inputs and outputs are those of `lifted`.
 
-    Raises ProgramError for what FX cannot express, and what torch raises for operands that do not fit.
+    Raises GraphError for what FX cannot express, and what torch raises for operands that do not fit.
     """
     return _Emitter(lifted, graph).run()
 
 
 class _Emitter:
-    """Appends nodes to a copy of the source's graph; those that the outputs do not need are removed in the end.
+    """Adds nodes to a copy of the source's graph; those that the outputs do not need are removed in the end.
 
-    copies: {node of the source: its copy}.
+    copies: {node of the source: its copy}; named: the copies by their names.
     values: {node of the tensor graph: its FX node}.
     data: {node: tensor} of constants and of movements of constants.
     constants: those that the source does not have, by their target.
@@ -45,11 +46,13 @@ class _Emitter:
 
     def __init__(self, lifted: Lifted, graph: TensorGraph):
         self.lifted, self.graph, self.program = lifted, graph, lifted.program
-        self.new, self.copies = Graph(), dict[Node, Node]()
-        self.new.graph_copy(self.program.graph, self.copies)
+        self.new = copy.deepcopy(self.program.graph)
+        self.copies = dict(zip(self.program.graph.nodes, self.new.nodes, strict=True))
         for old, new in self.copies.items():
             # FX itself would not give some names, such as `input`.
             new.name = old.name
+        self.named = {new.name: new for new in self.new.nodes}
+        self.new.inserting_before(self.new.output_node())
         self.values: dict[int, Node] = {}
         self.data: dict[int, torch.Tensor] = {}
         self.constants: dict[str, torch.Tensor] = {}
@@ -62,11 +65,11 @@ class _Emitter:
         self.dialect: Any = dialects.edge if self.edge else torch.ops
 
     def run(self) -> ExportedProgram:
-        """Writes the live nodes in order and returns the program. Raises ProgramError."""
+        """Writes the live nodes in order and returns the program. Raises GraphError."""
         for n in self.graph.live():
             node = self.graph.nodes[n]
             if node.op == "input":
-                self.values[n] = self.copies[self.lifted.leaves[node.attr("name")]]
+                self.values[n] = self.named[node.attr("name")]
             elif node.op == "const":
                 self.data[n] = torch.from_numpy(node.attr("value").data.copy())
             elif node.op in ("transpose", "reshape") and node.inputs[0] in self.data:
@@ -79,9 +82,10 @@ class _Emitter:
             found = self._value(n)
             if found.op != "call_function" and old.op == "call_function":
                 found = self._moved([found], self.graph.nodes[n].dtype, "alias" if self.edge else "clone")
-            made[old] = found
-        outputs = tree_leaves(self.program.graph.output_node().args[0])
-        return self._program([made.get(o) or self.copies[o] if isinstance(o, Node) else o for o in outputs])
+            made[self.copies[old]] = found
+        output = self.new.output_node()
+        output.args = map_arg(output.args, lambda o: made.get(o, o))
+        return self._program(tree_leaves(output.args))
 
     def _value(self, n: int) -> Node:
         """Returns the FX node of a value; constants are added when they are first read."""
@@ -102,14 +106,14 @@ class _Emitter:
         target = f"_eqsat_constant_{len(self.constants)}"
         self.constants[target] = value
         with self.new.inserting_before(next(iter(self.new.nodes))):
-            node = self.new.placeholder(f"c_{target}")
+            node: Node = self.new.placeholder(f"c_{target}")
         # FakeTensor.from_tensor would leave traces of a source in the shape guards.
         with self.fake_mode:
             node.meta["val"] = torch.empty(value.shape, dtype=value.dtype)
         return node
 
     def _written(self, node: TensorNode) -> Node:
-        """Appends a node as FX ops and returns the last one. Raises ProgramError."""
+        """Appends a node as FX ops and returns the last one. Raises GraphError."""
         match node.op:
             case "fx":
                 operands = [self._operand(i) for i in node.inputs]
@@ -121,13 +125,13 @@ class _Emitter:
             case "item":
                 return self._call(operator.getitem, self._value(node.inputs[0]), node.attr("index"))
         xs = [self._value(i) for i in node.inputs]
-        for op, *args in _movements(node, self.graph.nodes[node.inputs[0]].shape):
+        for op, *args in fx.written(node, self.graph.nodes[node.inputs[0]].shape):
             xs = [self._moved(xs, node.dtype, op, *args)]
         return xs[0]
 
     def _call(self, target: Any, *args: Any, meta: Mapping[str, Any] | None = None, **kwargs: Any) -> Node:
         """Appends an op and returns it with its fake value. Raises what the op raises on operands that do not fit."""
-        values, named = torch.fx.node.map_arg((args, kwargs), lambda n: n.meta["val"])
+        values, named = map_arg((args, kwargs), lambda n: n.meta["val"])
         with self.fake_mode:
             val = target(*values, **named)
         node: Node = self.new.call_function(target, args, kwargs)
@@ -139,12 +143,10 @@ class _Emitter:
         call = self.lifted.calls[node.attr("call")]
         known: dict[Node, Node] = {**self.copies, **dict(zip(call.inputs, operands, strict=True))}
         for n in call.nodes:
-            args, kwargs = n.args, n.kwargs
+            args, kwargs = map_arg((n.args, n.kwargs), known.__getitem__)
             if node.op == "reduce_fx" and fx.reduced_axis(n) is not None:
-                given, schema = {**fx.arguments(n), "dim": [node.attr("axis")]}, fx.overload(n.target)._schema.arguments
-                args = tuple(given[a.name] for a in schema if not a.kwarg_only)
-                kwargs = {a.name: given[a.name] for a in schema if a.kwarg_only and given[a.name] is not None}
-            args, kwargs = torch.fx.node.map_arg((args, dict(kwargs)), known.__getitem__)
+                args = (args[0], [node.attr("axis")], *args[2:])
+                kwargs = {k: v for k, v in kwargs.items() if k != "dim"}
             known[n] = self._call(n.target, *args, meta=n.meta, **kwargs)
         return known[call.nodes[-1]]
 
@@ -163,48 +165,15 @@ class _Emitter:
         return getattr(getattr(self.dialect.aten, op), "Tensor" if op.startswith("slice") else "default")
 
     def _program(self, outputs: Sequence[Any]) -> ExportedProgram:
-        """Returns the new program, given the values of the output node, flat."""
-        program, old = self.program, self.program.graph.output_node()
-        output = self.new.output(tree_unflatten(outputs, tree_structure(old.args[0])))
-        output.meta.update(old.meta)
-        self.new._codegen = program.graph._codegen
+        """Returns the program of the new graph."""
         self.new.eliminate_dead_code(lambda n: n.op in ("placeholder", "output"))
         self.new.lint()
-        signature = copy.deepcopy(program.graph_signature)
+        signature = copy.deepcopy(self.program.graph_signature)
         for target in self.constants:
             spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(name=f"c_{target}"), target)
             signature.input_specs.insert(0, spec)
-        for spec, node in zip(signature.output_specs, outputs, strict=True):
-            if not isinstance(spec.arg, ConstantArgument) and isinstance(node, Node):
-                spec.arg.name = node.name
-        constants = {**program.constants, **self.constants}
-        return program._update(GraphModule(program.graph_module, self.new), signature, constants=constants)
-
-
-def _movements(node: TensorNode, shape: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """Yields the FX ops, with their arguments, for a movement of tensors of `shape`. Raises ProgramError."""
-    match node.op:
-        case "identity":
-            return
-        case "transpose":
-            yield "permute", list(node.attr("perms"))
-        case "reshape":
-            yield "reshape", list(node.shape)
-        case "concat":
-            yield "cat", node.attr("axis")
-        case "reverse":
-            yield "flip", [node.attr("axis")]
-        case "slice":
-            for d, (start, n, whole) in enumerate(zip(node.attr("start"), node.attr("size"), shape, strict=True)):
-                if n != whole:
-                    yield "slice", d, start, start + n
-        case "pad":
-            pads = node.attr("pads")
-            ends = [n for d in reversed(range(len(shape))) for n in pads[2 * d : 2 * d + 2]]
-            yield "constant_pad_nd", ends, node.attr("value")[0]
-        case "tile":
-            multiples = list(node.attr("multiples"))
-            grows = all(m == 1 or n == 1 for m, n in zip(multiples, shape, strict=True))
-            yield ("expand", list(node.shape)) if grows else ("repeat", multiples)
-        case op:
-            raise ProgramError(f"{op} has no form in FX")
+        for result, node in zip(signature.output_specs, outputs, strict=True):
+            if not isinstance(result.arg, ConstantArgument) and isinstance(node, Node):
+                result.arg.name = node.name
+        constants = {**self.program.constants, **self.constants}
+        return self.program._update(GraphModule(self.program.graph_module, self.new), signature, constants=constants)

@@ -8,7 +8,7 @@ A node is data movement, pointwise, a reduction along one axis, per-tensor quant
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from eqsat.target.staging import written
+from eqsat.target import staging
+from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op
@@ -264,7 +265,42 @@ def shortest(m: Move) -> Steps:
     """Returns the fewest reshapes and transposes that move as `m` does."""
     if not m.is_view and (direct := m.direct()) is not None:
         return (("transpose", attrs_of({"perms": direct})),)
-    return written(m, () if m.is_view else (m.squeezed(),))
+    return staging.written(m, () if m.is_view else (m.squeezed(),))
+
+
+def written(node: TensorNode, shape: Shape) -> list[tuple[Any, ...]]:
+    """Returns the ATen ops, each with its arguments, that move a tensor of `shape` as a node of the tensor language.
+
+    Raises GraphError for an op that is no movement.
+    """
+    if node.op not in _WRITTEN:
+        raise GraphError(f"{node.op} has no form in FX")
+    return _WRITTEN[node.op](node, shape)
+
+
+def _cuts(node: TensorNode, shape: Shape) -> list[tuple[Any, ...]]:
+    """Returns a slice for each axis that a SLICE cuts."""
+    parts = zip(node.attr("start"), node.attr("size"), shape, strict=True)
+    return [("slice", d, start, start + n) for d, (start, n, whole) in enumerate(parts) if n != whole]
+
+
+def _repetition(node: TensorNode, shape: Shape) -> list[tuple[Any, ...]]:
+    multiples = list(node.attr("multiples"))
+    grows = all(1 in pair for pair in zip(multiples, shape, strict=True))
+    return [("expand", list(node.shape)) if grows else ("repeat", multiples)]
+
+
+#: {movement of the tensor language: how ATen writes it, given the node and the shape that it reads}.
+_WRITTEN: dict[str, Callable[[TensorNode, Shape], list[tuple[Any, ...]]]] = {
+    "identity": lambda node, shape: [],
+    "transpose": lambda node, shape: [("permute", list(node.attr("perms")))],
+    "reshape": lambda node, shape: [("reshape", list(node.shape))],
+    "concat": lambda node, shape: [("cat", node.attr("axis"))],
+    "reverse": lambda node, shape: [("flip", [node.attr("axis")])],
+    "slice": _cuts,
+    "pad": lambda node, shape: [("constant_pad_nd", _last_first(node.attr("pads")), node.attr("value")[0])],
+    "tile": _repetition,
+}
 
 
 def _padding(a: dict[str, Any], rank: int) -> dict[str, Any]:
@@ -273,5 +309,9 @@ def _padding(a: dict[str, Any], rank: int) -> dict[str, Any]:
     if min(given, default=0) < 0 or a.get("mode", "constant") != "constant":
         raise GraphError("a pad that cuts or is not constant")
     given += [0] * (2 * rank - len(given))
-    pads = [n for d in reversed(range(rank)) for n in given[2 * d : 2 * d + 2]]
-    return {"pads": tuple(pads), "value": (float(a.get("value") or 0.0),)}
+    return {"pads": tuple(_last_first(given)), "value": (float(a.get("value") or 0.0),)}
+
+
+def _last_first(pads: Sequence[int]) -> list[int]:
+    """Returns paddings (before, after) of axes in the other order: FX begins with the last axis."""
+    return [n for k in reversed(range(0, len(pads), 2)) for n in pads[k : k + 2]]

@@ -15,14 +15,15 @@ import operator
 from dataclasses import dataclass
 
 import torch
+from executorch.exir.passes.constant_prop_pass import get_constant_placeholder_dict
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
 from eqsat.before_lowering import fx
+from eqsat.executorch.constants import constant_nodes
 from eqsat.tensor.dtypes import DTYPES
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import GraphError
@@ -65,19 +66,6 @@ def read(program: Program) -> ExportedProgram:
     return program
 
 
-def constants(program: ExportedProgram) -> dict[Node, torch.Tensor]:
-    """Returns the values of a program's placeholders that nothing mutates: parameters, buffers and constants."""
-    signature, state = program.graph_signature, {**program.state_dict, **program.constants}
-    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
-    return {
-        node: value
-        for node, spec in zip(placeholders, signature.input_specs, strict=True)
-        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
-        and spec.target not in signature.buffers_to_mutate.values()
-        and isinstance(value := state.get(spec.target), torch.Tensor)
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class FxCall:
     """FX nodes that are one op of the tensor language.
@@ -116,11 +104,16 @@ class FxCall:
         return not mixed and max(v.ndim for v in values) == len(fx.shape_of(self.nodes[-1]))
 
 
+def _is_array(value: torch.Tensor) -> bool:
+    """Whether a tensor has elements, in memory, that the tensor language knows."""
+    dense = (value.layout, value.device.type) == (torch.strided, "cpu")
+    return dense and value.numel() > 0 and fx.dtype_name(value.dtype) in DTYPES
+
+
 class Lifted:
     """A program that was read, as a TensorGraph.
 
-    calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes.
-    leaves: {input name: FX node}.
+    calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes; inputs have the names of FX nodes.
     constants: {digest: FX node}.
     outputs: the FX nodes that graph.outputs represent.
     """
@@ -131,20 +124,12 @@ class Lifted:
         Raises ProgramError if an output is not a tensor, GraphError if the tensor language refuses a value.
         """
         self.program, self.graph = program, TensorGraph()
-        self.calls: list[FxCall] = []
-        self.leaves: dict[str, Node] = {}
+        self.calls: dict[str, FxCall] = {}
         self.constants: dict[str, Node] = {}
         self._values: dict[Node, int] = {}
-        self._numbers: dict[str, int] = {}
         self._order = {n: i for i, n in enumerate(program.graph.nodes)}
-        self._known = constants(program)
-        #: Nodes whose value is the same in every run.
-        self._fixed = set(self._known)
-        for n in self._order:
-            op = fx.overload(n.target)
-            pure = torch.Tag.nondeterministic_seeded not in op.tags if op else n.target is operator.getitem
-            if n.op == "call_function" and pure and self._fixed.issuperset(n.all_input_nodes):
-                self._fixed.add(n)
+        self._known = get_constant_placeholder_dict(program)
+        self._fixed = constant_nodes(program)
         nodes = dict.fromkeys(tree_leaves(program.graph.output_node().args[0]))
         self.outputs = [n for n in nodes if isinstance(n, Node) and n not in self._fixed]
         if any(not isinstance(o.meta.get("val"), torch.Tensor) for o in self.outputs):
@@ -201,34 +186,25 @@ class Lifted:
         if n.target is operator.getitem and not fx.is_movement(n):
             x = self._values[fx.operand(n)]
             return self.graph.add("item", (x,), index=n.args[1], shape=shape, dtype=dtype)
-        number = self._numbers.setdefault(call.key, len(self.calls))
-        if number == len(self.calls):
-            self.calls.append(call)
-        if call.is_pointwise:
-            operands = [self._aligned(x, len(shape)) for x in call.inputs]
-            return self.graph.add("fx", operands, call=number, dtype=dtype)
         axes = [fx.reduced_axis(m) for m in call.computing]
+        if call.is_pointwise:
+            self.calls.setdefault(call.key, call)
+            operands = [self._aligned(x, len(shape)) for x in call.inputs]
+            return self.graph.add("fx", operands, call=call.key, dtype=dtype)
         if len(axes) == len(call.inputs) == 1 and axes[0] is not None:
+            self.calls.setdefault(call.key, call)
             x = self._values[call.inputs[0]]
-            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=number, dtype=dtype)
+            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=call.key, dtype=dtype)
         nodes, inputs = (tuple(m for m in ms if m not in self._fixed) for ms in (call.nodes, call.inputs))
-        number = len(self.calls)
-        self.calls.append(FxCall(nodes, inputs))
+        self.calls[n.name] = FxCall(nodes, inputs)
         operands, kind = [self._values[x] for x in inputs], fx.name(nodes[0].target)
-        return self.graph.add("opaque", operands, tosa=kind, call=number, shape=shape, dtype=dtype)
+        return self.graph.add("opaque", operands, tosa=kind, call=n.name, shape=shape, dtype=dtype)
 
     def _leaf(self, n: Node) -> int:
         """Returns the node of an input or a constant, which it adds if it is new."""
         if n not in self._values:
-            value, dense = self._known.get(n), torch.strided
-            if (
-                isinstance(value, FakeTensor)
-                or value is not None
-                and (value.layout, value.device.type) != (dense, "cpu")
-            ):
-                value = None
-            if value is None or fx.dtype_name(value.dtype) not in DTYPES or not value.numel():
-                self.leaves[n.name] = n
+            value = self._known.get(n)
+            if value is None or isinstance(value, FakeTensor) or not _is_array(value):
                 self._values[n] = self.graph.add_input(n.name, fx.shape_of(n), fx.dtype_of(n))
             else:
                 found = self.graph.add_const(value.detach().numpy(), fx.dtype_of(n, value), tuple(value.shape))

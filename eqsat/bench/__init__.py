@@ -3,7 +3,7 @@
 >>> # run(["emg", "mine.py:make"], ["ethos-u85-256"], ["stock", "eqsat"], Path("RUN"))
 
 `cells` names what is measured, and `lowering` runs ExecuTorch once per model and target.
-`measure` returns the figures of a cell, `litert` those of the LiteRT path to an Ethos-U.
+`measure` returns the figures of a cell, `best` of stock at its best, `litert` of the LiteRT path to an Ethos-U.
 `isolated` is the process of a task, `records` the files of a run, and `run` the whole.
 """
 

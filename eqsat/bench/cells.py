@@ -22,8 +22,11 @@ from eqsat.ground.versions import versions
 if TYPE_CHECKING:
     from eqsat.options.options import Options
 
-STOCK, TUNED, EXPLICIT, LITERT, EQSAT = "stock", "stock-tuned", "stock-without-layout-passes", "litert", "eqsat"
-KINDS = (STOCK, TUNED, EXPLICIT, LITERT, EQSAT)
+STOCK, TUNED, BEST, EXPLICIT = "stock", "stock-tuned", "stock-best", "stock-without-layout-passes"
+LITERT, EQSAT = "litert", "eqsat"
+KINDS = (STOCK, TUNED, BEST, EXPLICIT, LITERT, EQSAT)
+#: The figure by which peers are at their best, of an `Estimate` and of a record.
+RANKED_BY = "corrected"
 
 #: Names that select a whole set of models.
 MODEL_SETS = ("zoo", "deployed")
@@ -106,6 +109,16 @@ class Configuration:
         given = dict(self.options)
         rules = user_rules.places(filter(None, [given.pop(_USER_RULES, "")]))
         return [code_of(place) for place in [*plugins.places(Options(**given)), *rules]]
+
+    def applies_to(self, model: Model) -> bool:
+        """Whether a model has such a cell.
+
+        A .tosa file has no stock graph, and like a .pt2 file no PyTorch module.
+        It is its own graph at its best.
+        """
+        if self.kind == LITERT:
+            return not model.reference.endswith((".tosa", ".pt2"))
+        return not (model.reference.endswith(".tosa") and self.kind in (STOCK, TUNED))
 
     @property
     def name(self) -> str:
@@ -239,8 +252,9 @@ def lowering_fingerprint() -> str:
 
 
 @cache
-def measuring_fingerprint() -> str:
-    return fingerprint(*_MEASURING)
+def measuring_fingerprint(*more: str) -> str:
+    """Returns the fingerprint of what decides a cell's figures. more: further modules that do."""
+    return fingerprint((*_MEASURING[0], *more), _MEASURING[1])
 
 
 def all_versions() -> dict[str, str]:

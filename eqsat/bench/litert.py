@@ -6,6 +6,7 @@ Its packages need other versions than ExecuTorch, so they have an environment of
 The int8 model differs from that of eqsat and ExecuTorch in its scales and its arithmetic.
 So nothing is compared to the bit; only cycles are compared.
 Vela is not part of that environment: the version that compiles everything compiles the .tflite.
+It does so in its best settings, as for `stock-best`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import sys
 import tempfile
 import time
 import venv
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.fingerprint import fingerprint as fingerprint_of
+from eqsat.bench.settings import in_best_settings
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
@@ -75,7 +77,7 @@ def measure(
     compiled_for = Target.of(target)
     with Pool(1) as pool:
         started = time.perf_counter()
-        estimate = compile_tflite(buffer, compiled_for, pool)
+        estimate, settings = in_best_settings(compiled_for, partial(compile_tflite, buffer, via=pool))
         seconds["vela"] = time.perf_counter() - started
     return (
         {
@@ -87,6 +89,7 @@ def measure(
             "by_operator": by_operator(estimate.rows),
             "cpu_operators": estimate.cpu_operators,
             "memory": {k: m for k, m in estimate.memory.items() if any(m.values())},
+            "settings": [settings],
             "tflite_bytes": estimate.binary[0],
             "seconds": {k: round(v, 3) for k, v in seconds.items()},
             "verified": None,

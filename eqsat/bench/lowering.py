@@ -11,11 +11,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eqsat.executorch.names import INT8
 from eqsat.ground.files import InputError, read_bytes
 from eqsat.target import Target
+
+if TYPE_CHECKING:
+    from eqsat.executorch.layouts import Layout
 
 
 @contextmanager
@@ -31,14 +34,18 @@ def quiet() -> Iterator[None]:
 
 
 @quiet()
-def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict[str, bytes], dict[str, Any]]:
+def prepare(
+    reference: str, target: str, quantization: str = INT8, layout: Layout | None = None
+) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Lowers a PyTorch model for a target.
 
     quantization: one of QUANTIZATIONS.
+    layout: of inputs and outputs; None: as the model has them.
     Returns ({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record).
 
     The side record has Vela's flags and seconds by stage.
     These seconds are of passes that run as within eqsat's own lowering (`eqsat/executorch/bookkeeping.py`).
+    `operators_outside` is the number of operators outside of delegates, with the calls of these.
     It also has why a delegate's stock graph is missing, and how the model was calibrated.
     `pte_frame_bytes` are bytes of a .pte besides command stream and weights.
     Each of these two is rounded up to 16 bytes.
@@ -55,7 +62,7 @@ def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict
     compiled_for = Target.of(target)
     started = time.perf_counter()
     spec = EthosUCompileSpec(compiled_for.accelerator)
-    program, calibration = load_program(reference, spec, quantization)
+    program, calibration = load_program(reference, spec, quantization, layout)
     quantized = time.perf_counter()
     partitioner = EthosUPartitioner(spec)
     partitioner.delegation_spec = DelegationSpec(GraphCapture.__name__, spec._to_list())
@@ -69,6 +76,7 @@ def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict
     lowered = time.perf_counter()
     if not found:
         raise InputError(f"no part of {reference} can run on {target}: the partitioner found no delegate")
+    outside = sum(node.op == "call_function" for node in edge.exported_program().graph.nodes)
     pte = len(edge.to_executorch().buffer)
     files = {
         f"{i}.{kind}": tail.tosa
@@ -89,6 +97,7 @@ def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict
         "seconds": {k: round(v, 3) for k, v in seconds.items()},
         "stock_errors": [c.stock.error for c in found],
         "calibration": calibration,
+        "operators_outside": outside,
         "pte_frame_bytes": pte - sum(payloads) if len(payloads) == len(found) else None,
     }
 
@@ -100,5 +109,6 @@ def as_given(path: Path, target: str) -> tuple[dict[str, bytes], dict[str, Any]]
         "seconds": {},
         "stock_errors": ["a .tosa file has no stock graph"],
         "calibration": "",
+        "operators_outside": 0,
         "pte_frame_bytes": None,
     }

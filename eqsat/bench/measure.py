@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import EXPLICIT, STOCK, TUNED, Configuration
+from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, STOCK, TUNED, Configuration
+from eqsat.bench.settings import in_best_settings
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Container
 from eqsat.options.options import Options
 from eqsat.search.figures import GraphFigures
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.stages import tuned
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare
@@ -61,7 +61,7 @@ def measure(
     delegates: list[Fields] = []
     for i, error in enumerate(side["stock_errors"]):
         given = configuration, target, files[f"{i}.explicit"], files.get(f"{i}.stock"), error
-        if configuration.kind in (STOCK, TUNED, EXPLICIT):
+        if configuration.kind != EQSAT:
             delegates.append(_compiled(*given))
         else:
             arena = max((d["stock"].sram or 0 for d in delegates), default=0)
@@ -109,10 +109,10 @@ def _compiled(configuration: Configuration, target: Target, explicit: bytes, sto
     with Pool(1) as pool:
         compile_tosa(explicit, target, pool)  # the worker's imports are not Vela's time
         started = time.perf_counter()
-        estimate = compile_tosa(tosa, target, pool)
-        settings: tuple[str, ...] = ()
-        if configuration.kind == TUNED:
-            estimate, settings = tuned(tosa, target, estimate, pool)
+        if configuration.kind in (TUNED, BEST):
+            estimate, settings = in_best_settings(target, partial(compile_tosa, tosa, via=pool))
+        else:
+            estimate, settings = compile_tosa(tosa, target, pool), ()
         seconds = time.perf_counter() - started
         outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
     rows, least = over_bound(estimate.rows, tosa, estimate.rates), bound(loads(explicit), estimate.rates)
@@ -176,7 +176,8 @@ def _graph(tosa: bytes, rows: list[Row], ours: GraphFigures, stock: GraphFigures
 
 def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -> dict[str, float]:
     """Returns the seconds of the lowering that this configuration needs: of the two tails one, for eqsat both."""
-    unused = {STOCK: "explicit passes", TUNED: "explicit passes", EXPLICIT: "stock passes"}.get(configuration.kind)
+    stock = dict.fromkeys((STOCK, TUNED, BEST), "explicit passes")
+    unused = {**stock, EXPLICIT: "stock passes"}.get(configuration.kind)
     return {k: v for k, v in seconds.items() if k != unused}
 
 

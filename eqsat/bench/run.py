@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench import isolated, litert, lowering
-from eqsat.bench.cells import LITERT, STOCK, TUNED, Configuration, Model, lowering_fingerprint, measuring_fingerprint
+from eqsat.bench.cells import BEST, LITERT, Configuration, Model, lowering_fingerprint, measuring_fingerprint
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.log import Record
 from eqsat.bench.records import CellKey, RunFiles
@@ -168,16 +168,7 @@ class _Plan:
         self.fingerprints = {m.name: m.fingerprint() for m in models}
 
     def of(self, model: Model) -> list[Configuration]:
-        """Returns the configurations that apply to a model.
-
-        A .tosa file has no stock graph, and like a .pt2 file no PyTorch module.
-        """
-        return [
-            c
-            for c in self.configurations
-            if not (model.reference.endswith(".tosa") and c.kind in (STOCK, TUNED, LITERT))
-            and not (model.reference.endswith(".pt2") and c.kind == LITERT)
-        ]
+        return [c for c in self.configurations if c.applies_to(model)]
 
     def places(self) -> list[CellKey]:
         return [(m.name, t, c.name) for m, t in self.pairs for c in self.of(m)]
@@ -187,7 +178,7 @@ class _Plan:
 class _Scheduler:
     """Tasks that wait until one of `width` places is free.
 
-    Lowerings come first, then cells, then the LiteRT path.
+    Lowerings come first, then cells, then those that lower anew, then the LiteRT path.
     So a process rarely changes its work.
     """
 
@@ -242,7 +233,7 @@ class _Scheduler:
         for c in (c for c in configurations if c.kind == LITERT):
             key, environment = digest(own, target, litert.fingerprint()), str(self.plan.environment)
             at = model.name, target, c.name
-            self._measure(2, key, at, "eqsat.bench.litert:measure", model.reference, target, environment)
+            self._measure(3, key, at, "eqsat.bench.litert:measure", model.reference, target, environment)
         if all(c.kind == LITERT for c in configurations):
             return
         key = digest(own, target, self.plan.quantization, lowering_fingerprint())
@@ -269,11 +260,17 @@ class _Scheduler:
         self._count(f"{model.name} {target}: lowered")
         about = [side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")]
         for c, at in cells:
+            module = f"eqsat.bench.{'best' if c.kind == BEST else 'measure'}"
             cell = digest(
-                *(graphs[n] for n in sorted(graphs)), json.dumps(about), c.name, measuring_fingerprint(), *c.plugins()
+                *(graphs[n] for n in sorted(graphs)),
+                *(json.dumps(about), c.name, measuring_fingerprint(module), *c.plugins()),
             )
             args = c.name, side["flags"], graphs, side, self.cold
-            self._measure(1, cell, at, "eqsat.bench.measure:measure", *args)
+            if c.kind == BEST:  # it lowers the model in other layouts, too
+                source = model.reference, target, self.plan.quantization
+                self._measure(2, digest(cell, key), at, f"{module}:measure", *args, source)
+            else:
+                self._measure(1, cell, at, f"{module}:measure", *args)
 
     def _measure(self, rank: int, key: str, at: CellKey, function: str, *args: Any) -> None:
         """Adds the task of a cell, unless its record is there already."""

@@ -34,7 +34,7 @@ def bench(
         typer.Option(
             "--configuration",
             "-c",
-            help="stock, stock-tuned, stock-without-layout-passes, litert, eqsat, or eqsat with "
+            help="stock, stock-best, stock-tuned, stock-without-layout-passes, litert, eqsat, or eqsat with "
             "options as in eqsat:preset=none,extractor=dag_greedy; may be given several times "
             "(default: stock and eqsat)",
         ),

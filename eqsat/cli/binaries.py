@@ -13,7 +13,6 @@ import typer
 
 from eqsat.cli.common import app, bad_input, quiet, status
 from eqsat.cli.terminal import visible
-from eqsat.device.core.errors import DeviceError
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 
 FileArgument = Annotated[Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, or a .pte")]
@@ -35,9 +34,9 @@ def disassemble_command(
     from eqsat.executorch.binaries import disassembled
     from eqsat.ground.worker import Worker
 
-    with bad_input(), _of(file, DeviceError):
+    with bad_input():
         data = read_bytes(file)
-        with Worker() as worker:
+        with _of(file, InputError), Worker() as worker:
             lines, outside = disassembled(data, worker, registers, delegate)
     _show_outside(outside)
     for line in lines:
@@ -70,7 +69,7 @@ def run_command(
     from eqsat.ground.process import Limits
     from eqsat.ground.worker import Worker
 
-    with bad_input(), _of(file, DeviceError):
+    with bad_input():
         check_output(output)
         data, limits = read_bytes(file), Limits(time_limit, memory_limit)
         if (inputs is None) == (random is None):

@@ -289,31 +289,6 @@ def check_report(page: Path | None) -> None:
         check_libraries()
 
 
-def show(
-    old: GraphFigures,
-    new: GraphFigures,
-    bound: Bound | None,
-    before: str = "stock",
-    left_out: Sequence[str] = (),
-) -> None:
-    """Prints how the graphs compare: cycles, time and bytes; with -v all figures.
-
-    left_out: names of delegates whose figures are in neither sum.
-    """
-    from eqsat.search.comparison import sections, summary
-
-    if left_out:
-        console.say(f"compared without {', '.join(left_out)}, where the cycles of stock or of eqsat are not known")
-    table = Table("cycles by operator kind" if VERBOSITY.level else "cycles")
-    for column in (before, "eqsat", "ratio"):
-        table.add_column(column, justify="right")
-    for section in sections(old, new, bound) if VERBOSITY.level else summary(old, new):
-        for row in section:
-            table.add_row(*row, style="bold" if row[0].endswith("total") else None)
-        table.add_section()
-    console.print(table)
-
-
 def write_csv(
     place: Path, model: str, target: str, answer: Result | CompileSummary, figures: tuple[GraphFigures, GraphFigures]
 ) -> None:
@@ -337,7 +312,64 @@ def show_standings(run: RecordedRun) -> None:
         console.say(line)
 
 
-def show_others(results: Sequence[Result], chosen: Options) -> None:
+#: The verdict where stock's graph is wrong.
+_NO_PEER = "nothing to compare: what stock ExecuTorch makes computes something else"
+
+
+def show_answer(
+    title: str,
+    answer: Result | CompileSummary,
+    results: Sequence[Result],
+    chosen: Options,
+    figures: tuple[GraphFigures, GraphFigures],
+    bound: Bound | None,
+    before: str,
+    more: Sequence[str] = (),
+    kept: str = "",
+) -> None:
+    """Prints an answer: figures, what else there is, how it came about, warnings and the verdict.
+
+    The verdict comes last; rows on what was written, and on what does not fit, are added to it.
+    results: of the delegates.
+    figures: before and after; before: the name of the former.
+    more: lines below the table of figures.
+    """
+    from eqsat.search.comparison import binary_line, proof_line, verdict
+
+    _show_figures(*figures, bound, before)
+    for text in more:
+        console.say(text)
+    _show_others(results, chosen)
+    _show_details(results, answer.seconds)
+    show_warnings(answer.warnings)
+    console.say(title, "bold")
+    is_wrong = figures[0].corrected is None and any(r.stock_verified is False for r in results)
+    console.say(_NO_PEER if is_wrong else verdict(*figures), "bold")
+    console.say(f"verified bit for bit: {'yes' if answer.verified else 'no'}")
+    if answer.verified:
+        console.say(proof_line(answer.proved, []))
+    if results:
+        least = min(results, key=lambda r: (r.binary_verified or 0, r.binary_proved or 0))
+        console.say(binary_line(least.binary_verified, least.binary_reason, least.binary_proved, least.binary_samples))
+    if kept:
+        console.say(kept, "bold")
+
+
+def _show_figures(old: GraphFigures, new: GraphFigures, bound: Bound | None, before: str) -> None:
+    """Prints how the graphs compare: cycles, time and bytes; with -v all figures."""
+    from eqsat.search.comparison import sections, summary
+
+    table = Table("cycles by operator kind" if VERBOSITY.level else "cycles")
+    for column in (before, "eqsat", "ratio"):
+        table.add_column(column, justify="right")
+    for section in sections(old, new, bound) if VERBOSITY.level else summary(old, new):
+        for row in section:
+            table.add_row(*row, style="bold" if row[0].endswith("total") else None)
+        table.add_section()
+    console.print(table)
+
+
+def _show_others(results: Sequence[Result], chosen: Options) -> None:
     """Prints what there is beside the answer of each delegate.
 
     With the objective "pareto" it is the Pareto set.
@@ -366,11 +398,8 @@ def _seconds(stages: Mapping[str, float]) -> str:
     return f"seconds: {time.perf_counter() - _command.started:.1f} in all; by stage, some at once: {shown}"
 
 
-def show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> None:
-    """Prints what is between the table and the warnings.
-
-    results: of the delegates.
-    """
+def _show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> None:
+    """Prints what is between the table and the warnings."""
     from eqsat.search.comparison import settings_line
 
     for text in dict.fromkeys(filter(None, (r.recalled for r in results))):
@@ -385,45 +414,10 @@ def show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> Non
         console.say(f"not proved, as undecided at {'; '.join(undecided)}")
 
 
-def show_warnings(results: Sequence[Result], messages: Sequence[str]) -> None:
-    """Prints the warnings, above the verdict.
-
-    results: of the delegates.
-    """
+def show_warnings(messages: Sequence[str]) -> None:
+    """Prints the warnings, above the verdict."""
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
-
-
-#: The verdict where stock's graph is wrong.
-_NO_PEER = "nothing to compare: what stock ExecuTorch makes computes something else"
-
-
-def show_verdict(
-    title: str,
-    figures: tuple[GraphFigures, GraphFigures],
-    results: Sequence[Result],
-    verified: bool,
-    proved: bool,
-    kept: str,
-) -> None:
-    """Prints the verdict, to which rows on what was written, and on what does not fit, are added.
-
-    figures: before and after.
-    verified, proved: whether all delegates are.
-    """
-    from eqsat.search.comparison import binary_line, proof_line, verdict
-
-    console.say(title, "bold")
-    is_wrong = figures[0].corrected is None and any(r.stock_verified is False for r in results)
-    console.say(_NO_PEER if is_wrong else verdict(*figures), "bold")
-    console.say(f"verified bit for bit: {'yes' if verified else 'no'}")
-    if verified:
-        console.say(proof_line(proved, []))
-    if results:
-        least = min(results, key=lambda r: (r.binary_verified or 0, r.binary_proved or 0))
-        console.say(binary_line(least.binary_verified, least.binary_reason, least.binary_proved, least.binary_samples))
-    if kept:
-        console.say(kept, "bold")
 
 
 def show_written(places: Sequence[str], results: Mapping[str, Result]) -> None:

@@ -28,10 +28,7 @@ from eqsat.cli.common import (
     failures,
     print_json,
     quiet,
-    show,
-    show_details,
-    show_others,
-    show_verdict,
+    show_answer,
     show_warnings,
     show_written,
     write_csv,
@@ -118,7 +115,7 @@ def compile_command(
             pte, summary = compile_model(model, spec, chosen, interruption, quantization)
     summary.seconds = {"import PyTorch and ExecuTorch": round(imported, 3), **summary.seconds}
     if not as_json and brief:
-        show_warnings(list(summary.results.values()), summary.warnings)
+        show_warnings(summary.warnings)
     elif not as_json:  # before anything is written: who has no room for it has the figures
         _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen)
     nearest = [r.nearest and r.nearest._asdict() for r in summary.results.values()]
@@ -143,15 +140,12 @@ def compile_command(
 
 def _show(summary: CompileSummary, title: str, chosen: Options) -> None:
     stock, ours, left_out = summary.compared()
-    show(stock, ours, None if left_out else summary.bound, left_out=left_out)
     results = list(summary.results.values())
-    for delegate in summary.by_delegate if summary.delegates > 1 else ():
-        console.say(delegate["text"])
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
-    console.say(f"on the CPU: {outside or 'nothing'}")
-    console.say(f"calibrated on: {summary.calibration}")
-    show_others(results, chosen)
-    show_details(results, summary.seconds)
-    show_warnings(results, summary.warnings)
+    more = [d["text"] for d in summary.by_delegate] if summary.delegates > 1 else []
+    more += [f"on the CPU: {outside or 'nothing'}", f"calibrated on: {summary.calibration}"]
     kept = results[0].kept if summary.delegates == len(results) == 1 else ""
-    show_verdict(title, (stock, ours), results, summary.verified, summary.proved, kept)
+    if left_out:
+        console.say(f"compared without {', '.join(left_out)}, where the cycles of stock or of eqsat are not known")
+    bound = None if left_out else summary.bound
+    show_answer(title, summary, results, chosen, (stock, ours), bound, "stock", more, kept)

@@ -25,10 +25,7 @@ from eqsat.cli.common import (
     failures,
     print_json,
     quiet,
-    show,
-    show_details,
-    show_others,
-    show_verdict,
+    show_answer,
     show_warnings,
     show_written,
     write_csv,
@@ -79,9 +76,10 @@ def optimize(
         compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
         result = _optimized(source, buffer, compiled_for, chosen)
     if not as_json and brief:
-        show_warnings([result], result.warnings)
+        show_warnings(result.warnings)
     elif not as_json:  # before anything is written: who has no room for it has the figures
-        _show(result, f"{source} on {target}, Vela {result.vela}", chosen)
+        title = f"{source} on {target}, Vela {result.vela}"
+        show_answer(title, result, [result], chosen, result.columns(), result.bound, "before", kept=result.kept)
     figures = {"model": str(source), "target": target, **_record(result), "fits": result.fits}
     with failures(failing, figures):
         write_atomically(output, result.tosa)
@@ -133,11 +131,3 @@ def _record(result: Result) -> dict[str, Any]:
         "stock_corrected": result.explicit_corrected,
         "stock_by_kind": result.explicit_by_kind,
     }
-
-
-def _show(result: Result, title: str, chosen: Options) -> None:
-    show(*result.columns(), result.bound, before="before")
-    show_others([result], chosen)
-    show_details([result], result.seconds)
-    show_warnings([result], result.warnings)
-    show_verdict(title, result.columns(), [result], result.verified, result.proved, result.kept)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 #: {command, or option with its dashes: what to use instead}.
 REMOVED = {
-    "--referee": "graphs rank by Vela's corrected total; the price of the commands is shown beside it",
+    "--referee": "the calibrated price of the commands decides",
     "--numerics": "every result is proved equal to the input for every input, or is stock's",
     "--tolerance": "every result is proved equal to the input for every input, or is stock's",
-    "--command-cycles": "`python -m benchmarks.fvp --measured FILE.csv` in a clone of the repository fits it",
+    "--command-cycles": "`python -m benchmarks.measured FILE.csv FOLDER --fit` in a clone of the repository fits it",
     "--shard": "`--scheduler` distributes a benchmark",
     "--into": "`eqsat report` reads one run",
     "--dot": "`--svg` draws it, `--json` has its boxes and edges",
     "discover": "use `python -m benchmarks.discovery graph` in a clone of the repository",
-    "fit": "use `python -m benchmarks.fvp --measured FILE.csv` in a clone of the repository",
+    "fit": "use `python -m benchmarks.measured FILE.csv FOLDER --fit` in a clone of the repository",
 }
 
 

@@ -66,7 +66,7 @@ def disassembled(
 
     data, delegate: as `read` takes them.
 
-    Raises InputError, DeviceError.
+    Raises InputError.
     """
     answer = _answer(in_worker_disassemble, data, registers, delegate, via=via, limits=LIMITS)
     return answer["lines"], answer["outside"]
@@ -86,7 +86,7 @@ def ran(
     Floats are quantized as the program does.
     Random elements have any value of their integer type.
 
-    Raises InputError, DeviceError.
+    Raises InputError.
     """
     if isinstance(inputs, int):
         given: tuple[Any, ...] = None, inputs
@@ -95,8 +95,8 @@ def ran(
         given = list(by_name), packed(by_name.values())
     answer = _answer(in_worker_run, data, *given, delegate, via=via, limits=limits)
     taken, made = (
-        {n: Value(x, q and Quantization(*q)) for n, x, q in zip(names, unpacked(xs), qs)}
-        for names, xs, qs in answer["sides"]
+        {name: Value(x, q and Quantization(*q)) for (name, q), x in zip(ports, unpacked(xs))}
+        for ports, xs in answer["sides"]
     )
     return Ran(taken, made, answer["outside"])
 
@@ -105,11 +105,9 @@ def _answer(function: Callable[..., Any], *args: Any, via: Worker | Pool, limits
     try:
         answer: dict[str, Any] = via.call(function, *args, limits=limits)
     except WorkerError as e:
-        raise DeviceError(f"{e}: the file is damaged, or takes more than it may") from e
-    if "input" in answer:
-        raise InputError(answer["input"])
+        raise InputError(f"{e}: the file is damaged, or takes more than it may") from e
     if "error" in answer:
-        raise DeviceError(answer["error"])
+        raise InputError(answer["error"])
     return answer
 
 
@@ -118,7 +116,7 @@ def in_worker_disassemble(data: bytes, registers: bool, delegate: str) -> dict[s
         found = read(data, delegate)
         return {"lines": list(disassemble(found.binary, registers)), "outside": found.outside}
     except (InputError, DeviceError) as e:
-        return _told(e)
+        return {"error": str(e)}
 
 
 def in_worker_run(data: bytes, names: list[str] | None, given: Any, delegate: str) -> dict[str, Any]:
@@ -132,36 +130,25 @@ def in_worker_run(data: bytes, names: list[str] | None, given: Any, delegate: st
             inputs = _integers(found, dict(zip(names, unpacked(given), strict=True)))
         outputs = run(found.binary, inputs)
         sides = [
-            (side.names, packed(xs), [q and astuple(q) for q in side.quantizations])
-            for side, xs in zip(found.sides, (inputs, outputs))
+            ([(p.name, p.quantization and astuple(p.quantization)) for p in ports], packed(xs))
+            for ports, xs in ((found.inputs, inputs), (found.outputs, outputs))
         ]
         return {"sides": sides, "outside": found.outside}
     except (InputError, DeviceError) as e:
-        return _told(e)
-
-
-def _told(e: Exception) -> dict[str, Any]:
-    return {"input" if isinstance(e, InputError) else "error": str(e)}
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """The inputs or the outputs of a compiled model, in its order."""
-
-    names: list[str]
-    quantizations: list[Quantization | None]
+        return {"error": str(e)}
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledModel:
     """A compiled model.
 
-    sides: what the program around it knows of its inputs and of its outputs.
+    inputs, outputs: what the program around it knows of them; each has a name.
     outside: operators of that program outside the delegate.
     """
 
     binary: Binary
-    sides: tuple[Side, Side]
+    inputs: list[Port]
+    outputs: list[Port]
     outside: list[str]
 
 
@@ -185,15 +172,13 @@ def _chosen(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:
     """Returns the delegate of that name, or the only one. Raises InputError."""
     if not found:
         raise InputError("a program without an Ethos-U delegate")
-    if not name and len(found) == 1:
-        return found[0]
     names = ", ".join(d.name for d in found)
-    if not name:
+    if not name and len(found) > 1:
         raise InputError(
             f"a program with {len(found)} Ethos-U delegates ({names}): choose one with --delegate; "
             "they are not run together, as eqsat does not run the operators between them"
         )
-    chosen = next((d for d in found if d.name == name), None)
+    chosen = next((d for d in found if name in ("", d.name)), None)
     if chosen is None:
         raise InputError(f"there is no delegate {name!r} in the program; it has {names}")
     return chosen
@@ -201,38 +186,38 @@ def _chosen(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:
 
 def _named(binary: Binary, ports: Sequence[Port] = (), outside: Sequence[str] = ()) -> CompiledModel:
     """Returns a model with what its program knows of the tensors; those without a name are x0 or y0, and so on."""
-    inputs, tensors = len(binary.inputs), (*binary.inputs, *binary.outputs)
-    plain = [f"x{k}" for k in range(inputs)] + [f"y{k}" for k in range(len(binary.outputs))]
+    count, tensors = len(binary.inputs), (*binary.inputs, *binary.outputs)
+    plain = [f"x{k}" for k in range(count)] + [f"y{k}" for k in range(len(binary.outputs))]
     if len(ports) != len(tensors):
         ports = [Port(shape=t.shape) for t in tensors]
     names = [p.name or name for p, name in zip(ports, plain)]
     if len(set(names)) < len(names):
         names = plain
-    how = [p.quantization for p in ports]
+    named = [replace(p, name=name) for p, name in zip(ports, names)]
     shaped = [
         replace(t, shape=p.shape) if math.prod(p.shape) == math.prod(t.shape) else t for t, p in zip(tensors, ports)
     ]
-    return CompiledModel(
-        replace(binary, inputs=tuple(shaped[:inputs]), outputs=tuple(shaped[inputs:])),
-        (Side(names[:inputs], how[:inputs]), Side(names[inputs:], how[inputs:])),
-        list(dict.fromkeys(outside)),
-    )
+    binary = replace(binary, inputs=tuple(shaped[:count]), outputs=tuple(shaped[count:]))
+    return CompiledModel(binary, named[:count], named[count:], list(dict.fromkeys(outside)))
 
 
 def _integers(model: CompiledModel, given: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
     """Returns the inputs in the binary's order, floats quantized; by name if one of them has an input's name."""
-    (side, _), tensors = model.sides, model.binary.inputs
-    named = bool(set(side.names) & set(given))
-    if len(given) != len(side.names) or (named and set(side.names) != set(given)):
+    names, tensors = [p.name for p in model.inputs], model.binary.inputs
+    is_named = not set(names).isdisjoint(given)
+    if len(given) != len(names) or is_named and set(names) != set(given):
         wanted = (
-            f"{n} int{8 * t.element}{list(t.shape)}" + (f" ({q})" if q else "")
-            for n, t, q in zip(side.names, tensors, side.quantizations)
+            f"{p.name} int{8 * t.element}{list(t.shape)}" + (f" ({p.quantization})" if p.quantization else "")
+            for p, t in zip(model.inputs, tensors)
         )
         raise InputError(f"the inputs are {', '.join(wanted)}; given are {', '.join(given) or 'none'}")
-    arrays = [given[n] for n in side.names] if named else list(given.values())
+    arrays = [given[n] for n in names] if is_named else list(given.values())
     out = []
-    for x, n, t, q in zip(arrays, side.names, tensors, side.quantizations):
-        if x.dtype.kind == "f" and q is None:
-            raise InputError(f"{n} is given as {x.dtype}, and no scale of it is known: give it as int{8 * t.element}")
-        out.append(q.quantized(x, t.element) if x.dtype.kind == "f" and q else x)
+    for x, p, t in zip(arrays, model.inputs, tensors):
+        is_float, q = x.dtype.kind == "f", p.quantization
+        if is_float and q is None:
+            raise InputError(
+                f"{p.name} is given as {x.dtype}, and no scale of it is known: give it as int{8 * t.element}"
+            )
+        out.append(q.quantized(x, t.element) if is_float and q else x)
     return out

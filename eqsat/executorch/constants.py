@@ -71,23 +71,23 @@ def _replace(program: ExportedProgram, folded: set[Node]) -> None:
 
 def _folded(program: ExportedProgram) -> set[Node]:
     """Returns the nodes of the constant subgraphs with an operator that is not quantized."""
-    constant = _constant_nodes(program)
+    constant = {n for n in constant_nodes(program) if n.op == "call_function"}
     graph = nx.Graph()
     graph.add_nodes_from(constant)
     graph.add_edges_from((n, operand) for n in constant for operand in n.all_input_nodes if operand in constant)
     return {n for part in nx.connected_components(graph) if any(map(_is_foreign, part)) for n in part}
 
 
-def _constant_nodes(program: ExportedProgram) -> set[Node]:
-    """Returns the calls that depend only on parameters, buffers that nobody writes, and numbers."""
+def constant_nodes(program: ExportedProgram) -> set[Node]:
+    """Returns the nodes whose value is the same in every run.
+
+    They depend only on parameters, buffers that nobody writes, and numbers.
+    """
     constant = set(get_constant_placeholder_dict(program))
-    calls: set[Node] = set()
     for node in program.graph.nodes:
-        pure = node.op == "call_function" and _name(node) != _ASSERT and not node.is_impure()
-        if pure and constant.issuperset(node.all_input_nodes):
+        if node.op == "call_function" and not node.is_impure() and constant.issuperset(node.all_input_nodes):
             constant.add(node)
-            calls.add(node)
-    return calls
+    return constant
 
 
 def _is_foreign(node: Node) -> bool:

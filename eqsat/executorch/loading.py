@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
 
 from eqsat.executorch import pt2
+from eqsat.executorch.layouts import Layout, in_layout
 from eqsat.executorch.names import INT8, check_quantization, model_place
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
@@ -19,12 +21,15 @@ from eqsat.ground.registry import load
 logger = logging.getLogger(__name__)
 
 
-def load_program(model: str, spec: EthosUCompileSpec, quantization: str = INT8) -> tuple[ExportedProgram, str]:
+def load_program(
+    model: str, spec: EthosUCompileSpec, quantization: str = INT8, layout: Layout | None = None
+) -> tuple[ExportedProgram, str]:
     """Returns (quantized program, how it was calibrated) of a model.
 
     model: a `.pt2` file, a `file.py:callable`, a `module:callable` or an entry point.
     The callable returns (module, example inputs) or (module, example inputs, calibration batches).
     quantization: one of QUANTIZATIONS, for the module of a callable.
+    layout: of its inputs and outputs; None: as they are.
     Raises InputError.
     """
     check_quantization(quantization, model)
@@ -34,6 +39,25 @@ def load_program(model: str, spec: EthosUCompileSpec, quantization: str = INT8) 
         program = pt2.load(Path(place))
         _check(program, model)
         return program, "as saved"
+    module, inputs, batches = load_module(model)
+    if layout is not None:
+        module, inputs = in_layout(module, inputs, layout)
+    logger.info("quantizing %s", model, extra={"stage": "quantizing"})
+    try:
+        program = quantize(module, inputs, spec, batches, quantization)
+    except Exception as e:  # noqa: BLE001 - export and calibration run the user's module
+        raise InputError(
+            f"{model} cannot be exported and quantized: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
+        ) from e
+    _check(program, model)
+    return program, "random batches (no calibration data was given)" if batches is None else "given batches"
+
+
+def load_module(
+    model: str,
+) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], Sequence[tuple[torch.Tensor, ...]] | None]:
+    """Returns (module, example inputs, calibration batches if any) of a callable. Raises InputError."""
+    place = model_place(model)
     make = load(place)
     if not callable(make):
         raise InputError(f"{place} is no callable: it must return (module, example inputs)")
@@ -42,15 +66,7 @@ def load_program(model: str, spec: EthosUCompileSpec, quantization: str = INT8) 
         raise InputError(
             f"{model} must return (module, example inputs) or (module, example inputs, calibration batches)"
         )
-    logger.info("quantizing %s", model, extra={"stage": "quantizing"})
-    try:
-        program = quantize(made[0], tuple(made[1]), spec, made[2] if len(made) == 3 else None, quantization)
-    except Exception as e:  # noqa: BLE001 - export and calibration run the user's module
-        raise InputError(
-            f"{model} cannot be exported and quantized: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
-        ) from e
-    _check(program, model)
-    return program, "given batches" if len(made) == 3 else "random batches (no calibration data was given)"
+    return made[0], tuple(made[1]), made[2] if len(made) == 3 else None
 
 
 def _check(program: ExportedProgram, model: str) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import EQSAT, EXPLICIT, LITERT, STOCK, TUNED
+from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK, TUNED
 from eqsat.bench.log import Record
 from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
 from eqsat.ground.files import InputError
@@ -156,14 +156,14 @@ class RecordedRun:
         return {m: x for m in self.models if (x := figure(m, target, configuration, *more)) is not None}
 
     def peer(self, model: str, target: str, total: str = "cycles") -> Record | None:
-        """Returns the best of stock, stock in the best settings, and LiteRT by a total.
+        """Returns the best of stock, stock at its best, and LiteRT by a total.
 
         Only records that leave nothing to the CPU count.
-        None if this run has no LiteRT.
+        None if this run has only stock.
         """
-        if LITERT not in self.configurations:
+        if not {BEST, LITERT} & set(self.configurations):
             return None
-        peers = (self._whole(model, target, c) for c in (STOCK, TUNED, LITERT) if self.stock(model, target, c))
+        peers = (self._whole(model, target, c) for c in (STOCK, TUNED, BEST, LITERT) if self.stock(model, target, c))
         return min((p for p in peers if p and total in p), key=lambda p: p[total], default=None)
 
     def _whole(self, model: str, target: str, configuration: str) -> Record | None:
@@ -204,8 +204,15 @@ class RecordedRun:
 
     def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
         """Returns a total of a cell over that of the better peer."""
-        record, peer = self._whole(model, target, configuration), self.peer(model, target, total)
-        return record[total] / peer[total] if record and peer and peer[total] and total in record else None
+        return self._over(self.peer(model, target, total), model, target, configuration, total)
+
+    def over_best(self, model: str, target: str, configuration: str) -> float | None:
+        """Returns the ranking figure of a cell over that of stock at its best."""
+        return self._over(self.stock(model, target, BEST), model, target, configuration, RANKED_BY)
+
+    def _over(self, base: Record | None, model: str, target: str, configuration: str, total: str) -> float | None:
+        record = self._whole(model, target, configuration)
+        return record[total] / base[total] if record and base and base.get(total) and total in record else None
 
     def excess(self, target: str, configuration: str) -> dict[str, tuple[float, float]]:
         """Returns the cycles of each of Vela's operators above what its MACs and weights need, the most first.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import product
 
-from eqsat.bench.cells import STOCK
+from eqsat.bench.cells import BEST, STOCK
 from eqsat.report.data import RecordedRun, corrected, file_bytes, geometric_mean, pte_bytes, sram
 from eqsat.report.environment import kib
 from eqsat.report.table import ReportTable
@@ -25,7 +25,7 @@ def tables(run: RecordedRun) -> list[ReportTable]:
 
 def standings(run: RecordedRun) -> ReportTable:
     """Returns the table of geometric means over the models, a row per target and configuration."""
-    rows = []
+    rows, best = [], BEST in run.configurations
     for target, c in product(run.targets, run.configurations):
         figure = partial(run.by_model, target, c)
         models = sum(run.get(m, target, c) is not None for m in run.models)
@@ -42,6 +42,7 @@ def standings(run: RecordedRun) -> ReportTable:
                 _mean(peer),
                 _mean(figure(run.to_baseline, corrected)),
                 _mean(figure(run.over_peer, "corrected")),
+                *([_mean(figure(run.over_best))] if best else ()),
                 _worst(peer or to_stock),
                 _mean(figure(run.over)),
                 _mean(figure(run.over, "operators")),
@@ -52,8 +53,9 @@ def standings(run: RecordedRun) -> ReportTable:
         )
     return ReportTable(
         "Where configurations stand",
-        "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock and, where it leaves "
-        "nothing to the CPU, LiteRT; by Vela's own totals, and by the corrected ones, which decide. "
+        "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock, stock-best (in the settings "
+        "of Vela and the layouts of inputs and outputs that are best by corrected cycles) and, where it leaves nothing to "
+        "the CPU, LiteRT; by Vela's own totals, and by the corrected ones, which decide. "
         "The worst model is that of the peers, or of stock where there are none. "
         "Cycles over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
         "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
@@ -67,6 +69,7 @@ def standings(run: RecordedRun) -> ReportTable:
                 "to peer",
                 "corrected",
                 "corrected to peer",
+                *(["to stock-best"] if best else ()),
                 "worst",
                 "roofline",
                 "operators",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import LITERT, STOCK
+from eqsat.bench.cells import BEST, LITERT, RANKED_BY, STOCK
 from eqsat.bench.log import Record
 from eqsat.bench.records import ChosenGraphs
 from eqsat.ground.files import InputError, write_atomically
@@ -211,29 +211,32 @@ def headline(run: RecordedRun) -> list[str]:
     """Tables of all models on all targets, by Vela's totals and by the corrected ones.
 
     They show stock's cycles, those of eqsat's first configuration, and their ratio.
+    Stock at its best, if it is there, is shown by the ranking figure.
     The corrected table needs the corrected cycles of all records.
     """
     if not run.optimized:
         return []
     corrected = all("corrected" in r for r in run.records.values() if "error" not in r)
-    return [*_against_stock(run, "cycles"), *(_against_stock(run, "corrected") if corrected else ())]
+    shown = [(STOCK, "cycles"), *([(STOCK, "corrected")] if corrected else ())]
+    shown += [(BEST, RANKED_BY)] if BEST in run.configurations else []
+    return [line for peer, total in shown for line in _against(run, peer, total)]
 
 
-def _against_stock(run: RecordedRun, total: str) -> list[str]:
-    """Returns the table of one total: "cycles" (Vela's own) or "corrected"."""
+def _against(run: RecordedRun, peer: str, total: str) -> list[str]:
+    """Returns the table of one total, "cycles" (Vela's own) or "corrected", beside a peer's."""
     c = run.optimized[0]
-    columns = [name for t in run.targets for name in (f"{t.removeprefix('ethos-').upper()} stock", "eqsat", "ratio")]
+    columns = [name for t in run.targets for name in (f"{t.removeprefix('ethos-').upper()} {peer}", "eqsat", "ratio")]
     ratios: dict[str, list[float]] = {t: [] for t in run.targets}
     rows = []
     for model in run.models:
         cells: list[str] = []
         for target in run.targets:
-            base, record = run.stock(model, target), run.get(model, target, c)
-            found = record[total] / base[total] if base and record and base[total] else None
+            base, record = run.stock(model, target, peer), run.get(model, target, c)
+            found = record[total] / base[total] if base and record and base.get(total) and total in record else None
             ratios[target] += [] if found is None else [found]
-            cells += [*(number(r[total] if r else None) for r in (base, record)), ratio(found)]
+            cells += [*(number(r.get(total) if r else None) for r in (base, record)), ratio(found)]
         rows.append((model, *cells))
-    title = f"{c} against stock" + ", corrected cycles" * (total == "corrected")
+    title = f"{c} against {peer}" + ", corrected cycles" * (total == "corrected")
     return [
         *_section(ReportTable(title, "", ("model", *columns), tuple(rows))),
         f"| **geometric mean** | {' | '.join(f' | | **{geometric_mean(r):.3f}**' for r in ratios.values())} |",

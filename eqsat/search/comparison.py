@@ -26,14 +26,15 @@ class Row(NamedTuple):
 
 
 def verdict(old: GraphFigures, new: GraphFigures) -> str:
-    """Returns the ratio of corrected cycles and the change of memory, in one line.
+    """Returns the ratio of calibrated cycles with its interval, and the change of memory, in one line.
 
     It says so if the cycles of one side are not known.
     """
-    if not (old.corrected and new.corrected):
-        return f"nothing to compare: the cycles {'with' if old.corrected else 'without'} eqsat are not known"
-    total = " by the corrected total" if _totals_differ(old, new) else ""
-    said = [_cycles_change(old.corrected, new.corrected) + total]
+    ratio = new.over(old)
+    if ratio is None or not (old.calibrated and new.calibrated):
+        return f"nothing to compare: the cycles {'with' if old.calibrated else 'without'} eqsat are not known"
+    known = "" if old.calibrated == new.calibrated else f" ({ratio})"
+    said = [_cycles_change(old.calibrated, new.calibrated) + known]
     file = (".pte", old.pte_bytes, new.pte_bytes)
     pairs = [("SRAM", old.sram, new.sram), ("flash", old.flash, new.flash) if new.pte_bytes is None else file]
     said += [f"{what} {_change(before, after)}" for what, before, after in pairs if before and after is not None]
@@ -71,6 +72,7 @@ def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None
         out |= {
             f"{start}cycles": side.cycles,
             f"{start}corrected_cycles": side.corrected,
+            f"{start}calibrated_cycles": side.calibrated,
             f"{start}milliseconds": side.milliseconds,
             f"{start}inferences_per_second": side.milliseconds and 1e3 / side.milliseconds,
             f"{start}sram_bytes": side.sram,
@@ -92,6 +94,7 @@ def sections(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> list[
 
 
 def _cycles(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
+    yield _row("calibrated cycles", old.calibrated, new.calibrated)
     yield _row("Vela's total", old.cycles, new.cycles)
     if _totals_differ(old, new):
         yield _row("corrected total", old.corrected, new.corrected)
@@ -113,7 +116,6 @@ def _totals(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> Iterat
         yield Row("MAC utilisation", _used(old, bound), _used(new, bound), "")
     a, b = old.stream, new.stream
     if a or b:
-        yield _row("by command stream", a.cycles if a else None, b.cycles if b else None)
         yield _row("commands", a.commands if a else None, b.commands if b else None)
 
 

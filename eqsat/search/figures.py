@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from cost_models.command_stream import StreamPrice, price
+from cost_models.command_stream import Ratio, StreamPrice, price, price_ends
 from eqsat.device.core.errors import DeviceError
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate, Footprint
@@ -16,13 +16,15 @@ from eqsat.vela.compile import Estimate, Footprint
 class GraphFigures:
     """Figures of one side of a comparison; unknown ones are None or empty.
 
+    calibrated: cycles by the calibrated price of the command stream, which decide.
+    ends: the same with each constant of the calibration at the two ends of its range.
     cycles: Vela's total.
     corrected: Vela's total without its known overcharges.
     by_kind: cycles by operator kind.
     footprint: bytes of memory.
     stream: the price of the command stream.
     pte_bytes: bytes of the .pte.
-    milliseconds: the corrected total at the clock of the system configuration.
+    milliseconds: the calibrated cycles at the clock of the system configuration.
     """
 
     cycles: int | None = None
@@ -32,6 +34,8 @@ class GraphFigures:
     stream: StreamPrice | None = None
     pte_bytes: int | None = None
     milliseconds: float | None = None
+    calibrated: int | None = None
+    ends: tuple[tuple[int, int], ...] = ()
 
     @property
     def sram(self) -> int | None:
@@ -45,16 +49,28 @@ class GraphFigures:
 
     @staticmethod
     def of(estimate: Estimate, target: Target) -> GraphFigures:
-        """Returns the figures of a graph that was compiled for the target."""
-        milliseconds = 1e3 * estimate.corrected / estimate.rates.clock
+        """Returns the figures of a graph that was compiled for the target.
+
+        Without a price of its commands, Vela's corrected total takes the place of the calibrated cycles.
+        """
+        stream, ends = _stream_price(estimate, target)
+        cycles = stream.cycles if stream else estimate.corrected
         return GraphFigures(
             estimate.cycles,
             estimate.corrected,
             estimate.by_kind,
             estimate.footprint,
-            _stream_price(estimate, target),
-            milliseconds=milliseconds,
+            stream,
+            milliseconds=1e3 * cycles / estimate.rates.clock,
+            calibrated=cycles,
+            ends=ends,
         )
+
+    def over(self, before: GraphFigures) -> Ratio | None:
+        """Returns the ratio of the calibrated cycles to those of another graph, None if one of them is unknown."""
+        if self.calibrated is None or before.calibrated is None:
+            return None
+        return Ratio.of(self.calibrated, before.calibrated, self.ends, before.ends)
 
     @staticmethod
     def together(delegates: Sequence[GraphFigures], complete: bool) -> GraphFigures:
@@ -76,21 +92,9 @@ class GraphFigures:
             Footprint.together(footprints) if len(footprints) == len(delegates) else None,
             _together([d.stream for d in delegates]),
             milliseconds=_sum(d.milliseconds for d in delegates),
+            calibrated=_sum(d.calibrated for d in delegates),
+            ends=tuple((sum(a), sum(b)) for a, b in (zip(*ends) for ends in zip(*(d.ends for d in delegates)))),
         )
-
-
-def disagreement(before: GraphFigures, after: GraphFigures) -> str:
-    """Returns a warning if Vela's corrected total falls and the price of the command stream rises, else ""."""
-    old, new = before.stream, after.stream
-    if not old or not new or not before.corrected or not after.corrected:
-        return ""
-    if after.corrected >= before.corrected or new.cycles <= old.cycles:
-        return ""
-    return (
-        f"Vela's corrected total falls from {before.corrected:,} to {after.corrected:,} cycles, but the price of the "
-        f"command stream rises from {old.cycles:,} to {new.cycles:,} ({old.commands:,} to {new.commands:,} commands): "
-        "measure both"
-    )
 
 
 class Compared(NamedTuple):
@@ -107,13 +111,13 @@ class Compared(NamedTuple):
     def of(delegates: Mapping[str, Mapping[str, GraphFigures]]) -> Compared:
         """Compares delegates by name; one without a result has no sides."""
         both = ("stock", "eqsat")
-        known = {n: sides for n, sides in delegates.items() if sides and all(sides[s].corrected for s in both)}
+        known = {n: sides for n, sides in delegates.items() if sides and all(sides[s].calibrated for s in both)}
         stock, ours = (GraphFigures.together([sides[s] for sides in known.values()], bool(known)) for s in both)
         return Compared(stock, ours, [name for name in delegates if name not in known])
 
 
 #: Fields of the figures of one side that JSON holds.
-_RECORDED = ("cycles", "corrected", "by_kind", "footprint", "milliseconds")
+_RECORDED = ("cycles", "corrected", "by_kind", "footprint", "milliseconds", "calibrated")
 #: Prefixes of their keys, by side.
 _STARTS = {"eqsat": "", "stock": "stock_", "explicit": "explicit_"}
 
@@ -128,24 +132,28 @@ def record(sides: Mapping[str, GraphFigures]) -> dict[str, Any]:
 def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
     """Returns the sides of a record, without the prices of their command streams.
 
-    Records older than corrected totals have Vela's own total in their place.
+    Older records have Vela's own total in place of the corrected one, and that in place of the calibrated cycles.
     """
     sides = {}
     for side, start in _STARTS.items():
         known = {name: told[start + name] for name in _RECORDED if start + name in told}
         footprint = known.pop("footprint")
-        sides[side] = GraphFigures(
-            **{"corrected": known["cycles"], **known}, footprint=footprint and Footprint(**footprint)
-        )
+        known = {"corrected": known["cycles"], **known}
+        known = {"calibrated": known["corrected"], **known}
+        sides[side] = GraphFigures(**known, footprint=footprint and Footprint(**footprint))
     return sides
 
 
-def _stream_price(estimate: Estimate, target: Target) -> StreamPrice | None:
-    """Returns the price of a compiled graph's command stream, or None if it is unknown."""
+def _stream_price(estimate: Estimate, target: Target) -> tuple[StreamPrice | None, tuple[tuple[int, int], ...]]:
+    """Returns the price of a compiled graph's command streams and its ends; None without a price."""
     try:
-        return price(estimate.stream, target)
+        prices = [price(s, target) for s in estimate.streams]
+        ends = [price_ends(s, target) for s in estimate.streams]
     except DeviceError:
-        return None
+        return None, ()
+    if not prices:
+        return None, ()
+    return StreamPrice.together(prices), tuple((sum(a), sum(b)) for a, b in (zip(*one) for one in zip(*ends)))
 
 
 def _together(prices: Sequence[StreamPrice | None]) -> StreamPrice | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Figures
-from eqsat.search.figures import GraphFigures, disagreement
+from eqsat.search.figures import GraphFigures
 from eqsat.search.given import Given
 from eqsat.search.loop import Loop
 from eqsat.search.origins import table, with_locations
@@ -82,7 +82,7 @@ class Outcome:
         """
         loop, answer, best, frozen = self.loop, self.answer, self.answer.best, self.exact
         checks, given, counts = self.checks, self.given, self.reference.op_counts()
-        explicit, stock = given.compiled.get("explicit"), given.compiled.get("stock")
+        stock = given.compiled.get("stock")
         names = dict.fromkeys(o.attr("tosa").lower() for o in self.reference.nodes if o.op == "opaque")
         opaque = {name: counts.get(name, 0) for name in names}
         with loop.clock.stage("verify"):
@@ -93,8 +93,6 @@ class Outcome:
             of_binary = proof_of_binary.result()
         if stock_verified is False:  # such a graph is no peer
             stock, figures["stock"] = None, GraphFigures()
-        if (before := stock or explicit) and (warning := disagreement(figures[before.name], figures["eqsat"])):
-            loop.warnings.append(warning)
         of_stock = of_binary if best is stock else BinaryProof(None)
         proof = answer.proof
         return Result(

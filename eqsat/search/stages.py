@@ -8,17 +8,14 @@ from dataclasses import replace
 
 from cost_models.cache import PriceCache
 from eqsat.choice.choice import build
-from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.choice.compiled import Compiled
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
-from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
-from eqsat.options.options import Options
 from eqsat.options.plugins import made_cost_model
 from eqsat.search.answer_store import KnownAnswer
 from eqsat.search.loop import Loop
-from eqsat.search.oracle import Oracle
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.borders import borders
 from eqsat.search.proposals.copies import copies
@@ -34,8 +31,6 @@ from eqsat.search.result import Result
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.flatbuffer import loads
-from eqsat.vela.compile import Estimate
 from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.judging import Judged
 from eqsat.verification.verification import first_equal
@@ -48,8 +43,6 @@ _SETTINGS = Step(settings, lambda effort: effort.settings)
 _STRIPES = Step(stripes, lambda effort: effort.stripes, wanted)
 #: Least gain over the answer, as a share, for which a wrongly compiled candidate is replaced.
 _BEHIND = 0.01
-#: Settings that an expert would try by hand on stock's graph, at most.
-_BY_HAND = 20
 #: Most searches for replacements.
 _REPAIRS = 3
 
@@ -159,19 +152,6 @@ def was_interrupted(loop: Loop, state: State) -> bool:
     nothing = "nothing had been found by then, and there is no run to save"
     loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
     return True
-
-
-def tuned(stock: bytes, target: Target, estimate: Estimate, pool: Pool) -> tuple[Estimate, tuple[str, ...]]:
-    """Returns the estimate of stock's graph at its best settings of Vela, and these settings.
-
-    estimate: Vela's estimate without them.
-    The best takes the fewest cycles with no more SRAM, as an expert would find by hand.
-    """
-    start, options = Compiled.of(Candidate("stock", loads(stock), stock), estimate), Options()
-    decision = Decision.of(options, {"stock": estimate.footprint}, {"stock": start.figures})
-    state = State(target, options, True, decision).setting_out(start)
-    best = Loop(Oracle.of(target, pool), options).drive(state, settings, _BY_HAND).best or start
-    return best.estimate, best.settings
 
 
 def with_less_effort(loop: Loop, state: State, checks: Checks, again: Callable[..., Result]) -> State:

@@ -31,14 +31,14 @@ U55 = Family(
         "ethos-u55-128": Core(128, ((1, 2, 8),), 0.5, 1.5, 0.75, 1.25, 0.75, 1.0, _MIDDLE),
         "ethos-u55-256": Core(256, ((2, 2, 8),), 0.25, 0.75, 0.375, 1.125, 0.5, 1.0, _LARGE),
     },
-    # start and per_byte are fitted to Vela's estimate of int8 tensors of 3k-50k elements
+    # start and per_byte by the price of the commands of int8 tensors of 3k-50k elements
     transposes=Transposes(
         native=((0, 2, 1), (1, 0, 2), (2, 1, 0)),
         pooled=False,
         fused=False,
         doubled=(),
-        start=100,
-        per_byte=0.375,
+        start=300,
+        per_byte=0.52,
         least_bytes=1,
         dtypes=frozenset({"INT8", "INT16", "BOOL"}),
         most_leading=65536,
@@ -72,7 +72,7 @@ U65 = replace(
         "ethos-u65-256": Core(256, ((2, 2, 8),), 0.25, 0.75, 0.375, 1.125, 0.5, 1.0, _LARGE),
         "ethos-u65-512": Core(256, ((2, 2, 8),), 0.125, 0.375, 0.1875, 0.5625, 0.25, 0.5, _LARGE, 2),
     },
-    transposes=replace(U55.transposes, per_byte=0.1875),
+    transposes=replace(U55.transposes, start=500, per_byte=0.52),
     port=16.0,
     copy=4.0,  # measured between inputs and outputs of a graph, which lie in the memory outside
     system_config="Ethos_U65_High_End",

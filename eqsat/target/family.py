@@ -93,7 +93,7 @@ class Transposes:
     dtypes: the dtypes that it takes (None: all)
     most_leading: the largest product of all axes but the last two (None: any)
 
-    A transpose takes start + elements * per_byte * max(bytes of an element, least_bytes) cycles.
+    A command takes `start` cycles, and an element per_byte * max(bytes of an element, least_bytes).
     """
 
     native: tuple[tuple[int, int, int], ...]

@@ -6,7 +6,6 @@ import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -34,17 +33,6 @@ _AT_FIRST = 2
 _CONSTANT = 2
 
 
-def run_reference(buffer: bytes, inputs: Sequence[Array], via: Pool | Worker, timeout: float = 300.0) -> list[Array]:
-    """Returns the outputs of the TOSA reference model (`tosa-tools`). Raises WorkerError.
-
-    timeout: seconds.
-    """
-    (answer,) = _request(buffer, [inputs], via, timeout)
-    if isinstance(answer, WorkerError):
-        raise answer
-    return answer
-
-
 def run_samples(
     buffer: bytes,
     inputs: Sequence[Sequence[Array]],
@@ -52,7 +40,7 @@ def run_samples(
     timeout: float = 300.0,
     deaths: int = _DEATHS,
 ) -> list[list[Array] | WorkerError]:
-    """Returns, per sample, the outputs of the reference model or why there are none.
+    """Returns, per sample, the outputs of the TOSA reference model (`tosa-tools`) or why there are none.
 
     A sample on which the model crashes fails alone, until there were `deaths` crashes.
     timeout: seconds per request.
@@ -63,7 +51,8 @@ def run_samples(
     while parts:
         part = parts.pop()
         try:
-            answers += _request(buffer, part, via, timeout)
+            found = via.call(reference, buffer, [packed(xs) for xs in part], limits=Limits(timeout))
+            answers += [WorkerError(a, refused=True) if isinstance(a, str) else unpacked(a) for a in found]
         except WorkerError as e:
             if e.refused or "took over" in str(e):
                 raise
@@ -73,13 +62,6 @@ def run_samples(
             else:
                 parts += [part[len(part) // 2 :], part[: len(part) // 2]]
     return answers
-
-
-def _request(
-    buffer: bytes, inputs: Sequence[Sequence[Array]], via: Pool | Worker, timeout: float
-) -> list[list[Array] | WorkerError]:
-    answers = via.call(reference, buffer, [packed(xs) for xs in inputs], limits=Limits(timeout))
-    return [WorkerError(a, refused=True) if isinstance(a, str) else unpacked(a) for a in answers]
 
 
 class Unjudged(WorkerError):
@@ -116,14 +98,11 @@ class Reference:
     A graph with such outputs is compared as a whole by the op table's semantics instead.
 
     trials: samples of a large graph; smaller ones get more.
-    timeout: seconds per request to the model.
     Raises Unjudged if the model runs on none of the samples.
     """
 
-    def __init__(
-        self, graph: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0
-    ) -> None:
-        self.graph, self._via, self._timeout = graph, via, timeout
+    def __init__(self, graph: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0) -> None:
+        self.graph, self._via = graph, via
         _, self._results = graph.signature()
         live = graph.live()
         elements = sum(graph.type(n).elements for n in live)
@@ -136,14 +115,15 @@ class Reference:
         self._lock = threading.Lock()
         self.first(_AT_FIRST)
 
-    def first(self, number: int) -> tuple[list[Sequence[Array]], list[list[Array]]]:
-        """Returns the inputs and the outputs of so many samples, or of all if there are no more.
+    def first(self, number: int | None = None) -> tuple[list[Sequence[Array]], list[list[Array]]]:
+        """Returns the inputs and the outputs of so many samples, or of all if there are no more; None: all.
 
         The first two samples, of constant inputs, reveal less than the others, and come last.
         Outputs that the model does not show have another shape.
         Raises Unjudged.
         """
         order = [*range(_CONSTANT, len(self._drawn)), *range(min(_CONSTANT, len(self._drawn)))]
+        number = len(order) if number is None else number
         with self._lock:
             while True:
                 shown = [(self._drawn[k], a) for k in order if isinstance(a := self._answers.get(k), list)][:number]
@@ -161,22 +141,6 @@ class Reference:
             raise Unjudged(f"the reference model runs the reference on none of {tried} samples: {refusal}")
         return [x for x, _ in shown], [a for _, a in shown]
 
-    @cached_property
-    def _every(self) -> list[tuple[Sequence[Array], list[Array]]]:
-        """The inputs and outputs of all samples, as they were drawn."""
-        self.first(len(self._drawn))
-        return [(x, a) for k, x in enumerate(self._drawn) if isinstance(a := self._answers[k], list)]
-
-    @property
-    def inputs(self) -> list[Sequence[Array]]:
-        """The inputs of all samples."""
-        return [x for x, _ in self._every]
-
-    @property
-    def outputs(self) -> list[list[Array]]:
-        """The outputs of all samples, as in `first`."""
-        return [a for _, a in self._every]
-
     def _run(
         self, graph: TensorGraph, drawn: Sequence[Sequence[Array]], deaths: int = _DEATHS
     ) -> Iterator[list[Array] | WorkerError]:
@@ -187,7 +151,7 @@ class Reference:
         buffer, parts = dumps(graph), [drawn[k : k + step] for k in range(0, len(drawn), step)]
 
         def run(part: Sequence[Sequence[Array]]) -> list[list[Array] | WorkerError]:
-            return run_samples(buffer, part, self._via, self._timeout, deaths)
+            return run_samples(buffer, part, self._via, deaths=deaths)
 
         answers = self._via.map(run, parts) if isinstance(self._via, Pool) else map(run, parts)
         return (answer for part in answers for answer in part)
@@ -205,7 +169,7 @@ class Reference:
         names = [[g.nodes[i].attr("name") for i in g.inputs] for g in (graph, other)]
         if names[0] != names[1]:
             return Comparison(False, math.inf, f"inputs differ: {names[0]} and {names[1]}")
-        inputs, outputs = (self.inputs, self.outputs) if number is None else self.first(number)
+        inputs, outputs = self.first(number)
         answers = list(self._run(other, inputs, deaths=1))
         difference, hidden, judged = self._judged(zip(inputs, outputs, answers, strict=True))
         if not judged:
@@ -268,8 +232,6 @@ class _Difference:
             self.worst, self.where = difference, f"{what} differs by up to {difference:g}{steps}"
 
 
-def compare(
-    a: TensorGraph, b: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0
-) -> Comparison:
+def compare(a: TensorGraph, b: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0) -> Comparison:
     """Compares b with a, see `Reference`. Raises WorkerError."""
-    return Reference(a, via, trials, seed, timeout).compare(b)
+    return Reference(a, via, trials, seed).compare(b)

@@ -1,7 +1,7 @@
 """Corrected cycles of an elementwise operator with an operand that broadcasts.
 
 Vela charges such an operand one read for each element of the result.
-It does so on U55 and U65 (`Facts.broadcasts_by_element`), from the memory of the operand.
+It does so on U55 and U65 (MeasureElementAccess in ethos_u55_performance.cpp), from the memory of the operand.
 A constant [1, 1, 1, C] lies in flash and costs some 8 cycles for each element on U55.
 The hardware broadcasts and reads the operand once a block (NPU_SET_IFM2_BROADCAST).
 

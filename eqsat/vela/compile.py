@@ -103,6 +103,7 @@ class Estimate:
     raw          : Vela's raw output of a TOSA graph, the binary itself
     dedicated    : bytes of SRAM that the memory mode gives to the NPU alone (Dedicated_Sram), else
         0
+    parts        : the command streams of the parts of a .tflite that the NPU runs
     """
 
     cycles: int
@@ -114,11 +115,17 @@ class Estimate:
     tensors: tuple[InSram, ...] = field(default=(), repr=False)
     raw: RawOutput | None = field(default=None, repr=False)
     dedicated: int = 0
+    parts: tuple[bytes, ...] = field(default=(), repr=False)
 
     @property
     def stream(self) -> bytes:
         """The command stream with the driver's header; empty for a .tflite."""
         return self.raw["stream"] if self.raw else b""
+
+    @property
+    def streams(self) -> tuple[bytes, ...]:
+        """The command streams with the driver's header: one, or those of all parts of a .tflite."""
+        return (self.stream,) if self.raw else self.parts
 
     @property
     def corrected(self) -> int:
@@ -213,6 +220,7 @@ def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeo
         tuple(InSram(*t) for t in answer["tensors"]),
         answer["raw"],
         answer["dedicated"],
+        tuple(answer["parts"]),
     )
 
 

@@ -28,41 +28,20 @@ class Facts:
     free_resize: on U85 a RESIZE takes no NPU cycles; only its reads and writes count
     joined_writes: also on U85 a burst has what all cores write side by side
         (`Family.joined_writes`)
-    broadcasts_by_element: on U55 and U65 an elementwise operand that broadcasts is charged one read
-        for each element of the result (MeasureElementAccess in ethos_u55_performance.cpp)
-    pieces_as_wholes: each piece of a dilated convolution is charged like a whole one
-    copies_charged_again: each operator that shares weights in SRAM is charged the copy
 
     With `table_by_default` a CLAMP that does nothing makes the operator before it cheaper.
-    `broadcasts.py`, `pieces.py` and `staging.py` correct the last three.
+    What every known version charges for nothing is no fact of one: `broadcasts.py`, `pieces.py`, `staging.py`.
     """
 
     table_by_default: bool
     free_resize: bool
     joined_writes: bool
-    broadcasts_by_element: bool
-    pieces_as_wholes: bool
-    copies_charged_again: bool
 
 
 #: {the first version of which they are true: facts}.
 KNOWN = {
-    (5, 1): Facts(
-        table_by_default=True,
-        free_resize=True,
-        joined_writes=True,
-        broadcasts_by_element=True,
-        pieces_as_wholes=True,
-        copies_charged_again=True,
-    ),
-    (5, 2): Facts(
-        table_by_default=False,
-        free_resize=False,
-        joined_writes=False,
-        broadcasts_by_element=True,
-        pieces_as_wholes=True,
-        copies_charged_again=True,
-    ),
+    (5, 1): Facts(table_by_default=True, free_resize=True, joined_writes=True),
+    (5, 2): Facts(table_by_default=False, free_resize=False, joined_writes=False),
 }
 
 

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple, TypedDict
 
 from eqsat.target import Target
 from eqsat.vela import broadcasts, pieces, staging
-from eqsat.vela.facts import facts
 from eqsat.vela.table import Columns, Row
+
+#: The first bytes of a command stream, for the driver.
+_DRIVER = b"COP1"
 
 
 class RawOutput(TypedDict):
@@ -26,6 +28,7 @@ class RawOutput(TypedDict):
     scratch, scratch_fast: sizes of memory in bytes
     inputs, outputs: (shape, bytes of an element, region, address) of each tensor
     operators: (offset in the stream, result of its TOSA operator) of each operation
+    rows: (offset in the stream, row of Vela's table) of each operation
     """
 
     stream: bytes
@@ -35,6 +38,7 @@ class RawOutput(TypedDict):
     inputs: list[tuple[list[int], int, int, int]]
     outputs: list[tuple[list[int], int, int, int]]
     operators: list[tuple[int, str]]
+    rows: list[tuple[int, int]]
 
 
 def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
@@ -67,21 +71,24 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         "dedicated": asked.dedicated,
         "lost": _lost_outputs(model, buffer) if form == "TOSA" else "",
         "raw": _raw_output(model, tables, results) if results is not None else None,
+        "parts": [] if form == "TOSA" else _streams(bytes(model.model)),
         "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
         "cpu_operators": int(report.cpuOps),
         "tensors": _in_sram(tables),
     }
 
 
-def table(buffer: bytes, flags: list[str]) -> list[Row]:
+def table(buffer: bytes, flags: list[str]) -> tuple[list[Row], bytes, dict[int, int]]:
     """Compiles a TOSA graph once and returns Vela's table of it, without sources.
 
+    Also returns the command stream, and {offset of an operation in it: its row}.
     Raises what `vela` raises, and ValueError if the binary lacks outputs.
     """
     asked, model = _compiled(buffer, "TOSA", flags)
     if lost := _lost_outputs(model, buffer):
         raise ValueError(lost)
-    return _rows(model.opt_database.tables, asked, None)
+    tables = model.opt_database.tables
+    return _rows(tables, asked, None), bytes(model.command_stream), dict(_rows_queued(tables))
 
 
 def _compiled(buffer: bytes, form: str, flags: list[str]) -> tuple[_Configuration, Any]:
@@ -97,6 +104,20 @@ def _compiled(buffer: bytes, form: str, flags: list[str]) -> tuple[_Configuratio
         options = options.replace("output_format=Raw", "output_format=TFLite", 1)
     model = regor.compile(asked.accelerator, buffer, form, asked.system, options=options)
     return asked, model
+
+
+def _streams(tflite: bytes) -> list[bytes]:
+    """Returns the command streams in a .tflite, one for each part of the network that the NPU runs.
+
+    Each is a vector of bytes, behind its length, that begins with the driver's mark.
+    """
+    found, at = [], tflite.find(_DRIVER)
+    while at >= 0:
+        length = int.from_bytes(tflite[at - 4 : at], "little")
+        if len(_DRIVER) < length <= len(tflite) - at:
+            found.append(tflite[at : at + length])
+        at = tflite.find(_DRIVER, at + 1)
+    return found
 
 
 def _lost_outputs(model: Any, buffer: bytes) -> str:
@@ -155,8 +176,8 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
         float(bandwidth[arch.fast_storage_mem_area]),
         float(arch.core_clock),
     )
-    charges = Target.from_flags(flags).family.blocked_elementwise and facts().broadcasts_by_element
-    bursts = {area.name: int(arch.memory_burst_length[area]) for area in type(constants).all()} if charges else {}
+    blocked = Target.from_flags(flags).family.blocked_elementwise
+    bursts = {area.name: int(arch.memory_burst_length[area]) for area in type(constants).all()} if blocked else {}
     dedicated = int(arch.arena_cache_size) if arch.is_spilling_enabled() else 0
     return _Configuration(accelerator, config, options, rates, constants.name, bursts, dedicated)
 
@@ -166,7 +187,7 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
     if "perf" not in tables:
         return []
     details, blocks, commands = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"]), _commands(tables)
-    reusing = staging.reusing(list(details.values()), _buffers(tables)) if facts().copies_charged_again else set()
+    reusing = staging.reusing(list(details.values()), _buffers(tables))
     rows = []
     for columns in _by_column(tables["perf"]):
         number, npu_cycles = columns["id"], int(columns["npu_cycles"])
@@ -193,11 +214,9 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
 
 def _corrected(row: Columns, details: Columns, blocks: Columns, reuses: bool, asked: _Configuration) -> int:
     """Returns the least cycles of a row by any correction; reuses: whether its weights are in SRAM already."""
-    cycles = [int(row["op_cycles"])]
+    cycles = [int(row["op_cycles"]), pieces.corrected_piece(row, details, blocks)]
     if asked.bursts:
         cycles.append(broadcasts.corrected(row, details, blocks, asked.bursts))
-    if facts().pieces_as_wholes:
-        cycles.append(pieces.corrected_piece(row, details, blocks))
     if reuses:
         cycles.append(staging.corrected_reuse(row, details, blocks, asked.constants))
     return min(cycles)
@@ -276,6 +295,7 @@ def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) 
         "inputs": inputs,
         "outputs": outputs,
         "operators": _queued(tables, results),
+        "rows": _rows_queued(tables),
     }
 
 
@@ -285,3 +305,10 @@ def _queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[in
     queue = _by_column(tables["queue"])
     found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in queue)
     return [(offset, name) for offset, name in found if name]
+
+
+def _rows_queued(tables: dict[str, Any]) -> list[tuple[int, int]]:
+    """Returns (offset, row of the table) of every operation of a stream."""
+    rows = {row["id"]: k for k, row in enumerate(_by_column(tables["perf"]))} if "perf" in tables else {}
+    queue = ((int(r["offset"]), rows.get(r["scheduled_id"])) for r in _by_column(tables["queue"]))
+    return [(offset, row) for offset, row in queue if row is not None]

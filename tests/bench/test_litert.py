@@ -33,6 +33,17 @@ def test_without_the_environment_the_remedy_is_named(tmp_path):
             litert.check(directory)
 
 
+def test_a_model_is_measured_in_the_best_settings_of_vela(pool, monkeypatch):
+    monkeypatch.setattr(litert, "converted", lambda reference, environment: (TFLITE.read_bytes(), {"convert": 1.0}))
+    record, _, _ = litert.measure("model.py:model", TARGET, "no environment")
+    (settings,) = record["settings"]
+    plain, again = (
+        compile_tflite(TFLITE.read_bytes(), Target.of(TARGET).with_flags(flags), pool) for flags in ((), settings)
+    )
+    assert record["corrected"] == again.corrected <= plain.corrected
+    assert record["memory"]["Sram"]["peak"] == again.sram_peak <= plain.sram_peak
+
+
 @pytest.mark.skipif(ENVIRONMENT is None, reason="EQSAT_LITERT names no environment")
 def test_a_model_of_the_zoo(tmp_path):
     (record,) = run(["pixel_shuffle"], [TARGET], ["litert"], tmp_path, litert_environment=Path(ENVIRONMENT))

@@ -12,15 +12,14 @@ from typer.testing import CliRunner
 
 from eqsat.bench import Limits, isolated, run
 from eqsat.bench.records import read_records
-from eqsat.bench.run import TaskOutcome, attempt
+from eqsat.bench.run import attempt
 from eqsat.cli.app import app
 from eqsat.ground.files import InputError
-from eqsat.ground.registry import load
 from eqsat.report.data import KINDS, STAGES
 from eqsat.target import TargetError
 from eqsat.tosa import loads
 from eqsat.vela.compile import KINDS as VELA_KINDS
-from tests.bench.runs import EXPLICIT, TARGET, figures, tosa_files
+from tests.bench.runs import EXPLICIT, TARGET, InThisProcess, figures, tosa_files
 
 pytestmark = pytest.mark.slow
 
@@ -171,13 +170,6 @@ def test_bad_input_is_lines_before_anything_starts(models, tmp_path):
         with pytest.raises(InputError, match="quantiz"):
             run(models_, [TARGET], configurations, tmp_path / "run", quantization=quantization)
     assert not (tmp_path / "run").exists()
-
-
-class InThisProcess(ThreadPoolExecutor):
-    """Tasks need no process of their own, which would import ExecuTorch anew."""
-
-    def submit(self, fn, function, args, limits):
-        return super().submit(lambda: TaskOutcome(load(function)(*args)))
 
 
 def test_the_quantization_decides_the_graphs_and_is_written_down(zoo_run, tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.extraction import run, scale, table, zoo
+from benchmarks.extraction import join, run, table, zoo
 from eqsat.bench.log import Record
 from eqsat.tosa import dumps
 from extraction import ChoiceGraph, check, extract
@@ -73,23 +73,20 @@ def test_joined_graphs_cost_what_their_parts_cost():
         [[(2, [1])], [(1, [2, 3]), (2, [2])], [(0, [])], [(0, [])]], [0], {(0, 1): -1, (0, 2): -1}
     )
     second = ChoiceGraph.build([[(5, [1])], [(4, [])]], [0])
-    assert (scale.farthest_leaf(first), scale.farthest_leaf(second)) == (3, 1)
-    graph = scale.joined([first, second], 12)
+    assert (join.farthest_leaf(first), join.farthest_leaf(second)) == (3, 1)
+    graph = join.joined([first, second], 12)
     assert (graph.n_nodes, graph.roots) == (12, (0,))
     assert extract(graph).cost == 2 + 2 * 9 + 3 * 2
 
 
-def test_the_scale_of_joined_graphs_is_recorded_once(graphs):
+def test_a_joined_graph_is_written_and_extracted(graphs, tmp_path):
     for name in ("loop.json", "a.json.gz"):  # no choice; no leaf that every choice needs
         (graphs / "suite" / name).unlink()
-    out = graphs / "scale.json"
-    options = ["--graphs", str(graphs / "suite"), "--sizes", "30,60", "--extractors", "portfolio", "--json", str(out)]
-    scale.main([*options, "--markdown", str(graphs / "scale.md")])
-    records, before = json.loads(out.read_text()), out.stat().st_mtime_ns
-    assert [(r["size"], r["status"]) for r in records] == [(30, "optimal"), (60, "optimal")]
-    assert f"Commit {records[0]['commit']}; clingo " in (graphs / "scale.md").read_text()
-    scale.main(options)
-    assert out.stat().st_mtime_ns == before
+    options = ["--graphs", str(graphs / "suite"), "--size", "60", "--out", str(tmp_path / "joined" / "60.json.gz")]
+    join.main(options)
+    (record,) = run.run_all(tmp_path / "joined", ["portfolio"], 5.0, [0], tmp_path / "out.json", say=lambda line: None)
+    assert (record["instance"], record["n_nodes"], record["status"]) == ("60", 60, "optimal")
+    assert record["peak_mib"][0] > 0
 
 
 def test_graphs_saved_at_the_hook_point_become_choice_graphs(tmp_path):

@@ -1,28 +1,30 @@
-"""The benchmark of proofs, on two small graphs; and what its mutants are."""
+"""What is proved of recorded runs: the state of a cell, and a table with every cell once."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import pytest
 
-from benchmarks.proof.__main__ import main
-from benchmarks.proof.mutants import mutants
-from eqsat.tensor.graph import TensorGraph
-from tests.graphs import conv
+from benchmarks.about import RESULTS
+from benchmarks.proof import MISSING, PROVED, UNDECIDED, WRONG, cell, cells, main
 
-
-def test_a_small_run_writes_its_tables(tmp_path: Path) -> None:
-    assert main(["--smoke", "--out", str(tmp_path)]) == 0
-    graphs = [json.loads(line) for line in (tmp_path / "graphs.jsonl").read_text().splitlines()]
-    assert [g["verdict"] for g in graphs] == ["proved", "proved"]
-    assert "commit" in json.loads((tmp_path / "run.json").read_text())
-    assert "| proved though a sample differs | 0 |" in (tmp_path / "table.md").read_text()
+DELEGATE = {"model": "m", "target": "t", "proved": True, "stock_proved": None, "undecided": [[]]}
 
 
-def test_mutants_differ_in_one_node() -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 4, 4, 4), "INT8")
-    g.outputs.append(conv(g, x, 4, 3))
-    made = list(mutants(g, 30))
-    assert {m.kind for m in made} >= {"constant", "multiplier", "shift", "in_zp", "out_zp"}
-    assert all([k for k, (a, b) in enumerate(zip(g.nodes, m.graph.nodes)) if a != b] == [m.node] for m in made)
+def test_a_cell_has_the_worst_state_of_its_binaries() -> None:
+    for proved, equal, reasons, state in (
+        ([True, True], [True, True], [[], []], PROVED),
+        ([True, False], [True, True], [[], ["too long"]], UNDECIDED),
+        ([True, None], [True, None], [[], []], MISSING),
+        ([False, None], [False, None], [["wrong"], []], WRONG),
+    ):
+        binaries = {"binary_proved": proved, "binary_verified": equal, "binary_undecided": reasons}
+        record = {**DELEGATE, **binaries, **{f"stock_{k}": v for k, v in binaries.items()}}
+        assert cell(record).states == (PROVED, MISSING, state, state)
+
+
+def test_the_table_has_every_cell_of_the_recorded_zoo(capsys: pytest.CaptureFixture[str]) -> None:
+    found = cells([RESULTS / "zoo"])
+    assert all(c.states[0] == PROVED for c in found)
+    assert main([str(RESULTS / "zoo")]) == 0
+    text = capsys.readouterr().out
+    assert len(found) == 81 and all(text.count(f"| {c.model}, {c.target} |") == 1 for c in found)

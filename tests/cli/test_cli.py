@@ -45,6 +45,17 @@ def test_compile_a_callable(tmp_path):
 
 
 @pytest.mark.slow
+def test_other_seeds_of_hashes_and_stores_give_the_same_bytes(tmp_path):
+    running = []
+    for seed in "12":
+        command = ("compile", UPSCALE, "-t", "ethos-u85-256", "-o", tmp_path / f"{seed}.pte", "-q")
+        own = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed, "EQSAT_CACHE": str(tmp_path / seed)}
+        running.append(subprocess.Popen([sys.executable, "-m", "eqsat.cli", *command], env={**os.environ, **own}))
+    assert [p.wait() for p in running] == [0, 0]
+    assert (tmp_path / "1.pte").read_bytes() == (tmp_path / "2.pte").read_bytes()
+
+
+@pytest.mark.slow
 def test_compile_a_saved_program_and_show_a_table(tmp_path):
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 

@@ -21,6 +21,7 @@ from eqsat.device.core.operands import Dma, Stop
 from eqsat.device.ethos_u55.commands import Convolution, Elementwise, Pooling
 from eqsat.device.text import disassemble
 from eqsat.executorch.binaries import ran
+from eqsat.ground.files import InputError
 from eqsat.ground.packed import unpack_arrays
 from eqsat.ground.process import Limits
 from eqsat.ground.worker import Worker
@@ -155,8 +156,8 @@ def test_a_run_has_limits(npz: Path) -> None:
     with Worker() as worker:
         # The first look at the memory must meet a process that has begun, and not one that is starting.
         assert len(ran(data, inputs, worker).outputs) == len(read_binary(data).outputs)
-        with pytest.raises(DeviceError, match="stopped at the memory limit"):
+        with pytest.raises(InputError, match="stopped at the memory limit"):
             ran(data, inputs, worker, Limits(60, 1))
-        with pytest.raises(DeviceError, match="stopped at the time limit"):
+        with pytest.raises(InputError, match="stopped at the time limit"):
             ran(data, inputs, worker, Limits(0.001))
         assert len(ran(data, inputs, worker).outputs) == len(read_binary(data).outputs)

@@ -38,10 +38,10 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
-from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_tosa
 from tests.graphs import conv_graph
 from tests.planted import RETYPED
+from tests.reference import run_reference
 from tests.search.test_interruption import AsksAt
 
 pytestmark = pytest.mark.slow

@@ -29,9 +29,9 @@ from eqsat.options.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_graph
 from tests.graphs import finish, residual, transpose
+from tests.reference import run_reference
 
 
 @pytest.mark.slow

@@ -24,9 +24,9 @@ from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_graph, compile_tosa
 from tests.graphs import conv_graph, finish, relu
+from tests.reference import run_reference
 
 U85 = Target.of("ethos-u85-256")
 

@@ -4,6 +4,7 @@ and on terms whose roots are the integers that they stand for."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,6 +118,9 @@ class _Field(ConcreteField):
         return self.constants(numbers.argmax(0))
 
 
+_FIELD = _Field(1)
+
+
 class _Terms(ConcreteTerms):
     """noted: whether an element may overflow or be undefined."""
 
@@ -150,7 +154,7 @@ def disagreement(case: Case, sample: int) -> str | None:
 
 def claim(case: Case, sample: int) -> tuple[Ints, bool] | None:
     """What the terms are, and whether an element is noted; None where there are none."""
-    c, t = case.config, _Terms(_Field(1))
+    c, t = case.config, _Terms(copy(_FIELD))
     memory = ShadowMemory(t, {CONSTANTS: len(case.constants), SCRATCH: _SIZE}, c.internal)
     memory.fill(CONSTANTS, case.constants)
     memory.fill(None, case.tables)

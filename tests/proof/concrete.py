@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -41,6 +42,10 @@ class ConcreteField(Field):
         return np.array([w - product if w > product // 2 else w for w in wholes], np.int64)
 
 
+#: A copy of it need not draw the primes again.
+_FIELD = ConcreteField(1)
+
+
 class ConcreteTerms(Terms):
     """Roots are integers modulo the primes."""
 
@@ -73,7 +78,7 @@ class ConcreteTerms(Terms):
 
 def outputs_at(graph: TensorGraph, inputs: Sequence[Array]) -> list[Ints]:
     """The outputs of a graph at an input, by its terms. Raises Opaque where one is a symbol."""
-    t = ConcreteTerms(ConcreteField(1))
+    t = ConcreteTerms(copy(_FIELD))
     given = dict(zip(graph.inputs, inputs, strict=True))
     live = graph.live()
     following = dict(itertools.pairwise(live))
@@ -90,7 +95,7 @@ def outputs_at(graph: TensorGraph, inputs: Sequence[Array]) -> list[Ints]:
 
 def binary_outputs_at(graph: TensorGraph, binary: Binary, inputs: Sequence[Array]) -> list[Ints]:
     """The same of a binary of the graph. Raises EndedError where it has no form."""
-    t = ConcreteTerms(ConcreteField(1))
+    t = ConcreteTerms(copy(_FIELD))
     types = [graph.type(n) for n in graph.inputs]
     given = [
         t.root(t.field.constants(x.astype(np.int64).reshape(-1)), k.shape, k.dtype)

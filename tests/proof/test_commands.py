@@ -21,6 +21,8 @@ from tests.proof.commands import KINDS, Case, and85, claim, disagreement, pool55
 SAMPLES = range(2)
 #: Kinds that have no term.
 UNCLAIMED = ("U55 LRELU", "U85 LRELU", "U85 CMP_NE", "U85 AND_NOT", "U85 RESIZE_REPLICATE")
+#: Kinds that share all but their operator with another one: MAX, CMP_GE, or the same that is not chained.
+ALIKE = ("U55 MIN", "U85 MIN", "U85 CMP_EQ", "U85 CMP_GT", "U85 chained MUL", "U85 chained MAX", "U85 chained NOT")
 
 
 @pytest.fixture
@@ -54,9 +56,9 @@ def test_commands_at_their_limits_are_what_the_functional_model_computes(kind: s
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain_weights")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in (*UNCLAIMED, *ALIKE)])
 def test_many_commands_at_their_limits_are_what_the_functional_model_computes(kind: str) -> None:
-    assert bool(agree(kind, 300)) != (kind in UNCLAIMED)
+    assert agree(kind, 200)
 
 
 BYTE, WORD = Element(True, 8), Element(True, 32)

@@ -92,6 +92,26 @@ def test_corrected_totals_stand_beside_velas() -> None:
     assert any("corrected cycles" in line for line in headline(whole_run))
 
 
+def test_eqsat_stands_beside_stock_and_beside_stock_at_its_best() -> None:
+    run = run_of(
+        record("a", "stock", 200, corrected=100),
+        record("a", "stock-best", 120, corrected=60),
+        record("a", "litert", 110, corrected=50, cpu_operators=0),
+        record("a", "eqsat", 90, corrected=45),
+    )
+    table = standings(run)
+    row = dict(zip(table.header, next(row for row in table.rows if row[1] == "eqsat")))
+    assert (row["to stock"], row["to peer"]) == ("0.450", "0.818")
+    assert (row["corrected"], row["corrected to peer"], row["to stock-best"]) == ("0.450", "0.900", "0.750")
+    lines = headline(run)
+    assert "## eqsat against stock-best, corrected cycles" in lines
+    assert [line for line in lines if line.startswith("| a ")][-1] == "| a | 60 | 45 | 0.750 |"
+    del run.records["a", TARGET, "litert"]
+    assert run.over_peer("a", TARGET, "eqsat", "corrected") == 0.75
+    del run.records["a", TARGET, "stock-best"]
+    assert "to stock-best" not in standings(run).header and not any("stock-best" in line for line in headline(run))
+
+
 def test_standings_in_words() -> None:
     rows = {row[1]: row for row in standings(whole()).rows}
     assert rows["stock"][2:] == ("3", "-", "1.260", "-", "-", "2.000 a", "10.000", "5.000", "8.0%", "1.000", "1.000")

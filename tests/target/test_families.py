@@ -51,8 +51,8 @@ def literals(path: Path) -> Iterator[str]:
     )
 
 
-def test_families_are_named_in_their_table_only() -> None:
-    """Anywhere else a name would be a test for it."""
+def test_families_are_named_in_tables_only() -> None:
+    """Anywhere else than in the two tables a name would be a test for it."""
     names = re.compile("|".join(f.name for f in FAMILIES))
     found = {
         path.relative_to(ROOT).as_posix()
@@ -60,4 +60,4 @@ def test_families_are_named_in_their_table_only() -> None:
         for path in (ROOT / package).rglob("*.py")
         if any(names.fullmatch(s) for s in literals(path))
     }
-    assert found == {"eqsat/target/families.py"}
+    assert found == {"eqsat/target/families.py", "cost_models/calibration.py"}

@@ -24,10 +24,10 @@ from eqsat.tensor.ops.op import NotModelled, Op, OpKind, define
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import GraphError, Type
 from eqsat.tosa import dumps
-from eqsat.tosa.reference import run_reference
 from tests.forms import OPEN, by_operator
 from tests.graphs import finish, rescale
 from tests.random_graphs import NETWORK, RULE, random_graph
+from tests.reference import run_reference
 
 Case = tuple[TensorGraph, list[np.ndarray]]
 

@@ -39,7 +39,7 @@ def test_of_operands_that_broadcast(family, pool: Pool) -> None:
         sum(r.cycles for r in compile_graph(products(s), target, pool).rows if r.operator == "Mul")
         for s in (False, True)
     )
-    assert (staged < as_they_are) == (facts().broadcasts_by_element and family.blocked_elementwise)
+    assert (staged < as_they_are) == family.blocked_elementwise
 
 
 def resized() -> TensorGraph:

@@ -9,7 +9,6 @@ from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
-from eqsat.vela.facts import facts
 from eqsat.vela.pieces import corrected_piece
 from tests.graphs import conv, finish
 
@@ -28,8 +27,7 @@ def test_a_dilated_convolution_costs_about_what_its_commands_do(target: str, wor
     found = compiled(4, target, worker)
     by_commands = price(found.stream, Target.of(target)).cycles
     assert by_commands / 1.5 < found.corrected < 1.5 * by_commands
-    if facts().pieces_as_wholes:
-        assert len(found.operators) == 16 and found.cycles > 10 * found.corrected
+    assert len(found.operators) == 16 and found.cycles > 10 * found.corrected
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -11,7 +11,6 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
-from eqsat.vela.facts import facts
 from eqsat.vela.staging import Buffer, corrected_reuse, reusing
 from tests.graphs import finish, rescale
 
@@ -36,8 +35,7 @@ def test_weights_that_are_shared_are_charged_one_copy(worker: Worker) -> None:
     found = products(False, "ethos-u55-128", worker)
     by_commands = price(found.stream, Target.of("ethos-u55-128")).cycles
     assert by_commands / 1.1 < found.corrected < 1.1 * by_commands
-    if facts().copies_charged_again:
-        assert found.cycles > 3 * found.corrected
+    assert found.cycles > 3 * found.corrected
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])

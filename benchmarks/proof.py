@@ -1,6 +1,6 @@
 """What is proved in the recorded cells of `eqsat bench`: a line per cell, and shares per target.
 
-    python -m benchmarks.proof.summary benchmarks/results/zoo benchmarks/results/deployed [--out FILE]
+    python -m benchmarks.proof benchmarks/results/zoo benchmarks/results/deployed [--out FILE]
 
 A cell is a record of a configuration that proves its answer. Of each the answer, stock's graph, and the binaries of
 both are proved, undecided, or known to be wrong; a binary is "missing" where Vela makes none, or none was judged.

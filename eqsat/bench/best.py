@@ -1,0 +1,53 @@
+"""Stock at its best: in the settings of Vela and the layouts of inputs and outputs that an expert would try."""
+
+from __future__ import annotations
+
+from eqsat.bench.cells import RANKED_BY
+from eqsat.bench.lowering import prepare, quiet
+from eqsat.bench.measure import Fields
+from eqsat.bench.measure import measure as measured
+from eqsat.executorch.layouts import Layout, other_layouts
+from eqsat.executorch.loading import load_module
+
+#: The model's own layout, the only one of a .pt2 or .tosa file.
+_AS_GIVEN = "as given"
+
+
+def measure(
+    name: str, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool, source: tuple[str, str, str]
+) -> tuple[Fields, dict[str, bytes], list[list[Fields]]]:
+    """Measures a model like `measure.measure`, in the layout with the least RANKED_BY.
+
+    files, side: what `lowering` returned for the model as it is. source: reference, target and quantization.
+    The record also has the `layout`, and the figure of all `layouts`.
+    It is None for a layout that fails, or that leaves more to the CPU than the model as it is.
+    One whose graph is not verified counts only if none is.
+    Raises the first error if no layout can be measured.
+    """
+    if source[0].endswith(".tosa"):
+        files = {**files, "0.stock": files["0.explicit"]}
+    found, errors = {}, list[Exception]()
+    layouts: dict[str, Layout | None] = {_AS_GIVEN: None, **_others(source[0])}
+    for called, layout in layouts.items():
+        try:
+            lowered = (files, side) if layout is None else prepare(*source, layout)
+            if lowered[1]["operators_outside"] <= side["operators_outside"]:
+                found[called] = measured(name, flags, *lowered, cold)
+        except Exception as e:  # noqa: BLE001 - ExecuTorch and Vela refuse a layout in many ways
+            errors.append(e)
+    if not found:
+        raise errors[0]
+    figures = {called: fields[RANKED_BY] for called, (fields, _, _) in found.items()}
+    best = min(found, key=lambda called: (not found[called][0]["verified"], figures[called]))
+    fields, tosas, rows = found[best]
+    return {**fields, "layout": best, "layouts": {called: figures.get(called) for called in layouts}}, tosas, rows
+
+
+@quiet()
+def _others(reference: str) -> dict[str, Layout]:
+    """Returns the layouts beside the given one by name; a file's program has its own alone."""
+    if reference.endswith((".pt2", ".tosa")):
+        return {}
+    module, inputs, _ = load_module(reference)
+    found = other_layouts(module.eval(), inputs)
+    return {f"channels_last: {', '.join(layout)}" if layout else "contiguous": layout for layout in found}

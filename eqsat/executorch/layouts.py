@@ -1,0 +1,64 @@
+"""Layouts of a module's inputs and outputs in memory.
+
+Those of rank 4 are contiguous or channels_last, as a camera's images are.
+The other layout often saves a transposition at the border of the delegate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+#: Names of the inputs and outputs that are channels_last, such as "input 0"; the others are contiguous.
+Layout = tuple[str, ...]
+#: Most inputs and outputs of rank 4 of which each is tried by itself.
+_FEW = 3
+
+
+def other_layouts(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[Layout]:
+    """Returns the layouts to try beside the one that the module and its inputs have.
+
+    All are channels_last, none is, or, if there are few, one alone.
+    """
+    with torch.no_grad():
+        outputs = tree_leaves(module(*inputs))
+    tensors = {f"{side} {i}": x for side, of in (("input", inputs), ("output", outputs)) for i, x in enumerate(of)}
+    free = {name: x for name, x in tensors.items() if _has_two_layouts(x)}
+    given = tuple(name for name, x in free.items() if not x.is_contiguous())
+    alone = [(name,) for name in free] if len(free) <= _FEW else []
+    return [layout for layout in dict.fromkeys([(), tuple(free), *alone]) if layout != given]
+
+
+def in_layout(
+    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], layout: Layout
+) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """Returns the module and example inputs with another layout of inputs and outputs."""
+    return _WithOutputs(module, layout), tuple(_placed(x, f"input {i}" in layout) for i, x in enumerate(inputs))
+
+
+class _WithOutputs(torch.nn.Module):
+    """A module whose outputs are in a layout."""
+
+    def __init__(self, module: torch.nn.Module, layout: Layout) -> None:
+        super().__init__()
+        self.module, self.layout = module, layout
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        outputs, structure = tree_flatten(self.module(*inputs))
+        return tree_unflatten([_placed(x, f"output {i}" in self.layout) for i, x in enumerate(outputs)], structure)
+
+
+def _has_two_layouts(x: Any) -> bool:
+    """Whether the layouts of a tensor differ, which they do not for one channel or one pixel."""
+    if not isinstance(x, torch.Tensor) or x.dim() != 4:
+        return False
+    return x.is_contiguous() != x.is_contiguous(memory_format=torch.channels_last)
+
+
+def _placed(x: Any, channels_last: bool) -> Any:
+    """Returns a tensor of rank 4 in a layout, and anything else as it is."""
+    if not isinstance(x, torch.Tensor) or x.dim() != 4:
+        return x
+    return x.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)

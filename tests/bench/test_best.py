@@ -1,0 +1,81 @@
+"""Stock at its best: the layout of inputs and outputs, and the settings of Vela."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eqsat.bench import run
+from eqsat.bench.records import read_records
+from eqsat.bench.settings import in_best_settings
+from eqsat.ground.worker import Pool
+from eqsat.target import Target
+from eqsat.vela.compile import Estimate, compile_tflite
+from eqsat.vela.roofline import Rates
+from tests.bench.runs import EXPLICIT, TARGET, InThisProcess, tosa_files
+
+_MODEL = """
+import torch
+def model():
+    torch.manual_seed(0)
+    layers = torch.nn.Conv2d(3, 8, 3, 2, 1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+    return torch.nn.Sequential(*layers).eval(), (torch.randn(1, 3, 32, 32),)
+"""
+
+
+@pytest.mark.slow
+def test_a_network_on_images_is_at_its_best_with_channels_last(tmp_path: Path) -> None:
+    source = tmp_path / "camera.py"
+    source.write_text(_MODEL)
+    with InThisProcess(1) as pool:
+        stock, tuned, best = run(
+            [f"{source}:model"], [TARGET], ["stock", "stock-tuned", "stock-best"], tmp_path / "RUN", pool=pool
+        )
+    assert best["layout"] == "channels_last: input 0" and best["verified"]
+    assert best["layouts"] == {"as given": tuned["corrected"], best["layout"]: best["corrected"]}
+    assert best["corrected"] < tuned["corrected"] <= stock["corrected"]
+    assert best["op_counts"].get("transpose", 0) < stock["op_counts"]["transpose"]
+    assert best["memory"]["Sram"]["peak"] <= stock["memory"]["Sram"]["peak"] and len(best["settings"]) == 1
+    assert [(r["layout"], r["settings"]) for r in read_records(tmp_path / "RUN") if "layout" in r] == [
+        (best["layout"], [list(best["settings"][0])])
+    ]
+
+
+@pytest.mark.slow
+def test_a_tosa_file_is_at_its_best_in_other_settings_alone(tmp_path: Path) -> None:
+    with InThisProcess(1) as pool:
+        given, best = run(tosa_files(tmp_path)[:1], [TARGET], [EXPLICIT, "stock-best"], tmp_path / "RUN", pool=pool)
+    assert best["layout"] == "as given" and best["layouts"] == {"as given": best["corrected"]}
+    assert best["corrected"] <= given["corrected"]
+
+
+@pytest.mark.parametrize(("stream", "cycles", "taken"), [(b"same", 100, ()), (b"other", 50, ("--optimise=Size",))])
+def test_a_setting_that_leaves_the_command_stream_as_it_was_is_none(stream: bytes, cycles: int, taken: Any) -> None:
+    """Vela's table can make the same stream cheaper: 25,942,898 corrected cycles and 10,894,706 for a part of a ViT."""
+
+    def compiled(target: Target) -> Estimate:
+        changed = target.sets("--optimise")
+        raw: Any = {"stream": stream if changed else b"same"}
+        return Estimate(50 if changed else 100, (), {"Sram": {"peak": 1000}}, Rates(1, 1.0, 1.0, 1.0), raw=raw)
+
+    best, settings = in_best_settings(Target.of(TARGET), compiled)
+    assert (best.corrected, settings) == (cycles, taken)
+
+
+def test_settings_that_the_user_has_set_are_left_alone_and_others_need_no_more_sram(pool: Pool) -> None:
+    model = (Path(__file__).parent / "data" / "conv_cumsum.tflite").read_bytes()
+    target, tried = Target.of("ethos-u55-128"), list[tuple[str, ...]]()
+
+    def compiled(chosen: Target) -> Any:
+        tried.append(tuple(chosen.flags[len(target.flags) :]))
+        return compile_tflite(model, chosen, pool)
+
+    best, settings = in_best_settings(target, compiled)
+    assert tried[0] == () and tried[-1] == ("--optimise=Size",) and settings in tried
+    plain = compile_tflite(model, target, pool)
+    assert best.corrected <= plain.corrected and best.sram_peak <= plain.sram_peak
+    tried.clear()
+    fixed = target.with_flags(("--optimise=Performance", "--arena-cache-size=9999"))
+    assert in_best_settings(fixed, compiled)[1] == () and len(tried) == 1

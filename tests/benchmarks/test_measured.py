@@ -1,0 +1,66 @@
+"""Cost models against measured cycles: cells are read, priced by every model and judged; constants are found again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measured import Cell, Fit, judge, main, read_cells
+from cost_models.calibration import calibration
+from cost_models.command_stream import price
+from eqsat.ground.files import InputError
+from eqsat.ground.worker import Pool
+from eqsat.target import Target
+from eqsat.tosa import dumps
+from eqsat.vela.compile import compile_tosa
+from tests.device.graphs import addition, convolution, of, table
+
+U55 = Target.of("ethos-u55-128")
+
+
+def test_cells_are_priced_by_all_models_and_by_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.tosa").write_bytes(dumps(of(convolution, addition)))
+    (tmp_path / "own.py").write_text("def commands(stream, target):\n    return len(stream)\n")
+    cells = tmp_path / "cells.csv"
+    cells.write_text("file,target,cycles\nnet,ethos-u55-128,9000\nnet,ethos-u85-256,9000\n")
+    own = f"{tmp_path}/own.py:commands"
+    main([str(cells), str(tmp_path), "--json", "--model", own, "--out", str(tmp_path / "record")])
+    told = json.loads(capsys.readouterr().out)
+    assert {c["target"] for c in told["cells"]} == {"ethos-u55-128", "ethos-u85-256"}
+    for cell in told["cells"]:
+        assert set(cell["prices"]) == {"vela", "corrected", "uncalibrated", "calibrated", own}
+        assert all(p > 0 for p in cell["prices"].values())
+    assert set(told["groups"]["U55"]["calibrated"]) == {"cells", "spread", "mean", "worst"}
+    assert (tmp_path / "record/table.md").read_text().count("| net ") == 2
+
+
+def test_spread_does_not_depend_on_scale() -> None:
+    ratios = {"a": 2.0, "b": 4.0}
+    found = judge(ratios)
+    assert found["mean"] == pytest.approx(8**0.5, abs=1e-4) and found["worst"] == {"cell": "b", "ratio": 4.0}
+    assert judge({k: 3 * r for k, r in ratios.items()})["spread"] == found["spread"] > 0
+
+
+def test_constants_with_which_cycles_were_made_are_found(pool: Pool) -> None:
+    graphs = {"a": of(convolution), "b": of(addition), "c": of(table, addition), "d": of(convolution, table)}
+    made = replace(calibration(U55), per_command=500.0)
+    cells = []
+    for name, graph in graphs.items():
+        compiled = compile_tosa(dumps(graph), U55, pool)
+        cells.append(Cell(name, U55, "", price(compiled.stream, U55, made).cycles, compiled, "U55"))
+    fit = Fit(cells)
+    assert fit.choose(range(len(cells))).per_command == pytest.approx(500, abs=40)
+    _, ratios = fit.left_out(lambda c: c.model)
+    assert set(ratios) == {c.name for c in cells} and all(r == pytest.approx(1, rel=0.1) for r in ratios.values())
+
+
+def test_a_file_without_the_columns_is_an_error_that_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text("model,target\nnet,ethos-u55-128\n")
+    with pytest.raises(InputError, match="columns model, target and measured_fvp"):
+        read_cells([path])
+    with pytest.raises(SystemExit):
+        main([str(path), str(tmp_path)])
