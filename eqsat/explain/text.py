@@ -60,16 +60,15 @@ def headline(e: Explanation) -> list[str]:
 
 
 def _totals(result: Mapping[str, Any], chosen: str) -> list[str]:
-    """Returns the lines on Vela's totals of the graphs, and on the corrected ones if any differs."""
+    """Returns the lines on the calibrated cycles of the graphs, and on Vela's totals."""
     sides = {"stock": "stock_", "explicit layout": "explicit_", "chosen": ""}
     velas = {name: result.get(f"{start}cycles") for name, start in sides.items()}
-    corrected = {name: result.get(f"{start}corrected", velas[name]) for name, start in sides.items()}
+    calibrated = {name: result.get(f"{start}calibrated", velas[name]) for name, start in sides.items()}
 
     def told(totals: dict[str, int | None]) -> str:
         return ", ".join(f"{name} {cycles(n)}" for name, n in totals.items() if name != "stock" or n is not None)
 
-    out = [f"Vela's cycles: {told(velas)} ({chosen})"]
-    return out if corrected == velas else [*out, f"Corrected totals: {told(corrected)}"]
+    return [f"Calibrated cycles: {told(calibrated)} ({chosen})", f"Vela's cycles: {told(velas)}"]
 
 
 def line(e: Explanation, v: Verdict, removals: bool) -> str:

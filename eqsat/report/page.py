@@ -142,10 +142,8 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
     first, record = d.first, d.record
     old, new, least = first.figures if first else GraphFigures(), d.after.figures, record["bound"]
     before = first.name if first else ""
-    out = [("cycles", number(new.cycles), _was(old.cycles, new.cycles, number, before))]
-    if new.corrected != new.cycles or old.corrected != old.cycles:
-        was = _was(old.corrected, new.corrected, number, before)
-        out.append(("corrected cycles", number(new.corrected), was))
+    out = [("cycles, calibrated", number(new.calibrated), _was(old.calibrated, new.calibrated, number, before))]
+    out.append(("cycles by Vela", number(new.cycles), _was(old.cycles, new.cycles, number, before)))
     out.append(("SRAM in use, KiB", kib(new.sram), _was(old.sram, new.sram, kib, before)))
     out.append(("flash: commands and weights, KiB", kib(new.flash), _was(old.flash, new.flash, kib, before)))
     if least["roofline"] and new.cycles:
@@ -154,11 +152,6 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
         out.append(("times the roofline", over, f"{was}at least {least['roofline']:,.0f} cycles"))
         was = f"{least['mac_cycles'] / old.cycles:.1%} {before}; " if old.cycles else ""
         out.append(("MAC utilisation", f"{least['mac_cycles'] / new.cycles:.1%}", f"{was}{least['macs']:,} MACs"))
-    prices = record["command_stream"]
-    if priced := prices["eqsat"]:
-        base = prices.get("explicit" if before == BEFORE else before) or {}
-        was = _was(base.get("cycles"), priced["cycles"], number, before)
-        out.append(("by command stream", number(priced["cycles"]), was))
     return [*out, _verified(record)]
 
 

@@ -9,7 +9,7 @@ from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Figures
 from eqsat.search.candidates import Candidates
 from eqsat.search.explored import Explored
-from eqsat.search.figures import GraphFigures, disagreement
+from eqsat.search.figures import GraphFigures
 from eqsat.search.origins import table, with_locations
 from eqsat.search.repairs import graphs
 from eqsat.search.result import Point, Result
@@ -62,8 +62,6 @@ class Outcome:
             of_binary = proof_of_binary.result()
         if stock_verified is False:  # such a graph is no peer
             stock, figures["stock"] = None, GraphFigures()
-        if (before := stock or explicit) and (warning := disagreement(figures[before.name], figures["eqsat"])):
-            search.warnings.append(warning)
         of_stock = of_binary if best is stock else BinaryProof(None)
         proof = answer.proof
         return Result(
