@@ -118,14 +118,13 @@ def efforts() -> str:
         "e-nodes",
         "extractor",
         "seconds per extraction",
-        "rounds for memory",
+        "graphs for memory",
         "seconds for binaries",
         "orders",
         "stripes",
     )
     rows = (
-        (e.budget.nodes, e.extractor, e.time_limit, e.memory_rounds, e.binary_time_limit, e.orders, e.stripes)
-        for e in EFFORTS
+        (e.budget.nodes, e.extractor, e.time_limit, e.memory, e.binary_time_limit, e.orders, e.stripes) for e in EFFORTS
     )
     written = ((f"{x:,}" if isinstance(x, int) else f"{x:g}" if isinstance(x, float) else x for x in r) for r in rows)
     return _table(head, ((str(i), EFFORTS[i].summary, *row) for i, row in enumerate(written)))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cost_models.command_stream import price_all
 from eqsat.ground.process import WorkerError
-from eqsat.search.setting_rounds import arena_sizes, may_choose
+from eqsat.search.proposals.settings import arena_sizes, may_choose
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate
 

@@ -6,7 +6,6 @@
 
 A Move has one candidate whose TOSA steps the cost model settles.
 A second one is a single native TRANSPOSE, on targets that can fuse it into its producer.
-A CONCAT has further candidates that copy operands by convolutions (`eqsat/choice/copying.py`).
 The cost of a SLICE is told in `eqsat/choice/parts.py`.
 A widening RESCALE is written once for every reader.
 So its price is a pairwise term of each reader, and its own price only for an output of the graph.
@@ -22,7 +21,6 @@ from cost_models.fusion import SUMS, is_part
 from cost_models.legality import is_cut, legal_transpose
 from cost_models.protocol import CostModel, Price, Unit
 from cost_models.unmeasured import unmeasured
-from eqsat.choice import copying
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.options.plugins import checked
 from eqsat.target import Family
@@ -45,7 +43,6 @@ class Candidate:
     cls, operands: positions among the classes that can be chosen from.
     price: its price, with the TOSA operators that have this price.
     unit: the priced unit, None for a loaded run.
-    copied: places of the operands that its first steps copy.
     """
 
     enode: ENode
@@ -53,7 +50,6 @@ class Candidate:
     operands: tuple[int, ...]
     price: Price
     unit: Unit | None = None
-    copied: tuple[int, ...] = ()
 
     @property
     def steps(self) -> Steps:
@@ -70,12 +66,6 @@ class Candidate:
         """The priced unit, of a run that was not loaded."""
         assert self.unit is not None, "a loaded run's candidates are priced"
         return self.unit
-
-    @property
-    def units(self) -> list[Unit]:
-        """The priced unit, and the units that copy operands."""
-        copies = (copying.unit_of(self.priced.operands[k]) for k in self.copied)
-        return [self.priced, *(u for u in copies if u is not None)]
 
     @property
     def usable(self) -> bool:
@@ -110,14 +100,8 @@ class Candidate:
 
     @property
     def own_steps(self) -> Steps:
-        """The steps without a first view of the operand, and without copies of operands."""
-        first = 1 if self.viewed_first else len(copying.STEPS) if self.copied else 0
-        return self.steps[first:]
-
-    @property
-    def as_they_are(self) -> list[int]:
-        """The classes of the operands that are not copied first."""
-        return [c for k, c in enumerate(self.operands) if k not in self.copied]
+        """The steps without a first view of the operand."""
+        return self.steps[1 if self.viewed_first else 0 :]
 
     def with_more_cycles(self, excess: float) -> Candidate:
         """Returns the candidate with `excess` more cycles."""
@@ -152,21 +136,15 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
     family = model.target.family
     guards = remedies(Guard, family)
     units = list(_enumerated(frozen, classes, family))
-    priced = [unit for _, unit in units]
     prices, source = _prices(units, model), frozen.source
     given = {source.nodes[n].attrs for n in source.live() if source.nodes[n].op == "rescale"}
     moves = _illegal_moves(source, family)
-    copies = copying.prices(priced, model) if model.in_cycles else {}
     out: list[Candidate] = []
     for (e, unit), price in zip(units, prices, strict=True):
         if math.isinf(price.cycles) and unit.move and (own := moves.get((unit.move, unit.result.dtype))):
             price = Price(unmeasured(own, model.target) if model.in_cycles else 1.0, own.steps)
-        found = Candidate(
-            e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price, given, guards), unit
-        )
-        out.append(found)
-        if found.usable:
-            out.extend(replace(found, price=p, copied=k) for k, p in copying.variants(unit, found.price, copies))
+        operands, legal = tuple(position[c] for c in e.children), _legal(unit, price, given, guards)
+        out.append(Candidate(e, position[e.cls], operands, legal, unit))
     return out
 
 
@@ -291,7 +269,7 @@ def fusions(
     usable = [[m for m in members if found[m].usable] for members in nodes]
     pairs: dict[tuple[int, int], float] = {}
     for n, reader in ((n, c) for n, c in enumerate(found) if c.usable):
-        for m in (m for cls in set(reader.as_they_are) for m in usable[cls]):
+        for m in (m for cls in set(reader.operands) for m in usable[cls]):
             read = found[m]
             if read.is_part:
                 continue

@@ -1,39 +1,119 @@
-"""A whole graph that Vela has compiled."""
+"""Graphs that Vela is asked to compile, and what it says of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from eqsat.choice.choice import Choices
 from eqsat.options.decision import Figures
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import Estimate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compiled:
-    """A compiled graph; two of them are equal only if they are identical.
+class Candidate:
+    """A graph that Vela may be asked to compile; two of them are equal only if they are identical.
 
     name: "explicit", "stock" or "eqsat".
-    given: "explicit" or "stock" if it is that graph in another order or with other settings.
-    settings: of Vela, besides those of the target.
-    parts_of: {node: node of the graph without stripes that it computes, as a whole or in part}.
-    It is empty for a graph without stripes.
+    tosa: its flatbuffer.
     choices, choice: the source of an extracted graph, at the prices of that time.
     They are None and empty for a given graph.
+    given: "explicit" or "stock" if it is made of that graph, or is that graph with other settings.
+    settings: of Vela, besides those of the target.
+    parts_of: {node: node of the graph that it was made of by rewriting, which it computes as a whole or in part}.
+    It is empty for a graph that is written as it was chosen or given.
+    locations: {node of the given graph: its location}, where that graph was read with its locations.
+    is_named: whether its tensors are named after its nodes, as those of a graph that was read are not.
+    is_rewritten: whether the graph was changed after it was written as it was chosen or given.
+    by: the name of the extractor or the rewriting in records, "" for a graph that is only read again.
+    predicted: its cycles, as far as they were known before compilation.
+    gap: the proved relative gap of its extraction (None: no bound).
     """
 
     name: str
     graph: TensorGraph
     tosa: bytes
-    estimate: Estimate
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
     given: str = ""
     settings: tuple[str, ...] = ()
     parts_of: Mapping[int, int] = field(default_factory=dict)
+    locations: Mapping[int, str] = field(default_factory=dict)
+    is_named: bool = False
+    is_rewritten: bool = False
+    by: str = ""
+    predicted: float = 0.0
+    gap: float | None = None
 
     @property
-    def figures(self) -> Figures:
-        return Figures.of(self.estimate.corrected, self.estimate.footprint, self.estimate.cycles)
+    def key(self) -> tuple[str, bytes, tuple[str, ...]]:
+        """What tells a candidate from others: whose graph it is, its flatbuffer, and its settings of Vela."""
+        return self.name, self.tosa, self.settings
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is written as it was chosen from the e-graph, without settings of Vela."""
+        return self.choices is not None and not (self.is_rewritten or self.settings)
+
+
+_FIELDS = tuple(f.name for f in fields(Candidate))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled(Candidate):
+    """A compiled graph.
+
+    figures: those by which it is compared with others.
+    row_cycles: cycles of the rows of Vela's table, by the same price as those of the figures.
+    """
+
+    estimate: Estimate = field(kw_only=True)
+    figures: Figures = field(kw_only=True)
+    row_cycles: tuple[float, ...] = field(kw_only=True, default=(), repr=False)
+
+    @staticmethod
+    def of(
+        candidate: Candidate, estimate: Estimate, cycles: int | None = None, row_cycles: tuple[float, ...] = ()
+    ) -> Compiled:
+        """Returns a candidate with Vela's estimate of it.
+
+        cycles, row_cycles: by the price that decides; None: by Vela's corrected total.
+        """
+        known = {name: getattr(candidate, name) for name in _FIELDS}
+        cycles = estimate.corrected if cycles is None else cycles
+        figures = Figures.of(cycles, estimate.footprint, estimate.cycles)
+        return Compiled(**known, estimate=estimate, figures=figures, row_cycles=row_cycles)
+
+    @property
+    def by_result(self) -> dict[str, float]:
+        """Returns {name of the result: cycles} of the rows of Vela's table."""
+        out: dict[str, float] = {}
+        for row, cycles in zip(self.estimate.rows, self.row_cycles or (r.corrected for r in self.estimate.rows)):
+            out[row.name] = out.get(row.name, 0.0) + cycles
+        return out
+
+    def changed(self, by: str, **changes: Any) -> Candidate:
+        """Returns a candidate that differs in some fields. by: the name of the rewriting."""
+        known = {name: getattr(self, name) for name in _FIELDS}
+        own = {"by": by, "predicted": float(self.figures.cycles), "gap": None}
+        return Candidate(**(known | own | changes))
+
+    def rewritten(self, graph: TensorGraph, by: str, source: Mapping[int, int] | None = None) -> Candidate:
+        """Returns a candidate with another graph.
+
+        source: {node of that graph: node of this one that it computes}; None: nodes have the same numbers.
+        """
+        parts_of = self.parts_of
+        if source is not None:
+            parts_of = {n: parts_of.get(k, k) for n, k in source.items()}
+        origin = parts_of or {n: n for n in self.locations}
+        buffer = dumps(graph, {n: self.locations[k] for n, k in origin.items() if k in self.locations})
+        return self.changed(by, graph=graph, tosa=buffer, parts_of=parts_of, is_rewritten=True)
+
+    def with_setting(self, setting: str, by: str) -> Candidate:
+        """Returns this graph, as one of ours, with another setting of Vela."""
+        given = self.given or (self.name if self.choices is None else "")
+        return self.changed(by, name="eqsat", given=given, settings=(setting,))

@@ -5,19 +5,16 @@ Otherwise, and if the operand is a view, Vela copies it.
 Its estimate has the copy as a pooling: 0.5 to 1 cycle per element.
 A depthwise convolution 1x1 with weights of one has equal results, and is written in place.
 For large tensors it takes a half to a fifth of these cycles.
-Vela's copies are known only after compilation, so each CONCAT has candidates of both kinds.
-Candidates with copies are tried last (`eqsat/search/copy_rounds.py`).
+Vela's copies are known only after compilation, so compiled graphs are rewritten (`eqsat/search/proposals/copies.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, combinations
 
 import numpy as np
 
-from cost_models.protocol import CostModel, Price, Unit
+from cost_models.protocol import Unit
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import infer
@@ -25,8 +22,6 @@ from eqsat.tensor.types import Array, Const, Steps, Type
 
 #: The operators of a copy.
 STEPS: Steps = (("depthwise_conv2d", makers.conv("INT8")), ("rescale", makers.by_one("INT8")))
-#: Operands up to which each set of them has a candidate; above it, each operand and all together.
-_ALL_SETS = 3
 
 
 def unit_of(t: Type) -> Unit | None:
@@ -46,38 +41,6 @@ def unit_of(t: Type) -> Unit | None:
 def _constants(t: Type) -> tuple[Array, Array]:
     """Returns weights of one and a zero bias."""
     return np.ones((1, 1, t.shape[3], 1), np.int8), np.zeros(t.shape[3], np.int32)
-
-
-def prices(units: Sequence[Unit], model: CostModel) -> dict[Type, float]:
-    """Returns {operand of a CONCAT in `units`: cycles of the convolution that copies it}."""
-    types = dict.fromkeys(t for u in units if u.op == "concat" for t in u.operands)
-    copies = {t: unit for t in types if (unit := unit_of(t)) is not None}
-    return {t: p.cycles for t, p in zip(copies, model.price(list(copies.values())), strict=True)}
-
-
-def variants(unit: Unit, price: Price, copies: Mapping[Type, float]) -> Iterator[tuple[tuple[int, ...], Price]]:
-    """Yields places of operands of a CONCAT that convolutions copy, with the price of that.
-
-    price: that of the CONCAT without copies.
-    copies: the result of `prices`.
-    Only copies that can save cycles are tried.
-    """
-    if unit.op != "concat":
-        return
-    saved = {
-        k: price.cycles * t.elements / unit.result.elements - copies[t]
-        for k, t in enumerate(unit.operands)
-        if t in copies
-    }
-    able = [k for k, cycles in saved.items() if cycles > 0]
-    for places in _sets(able):
-        cycles = max(0.0, price.cycles - sum(saved[k] for k in places))
-        yield places, replace(price, cycles=cycles, steps=(*STEPS, *price.steps))
-
-
-def _sets(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    sizes = range(1, len(places) + 1) if len(places) <= _ALL_SETS else (1, len(places))
-    return chain.from_iterable(combinations(places, size) for size in sizes)
 
 
 def can_copy(t: Type) -> bool:

@@ -19,7 +19,6 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from cost_models.protocol import Price
-from eqsat.choice import copying
 from eqsat.choice.candidates import Candidate
 from eqsat.choice.compiled import Compiled
 from eqsat.choice.needed_copies import with_needed_copies
@@ -30,7 +29,6 @@ from eqsat.ground.digest import digest
 from eqsat.target import Family
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, Const, GraphError, Steps, attrs_of
-from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import Copy, remedies
 
 #: Operators that are not chosen but follow from their readers.
@@ -156,11 +154,10 @@ def _length(value: Any) -> Any:
 def told(best: Compiled, exact: Frozen) -> str:
     """Returns the choice of a graph extracted from the exact e-graph, as JSON.
 
-    Returns "" if the graph comes from another e-graph, or has rows in stripes.
-    Returns "" if one of its operators was priced as others.
+    Returns "" if the graph comes from another e-graph, or if one of its operators was priced as others.
     """
     choices = best.choices
-    if choices is None or choices.frozen is not exact or best.parts_of:
+    if choices is None or choices.frozen is not exact:
         return ""
     outline, rows, row_of = Outline.of(exact), list[list[Any]](), dict[int, int]()
     every = (choices.candidates[n] for n in choices.of_classes(best.choice).values())
@@ -171,19 +168,14 @@ def told(best: Compiled, exact: Frozen) -> str:
             rows.append([place, outline.constants.get(cls)])
             continue
         candidate = chosen[cls]
-        e, own = candidate.enode, candidate.steps[len(copying.STEPS) :] if candidate.copied else candidate.steps
+        e, own = candidate.enode, candidate.steps
         movement = [[op, dict(attrs)] for op, attrs in own] if e.move else None
         if movement is None and own != _own(e):
             return ""
         operands = [row_of[c] for c in e.children]
-        rows.append([place, outline.heads[id(e)], operands, outline.rank(e), movement, candidate.copied])
+        rows.append([place, outline.heads[id(e)], operands, outline.rank(e), movement])
     last = ((choices.classes[c], shape) for c, shape in choices.last_shapes(best.choice).items())
     return json.dumps({"nodes": rows, "shapes": [[row_of[c], shape] for c, shape in last if c in row_of]})
-
-
-def is_ordered(best: Compiled) -> bool:
-    """Whether an extracted graph runs in another order than its choice is written in."""
-    return best.choices is not None and dumps(best.choices.tensor_graph(best.choice)[0]) != best.tosa
 
 
 def _own(e: ENode) -> Steps:
@@ -201,20 +193,20 @@ def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
         for place, *spelled in data["nodes"]:
             cls = outline.at(place)
             if len(spelled) > 1:
-                head, operands, rank, movement, copied = spelled
+                head, operands, rank, movement = spelled
                 e = outline.e_node(head, [reads[k] for k in operands], [found_at[k] for k in operands], cls, rank)
-                rows.append((e, movement, tuple(copied)))
+                rows.append((e, movement))
                 cls = e.cls
             found_at.append(cls)
             reads.append(spelled[0] if cls is None else outline.constants.get(cls, cls))
         # classes that were two may be one
-        TopologicalSorter({e.cls: e.children for e, *_ in rows}).prepare()
-        computed = {e.cls for e, *_ in rows}
-        needed = {c for e, *_ in rows for c in e.children} | {frozen.handle[n] for n in frozen.source.outputs}
-        rows += [(_leaf(frozen.classes[c]), None, ()) for c in sorted(needed - computed)]
-        classes = sorted({c for e, *_ in rows for c in (e.cls, *e.children)} | set(frozen.handle.values()))
+        TopologicalSorter({e.cls: e.children for e, _ in rows}).prepare()
+        computed = {e.cls for e, _ in rows}
+        needed = {c for e, _ in rows for c in e.children} | {frozen.handle[n] for n in frozen.source.outputs}
+        rows += [(_leaf(frozen.classes[c]), None) for c in sorted(needed - computed)]
+        classes = sorted({c for e, _ in rows for c in (e.cls, *e.children)} | set(frozen.handle.values()))
         position = {c: k for k, c in enumerate(classes)}
-        found = [_candidate(e, movement, copied, position) for e, movement, copied in rows]
+        found = [_candidate(e, movement, position) for e, movement in rows]
         shapes = {position[found_at[k]]: tuple(shape) for k, shape in data["shapes"] if found_at[k] is not None}
         choice = {c.cls: n for n, c in enumerate(found)}
         written = GraphWriter(frozen, classes, found, shapes, choice).written()
@@ -229,10 +221,9 @@ def _leaf(nodes: Sequence[ENode]) -> ENode:
     return found[0]
 
 
-def _candidate(e: ENode, movement: Any, copied: tuple[int, ...], position: dict[int, int]) -> Candidate:
-    own = _own(e) if movement is None else tuple((op, _attributes(attrs)) for op, attrs in movement)
-    steps: Steps = (*copying.STEPS, *own) if copied else own
-    return Candidate(e, position[e.cls], tuple(position[c] for c in e.children), Price(0.0, steps), copied=copied)
+def _candidate(e: ENode, movement: Any, position: dict[int, int]) -> Candidate:
+    steps = _own(e) if movement is None else tuple((op, _attributes(attrs)) for op, attrs in movement)
+    return Candidate(e, position[e.cls], tuple(position[c] for c in e.children), Price(0.0, steps))
 
 
 def _attributes(attrs: dict[str, list[int]]) -> Attrs:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cost_models.fusion import SUMS
-from eqsat.choice import copying
 from eqsat.choice.candidates import Candidate
 from eqsat.egraph.encoding import Frozen
 from eqsat.target.broadcasts import merged
@@ -135,8 +134,6 @@ class GraphWriter:
             return self.graph.add_const(dict(candidate.enode.attrs)["value"].data, t.dtype, t.shape)
         nodes = [self._node(read) for read in self._reads(n)]
         before = len(self.graph.nodes)
-        for k in candidate.copied:
-            nodes[k] = copying.emit(self.graph, nodes[k])
         for op, attrs in candidate.own_steps:
             nodes = [rows.written(self.graph, op, nodes, attrs)]
         made = range(before, len(self.graph.nodes))

@@ -1,7 +1,7 @@
 """The choice of the answer from the compiled graphs, by cycles and memory.
 
-It is the fastest of the graphs that fit, by Vela's corrected total unless options say otherwise.
-By Vela's own total it is never dearer than stock's graph.
+It is the fastest of the graphs that fit, by calibrated cycles, and so never dearer than stock's graph.
+Nor is it by Vela's own total, beyond what the price may be off by (`cost_models.calibration.spread`).
 
 Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash.
 The default limit of SRAM is what stock's graph needs or the NPU has to itself (Dedicated_Sram).
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from eqsat.options.limit import STOCK, Growth, parse
 from eqsat.options.options import CYCLES, SRAM, Options
@@ -64,7 +64,7 @@ _NOTHING = Container(0)
 class Figures(NamedTuple):
     """The figures by which graphs are compared.
 
-    cycles: by the ranking that the options ask for. sram: bytes in use at once.
+    cycles: calibrated. sram: bytes in use at once.
     flash: bytes of commands and weights.
     vela_total: cycles by Vela's own total.
     It only decides whether a graph is dearer than stock's.
@@ -87,6 +87,13 @@ class Figures(NamedTuple):
     def beats(self, other: Figures) -> bool:
         """Whether this is better in one of its costs and worse in none."""
         return self.costs != other.costs and all(a <= b for a, b in zip(self.costs, other.costs))
+
+
+class Measured(Protocol):
+    """What has figures: a compiled graph."""
+
+    @property
+    def figures(self) -> Figures: ...
 
 
 #: Share of the cycles that each percent of flash beyond the limit has to save.
@@ -201,7 +208,7 @@ class Decision:
     """The rule by which the answer is chosen: the objective, within the limits.
 
     cycles: with the objective "sram", the cycles of stock's graph, which are the limit; else None.
-    vela_total: stock's cycles by Vela's own total, which are the limit (None: no limit).
+    vela_total: the limit of cycles by Vela's own total (None: no limit).
     default: the limits without the user's options.
     """
 
@@ -237,18 +244,20 @@ class Decision:
         figures: Mapping[str, Figures],
         container: Container = ALONE,
         dedicated: int = 0,
+        allowance: float = 0.0,
     ) -> Decision:
         """Returns the decision of a run.
 
         footprints, figures: of the graphs "stock" and "explicit", as far as Vela accepts them.
         dedicated: bytes of SRAM that the NPU has to itself.
+        allowance: the share of stock's cycles by Vela's own total by which an answer may exceed them.
         """
         before = figures.get("stock", figures.get("explicit"))
         return Decision(
             options.objective,
             MemoryLimits.of(options, footprints, container, dedicated),
             before.cycles if before and options.objective == SRAM else None,
-            before.vela_total if before else None,
+            math.floor(before.vela_total * (1 + allowance)) if before else None,
             MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), footprints, container, dedicated),
         )
 
@@ -272,10 +281,14 @@ class Decision:
         """Whether a graph would be better than the best one with as many cycles and no memory at all."""
         return self.rank(figures._replace(sram=0, flash=0)) < self.rank(best)
 
+    def rank_of(self, graph: Measured) -> tuple[float, bool, int, int]:
+        """Returns the key by which compiled graphs are sorted, the best first (`rank`)."""
+        return self.rank(graph.figures)
+
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """Returns the key by which graphs are sorted, the best first.
 
-        It is the excess over the limits, whether Vela's total is above stock's, and the objective.
+        It is the excess over the limits, whether Vela's total is above its limit, and the objective.
         Flash that has to be earned costs cycles.
         """
         excess = self.limits.widest.excess(figures)

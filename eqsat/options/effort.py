@@ -15,11 +15,10 @@ class Effort:
     searches: whether rules are used; if not, the graph is only written again.
     budget: limits of the saturation. extractor: name of the extractor.
     time_limit: seconds of each extraction, half of them if another round follows.
-    memory_rounds: rounds of extraction within limits of memory, at most.
+    memory: graphs compiled to fit into limits of memory, at most.
     binary_time_limit: seconds of running binaries, for stock's graph and for all others.
     orders, settings, stripes: graphs compiled per start, at most.
     They differ in operator order, in settings of Vela, and in rows that become stripes.
-    Where sizes of the arena take all of `settings`, `--optimise=Size` is one more.
     """
 
     summary: str
@@ -27,7 +26,7 @@ class Effort:
     budget: Budget
     extractor: str
     time_limit: float
-    memory_rounds: int
+    memory: int
     binary_time_limit: float
     orders: int
     settings: int
@@ -43,12 +42,12 @@ EFFORTS = (
         Budget(nodes=15_000, matches=500_000),
         "dag_greedy",
         2.0,
-        6,
+        24,
         5.0,
         4,
-        3,
+        4,
         6,
     ),
-    Effort("the default", True, Budget(), "portfolio", 10.0, 14, 30.0, 12, 6, 18),
+    Effort("the default", True, Budget(), "portfolio", 10.0, 56, 30.0, 12, 7, 18),
 )
 DEFAULT_EFFORT = 2

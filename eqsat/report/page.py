@@ -25,7 +25,7 @@ from eqsat.ground.files import write_atomically
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled, graphs
 from eqsat.report.environment import environment, kib, number, ratio
-from eqsat.report.sides import BEFORE, Sides
+from eqsat.report.sides import Sides
 from eqsat.report.table import ReportTable
 from eqsat.report.why import MOST_E_NODES, why
 from eqsat.search.figures import GraphFigures

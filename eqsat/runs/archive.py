@@ -20,7 +20,7 @@ from typing import Any
 
 from eqsat.ground.files import InputError, OutputError, beside, check_directory, is_file_name, placing
 
-FORMAT, VERSION = "eqsat-run", 2
+FORMAT, VERSION = "eqsat-run", 3
 MANIFEST = "manifest.json"
 
 

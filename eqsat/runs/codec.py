@@ -85,7 +85,6 @@ def write(choices: Choices) -> dict[str, bytes]:
             "classes": list(choices.classes),
             "enodes": [place[id(c.enode)] for c in choices.candidates],
             "steps": [[[op, w.attributes(attrs)] for op, attrs in c.steps] for c in choices.candidates],
-            "copied": [list(c.copied) for c in choices.candidates],
             "cycles": [c.cycles if math.isfinite(c.cycles) else None for c in choices.candidates],
             "last": sorted(choices.last.items()),
             "shapes": sorted(choices.shapes.items()),
@@ -140,11 +139,10 @@ def _candidates(chosen: dict[str, Any], frozen: Frozen, attrs: list[Attrs]) -> l
     enodes = [frozen.classes[c][i] for c, i in chosen["enodes"]]
     cycles = [math.inf if c is None else c for c in chosen["cycles"]]
     steps = [tuple((op, attrs[a]) for op, a in steps) for steps in chosen["steps"]]
-    copied = [tuple(places) for places in chosen["copied"]]
     position = {c: i for i, c in enumerate(chosen["classes"])}
     return [
-        Candidate(e, position[e.cls], tuple(position[c] for c in e.children), Price(cycles, steps), copied=places)
-        for e, cycles, steps, places in zip(enodes, cycles, steps, copied, strict=True)
+        Candidate(e, position[e.cls], tuple(position[c] for c in e.children), Price(cycles, steps))
+        for e, cycles, steps in zip(enodes, cycles, steps, strict=True)
     ]
 
 

@@ -39,7 +39,7 @@ class KnownAnswer:
     tosa: the graph, b"" if it is a given one unchanged.
     choice: the choice from the e-graph (`eqsat/choice/respelling.py`), "" if that is not kept.
     before: cycles of the best given graph at that time.
-    ordered: whether the graph ran in another order than its choice is written in.
+    rewritten: whether the graph was changed after it was written as it was chosen.
     undecided: whether the proof of its binary ended without a result, as another one would.
     """
 
@@ -52,13 +52,13 @@ class KnownAnswer:
     tosa: bytes
     choice: str = ""
     before: int = 0
-    ordered: bool = False
+    rewritten: bool = False
     undecided: bool = False
 
     def packed(self) -> bytes:
         """Returns the bytes of an entry."""
         figures = self.cycles, self.sram, self.flash, self.before
-        marks = self.ordered, self.undecided
+        marks = self.rewritten, self.undecided
         header = json.dumps([self.chosen, self.given, figures, self.settings, self.choice, marks])
         content = header.encode() + b"\n" + self.tosa
         packed = zlib.compress(content, 1)
@@ -81,10 +81,10 @@ class KnownAnswer:
         try:
             chosen, given, figures, settings, choice, marks = json.loads(header)
             cycles, sram, flash, before = map(int, figures)
-            ordered, undecided = map(bool, marks)
+            rewritten, undecided = map(bool, marks)
             is_known = all(isinstance(s, str) for s in (chosen, given, choice, *settings))
             answer = KnownAnswer(
-                chosen, given, cycles, sram, flash, tuple(settings), tosa, choice, before, ordered, undecided
+                chosen, given, cycles, sram, flash, tuple(settings), tosa, choice, before, rewritten, undecided
             )
         except (TypeError, OverflowError, RecursionError) as e:
             raise ValueError(str(e)) from e

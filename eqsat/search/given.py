@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from eqsat.choice.compiled import Compiled
+from cost_models.calibration import spread
+from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import Container, Decision
-from eqsat.search.search import Search
+from eqsat.options.options import Options
+from eqsat.search.loop import Loop
+from eqsat.search.oracle import Oracle
+from eqsat.search.state import State
+from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
-from eqsat.vela.compile import compile_tosa
 from eqsat.verification.checks import Checks
 
 logger = logging.getLogger(__name__)
@@ -37,10 +41,6 @@ class _Read:
     compiled: Compiled | WorkerError
 
 
-#: The graphs that are being read and compiled, by name ("explicit" and "stock").
-Coming = Mapping[str, Future[_Read]]
-
-
 @dataclass(frozen=True, slots=True)
 class Given:
     """The given graphs, by name ("explicit" and "stock").
@@ -61,64 +61,77 @@ class Given:
         """Stock's graph, whatever it computes."""
         return self.compiled.get("stock") or self.wrong
 
-    @staticmethod
-    def of(coming: Coming, explicit: bytes, search: Search, checks: Checks) -> Given:
-        """Waits until Vela has compiled both graphs, and stock's is compared on a few samples.
-
-        Failures become warnings of the search.
-        """
-        buffers, compiled, refusals = {"explicit": explicit}, dict[str, Compiled](), dict[str, WorkerError]()
-        with search.clock.stage("given graphs"):
-            for which, future in coming.items():
-                try:
-                    read = future.result()
-                except StockError as e:
-                    search.warnings.append(f"stock ExecuTorch failed on this graph: {e}")
-                    continue
-                except TosaError as e:
-                    search.warnings.append(f"stock's graph cannot be read: {e}")
-                    continue
-                buffers[which] = read.buffer
-                if isinstance(read.compiled, WorkerError):
-                    refusals[which] = read.compiled
-                    search.warnings.append(f"{_REFUSED[which]}: {read.compiled}")
-                    continue
-                compiled[which] = read.compiled
-                cycles = read.compiled.estimate.corrected
-                logger.info("%s corrected cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
-            is_wrong = "stock" in compiled and checks.differs(compiled["stock"])
-        return Given(buffers, compiled, refusals, compiled.pop("stock") if is_wrong else None)
-
-    def decision(self, search: Search, container: Container) -> Decision:
+    def decision(self, options: Options, container: Container, target: Target) -> Decision:
         """Returns the decision that the given graphs' figures lead to."""
         footprints = {n: c.estimate.footprint for n, c in self.compiled.items()}
         figures = {n: c.figures for n, c in self.compiled.items()}
         dedicated = max((c.estimate.dedicated for c in self.compiled.values()), default=0)
-        return Decision.of(search.options, footprints, figures, container, dedicated)
+        return Decision.of(options, footprints, figures, container, dedicated, spread(target))
 
 
-def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock | None, checks: Checks) -> Coming:
-    """Starts to compile both graphs, to prove that stock's graph is equal, and to run its binary.
+class Coming:
+    """The given graphs, which are read and compiled while the caller does something else.
 
+    Stock's graph is compared with the explicit one meanwhile, and its binary is run.
     reference: the explicit graph as it was read.
     """
 
-    def compiled(which: str, buffer: bytes, graph: TensorGraph) -> _Read:
+    def __init__(
+        self, reference: TensorGraph, explicit: bytes, stock: Stock | None, oracle: Oracle, checks: Checks, pool: Pool
+    ) -> None:
+        self._explicit, self._oracle, self._checks = explicit, oracle, checks
+        self._begun = {"explicit": pool.start(self._compiled, "explicit", explicit, reference)}
+        if stock is not None:
+            self._begun["stock"] = pool.start(self._read_stock, stock)
+        self._given: Given | None = None
+
+    def given(self, loop: Loop) -> Given:
+        """Waits until both graphs are compiled, and stock's is compared on a few samples; failures become warnings."""
+        if self._given is None:
+            with loop.clock.stage("given graphs"):
+                self._given = self._waited(loop.warnings)
+        return self._given
+
+    def join(self, loop: Loop, state: State, container: Container) -> State:
+        """Returns a state with the given graphs, and with the decision that their figures lead to."""
+        given = self.given(loop)
+        state = state.with_graphs(given.compiled.values())
+        return replace(state, decision=given.decision(state.options, container, state.target))
+
+    def _waited(self, warnings: list[str]) -> Given:
+        buffers, compiled, refusals = {"explicit": self._explicit}, dict[str, Compiled](), dict[str, WorkerError]()
+        for which, future in self._begun.items():
+            try:
+                read = future.result()
+            except StockError as e:
+                warnings.append(f"stock ExecuTorch failed on this graph: {e}")
+                continue
+            except TosaError as e:
+                warnings.append(f"stock's graph cannot be read: {e}")
+                continue
+            buffers[which] = read.buffer
+            if isinstance(read.compiled, WorkerError):
+                refusals[which] = read.compiled
+                warnings.append(f"{_REFUSED[which]}: {read.compiled}")
+                continue
+            compiled[which] = read.compiled
+            cycles = read.compiled.figures.cycles
+            logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
+        is_wrong = "stock" in compiled and self._checks.differs(compiled["stock"])
+        return Given(buffers, compiled, refusals, compiled.pop("stock") if is_wrong else None)
+
+    def _read_stock(self, stock: Stock) -> _Read:
+        buffer = stock if isinstance(stock, bytes) else stock()
+        read = self._compiled("stock", buffer, loads(buffer, "stock's TOSA"))
+        if isinstance(read.compiled, Compiled):
+            self._checks.begin(read.compiled)
+        return read
+
+    def _compiled(self, which: str, buffer: bytes, graph: TensorGraph) -> _Read:
         try:
-            estimate = compile_tosa(buffer, search.target, search.pool)
+            found = self._oracle.compiled(Candidate(which, graph, buffer))
         except WorkerError as e:
             return _Read(buffer, e)
-        found = Compiled(which, graph, buffer, estimate)
-        if checks.breaks_a_guard(found):
-            checks.binaries.begin(found)  # what becomes of the graph depends on it
+        if self._checks.breaks_a_guard(found):
+            self._checks.binaries.begin(found)  # what becomes of the graph depends on it
         return _Read(buffer, found)
-
-    def read(stock: Stock) -> _Read:
-        buffer = stock if isinstance(stock, bytes) else stock()
-        found = compiled("stock", buffer, loads(buffer, "stock's TOSA"))
-        if isinstance(found.compiled, Compiled):
-            checks.begin(found.compiled)
-        return found
-
-    coming = {"explicit": search.pool.start(compiled, "explicit", explicit, reference)}
-    return coming if stock is None else {**coming, "stock": search.pool.start(read, stock)}

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from eqsat.choice.compiled import Compiled
+from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Figures
-from eqsat.search.candidates import Candidates
-from eqsat.search.explored import Explored
 from eqsat.search.figures import GraphFigures
+from eqsat.search.given import Given
+from eqsat.search.loop import Loop
 from eqsat.search.origins import table, with_locations
-from eqsat.search.repairs import graphs
+from eqsat.search.recall import Memory
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
+from eqsat.search.state import State
+from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
-from eqsat.verification.checks import Answer
+from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.judging import BinaryProof
-from eqsat.verification.verification import pareto_set, rank
+from eqsat.verification.verification import first_equal, pareto_set, rank, tell, verify_offers
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,38 +27,67 @@ class Outcome:
     """Everything that is known at the end of an optimization.
 
     name: of the graph.
-    compared: all graphs that were compared.
-    found: the explored e-graphs, with the graphs extracted from them.
+    reference: the explicit graph as it was read.
+    exact: the e-graph, None if there is none.
+    state: the state with all graphs that were compared.
+    how: "remembered" or "respelled" if the answer is that of an earlier search, else "".
     interrupted: whether the search was ended early.
     nearest: the figures of the graph that exceeds the limits least, None if the answer fits.
     """
 
     name: str
-    candidates: Candidates
-    compared: Sequence[Compiled]
-    found: Sequence[Explored]
+    loop: Loop
+    checks: Checks
+    reference: TensorGraph
+    given: Given
+    exact: Frozen | None
+    state: State
+    how: str
     interrupted: bool
     answer: Answer
-    nearest: Figures | None
+    nearest: Figures | None = None
 
-    def located(self) -> bytes:
-        """Returns the flatbuffer of the answer with the origins of its operators."""
-        return with_locations(self.answer.best, self.candidates.given.buffers["explicit"])
+    def verified(self) -> Outcome:
+        """Returns the outcome with the best graph of all as its answer.
 
-    def result(self, located: bytes) -> Result:
+        Limits that nothing fits do not end a search, but then the answer is the best one within the default limits.
+        """
+        answer, nearest, checks, decision = self.answer, self.nearest, self.checks, self.state.decision
+        with self.loop.clock.stage("verify"):
+            graphs = self.state.graphs
+            answer = first_equal(graphs, checks, decision) or answer
+            if not decision.limits.widest.fits(answer.best.figures):
+                nearest = answer.best.figures
+                answer = first_equal(graphs, checks, decision.fallback) or answer
+            verify_offers(graphs, answer, checks, decision)
+            tell(answer, graphs, checks, decision, nearest)
+        return replace(self, answer=answer, nearest=nearest)
+
+    def result(self, memory: Memory | None) -> Result:
+        """Returns the result, which is remembered unless it was or is not worth it."""
+        best, checks = self.answer.best, self.checks
+        proof, kept = checks.binaries.begin_proof(best), []
+        located = with_locations(best, self.given.buffers["explicit"])
+        if memory and not (self.how == "remembered" or self.interrupted or self.nearest):
+            kept = memory.entries(self.answer, located, self.exact, self.state.graphs)
+        result = self._result(located)
+        if memory:
+            memory.keep(kept, proof.result())
+        return result
+
+    def _result(self, located: bytes) -> Result:
         """Returns the result; what waits for nothing is computed while the answer's binary is proved.
 
-        located: as `located` returns it.
+        located: the flatbuffer of the answer with the origins of its operators.
         """
-        candidates, answer, best = self.candidates, self.answer, self.answer.best
-        search, checks, given = candidates.search, candidates.checks, candidates.given
-        explicit, stock, frozen = given.compiled.get("explicit"), given.compiled.get("stock"), candidates.exact
-        counts = candidates.reference.op_counts()
-        names = dict.fromkeys(o.attr("tosa").lower() for o in candidates.reference.nodes if o.op == "opaque")
+        loop, answer, best, frozen = self.loop, self.answer, self.answer.best, self.exact
+        checks, given, counts = self.checks, self.given, self.reference.op_counts()
+        stock = given.compiled.get("stock")
+        names = dict.fromkeys(o.attr("tosa").lower() for o in self.reference.nodes if o.op == "opaque")
         opaque = {name: counts.get(name, 0) for name in names}
-        with search.clock.stage("verify"):
+        with loop.clock.stage("verify"):
             proof_of_binary, figures, points = checks.binaries.begin_proof(best), self._figures(), self._points()
-            run, lower_bound = self._run(located, points), bound(candidates.reference, best.estimate.rates)
+            run, lower_bound = self._run(located, points), bound(self.reference, best.estimate.rates)
             rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
             stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
             of_binary = proof_of_binary.result()
@@ -89,59 +120,60 @@ class Outcome:
             opaque=opaque,
             e_nodes=frozen.n_nodes if frozen else 0,
             stop=frozen.saturation.stop if frozen else self._why_no_e_graph(),
-            candidates=len(self.compared),
-            searched=candidates.known or bool(graphs(self.found)),
-            remembered=candidates.is_remembered,
-            respelled=candidates.is_respelled,
+            candidates=len(self.state.graphs),
+            searched=bool(self.how or self.state.extracted),
+            remembered=self.how == "remembered",
+            respelled=self.how == "respelled",
             interrupted=self.interrupted,
-            extractions=search.extractions,
-            limits=candidates.decision.limits,
+            extractions=loop.extractions,
+            limits=self.state.decision.limits,
             nearest=self.nearest,
             points=points,
             table=[r.record() for r in rows],
-            seconds=search.clock.seconds,
-            warnings=search.warnings,
+            seconds=loop.clock.seconds,
+            warnings=loop.warnings,
             raw=best.estimate.raw,
             known=run,
         )
 
     def _why_no_e_graph(self) -> str:
-        return "interrupted" if self.interrupted else "remembered" if self.candidates.known else "failed"
+        return "interrupted" if self.interrupted else "remembered" if self.how else "failed"
 
     def _figures(self) -> dict[str, GraphFigures]:
         """Returns the figures of "stock", of "explicit" and of the chosen graph ("eqsat")."""
-        known = {**self.candidates.given.compiled, "eqsat": self.answer.best}
-        target = self.candidates.search.target
+        known = {**self.given.compiled, "eqsat": self.answer.best}
+        target = self.state.target
         figures = {name: GraphFigures.of(c.estimate, target) for name, c in known.items()}
         return {name: figures.get(name, GraphFigures()) for name in ("stock", "explicit", "eqsat")}
 
     def _points(self) -> list[Point]:
         """Returns the Pareto set of candidates that are not known to differ from the reference."""
-        limits, checks = self.candidates.decision.limits.widest, self.candidates.checks
-        possible = pareto_set(self.compared, checks)
+        limits, checks = self.state.decision.limits.widest, self.checks
+        possible = pareto_set(self.state.graphs, checks)
         return [
             Point(c.name, c.figures, limits.fits(c.figures), checks.verified(c), c.tosa, c.settings) for c in possible
         ]
 
     def _run(self, located: bytes, points: Sequence[Point]) -> Run | None:
         """Returns the run around the chosen candidate or, if it lost, the best extracted one; None without any."""
-        best, found, given = self.answer.best, graphs(self.found), self.candidates.given
-        search, decision = self.candidates.search, self.candidates.decision
-        if not found:
+        best, state, given = self.answer.best, self.state, self.given
+        found = [c for c in state.graphs if c.choices is not None and not (c.settings or c.parts_of)]
+        if self.how or not found:
             return None
-        # it may have other settings, or no stripes
+        # it may have other settings, or more operators than were chosen
         same = [c for c in found if c.tosa == best.tosa] or [c for c in found if c.choice is best.choice]
-        kept = same[0] if same else min(found, key=lambda c: rank(c, decision))
-        home = next(e for e in self.found if kept in e.graphs)
+        kept = same[0] if same else min(found, key=lambda c: rank(c, state.decision))
+        assert kept.choices is not None, "it was extracted"
+        forbidden = kept.choices.graph.forbidden
         return Run(
             self.name,
-            search.target,
+            state.target,
             {**given.buffers, "chosen": located, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
             best.given or best.name,
-            home.choices,
+            replace(state.priced, graph=replace(state.priced.graph, forbidden=forbidden)),
             kept.choice,
-            [r.name for r in search.options.identities(search.target)],
-            search.options.record(),
+            [r.name for r in state.options.identities(state.target)],
+            state.options.record(),
             tables={
                 c.name: over_bound(c.estimate.rows, c.tosa, c.estimate.rates) for c in (*given.compiled.values(), kept)
             },

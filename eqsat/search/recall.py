@@ -10,27 +10,27 @@ If that gains as much as before, there is no search.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eqsat.choice.compiled import Compiled
-from eqsat.choice.respelling import is_ordered, respelled, structure, told
+from eqsat.choice.respelling import structure, told
 from eqsat.egraph.encoding import Frozen
 from eqsat.ground.digest import digest
 from eqsat.ground.versions import code, versions
 from eqsat.options import plugins
-from eqsat.options.decision import Container, Decision
+from eqsat.options.decision import Container
 from eqsat.options.options import Options
 from eqsat.search.answer_store import AnswerStore, KnownAnswer
-from eqsat.search.given import Given
-from eqsat.search.order_rounds import in_orders
-from eqsat.search.search import Search
-from eqsat.search.setting_rounds import may_choose
+from eqsat.search.given import Coming, Given
+from eqsat.search.loop import Loop
+from eqsat.search.proposals.remembered import same_graph, same_structure
+from eqsat.search.stages import REWRITINGS
+from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.judging import BinaryProof
 
@@ -86,19 +86,12 @@ class Memory:
         """The answer of the very same search."""
         return self.known.get(self.key)
 
-    def candidates(self, search: Search) -> list[Compiled]:
-        """Compiles the known graphs with the present Vela.
+    @property
+    def answers(self) -> list[KnownAnswer]:
+        """The known answers that are candidates: only that of the very same search if there is one."""
+        return [self.answer] if self.answer else list(self.known.values())
 
-        Only the answer's graph is compiled if the very same search is known.
-        """
-        answers = [self.answer] if self.answer else list(self.known.values())
-        target = search.target
-        allowed = (a for a in answers if a.tosa and all(may_choose(s, target) for s in a.settings))
-        by_graph = {(a.tosa, a.settings): a for a in allowed}
-        again = (compiled_again(a.tosa, a.settings, search, a.given) for a in by_graph.values())
-        return [c for c in again if c]
-
-    def holds(self, given: Given, candidates: list[Compiled], checks: Checks) -> bool:
+    def holds(self, given: Given, candidates: Sequence[Compiled], checks: Checks) -> bool:
         """Whether the known answer of the very same search still holds.
 
         It has to have the same figures, equal the reference and have a binary that is not wrong.
@@ -111,47 +104,25 @@ class Memory:
             return False
         return _is_right(best, checks, answer)
 
-    def respelled(self, search: Search, exact: Frozen) -> list[Compiled]:
-        """Returns the choice of an equal search for a graph of equal structure, with this graph's constants.
-
-        It is compiled without further settings, and with the settings of Vela that it had.
-        Returns none if the e-graphs differ in what is chosen.
-        """
-        known = self.alike
-        if known is None or not known.choice:
-            return []
-        graph = respelled(known.choice, exact, search.target.family)
-        if graph is None:
-            return []
-        buffer, out = dumps(graph), []
-        for settings in dict.fromkeys(((), known.settings)):
-            if all(may_choose(s, search.target) for s in settings) and (by_vela := search.compiled(buffer, settings)):
-                out.append(Compiled("eqsat", graph, buffer, by_vela, settings=settings))
-        return out
-
-    def in_order(self, search: Search, found: Sequence[Compiled], decision: Decision) -> list[Compiled]:
-        """Returns respelled graphs, also in other orders if the known one had another order."""
-        by_tosa: dict[bytes, Compiled | None] = {c.tosa: c for c in found if not c.settings}
-        if self.alike and self.alike.ordered:
-            in_orders(search, by_tosa, decision)
-        return [*found, *(c for c in by_tosa.values() if c and c not in found)]
-
-    def gains_as_before(self, given: Given, found: Sequence[Compiled], decision: Decision, checks: Checks) -> bool:
+    def gains_as_before(self, state: State, is_respelled: Callable[[Compiled], bool], checks: Checks) -> bool:
         """Whether the best respelled graph that fits gains as much as the known one, and is verified."""
-        known = self.alike
-        fitting = [c for c in found if decision.limits.fits(c.figures)]
+        known, decision = self.alike, state.decision
+        fitting = [c for c in state.graphs if is_respelled(c) and decision.limits.fits(c.figures)]
         if known is None or not known.before or not fitting:
             return False
-        best = min(fitting, key=lambda c: decision.rank(c.figures))
-        share = max(1.0, _before(given) / known.before)
+        best = min(fitting, key=decision.rank_of)
+        share = max(1.0, _before(state.graphs) / known.before)
         if best.figures.cycles > _AS_GOOD * known.cycles * share:
             return False
         return _is_right(best, checks, known)
 
-    def entries(self, answer: Answer, tosa: bytes, exact: Frozen | None, given: Given) -> list[tuple[str, KnownAnswer]]:
+    def entries(
+        self, answer: Answer, tosa: bytes, exact: Frozen | None, graphs: Sequence[Compiled]
+    ) -> list[tuple[str, KnownAnswer]]:
         """Returns what is to be kept of the answer of a search, each with the digest that it is kept for.
 
         That is its graph with locations, and its choice from the exact e-graph.
+        graphs: all that were compared.
         """
         best, figures = answer.best, answer.best.figures
         if not self.key or not answer.verified or answer.binary.equal is False:
@@ -160,13 +131,42 @@ class Memory:
         choice = exact and told(best, exact)
         if not choice:
             return [(self.graph, known)]
-        spelled = replace(known, tosa=b"", choice=choice, before=_before(given), ordered=is_ordered(best))
+        spelled = replace(known, tosa=b"", choice=choice, before=_before(graphs), rewritten=best.is_rewritten)
         return [(self.graph, known), (self.structure, spelled)]
 
     def keep(self, entries: Sequence[tuple[str, KnownAnswer]], proof: BinaryProof) -> None:
         """Stores the entries of an answer. proof: of its binary."""
         for place, known in entries:
             self.store.put(place, self.key, replace(known, undecided=proof.is_final and not proof.proved))
+
+
+def recalled(loop: Loop, state: State, memory: Memory, coming: Coming, checks: Checks) -> tuple[State, str]:
+    """Returns the state with the known graphs, and "remembered" if the answer of the very same search still holds."""
+    state = loop.drive(state, same_graph(memory.answers))
+    if memory.answer is None:
+        return state, ""
+    for c in state.graphs:  # beside the given graphs, which Vela compiles
+        checks.begin_answer(c, memory.answer.undecided)
+    given = coming.given(loop)
+    return state, "remembered" if loop.attempt(lambda: memory.holds(given, state.graphs, checks)) else ""
+
+
+def respelled(loop: Loop, state: State, memory: Memory, exact: Frozen, checks: Checks) -> tuple[State, str]:
+    """Returns the state with the choice for a graph of equal structure, and "respelled" if it gains as much.
+
+    If the known graph was changed after it was written, so is this one.
+    """
+    before, known = set(state.compiled), memory.alike
+    if known is None:
+        return state, ""
+
+    def is_new(c: Compiled) -> bool:
+        return c.key not in before
+
+    state = loop.drive(state, same_structure(known, exact))
+    if known.rewritten:
+        state = loop.improve(state, REWRITINGS, is_new)
+    return state, "respelled" if loop.attempt(lambda: memory.gains_as_before(state, is_new, checks)) else ""
 
 
 def _is_right(best: Compiled, checks: Checks, known: KnownAnswer) -> bool:
@@ -179,22 +179,9 @@ def _is_right(best: Compiled, checks: Checks, known: KnownAnswer) -> bool:
     return found is not None and found.binary.equal is not False
 
 
-def _before(given: Given) -> int:
+def _before(graphs: Sequence[Compiled]) -> int:
     """Returns the cycles of the best given graph, or 0 if Vela refuses all of them."""
-    return min((c.figures.cycles for c in given.compiled.values()), default=0)
-
-
-def compiled_again(tosa: bytes, settings: tuple[str, ...], search: Search, given: str = "") -> Compiled | None:
-    """Compiles the answer of another search; returns None if it cannot be read or Vela refuses it.
-
-    given: see `Compiled`.
-    """
-    try:
-        graph = loads(tosa, "the answer of another search")
-    except TosaError:
-        return None
-    estimate = search.compiled(tosa, settings)
-    return None if estimate is None else Compiled("eqsat", graph, tosa, estimate, given=given, settings=settings)
+    return min((c.figures.cycles for c in graphs if c.name != "eqsat"), default=0)
 
 
 def _configurations(target: Target) -> list[bytes]:

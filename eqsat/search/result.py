@@ -45,6 +45,7 @@ class Extracted:
     predicted: cycles by the cost model.
     cycles: calibrated cycles.
     gap: the proved relative gap of the extraction (None: no bound).
+    proposal: the name of the proposal that asked for it.
     """
 
     extractor: str
@@ -52,6 +53,7 @@ class Extracted:
     predicted: float
     cycles: int
     gap: float | None
+    proposal: str = ""
 
 
 @dataclass(frozen=True, slots=True)

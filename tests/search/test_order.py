@@ -9,10 +9,13 @@ from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.options import Options
+from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.oracle import Oracle
 from eqsat.search.order import Allocation, Swap, execution, moved, swapped, swaps
-from eqsat.search.order_rounds import OrderRounds
-from eqsat.search.search import Search
+from eqsat.search.proposal import Step
+from eqsat.search.proposals.orders import orders
+from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -20,6 +23,7 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.locations import Origin, text
 from eqsat.vela.compile import compile_graph
+from tests.fake_oracle import by_vela
 from tests.graphs import ON_THE_NEWEST_VELA, add, clamp, conv, finish, rescale, transpose
 
 ANY = MemoryLimits()
@@ -71,12 +75,11 @@ def branches(*order: int) -> TensorGraph:
 
 def rounds(graph: TensorGraph, target: Target, pool: Pool, limits: MemoryLimits = ANY) -> list[Compiled]:
     """The graph, and what the rounds find, in the order in which they find it."""
-    buffer = dumps(graph)
-    known: dict[bytes, Compiled | None] = {buffer: Compiled("eqsat", graph, buffer, compile_graph(graph, target, pool))}
-    search = Search(target, pool, Options())
-    OrderRounds(search, known, Decision(limits=limits)).run()
-    assert len(search.extractions) == len(known) - 1 and not search.warnings
-    return [c for c in known.values() if c]
+    start, loop = by_vela(graph, target, pool), Loop(Oracle.of(target, pool), Options())
+    state = State(target, Options(), decision=Decision(limits=limits)).with_graphs([start])
+    end = loop.improve(state, [Step(orders, lambda effort: effort.orders)], lambda c: True)
+    assert len(loop.extractions) == len(end.graphs) - 1 and not loop.warnings
+    return end.graphs
 
 
 def same(a: TensorGraph, b: TensorGraph) -> bool:

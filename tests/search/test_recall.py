@@ -240,7 +240,7 @@ def test_a_forged_choice_that_reads_itself_ends(filled: AnswerStore) -> None:
         rows, answers = [*data["nodes"], [outline.place(back.cls), None]], []
         for e in (there, back):
             movement = [["transpose", {"perms": [0, 3, 1, 2]}]]
-            rows = [*rows, [outline.place(e.cls), outline.heads[id(e)], [len(rows) - 1], outline.rank(e), movement, []]]
+            rows = [*rows, [outline.place(e.cls), outline.heads[id(e)], [len(rows) - 1], outline.rank(e), movement]]
             answers.append(respelled(json.dumps({**data, "nodes": rows}), frozen, target.family))
         tried.append(answers)
     assert any(there for there, _ in tried), "what is not chosen may read what is"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
 from eqsat.device.verification import Verdict
 from eqsat.options.options import Options
-from eqsat.search import repairs
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.result import Result
 from eqsat.tosa import dumps, loads
@@ -36,7 +36,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
 
     All candidates without a TRANSPOSE, which are the cheapest, count as compiled wrongly from their first CLAMP on.
     """
-    begin, without, forbidden = BinaryChecks.begin, repairs.without, list[set[int]]()
+    begin, without, forbidden = BinaryChecks.begin, Choices.without, list[set[int]]()
 
     def judged(self: BinaryChecks, c: Compiled, *more: Any) -> Any:
         if not without_transposes(c):
@@ -46,12 +46,12 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
         future.set_result(Judged(Verdict(False, "planted"), culprit, "planted"))
         return future
 
-    def spied(search: Any, explored: Any, nodes: set[int], decision: Any) -> Any:
+    def spied(self: Choices, nodes: set[int]) -> Choices:
         forbidden.append(nodes)
-        return without(search, explored, nodes, decision)
+        return without(self, nodes)
 
     monkeypatch.setattr(BinaryChecks, "begin", judged)
-    monkeypatch.setattr(repairs, "without", spied)
+    monkeypatch.setattr(Choices, "without", spied)
     return forbidden
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from eqsat.choice.compiled import Compiled
 from eqsat.device.compile import raw_of
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
@@ -21,6 +20,7 @@ from eqsat.verification import equality as equality_module
 from eqsat.verification.background import BackgroundProver
 from eqsat.verification.equality import Verifier
 from eqsat.verification.judging import commanded
+from tests.fake_oracle import by_vela
 from tests.graphs import conv, finish, relu, transpose
 
 U55 = Target.of("ethos-u55-128")
@@ -79,8 +79,7 @@ def test_a_graph_is_proved_where_the_worker_has_died(pool: Pool, monkeypatch: py
     verifier = Verifier(REFERENCE, U55, pool, Options())
     assert verifier._background is not None and verifier._background._ready.result() is None
     verifier._background._worker.call(background.forget, limits=Limits())
-    tosa = dumps(EQUAL)
-    candidate = Compiled("eqsat", EQUAL, tosa, compile_tosa(tosa, U55, pool))
+    candidate = by_vela(EQUAL, U55, pool)
     assert verifier.proof_of(candidate) is None, "the worker has no reference"
     assert not verifier.proves_binary(candidate, raw_of(candidate.estimate), Limits())
     equality = verifier.equality(candidate)

@@ -24,6 +24,7 @@ from eqsat.vela.guards import violations
 from eqsat.verification.binaries import Binaries, Outputs
 from eqsat.verification.checks import Checks
 from eqsat.verification.verification import first_equal, tell, verify_offers
+from tests.fake_oracle import by_vela, compiled
 from tests.graphs import finish, relu, rescale, residual
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
@@ -81,11 +82,8 @@ def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_
         ),
     )
     assert violations(wrong, U55.family) and not violations(right, U55.family)
-    explicit, stock = (
-        Compiled(name, graph, dumps(graph), compile_graph(graph, U55, pool))
-        for name, graph in (("explicit", right), ("stock", wrong))
-    )
-    explicit = replace(explicit, estimate=replace(explicit.estimate, cycles=1))
+    explicit, stock = (by_vela(graph, U55, pool, name) for name, graph in (("explicit", right), ("stock", wrong)))
+    explicit = compiled("explicit", right, replace(explicit.estimate, cycles=1))
     warnings: list[str] = []
     checks = Checks(right, U55, pool, options, warnings)
     answer = first_equal([explicit, stock], checks, Decision())
@@ -97,7 +95,7 @@ def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_
 
 def test_where_every_binary_is_wrong_the_user_is_told(options: Options, pool: Pool) -> None:
     graph = largest_of_rows(True)
-    candidate = Compiled("explicit", graph, dumps(graph), compile_graph(graph, U55, pool))
+    candidate = by_vela(graph, U55, pool, "explicit")
     warnings: list[str] = []
     checks = Checks(graph, U55, pool, options, warnings)
     answer = first_equal([candidate], checks, Decision())
@@ -109,7 +107,7 @@ def test_where_every_binary_is_wrong_the_user_is_told(options: Options, pool: Po
 def _candidate(name: str, graph: TensorGraph, cycles: int, pool: Pool) -> Compiled:
     """A compiled graph that counts as taking `cycles`."""
     estimate = replace(compile_graph(graph, U55, pool), cycles=cycles)
-    return Compiled(name, graph, dumps(graph), estimate)
+    return compiled(name, graph, estimate)
 
 
 def test_once_a_candidate_is_compiled_wrongly_what_ships_is_run_whatever_the_budget_says(
@@ -143,7 +141,7 @@ def test_what_is_offered_for_more_memory_was_verified(options: Options, pool: Po
     own = _candidate("explicit", right, 9, pool)
     decision = Decision(limits=MemoryLimits(flash=own.figures.flash))
     found = [_candidate("eqsat", graph, cycles, pool) for graph, cycles in ((wrong, 1), (right, 2), (right, 3))]
-    larger = [replace(c, estimate=replace(c.estimate, binary=(1 << 20, 16))) for c in found]
+    larger = [compiled("eqsat", c.graph, replace(c.estimate, binary=(1 << 20, 16))) for c in found]
     answer = first_equal([own, *larger], checks, decision)
     assert answer is not None and answer.best is own
     verify_offers([own, *larger], answer, checks, decision)

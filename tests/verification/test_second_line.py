@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.proof import PROVED, Proof, Prover
@@ -23,6 +22,7 @@ from eqsat.vela.compile import compile_graph
 from eqsat.verification import equality
 from eqsat.verification.background import BackgroundProver
 from eqsat.verification.checks import Checks
+from tests.fake_oracle import by_vela
 from tests.graphs import finish, relu, transposed_relus
 from tests.planted import DROPPED
 
@@ -96,7 +96,7 @@ def test_the_binary_of_a_graph_that_differs_itself_is_not_called_wrong() -> None
     warnings: list[str] = []
     with Pool(1) as pool:
         checks = Checks(explicit, U55, pool, QUICK, warnings)
-        candidate = Compiled("eqsat", wrong, dumps(wrong), compile_graph(wrong, U55, pool))
+        candidate = by_vela(wrong, U55, pool)
         verdict = checks.binaries.verdict(candidate)
         assert verdict.equal is None and verdict.reason.startswith("the graph itself differs")
         assert checks.compared(candidate) is None and not checks.miscompiled

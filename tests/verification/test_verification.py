@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.choice.compiled import Compiled
+from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.egraph.rule import Rule
 from eqsat.ground.worker import Worker
 from eqsat.options.decision import Decision, MemoryLimits
@@ -18,9 +18,8 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
-from eqsat.vela.compile import Estimate
-from eqsat.vela.roofline import Rates
 from eqsat.verification.verification import in_order, rank
+from tests.fake_oracle import estimate
 from tests.graphs import finish, gather, relu, rescale, reshape, transpose
 from tests.planted import ABSORBED, NOT_GREATER, UNCLAMPED
 from tests.proof.near_misses import pairs
@@ -169,10 +168,7 @@ def test_at_least_one_trial(trials: int, options: Options) -> None:
 
 
 def compiled(cycles: int, sram: int) -> Compiled:
-    estimate = Estimate(
-        cycles, (), {"Sram": {"peak": sram, "read": 0, "written": 0}}, Rates(128, 1.0, 8.0, 1e9), (16, 16)
-    )
-    return Compiled("eqsat", finish(TensorGraph()), b"", estimate)
+    return Compiled.of(Candidate("eqsat", finish(TensorGraph()), b""), estimate(cycles, sram))
 
 
 def test_of_equal_cycles_the_graph_with_less_sram_wins() -> None:

@@ -57,7 +57,7 @@ class MemoryUse:
         self._sram = np.zeros(choices.graph.n_nodes)
         # where each graph exceeds it most
         self._shortages: list[Budget] = []
-        self._weights = np.array([sum(stored(machine, u) for u in c.units) for c in choices.candidates])
+        self._weights = np.array([stored(machine, c.priced) for c in choices.candidates])
         self._seen_weights = np.full(n, np.nan)
         self._commands = np.full(n, np.nan)
 

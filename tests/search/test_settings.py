@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
+from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.search import Search
-from eqsat.search.setting_rounds import arena_sizes, in_best_settings
+from eqsat.search.oracle import Oracle
+from eqsat.search.proposals.settings import arena_sizes, settings
+from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa
+from tests.fake_oracle import by_vela
 from tests.graphs import widening
 
 pytestmark = pytest.mark.pins
@@ -58,7 +60,8 @@ def test_sizes_of_the_arena_are_those_of_the_steps() -> None:
 def test_memory_that_is_short_is_met_by_a_setting() -> None:
     graph = widening()
     with Pool(1) as pool:
-        start = Compiled("stock", graph, dumps(graph), compile_graph(graph, U55, pool))
+        start = by_vela(graph, U55, pool, "stock")
         limits = MemoryLimits(sram=int(0.6 * start.figures.sram))
-        best = in_best_settings(Search(U55, pool, Options(effort=1)), Decision(limits=limits), start)
-    assert len(best.settings) == 1 and limits.fits(best.figures)
+        state = State(U55, Options(), True, Decision(limits=limits)).setting_out(start)
+        best = Loop(Oracle.of(U55, pool), Options()).drive(state, settings, most=4).best
+    assert best and len(best.settings) == 1 and limits.fits(best.figures)

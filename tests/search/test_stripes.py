@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pytest
 
-from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
+from eqsat.options.effort import EFFORTS
 from eqsat.options.options import Options
-from eqsat.search import optimizer
+from eqsat.search import stages
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.search.search import Search
-from eqsat.search.stripe_rounds import in_stripes
-from eqsat.search.stripes import Plans
+from eqsat.search.plans import Plans
+from eqsat.search.proposal import Step
+from eqsat.search.proposals.stripes import stripes
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.stripes import striped
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
 from eqsat.vela.compile import compile_graph, compile_tosa
+from tests.fake_oracle import by_vela
 from tests.graphs import add, clamp, conv, finish, reshape, transpose, widening
 
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
@@ -58,7 +58,7 @@ def peak(graph: bytes, target: Target) -> int:
         return compile_tosa(graph, target, pool).sram_peak
 
 
-def stripes(result: Result) -> int:
+def striped_graphs(result: Result) -> int:
     """How many graphs with stripes were compiled."""
     return sum(e.extractor == "stripes" for e in result.extractions)
 
@@ -89,7 +89,7 @@ def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Targ
     result = answer(made, target)
     assert result.footprint.sram <= 0.6 * peak(dumps(made()), target)
     assert result.verified and result.proved and result.binary_verified and result.binary_proved
-    assert stripes(result) and result.settings == ()
+    assert striped_graphs(result) and result.settings == ()
     faster = next(text for text in result.beside if "cycles fewer" in text)
     assert faster.split(":")[0] in {f"with --max-sram {p.figures.sram}" for p in result.points}
     with Pool(1) as pool:
@@ -100,11 +100,8 @@ def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Targ
 @pytest.mark.slow
 def test_where_nothing_fits_less_effort_may_find_what_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Effort 2 has no stripes here, as if its path did not lead to those of effort 1."""
-
-    def at_effort_1(search: Search, *given: Any) -> list[Compiled]:
-        return in_stripes(search, *given) if search.options.effort == 1 else []
-
-    monkeypatch.setattr(optimizer, "in_stripes", at_effort_1)
+    at_effort_1 = Step(stripes, lambda effort: effort.stripes if effort is EFFORTS[1] else 0)
+    monkeypatch.setattr(stages, "_STRIPES", at_effort_1)
     known, result = answer(along_time, U55), searched(along_time, U55, effort=2)
     assert result.tosa == known.tosa and result.settings == known.settings
     assert result.verified and result.proved and result.binary_verified
@@ -115,7 +112,7 @@ def test_where_nothing_fits_less_effort_may_find_what_does(monkeypatch: pytest.M
 def test_less_sram_is_found_at_no_more_cycles_than_stock_takes() -> None:
     given = dumps(forked(is_transposed=True))
     result = optimize_tosa(given, U55, stock=given, options=Options(effort=1, objective="sram", max_flash="any"))
-    assert stripes(result) and result.corrected <= result.stock_corrected
+    assert striped_graphs(result) and result.corrected <= result.stock_corrected
     assert result.footprint.sram < 0.9 * peak(given, U55)
 
 
@@ -140,7 +137,7 @@ def test_stripes_say_which_operators_they_are_of() -> None:
 def test_what_is_expected_is_about_what_vela_makes(target: Target) -> None:
     graph = widening()
     with Pool(1) as pool:
-        start = Compiled("eqsat", graph, dumps(graph), compile_graph(graph, target, pool))
+        start = by_vela(graph, target, pool)
         plans = sorted(Plans(start, None), key=lambda p: p.expected.sram)
         assert len(plans) > 2 and all(p.expected.sram < start.figures.sram for p in plans)
         for plan in (plans[0], plans[-1]):
@@ -155,7 +152,7 @@ def test_a_view_is_divided_with_what_it_views_alone() -> None:
     x = transpose(g, reshape(g, g.add_input("x", (1, 4, 32, 32), "INT8"), 1, 1, 4, 1024), 0, 1, 3, 2)
     graph = finish(g, conv(g, conv(g, reshape(g, x, 1, 32, 32, 4), 32, seed=1), 4, seed=2))
     with Pool(1) as pool:
-        start = Compiled("eqsat", graph, dumps(graph), compile_graph(graph, U55, pool))
+        start = by_vela(graph, U55, pool)
     found = [{graph.nodes[n].op for n in p.region.inner} for p in Plans(start, None)]
     assert {(f >= {"transpose"}, f >= {"reshape"}) for f in found} == {(True, True), (False, False)}
 
@@ -163,4 +160,4 @@ def test_a_view_is_divided_with_what_it_views_alone() -> None:
 @pytest.mark.slow
 def test_the_same_graph_has_the_same_answer() -> None:
     first, second = answer(widening, U55), searched(widening, U55)
-    assert first.tosa == second.tosa and stripes(first) == stripes(second)
+    assert first.tosa == second.tosa and striped_graphs(first) == striped_graphs(second)

@@ -13,7 +13,7 @@ from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import MemoryLimits
-from eqsat.search.memory import MemoryPrices, MemoryUse
+from eqsat.search.memory_use import MemoryPrices, MemoryUse
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph

@@ -12,25 +12,20 @@ An output [16, 4096] from NHWC takes 140,060 without, and 30,949 with one.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import isqrt, prod
 
 from eqsat.choice import copying
-from eqsat.choice.compiled import Compiled
-from eqsat.options.decision import Decision
-from eqsat.search.interruption import SearchInterrupted
-from eqsat.search.search import Search
-from eqsat.search.starts import Successors
+from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.search.proposal import Ask, Asking
+from eqsat.search.state import State
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.types import Shape
-from eqsat.tosa.flatbuffer import dumps, written_names
+from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate
 from eqsat.vela.table import Row
 
-#: The extractor's name in logs and records.
-_NAME = "outside"
 #: Most inputs and outputs that are copied.
 _MOST = 6
 #: Channels of a copy, at most: more are written in several bursts.
@@ -42,6 +37,22 @@ _FEWEST_CHANNELS = 8
 _WAITING = 0.5
 #: Elements of a tensor that is copied, at least; a command costs more than a smaller one gains.
 _ELEMENTS = 1024
+
+
+def borders(state: State) -> Asking:
+    """All copies are tried at once, and if that is no better, one after the other, the longest waits first."""
+    start = state.start
+    every = tuple(outside(start)[:_MOST]) if start else ()
+    if start is None or not every:
+        return
+    kept: tuple[Outside, ...] = ()
+    for more in dict.fromkeys([every, *((o,) for o in every)]):
+        before = state.best
+        state = yield Ask([_with_copies(start, (*kept, *more))])
+        if state.best is not before:
+            kept = (*kept, *more)
+            if more == every:
+                return
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,31 +158,7 @@ def copied(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
     return made
 
 
-def copy_outside(
-    search: Search, by_tosa: dict[bytes, Compiled | None], decision: Decision, locations: Mapping[int, str]
-) -> None:
-    """Adds to `by_tosa` the best graph with copies of its inputs and outputs.
-
-    All copies are tried at once, and if that is no better, one after the other, those with the longest waits first.
-    locations: of the nodes of the best graph, as they are written.
-    """
-    best = min((c for c in by_tosa.values() if c), key=lambda c: decision.rank(c.figures), default=None)
-    if best is None:
-        return
-    successors = Successors(search, by_tosa, _NAME)
-    start, every, kept = best, tuple(outside(best)[:_MOST]), tuple[Outside, ...]()
-    with suppress(SearchInterrupted):
-        for more in dict.fromkeys([every, *((o,) for o in every)]) if every else ():
-            changed = _with(start, (*kept, *more), locations)
-            found = successors.compiled(changed, start.figures.cycles)
-            if found is not None and decision.rank(found.figures) < decision.rank(best.figures):
-                best, kept = found, (*kept, *more)
-                if more == every:
-                    return
-
-
-def _with(start: Compiled, of: Collection[Outside], locations: Mapping[int, str]) -> Compiled:
-    """Returns a graph with copies of some inputs and outputs, and with the estimate of the one without."""
+def _with_copies(start: Compiled, of: Collection[Outside]) -> Candidate:
+    """Returns a graph with copies of some inputs and outputs."""
     made = copied(start.graph, of)
-    buffer = dumps(made.graph, {k: locations[n] for k, n in made.source.items() if n in locations})
-    return replace(start, graph=made.graph, tosa=buffer)
+    return start.rewritten(made.graph, "outside", made.source)

@@ -9,12 +9,12 @@ from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.outside import copied, outside
+from eqsat.search.proposals.borders import copied, outside
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_graph
+from tests.fake_oracle import by_vela
 
 pytestmark = pytest.mark.pins
 
@@ -35,7 +35,7 @@ def turned(size: int = 32, dtype: str = "INT8") -> TensorGraph:
 
 def compiled(g: TensorGraph, target: Target) -> Compiled:
     with Pool(1) as pool:
-        return Compiled("eqsat", g, dumps(g), compile_graph(g, target, pool))
+        return by_vela(g, target, pool)
 
 
 def test_both_ends_wait_where_they_lie_outside() -> None:

@@ -1,0 +1,74 @@
+"""The oracle: the one place that asks Vela for whole graphs, and prices the commands that it makes of them.
+
+What it said of a graph is remembered by the graph's flatbuffer and the settings of Vela.
+A candidate may be begun before it is asked for, or begun and never asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+
+from cost_models.command_stream import price_all, price_rows
+from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.device.core.errors import DeviceError
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
+from eqsat.target import Target
+from eqsat.vela.compile import Estimate, compile_tosa
+
+
+class Oracle:
+    """What Vela makes of candidates.
+
+    start: begins a compilation and returns the pending estimate.
+    price: returns the compiled candidate of an estimate.
+    ahead: compilations that run beside each other.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Candidate], Future[Estimate]],
+        price: Callable[[Candidate, Estimate], Compiled] = Compiled.of,
+        ahead: int = 1,
+    ) -> None:
+        self._start, self._price, self.ahead = start, price, ahead
+        self._begun: dict[tuple[bytes, tuple[str, ...]], Future[Estimate]] = {}
+
+    @staticmethod
+    def of(target: Target, pool: Pool) -> Oracle:
+        """Returns the oracle that compiles for a target in the workers of a pool."""
+
+        def start(candidate: Candidate) -> Future[Estimate]:
+            return pool.start(compile_tosa, candidate.tosa, target.with_flags(candidate.settings), pool)
+
+        return Oracle(start, partial(priced, target), pool.size)
+
+    def begin(self, candidate: Candidate) -> Future[Estimate]:
+        """Starts to compile a candidate unless that was begun before, and returns the pending estimate."""
+        key = candidate.tosa, candidate.settings
+        if key not in self._begun:
+            self._begun[key] = self._start(candidate)
+        return self._begun[key]
+
+    def compiled(self, candidate: Candidate) -> Compiled:
+        """Returns a candidate as Vela compiles it.
+
+        Raises WorkerError if Vela refuses it, or if its commands have no price.
+        """
+        return self._price(candidate, self.begin(candidate).result())
+
+
+def priced(target: Target, candidate: Candidate, estimate: Estimate) -> Compiled:
+    """Returns a compiled candidate with its calibrated cycles, and those of its rows if it may correct prices.
+
+    Raises WorkerError if a command has no price.
+    """
+    try:
+        cycles, rows = price_all(estimate.streams, target), dict[int, float]()
+        if candidate.is_chosen and estimate.raw:
+            rows = price_rows(estimate.stream, target, dict(estimate.raw["rows"]))
+    except DeviceError as e:
+        raise WorkerError(f"its commands have no price: {e}", refused=True) from e
+    return Compiled.of(candidate, estimate, cycles, tuple(rows.get(k, 0.0) for k in range(len(estimate.rows))))

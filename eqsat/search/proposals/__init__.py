@@ -1,0 +1,1 @@
+"""Proposals: generators that yield graphs for Vela to compile, one file each (`eqsat/search/loop.py`)."""

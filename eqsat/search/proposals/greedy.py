@@ -1,0 +1,54 @@
+"""Greedy extraction, also from choice graphs in which views are free or copies.
+
+Each starts anew with the prices that Vela's table of the last choice corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from eqsat.options.plugins import checked_extraction
+from eqsat.search.proposal import Ask, Asking
+from eqsat.search.state import State
+from extraction import Extraction, Infeasible, extract
+
+#: Name of the greedy extractor.
+GREEDY = "dag_greedy"
+
+
+def greedy(state: State) -> Asking:
+    """Raises Infeasible if nothing can be extracted."""
+    choices, limit = state.priced, state.options.time_limit / 2
+
+    def relaxed(copied: bool) -> Callable[[State, Extraction | None], Extraction]:
+        def extracted(state: State, _: Extraction | None) -> Extraction:
+            known = state.priced
+            return known.settled(extract(known.relaxed(copied), GREEDY, time_limit=limit).choice)
+
+        return extracted
+
+    def again(state: State, found: Extraction | None) -> Extraction:
+        return extracted_by(GREEDY, state, found, limit)
+
+    try:
+        for extracted in (*((relaxed(False), relaxed(True)) if choices.last else ()), again):
+            found = None
+            for _ in range(state.options.rounds):
+                found = extracted(state, found)
+                state = yield Ask([state.chosen(found, GREEDY)])
+                if not state.prices_rose:
+                    break
+    except Infeasible as e:
+        refused = choices.unpriced()
+        raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
+
+
+def extracted_by(extractor: str, state: State, start: Extraction | None, limit: float) -> Extraction:
+    """Returns an extraction at the present prices.
+
+    start: another one to begin from. limit: seconds.
+    Raises PluginError if the extractor gives no valid choice, and KeyboardInterrupt if that ended it.
+    """
+    graph = state.priced.graph
+    found = extract(graph, extractor, time_limit=limit, warm_start=start)
+    return checked_extraction(found, graph, extractor).unless_interrupted()

@@ -1,0 +1,53 @@
+"""Answers of earlier searches (`eqsat/search/recall.py`), compiled with the present Vela."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from eqsat.choice.compiled import Candidate
+from eqsat.choice.respelling import respelled
+from eqsat.egraph.encoding import Frozen
+from eqsat.search.answer_store import KnownAnswer
+from eqsat.search.proposal import Ask, Asking, Proposal
+from eqsat.search.proposals.settings import may_choose
+from eqsat.search.state import State
+from eqsat.tosa.flatbuffer import TosaError, dumps, loads
+
+
+def same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
+    """Returns a proposal of the answers for the very same graph."""
+
+    def remembered(state: State) -> Asking:
+        wanted = {(a.tosa, a.settings): a for a in answers if a.tosa and _may_choose(a.settings, state)}
+        found = []
+        for answer in wanted.values():
+            with suppress(TosaError):
+                graph = loads(answer.tosa, "the answer of another search")
+                given, own = answer.given, answer.settings
+                found.append(Candidate("eqsat", graph, answer.tosa, given=given, settings=own))
+        if found:
+            yield Ask(found)
+
+    return remembered
+
+
+def same_structure(known: KnownAnswer, exact: Frozen) -> Proposal:
+    """Returns a proposal of the choice for a graph that differs in constants alone, with the constants of this one.
+
+    It is compiled without further settings, and with the settings of Vela that it had.
+    There is none if the e-graphs differ in what is chosen.
+    """
+
+    def remembered(state: State) -> Asking:
+        graph = respelled(known.choice, exact, state.target.family) if known.choice else None
+        if graph is not None:
+            tosa = dumps(graph)
+            every = [s for s in dict.fromkeys(((), known.settings)) if _may_choose(s, state)]
+            yield Ask([Candidate("eqsat", graph, tosa, settings=s, is_named=True) for s in every])
+
+    return remembered
+
+
+def _may_choose(settings: Sequence[str], state: State) -> bool:
+    return all(may_choose(s, state.target) for s in settings)

@@ -1,0 +1,165 @@
+"""The stages of a search, each from a state to the next one, with the proposals of each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cost_models.cache import PriceCache
+from eqsat.choice.choice import build
+from eqsat.choice.compiled import Compiled
+from eqsat.egraph.encoding import Frozen, saturate
+from eqsat.egraph.engine import TIME_LIMIT
+from eqsat.ground.worker import Pool
+from eqsat.options.effort import EFFORTS
+from eqsat.options.plugins import made_cost_model
+from eqsat.search.answer_store import KnownAnswer
+from eqsat.search.loop import Loop
+from eqsat.search.proposal import Step
+from eqsat.search.proposals.borders import borders
+from eqsat.search.proposals.copies import copies
+from eqsat.search.proposals.exact import exact
+from eqsat.search.proposals.greedy import greedy
+from eqsat.search.proposals.memory import memory
+from eqsat.search.proposals.orders import orders
+from eqsat.search.proposals.remembered import same_graph
+from eqsat.search.proposals.settings import settings
+from eqsat.search.proposals.stripes import stripes, wanted
+from eqsat.search.proposals.written import written
+from eqsat.search.result import Result
+from eqsat.search.state import State
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.verification.checks import Answer, Checks
+from eqsat.verification.judging import Judged
+from eqsat.verification.verification import first_equal
+
+logger = logging.getLogger(__name__)
+
+#: Changes of a graph that is written; each goes on from the best so far.
+REWRITINGS = (Step(copies), Step(orders, lambda effort: effort.orders), Step(borders))
+_SETTINGS = Step(settings, lambda effort: effort.settings)
+_STRIPES = Step(stripes, lambda effort: effort.stripes, wanted)
+#: Least gain over the answer, as a share, for which a wrongly compiled candidate is replaced.
+_BEHIND = 0.01
+#: Settings that an expert would try by hand on stock's graph, at most.
+_BY_HAND = 20
+#: Most searches for replacements.
+_REPAIRS = 3
+
+
+def saturated(loop: Loop, target: Target, reference: TensorGraph) -> Frozen | None:
+    """Returns the e-graph under the rules of the options, None with a warning if saturation failed."""
+    options, interruption = loop.options, loop.interruption
+    with loop.failing():
+        interruption.check()
+        with loop.clock.stage("saturate"):
+            rules = options.identities(target)
+            frozen = saturate(reference, rules, options.budget, lambda *_: interruption.check())
+            logger.info("%s e-nodes, %s", f"{frozen.n_nodes:,}", frozen.saturation.stop)
+        if frozen.saturation.stop == TIME_LIMIT:
+            loop.warnings.append(
+                f"saturation was stopped after {options.budget.seconds:g} s: "
+                "what is found depends on how busy this machine is"
+            )
+        return frozen
+    return None
+
+
+def extracted(loop: Loop, state: State, frozen: Frozen, pool: Pool) -> State:
+    """Returns the state with prices, and with graphs that are extracted by cycles alone."""
+    prices = PriceCache(loop.options.cache)
+    try:
+        with loop.failing():
+            model = made_cost_model(loop.options.cost_model, state.target, pool, prices)
+            loop.interruption.check()
+            with loop.clock.stage("price"), pool.checking(loop.interruption.check):
+                state = replace(state, choices=build(frozen, model))
+    finally:
+        prices.close()
+        loop.warnings.extend(w for w in prices.store.warnings if w not in loop.warnings)
+    return loop.drive(loop.drive(state, greedy), exact) if state.choices else state
+
+
+def improved(loop: Loop, state: State, checks: Checks) -> State:
+    """Returns the state with graphs within the limits of memory, and with rewritten ones, also of the given graphs."""
+    state = _within_memory(loop, state)
+    best = min(state.graphs, key=state.decision.rank_of, default=None)
+    if best and best.choices:
+        checks.begin(best)  # while other orders of the given graphs are tried
+    state = loop.improve(state, [Step(written)], lambda c: c.choices is None and not checks.is_suspect(c))
+    state = loop.improve(state, REWRITINGS, lambda c: c.choices is None and c.is_named)
+    if state.with_settings and EFFORTS[loop.options.effort].settings:  # while the best graph is proved
+        plain = (c for c in state.graphs if not c.settings)
+        loop.look_ahead(state.setting_out(min(plain, key=state.decision.rank_of, default=None)), settings)
+    return state
+
+
+def _within_memory(loop: Loop, state: State) -> State:
+    most = EFFORTS[loop.options.effort].memory
+    state = loop.drive(state, memory, most) if most and state.extracted else state
+    return loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
+
+
+def answered(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, State]:
+    """Returns the first graph that may be the answer, and everything found.
+
+    If Vela compiles a better graph wrongly, the search goes on without the choices at fault.
+    These are the choices at which the wrong binaries begin to differ.
+    """
+    known, left = 0, _REPAIRS
+    while True:
+        with loop.clock.stage("verify"):
+            answer = first_equal(state.graphs, checks, state.decision)
+        wrong, known = checks.miscompiled[known:], len(checks.miscompiled)
+        forbidden = _at_fault(wrong, answer, state) if answer and left else set()
+        if not forbidden:
+            return answer, state
+        allowed = replace(state, choices=state.priced.without(forbidden))
+        found = _within_memory(loop, loop.drive(replace(allowed, compiled={}), greedy))
+        if not found.graphs:
+            return answer, state
+        state, left = replace(allowed, compiled={**state.compiled, **found.compiled}), left - 1
+
+
+def _at_fault(wrong: Sequence[tuple[Compiled, Judged]], answer: Answer, state: State) -> set[int]:
+    """Returns the choice nodes at which wrong binaries begin to differ.
+
+    Only binaries count whose graphs are better than the answer by more than `_BEHIND`.
+    """
+    out = set[int]()
+    for c, judged in wrong:
+        if c.choices is None or not state.decision.is_better(c.figures, answer.best.figures, by=_BEHIND):
+            continue
+        origin = c.choices.tensor_graph(c.choice)[1]
+        culprit = judged.culprit if judged.culprit is None else c.parts_of.get(judged.culprit, judged.culprit)
+        if culprit in origin:
+            out.add(origin[culprit])
+    return out
+
+
+def scheduled(loop: Loop, state: State, checks: Checks) -> State:
+    """Returns the state with the best graphs in settings of Vela, if the answer may have some, and in stripes."""
+    in_settings = (_SETTINGS,) if state.with_settings else ()
+    state = loop.improve(state, in_settings, lambda c: checks.verified(c) is not False)
+    state = loop.improve(state, [_STRIPES], lambda c: c.is_named and checks.verified(c) is not False)
+    return loop.improve(state, in_settings, lambda c: c.by == "stripes")
+
+
+def with_less_effort(loop: Loop, state: State, checks: Checks, again: Callable[..., Result]) -> State:
+    """Returns the state with the graph of a search with less effort, if the answer does not fit.
+
+    again: repeats the optimization with other options.
+    Searches of different efforts take different paths, and another one may end nearer to the limits.
+    """
+    less, limits = loop.options.with_less_effort(), state.decision.limits.widest
+    answer = first_equal(state.graphs, checks, state.decision)
+    if not less or not answer or limits.fits(answer.best.figures) or loop.interruption.asked():
+        return state
+    result = loop.attempt(lambda: again(options=less))
+    if result is None or result.chosen != "eqsat":
+        return state
+    loop.clock.add(result.seconds)
+    own = KnownAnswer("eqsat", "", 0, 0, 0, result.settings, result.tosa)
+    return loop.drive(state, same_graph([own]))

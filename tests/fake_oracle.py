@@ -1,0 +1,57 @@
+"""An oracle without Vela: the figures of a graph by a function, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
+from eqsat.search.oracle import Oracle
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps
+from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.vela.roofline import Rates
+
+RATES = Rates(128, 1.0, 8.0, 1e9)
+
+
+def estimate(cycles: int, sram: int = 0, flash: int = 32, **more: Any) -> Estimate:
+    """What Vela says of a graph. flash: bytes of its commands and weights."""
+    memory = {"Sram": {"peak": sram, "read": 0, "written": 0}}
+    return Estimate(cycles, more.pop("rows", ()), memory, RATES, (flash - 16, 16), **more)
+
+
+def compiled(name: str, graph: TensorGraph, found: Estimate, **more: Any) -> Compiled:
+    """A graph with Vela's estimate of it."""
+    return Compiled.of(Candidate(name, graph, dumps(graph), **more), found)
+
+
+def by_vela(graph: TensorGraph, target: Target, pool: Pool, name: str = "eqsat") -> Compiled:
+    """A graph as Vela compiles it, named as ours are."""
+    return compiled(name, graph, compile_tosa(dumps(graph), target, pool), is_named=True)
+
+
+class FakeOracle(Oracle):
+    """
+    figures: returns the estimate of a candidate; None: it is refused.
+    begun: the candidates that were begun, in order.
+    """
+
+    def __init__(self, figures: Callable[[Candidate], Estimate | None], ahead: int = 1) -> None:
+        super().__init__(self._compile, ahead)
+        self._figures = figures
+        self.begun: list[Candidate] = []
+
+    def _compile(self, candidate: Candidate) -> Future[Estimate]:
+        self.begun.append(candidate)
+        future: Future[Estimate] = Future()
+        found = self._figures(candidate)
+        if found is None:
+            future.set_exception(WorkerError("no", refused=True))
+        else:
+            future.set_result(found)
+        return future

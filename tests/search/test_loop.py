@@ -1,0 +1,152 @@
+"""The loop, on an oracle without Vela: what it compiles, in which order, and when it ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.options.decision import Decision, MemoryLimits
+from eqsat.options.options import Options
+from eqsat.search.interruption import Interruption
+from eqsat.search.loop import Loop
+from eqsat.search.proposal import Ask, Asking, Step
+from eqsat.search.state import State, starting_points
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.compile import Estimate
+from tests.fake_oracle import FakeOracle, estimate
+from tests.graphs import finish
+
+U55 = Target.of("ethos-u55-128")
+NOTHING = finish(TensorGraph())
+
+
+def named(name: str) -> Candidate:
+    """A candidate of which only the name counts."""
+    return Candidate("eqsat", NOTHING, name.encode(), by="test")
+
+
+def loop(cycles: dict[str, int], ahead: int = 1, **more: Any) -> tuple[Loop, FakeOracle]:
+    """A loop whose oracle knows cycles by name, and refuses all else."""
+
+    def figures(c: Candidate) -> Estimate | None:
+        known = cycles.get(c.tosa.decode())
+        return None if known is None else estimate(known)
+
+    oracle = FakeOracle(figures, ahead)
+    return Loop(oracle, Options(), **more), oracle
+
+
+def state(*known: Compiled, sram: int | None = None) -> State:
+    decision = Decision(limits=MemoryLimits(sram=sram))
+    return State(U55, Options(), decision=decision).with_graphs(known)
+
+
+def names(graphs: Any) -> list[str]:
+    return [g.tosa.decode() if g else "refused" for g in graphs]
+
+
+def test_a_proposal_is_sent_what_it_asked_for_in_its_order() -> None:
+    seen = []
+
+    def propose(state: State) -> Asking:
+        state = yield Ask([named("slow"), named("none"), named("fast")])
+        seen.append((names(state.results), state.best and state.best.tosa))
+        state = yield Ask([named("fast")])
+        seen.append((names(state.results), state.best and state.best.tosa))
+
+    own, oracle = loop({"slow": 7, "fast": 5})
+    end = own.drive(state(), propose)
+    assert seen == [(["slow", "refused", "fast"], b"fast"), (["fast"], b"fast")]
+    assert names(end.graphs) == ["slow", "fast"] and names(end.front) == ["fast", "slow"]
+    assert names(oracle.begun) == ["slow", "none", "fast"], "nothing is compiled twice"
+    assert own.warnings == ["a candidate was dropped: no"]
+    assert [(e.proposal, e.cycles) for e in own.extractions] == [("propose", 7), ("propose", 5)]
+
+
+def one_by_one(count: int) -> Any:
+    def propose(state: State) -> Asking:
+        for k in range(count):
+            ahead = (named(str(n)) for n in range(k + 1, count))
+            yield Ask([named(str(k))], likely=ahead)
+
+    return propose
+
+
+def test_only_new_compilations_count_for_a_budget() -> None:
+    own, oracle = loop({str(k): 9 - k for k in range(9)})
+    begun = own.drive(state(), one_by_one(2))
+    end = own.drive(begun, one_by_one(9), most=3)
+    assert names(end.graphs) == names(oracle.begun) == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 4])
+def test_what_is_begun_ahead_changes_no_result(ahead: int) -> None:
+    """It is begun as far as there are workers and budget."""
+    own, oracle = loop({str(k): 9 - k for k in range(9)}, ahead)
+    assert names(own.drive(state(), one_by_one(9), most=5).graphs) == ["0", "1", "2", "3", "4"]
+    assert names(oracle.begun) == ["0", "1", "2", "3", "4"]
+
+
+def test_an_interruption_ends_after_what_is_asked_for() -> None:
+    interruption, reached = Interruption(), []
+
+    def propose(state: State) -> Iterator[Ask]:
+        interruption.ask()
+        yield Ask([named("last")])
+        reached.append("the next question")
+
+    own, _ = loop({"last": 5}, interruption=interruption)
+    with interruption.heeded():
+        end = own.drive(state(), propose)
+        assert names(end.graphs) == ["last"] and not reached and not own.warnings
+        assert own.drive(end, one_by_one(3)) is end, "and later proposals do not begin"
+
+
+def test_a_proposal_that_fails_loses_what_it_had_not_found_yet() -> None:
+    def propose(state: State) -> Iterator[Ask]:
+        yield Ask([named("found")])
+        raise ValueError("planted")
+
+    own, _ = loop({"found": 5})
+    assert names(own.drive(state(), propose).graphs) == ["found"]
+    assert own.warnings == ["no alternatives were found: ValueError: planted"]
+
+
+def test_each_result_is_logged_with_its_proposal(caplog: pytest.LogCaptureFixture) -> None:
+    own, _ = loop({"0": 12_345})
+    with caplog.at_level(logging.INFO, "eqsat"):
+        own.drive(state(), one_by_one(1))
+    assert "12,345 cycles by propose with test" in caplog.messages
+    assert caplog.messages[-1] == "propose ended, 1 new graphs"
+
+
+def at(name: str, cycles: int, sram: int) -> Compiled:
+    return Compiled.of(named(name), estimate(cycles, sram))
+
+
+def test_a_step_sets_out_from_the_best_graph_and_from_faster_ones_that_do_not_fit() -> None:
+    best, near, fast, slow = at("best", 100, 10), at("near", 95, 11), at("fast", 90, 40), at("slow", 110, 10)
+    known = state(slow, fast, near, best, sram=10)
+    assert starting_points(known, known.decision, lambda c: True) == [best, near, fast]
+    assert starting_points(known, known.decision, lambda c: c is slow) == [slow]
+    own, _ = loop({"from best": 99, "from near": 98, "from fast": 97})
+
+    def propose(state: State) -> Asking:
+        assert state.start is state.best is not None
+        yield Ask([named(f"from {state.start.tosa.decode()}")])
+
+    end = own.improve(known, [Step(propose, lambda effort: 1)], lambda c: True)
+    assert names(end.graphs[4:]) == ["from best", "from near", "from fast"] and end.start is end.best is None
+    assert own.improve(known, [Step(propose, lambda effort: 0)], lambda c: True) is known, "a budget of none is none"
+
+
+def test_what_is_far_behind_is_no_start_unless_memory_is_wanted() -> None:
+    ahead, behind = at("ahead", 100, 10), at("behind", 120, 5)
+    known = state(ahead, behind)
+    assert starting_points(known, Decision(), lambda c: c is behind) == []
+    assert starting_points(known, Decision("sram"), lambda c: c is behind) == [behind]
