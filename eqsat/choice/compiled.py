@@ -67,33 +67,21 @@ class Compiled(Candidate):
     """A compiled graph.
 
     figures: those by which it is compared with others.
-    row_cycles: cycles of the rows of Vela's table, by the same price as those of the figures.
     """
 
     estimate: Estimate = field(kw_only=True)
     figures: Figures = field(kw_only=True)
-    row_cycles: tuple[float, ...] = field(kw_only=True, default=(), repr=False)
 
     @staticmethod
-    def of(
-        candidate: Candidate, estimate: Estimate, cycles: int | None = None, row_cycles: tuple[float, ...] = ()
-    ) -> Compiled:
+    def of(candidate: Candidate, estimate: Estimate, cycles: int | None = None) -> Compiled:
         """Returns a candidate with Vela's estimate of it.
 
-        cycles, row_cycles: by the price that decides; None: by Vela's corrected total.
+        cycles: by the price that decides; None: by Vela's corrected total.
         """
         known = {name: getattr(candidate, name) for name in _FIELDS}
         cycles = estimate.corrected if cycles is None else cycles
         figures = Figures.of(cycles, estimate.footprint, estimate.cycles)
-        return Compiled(**known, estimate=estimate, figures=figures, row_cycles=row_cycles)
-
-    @property
-    def by_result(self) -> dict[str, float]:
-        """Returns {name of the result: cycles} of the rows of Vela's table."""
-        out: dict[str, float] = {}
-        for row, cycles in zip(self.estimate.rows, self.row_cycles or (r.corrected for r in self.estimate.rows)):
-            out[row.name] = out.get(row.name, 0.0) + cycles
-        return out
+        return Compiled(**known, estimate=estimate, figures=figures)
 
     def changed(self, by: str, **changes: Any) -> Candidate:
         """Returns a candidate that differs in some fields. by: the name of the rewriting."""

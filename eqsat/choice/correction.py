@@ -10,6 +10,7 @@ from eqsat.choice.choice import Choices
 from eqsat.choice.writer import Written
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.table import Row
 
 #: Share of its price by which a row of Vela's table has to exceed it to correct it.
 _EXCESS = 0.5
@@ -17,8 +18,8 @@ _EXCESS = 0.5
 _EXCESS_CYCLES = 1000
 
 
-def corrected(choices: Choices, written: Written, rows: Mapping[str, float]) -> tuple[Choices, bool]:
-    """Returns choices with prices corrected by rows of Vela's table of a graph: {name of the result: cycles}.
+def corrected(choices: Choices, written: Written, rows: Sequence[Row]) -> tuple[Choices, bool]:
+    """Returns choices with prices corrected by rows of Vela's table of a graph.
 
     A unit whose row costs far more than the unit and everything fused into it gets the excess.
     Fusions that did not happen are dropped, such as with a producer that has other readers.
@@ -49,16 +50,21 @@ def corrected(choices: Choices, written: Written, rows: Mapping[str, float]) -> 
     return new, raised or missed > _EXCESS_CYCLES
 
 
-def _cycles(graph: TensorGraph, rows: Mapping[str, float]) -> dict[int, float]:
-    """Returns {node: cycles} of rows named after a tensor of the graph."""
-    return {n: rows[name] for n, name in written_names(graph).items() if name in rows}
+def _cycles(graph: TensorGraph, rows: Sequence[Row]) -> dict[int, int]:
+    """Returns {node: cycles}, summed over rows named after a tensor of the graph."""
+    numbers = {name: n for n, name in written_names(graph).items()}
+    out: dict[int, int] = {}
+    for row in rows:
+        if (n := numbers.get(row.name)) is not None:
+            out[n] = out.get(n, 0) + row.priced
+    return out
 
 
 def _group(
     n: int,
     graph: TensorGraph,
     origin: Mapping[int, int],
-    cycles: Mapping[int, float],
+    cycles: Mapping[int, int],
     readers: Mapping[int, Sequence[int]],
 ) -> set[int]:
     """Returns the choice nodes that the row of node `n` covers.

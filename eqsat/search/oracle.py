@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 
 from cost_models.command_stream import price_all, price_rows
@@ -61,14 +62,14 @@ class Oracle:
 
 
 def priced(target: Target, candidate: Candidate, estimate: Estimate) -> Compiled:
-    """Returns a compiled candidate with its calibrated cycles, and those of its rows if it may correct prices.
+    """Returns a compiled candidate with its calibrated cycles, and those of each row of Vela's table.
 
     Raises WorkerError if a command has no price.
     """
     try:
-        cycles, rows = price_all(estimate.streams, target), dict[int, float]()
-        if candidate.is_chosen and estimate.raw:
-            rows = price_rows(estimate.stream, target, dict(estimate.raw["rows"]))
+        cycles = price_all(estimate.streams, target)
+        rows = price_rows(estimate.stream, target, dict(estimate.raw["rows"])) if estimate.raw else {}
     except DeviceError as e:
         raise WorkerError(f"its commands have no price: {e}", refused=True) from e
-    return Compiled.of(candidate, estimate, cycles, tuple(rows.get(k, 0.0) for k in range(len(estimate.rows))))
+    told = tuple(replace(row, calibrated=round(rows.get(k, 0))) for k, row in enumerate(estimate.rows))
+    return Compiled.of(candidate, replace(estimate, rows=told), cycles)

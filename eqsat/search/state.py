@@ -94,7 +94,7 @@ class State:
             if candidate.key not in compiled:
                 compiled[candidate.key] = result
                 if choices and result and result.is_chosen:
-                    choices, differs = corrected(choices, choices.tensor_graph(result.choice), result.by_result)
+                    choices, differs = corrected(choices, choices.tensor_graph(result.choice), result.estimate.rows)
                     rose = rose or differs
             results.append(compiled[candidate.key])
         known = [c for c in (self.best, *results) if c]
