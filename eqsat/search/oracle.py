@@ -24,15 +24,15 @@ class Oracle:
     """What Vela makes of candidates.
 
     start: begins a compilation and returns the pending estimate.
-    price: returns the compiled candidate of an estimate.
     ahead: compilations that run beside each other.
+    price: returns the compiled candidate of an estimate.
     """
 
     def __init__(
         self,
         start: Callable[[Candidate], Future[Estimate]],
-        price: Callable[[Candidate, Estimate], Compiled] = Compiled.of,
         ahead: int = 1,
+        price: Callable[[Candidate, Estimate], Compiled] = Compiled.of,
     ) -> None:
         self._start, self._price, self.ahead = start, price, ahead
         self._begun: dict[tuple[bytes, tuple[str, ...]], Future[Estimate]] = {}
@@ -44,7 +44,7 @@ class Oracle:
         def start(candidate: Candidate) -> Future[Estimate]:
             return pool.start(compile_tosa, candidate.tosa, target.with_flags(candidate.settings), pool)
 
-        return Oracle(start, partial(priced, target), pool.size)
+        return Oracle(start, pool.size, partial(priced, target))
 
     def begin(self, candidate: Candidate) -> Future[Estimate]:
         """Starts to compile a candidate unless that was begun before, and returns the pending estimate."""

@@ -268,7 +268,7 @@ class Result:
         return {
             **record,
             **figures_of.record(self.figures),
-            "referee": "vela",
+            "referee": "calibrated",
             "deviation": None,
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
