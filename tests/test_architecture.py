@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -56,17 +56,18 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> list[str]:
     """Every module that a file imports, also inside functions; `from a import b` gives "a" and "a.b"."""
-    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    package, out = path.relative_to(ROOT).with_suffix("").parts[:-1], []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (a.name for a in node.names)
+            out += [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = [*package[: len(package) - node.level + 1]] if node.level else []
             module = ".".join([*base, *filter(None, [node.module])])
-            yield module
-            yield from (f"{module}.{a.name}" for a in node.names)
+            out += [module, *(f"{module}.{a.name}" for a in node.names)]
+    return out
 
 
 def within(module: str, rooms: tuple[str, ...]) -> bool:
