@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeVar
 
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.ground.files import PluginError
@@ -25,8 +24,6 @@ from eqsat.search.state import State, starting_points
 from extraction import stopping
 
 logger = logging.getLogger(__name__)
-
-_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +126,6 @@ class Loop:
         if c.by:
             self.extractions.append(Extracted(c.by, number, c.predicted, cycles, c.gap, name))
 
-    def is_interrupted(self, state: State) -> bool:
-        """Whether the search was ended early, of which it then warns the user."""
-        if not self.interruption.asked():
-            return False
-        found = "the result is the best that was found until then"
-        nothing = "nothing had been found by then, and there is no run to save"
-        self.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
-        return True
-
     @contextmanager
     def failing(self) -> Iterator[None]:
         """Within it anything may fail: a failure loses candidates, but never the result.
@@ -156,9 +144,3 @@ class Loop:
                 raise mistake from e
             logger.debug("no alternatives were found", exc_info=True)
             self.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
-
-    def attempt(self, step: Callable[[], _Found]) -> _Found | None:
-        """Returns the result of a step that may fail, None if it does (`failing`)."""
-        with self.failing():
-            return step()
-        return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from eqsat.choice.compiled import Candidate
 from eqsat.options.decision import Decision
@@ -26,6 +26,22 @@ class Ask(NamedTuple):
 #: The generator of a proposal.
 Asking = Generator[Ask, State, None]
 Proposal = Callable[[State], Generator[Ask, State, object]]
+
+
+_Part = TypeVar("_Part")
+
+
+def one_by_one(state: State, parts: Sequence[_Part], make: Callable[[Sequence[_Part]], Candidate]) -> Asking:
+    """Asks for a graph with one part after the other; those that make it better stay.
+
+    make: returns the graph with some parts.
+    """
+    kept = list[_Part]()
+    for k, part in enumerate(parts):
+        before, ahead = state.best, (make([*kept, following]) for following in parts[k + 1 :])
+        state = yield Ask([make([*kept, part])], likely=ahead)
+        if state.best is not before:
+            kept.append(part)
 
 
 @dataclass(frozen=True, slots=True)

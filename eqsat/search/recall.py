@@ -148,7 +148,9 @@ def recalled(loop: Loop, state: State, memory: Memory, coming: Coming, checks: C
     for c in state.graphs:  # beside the given graphs, which Vela compiles
         checks.begin_answer(c, memory.answer.undecided)
     given = coming.given(loop)
-    return state, "remembered" if loop.attempt(lambda: memory.holds(given, state.graphs, checks)) else ""
+    with loop.failing():
+        return state, "remembered" if memory.holds(given, state.graphs, checks) else ""
+    return state, ""
 
 
 def respelled(loop: Loop, state: State, memory: Memory, exact: Frozen, checks: Checks) -> tuple[State, str]:
@@ -166,7 +168,9 @@ def respelled(loop: Loop, state: State, memory: Memory, exact: Frozen, checks: C
     state = loop.drive(state, same_structure(known, exact))
     if known.rewritten:
         state = loop.improve(state, REWRITINGS, is_new)
-    return state, "respelled" if loop.attempt(lambda: memory.gains_as_before(state, is_new, checks)) else ""
+    with loop.failing():
+        return state, "respelled" if memory.gains_as_before(state, is_new, checks) else ""
+    return state, ""
 
 
 def _is_right(best: Compiled, checks: Checks, known: KnownAnswer) -> bool:

@@ -43,8 +43,6 @@ _SETTINGS = Step(settings, lambda effort: effort.settings)
 _STRIPES = Step(stripes, lambda effort: effort.stripes, wanted)
 #: Least gain over the answer, as a share, for which a wrongly compiled candidate is replaced.
 _BEHIND = 0.01
-#: Settings that an expert would try by hand on stock's graph, at most.
-_BY_HAND = 20
 #: Most searches for replacements.
 _REPAIRS = 3
 
@@ -84,19 +82,18 @@ def extracted(loop: Loop, state: State, frozen: Frozen, pool: Pool) -> State:
 
 def improved(loop: Loop, state: State, checks: Checks) -> State:
     """Returns the state with graphs within the limits of memory, and with rewritten ones, also of the given graphs."""
-    state = _within_memory(loop, state)
-    best = min(state.graphs, key=state.decision.rank_of, default=None)
-    if best and best.choices:
+    state = _of_choices(loop, state)
+    for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried
     state = loop.improve(state, [Step(written)], lambda c: c.choices is None and not checks.is_suspect(c))
     state = loop.improve(state, REWRITINGS, lambda c: c.choices is None and c.is_named)
     if state.with_settings and EFFORTS[loop.options.effort].settings:  # while the best graph is proved
-        plain = (c for c in state.graphs if not c.settings)
-        loop.look_ahead(state.setting_out(min(plain, key=state.decision.rank_of, default=None)), settings)
+        loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)
     return state
 
 
-def _within_memory(loop: Loop, state: State) -> State:
+def _of_choices(loop: Loop, state: State) -> State:
+    """Returns the state with choices within the limits of memory, and with rewritten graphs of choices."""
     most = EFFORTS[loop.options.effort].memory
     state = loop.drive(state, memory, most) if most and state.extracted else state
     return loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
@@ -117,7 +114,7 @@ def answered(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, S
         if not forbidden:
             return answer, state
         allowed = replace(state, choices=state.priced.without(forbidden))
-        found = _within_memory(loop, loop.drive(replace(allowed, compiled={}), greedy))
+        found = _of_choices(loop, loop.drive(replace(allowed, compiled={}), greedy))
         if not found.graphs:
             return answer, state
         state, left = replace(allowed, compiled={**state.compiled, **found.compiled}), left - 1
@@ -147,6 +144,16 @@ def scheduled(loop: Loop, state: State, checks: Checks) -> State:
     return loop.improve(state, in_settings, lambda c: c.by == "stripes")
 
 
+def was_interrupted(loop: Loop, state: State) -> bool:
+    """Whether the search was ended early, of which it then warns the user."""
+    if not loop.interruption.asked():
+        return False
+    found = "the result is the best that was found until then"
+    nothing = "nothing had been found by then, and there is no run to save"
+    loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
+    return True
+
+
 def with_less_effort(loop: Loop, state: State, checks: Checks, again: Callable[..., Result]) -> State:
     """Returns the state with the graph of a search with less effort, if the answer does not fit.
 
@@ -157,9 +164,9 @@ def with_less_effort(loop: Loop, state: State, checks: Checks, again: Callable[.
     answer = first_equal(state.graphs, checks, state.decision)
     if not less or not answer or limits.fits(answer.best.figures) or loop.interruption.asked():
         return state
-    result = loop.attempt(lambda: again(options=less))
-    if result is None or result.chosen != "eqsat":
-        return state
-    loop.clock.add(result.seconds)
-    own = KnownAnswer("eqsat", "", 0, 0, 0, result.settings, result.tosa)
-    return loop.drive(state, same_graph([own]))
+    with loop.failing():
+        result = again(options=less)
+        loop.clock.add(result.seconds)
+        own = KnownAnswer(result.chosen, "", 0, 0, 0, result.settings, result.tosa)
+        return loop.drive(state, same_graph([own])) if result.chosen == "eqsat" else state
+    return state

@@ -18,7 +18,7 @@ from math import isqrt, prod
 
 from eqsat.choice import copying
 from eqsat.choice.compiled import Candidate, Compiled
-from eqsat.search.proposal import Ask, Asking
+from eqsat.search.proposal import Ask, Asking, one_by_one
 from eqsat.search.state import State
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.types import Shape
@@ -42,17 +42,12 @@ _ELEMENTS = 1024
 def borders(state: State) -> Asking:
     """All copies are tried at once, and if that is no better, one after the other, the longest waits first."""
     start = state.start
-    every = tuple(outside(start)[:_MOST]) if start else ()
+    every = outside(start)[:_MOST] if start else []
     if start is None or not every:
         return
-    kept: tuple[Outside, ...] = ()
-    for more in dict.fromkeys([every, *((o,) for o in every)]):
-        before = state.best
-        state = yield Ask([_with_copies(start, (*kept, *more))])
-        if state.best is not before:
-            kept = (*kept, *more)
-            if more == every:
-                return
+    state = yield Ask([_with_copies(start, every)])
+    if state.best is start:
+        yield from one_by_one(state, every, lambda some: _with_copies(start, some))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from functools import partial
 
 from eqsat.choice import copying
 from eqsat.choice.compiled import Candidate, Compiled
-from eqsat.search.proposal import Ask, Asking
+from eqsat.search.proposal import Ask, Asking, one_by_one
 from eqsat.search.state import State
 from eqsat.tensor.graph import Rewritten
 from eqsat.tosa.flatbuffer import written_names
@@ -30,18 +30,12 @@ def copies(state: State) -> Asking:
     state = yield Ask([_with_copies(start, by_vela)[0]])
     gains = _gains(start, state.results[0], by_vela)
     paying = sorted((o for o in by_vela if gains[o] > 0), key=lambda o: -gains[o])
-    if len(paying) < len(by_vela):
-        state = yield Ask([_with_copies(start, paying)[0]] if paying else [])
-    at_once = [c.figures for c in state.results if c]
-    if state.best is not start or not any(state.decision.may_beat(f, start.figures) for f in at_once):
+    if not paying:
         return
-    kept = list[Operand]()
-    for k, operand in enumerate(paying[:_MOST]):
-        before = state.best
-        ahead = (_with_copies(start, [*kept, following])[0] for following in paying[k + 1 : _MOST])
-        state = yield Ask([_with_copies(start, [*kept, operand])[0]], likely=ahead)
-        if state.best is not before:
-            kept.append(operand)
+    state = yield Ask([_with_copies(start, paying)[0]])
+    found = state.results[0]
+    if state.best is start and (found is None or state.decision.may_beat(found.figures, start.figures)):
+        yield from one_by_one(state, paying[:_MOST], lambda some: _with_copies(start, some)[0])
 
 
 def copied_operands(compiled: Compiled) -> dict[Operand, int]:
