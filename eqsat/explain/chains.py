@@ -1,44 +1,33 @@
-"""Proofs: chains of rule applications between two e-nodes of one class.
-
-A link is one instance of a rule, with its left and its right e-node.
-It is found by matching the rule against the rows of its step.
-Two rows are also joined if they are calls of equal operands after a union of classes.
-A link at step s only uses rows from before s.
-So the proofs of the e-nodes that it saw below its left one end before s, and no proof is circular.
-"""
+"""Proofs: chains of instances of rules between two e-nodes of one class."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from typing import NamedTuple
 
-from eqsat.explain.joins import Adjacency, Joins, Link
-from eqsat.explain.record import FOREVER, History, TableRow
-
-#: Length of a link by a rule in a proof.
-_LINK = 4
-#: Length of a rewritten row, whose operands' classes were united.
-_REWRITTEN = 5
-#: Paths that are tried if a proof would need itself.
-_ATTEMPTS = 30
+from eqsat.egraph.log import Instance, Row
+from eqsat.explain.closure import Closure
 
 
 class ExplainError(ValueError):
     """An object that cannot be explained; the message says why."""
 
 
-class _Circular(ExplainError):
-    """A path that needs the equation that it has to prove; another path may not."""
+class Link(NamedTuple):
+    """An instance of a rule, applied from left to right or backwards, and its time."""
 
+    instance: Instance
+    time: int
+    backwards: bool
 
-#: Two rows that are one call, and the link from the second one; None at the end of a path.
-Stretch = tuple[TableRow, TableRow, Link | None]
-#: The row at which the last link ended, and a row as which it is rewritten.
-Same = tuple[TableRow, TableRow]
-#: A part that a path may have to avoid: two rows as one call, or a link (rule, step and rows).
-Part = Same | tuple[str, int, TableRow, TableRow]
+    @property
+    def start(self) -> Row:
+        return self.instance.right if self.backwards else self.instance.left
+
+    @property
+    def end(self) -> Row:
+        return self.instance.left if self.backwards else self.instance.right
 
 
 @dataclass(slots=True)
@@ -49,8 +38,8 @@ class Proof:
     needs: the proofs for the last rewriting to `end`.
     """
 
-    start: TableRow
-    end: TableRow
+    start: Row
+    end: Row
     links: list[tuple[Link, list[Proof]]] = field(default_factory=list)
     needs: list[Proof] = field(default_factory=list)
 
@@ -73,139 +62,56 @@ class Proof:
 
     def rules(self) -> list[str]:
         """Returns the names of all rules in it, in the order of use."""
-        return list(dict.fromkeys(link.rule for p in self.proofs() for link, _ in p.links))
+        return list(dict.fromkeys(link.instance.rule for p in self.proofs() for link, _ in p.links))
 
 
 class Chains:
-    """The search for proofs in a history."""
+    """The proofs of a closure, each of the first equalities that suffice.
 
-    def __init__(self, history: History):
-        self.history = history
-        self.joins = Joins(history)
-        self._proofs: dict[tuple[TableRow, TableRow, int], Proof | None] = {}
-        self._neighbours: dict[int, Adjacency] = {}
+    An instance needs equalities from before it only, so no proof needs itself.
+    """
 
-    def prove(self, start: TableRow, end: TableRow, limit: int = FOREVER) -> Proof:
-        """Returns a short chain from `start` to `end` that uses nothing after step `limit`.
+    def __init__(self, closure: Closure):
+        self.closure = closure
+        self._proofs: dict[tuple[int, int, Row], Proof] = {}
+        #: Proofs without links yet, with the terms between which they lead.
+        self._open: list[tuple[Proof, int, int]] = []
+
+    def prove(self, first: int, end: Row) -> Proof:
+        """Returns the chain from a term to an e-node of its class.
 
         Raises ExplainError if there is none.
         """
-        key = (start, end, limit)
-        if key in self._proofs:
-            proof = self._proofs[key]
-            if proof is None:
-                raise _Circular(f"the proof of {start} = {end} needs itself")
-            return proof
-        self._proofs[key] = None
-        try:
-            proof = self._proof(start, end, limit)
-        except BaseException:
-            del self._proofs[key]
-            raise
-        self._proofs[key] = proof
+        last = self.closure.term(end)
+        if last is None or self.closure.find(last) != self.closure.find(first):
+            raise ExplainError(f"no chain of rules leads from {self.closure.terms[first]} to {end}")
+        proof = self._between(first, last, end)
+        while self._open:
+            self._fill(*self._open.pop())
         return proof
 
-    def _proof(self, start: TableRow, end: TableRow, limit: int) -> Proof:
-        banned: set[Part] = set()
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._along(self._way(start, end, limit, banned), Proof(start, end), limit, banned)
-            except _Circular as e:
-                problem = e
-        raise problem
+    def _between(self, first: int, last: int, end: Row) -> Proof:
+        """Returns the proof that two terms are equal; `end` is a call of the last one with operands that are equal."""
+        key = first, last, end
+        if key not in self._proofs:
+            self._proofs[key] = Proof(self.closure.terms[first], end)
+            self._open.append((self._proofs[key], first, last))
+        return self._proofs[key]
 
-    def _along(self, way: Iterable[Stretch], proof: Proof, limit: int, banned: set[Part]) -> Proof:
-        """Adds the links of a path to a proof.
+    def _fill(self, proof: Proof, first: int, last: int) -> None:
+        """Adds the links to a proof."""
+        at = proof.start
+        for time, backwards in self.closure.path(first, last):
+            equality = self.closure.equalities[time]
+            if equality.instance:
+                link = Link(equality.instance, time, backwards)
+                assumed = (self._between(row.cls, term, row) for row, term in equality.assumed)
+                proof.links.append((link, [*self._same(at, link.start), *assumed]))
+                at = link.end
+        proof.needs += self._same(at, proof.end)
 
-        Raises _Circular if a part needs the proof itself; that part is then banned for the next attempt.
-        """
-        for at, row, link in way:
-            part: Part = (at, row)
-            try:
-                needs = self._same(at, row, limit)
-                if link is None:
-                    proof.needs = needs
-                    continue
-                part = _key(link)
-                for seen in self._assumed(link):
-                    needs += self._is_in(seen, link.step - 1)
-            except _Circular:
-                banned.add(part)
-                raise
-            proof.links.append((link, needs))
-        return proof
-
-    def _same(self, one: TableRow, other: TableRow, limit: int) -> list[Proof]:
-        """Returns the proofs that two rows are one call: of operands that were in different classes before."""
-        h, out = self.history, []
-        for a, b in zip(h.operands(one), h.operands(other)):
+    def _same(self, one: Row, other: Row) -> Iterator[Proof]:
+        """Yields the proofs that the operands of two calls are equal."""
+        for a, b in zip(one.operands, other.operands, strict=True):
             if a != b:
-                steps = range(min(limit, len(h.steps)))
-                joint = next((s for s in steps if h.cls(a, s) == h.cls(b, s)), limit)
-                out.append(self.prove(h.origin[a], h.origin[b], joint))
-        return [p for p in out if p.links or p.needs]
-
-    def _assumed(self, link: Link) -> list[TableRow]:
-        """Returns the e-nodes that a link assumes: those that the pattern saw, and older parts of the right side."""
-        if link.match is None:
-            return []
-        life = self.history.life
-        older = (r for r in link.match.made.values() if r in life and life[r][0] < link.step)
-        return [*link.match.seen.values(), *older]
-
-    def _is_in(self, row: TableRow, limit: int) -> list[Proof]:
-        """Returns the proofs that an e-node that a rule saw is in its class."""
-        origin = self.history.origin[row[2]]
-        if self.history.origin_at(row[2], limit) == row:
-            return []
-        proof = self.prove(origin, row, limit)
-        return [proof] if proof.links or proof.needs else []
-
-    def _way(self, start: TableRow, end: TableRow, limit: int, banned: Collection[Part]) -> list[Stretch]:
-        """Returns the shortest path without banned parts.
-
-        The proofs that two rows are one call depend on these two rows only, not on rows between them.
-        So the search has pairs as states: the row after the last link, and the row as which it is rewritten.
-        """
-        graph = self._graph(self.history.cls(start[2]))
-        before: dict[Same, tuple[Same, Link | None]] = {}
-        first, last = (start, start), None
-        cost, queue, number = {first: 0}, [(0, 0, first)], count(1)
-        while queue:
-            price, _, state = heapq.heappop(queue)
-            at, row = state
-            is_same = state not in banned
-            if row == end and is_same:
-                last = state
-                break
-            if price > cost[state]:
-                continue
-            for other, link, step in graph.get(row, ()):
-                if step > limit or link and (not is_same or _key(link) in banned):
-                    continue
-                following = (other if link else at, other)
-                more = price + (self._effort(link) if link else _REWRITTEN)
-                if more < cost.get(following, FOREVER):
-                    cost[following], before[following] = more, (state, link)
-                    heapq.heappush(queue, (more, next(number), following))
-        if last is None:
-            raise (_Circular if banned else ExplainError)(f"no chain of rules leads from {start} to {end}")
-        way: list[Stretch] = [(*last, None)]
-        while last != first:
-            last, link = before[last]
-            if link:
-                way.append((*last, link))
-        return way[::-1]
-
-    def _effort(self, link: Link) -> int:
-        """Returns the length of a link, which grows with the e-nodes that have to be proved."""
-        return _LINK * (1 + sum(self.history.origin_at(r[2], link.step - 1) != r for r in self._assumed(link)))
-
-    def _graph(self, cls: int) -> Adjacency:
-        if cls not in self._neighbours:
-            self._neighbours[cls] = self.joins.neighbours(cls)
-        return self._neighbours[cls]
-
-
-def _key(link: Link) -> Part:
-    return link.rule, link.step, link.start, link.end
+                yield self._between(a, b, self.closure.terms[b])

@@ -120,8 +120,6 @@ def detail(e: Explanation, node: int) -> str:
                 f"Without it the graph would cost about {cycles(r.extra)} cycles more (by the run's prices), with "
                 + few(list(r.instead), 6)
             )
-    elif v.problem:
-        out.append(f"A proof is missing: {v.problem}")
     elif v.shown_at != (v.node,):
         out.append(
             f"Its value is not computed any more. What was computed from it is computed otherwise: {', '.join(f'n{i}' for i in v.shown_at)}."

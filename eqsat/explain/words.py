@@ -7,8 +7,9 @@ from typing import Any
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.encoding import ENode
+from eqsat.egraph.engine import Interner
 from eqsat.egraph.kinds import OPERANDS
-from eqsat.explain.record import History, TableRow
+from eqsat.egraph.log import Row
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import numbers
@@ -52,35 +53,25 @@ def enode_text(e: ENode) -> str:
     return move_text(e.move) if e.move is not None else op_text(e.op, e.attrs)
 
 
-def row_text(
-    history: History, row: TableRow, name: Callable[[int], str], inside: Mapping[int, TableRow], depth: int = 0
-) -> str:
-    """Returns a row as a term.
+def row_text(values: Interner, row: Row, name: Callable[[int], str], inside: Mapping[int, Row], depth: int = 0) -> str:
+    """Returns an e-node as a term.
 
-    inside: {class: row} of the operands that are written out; the others are named by `name`.
+    inside: {class: e-node} of the operands that are written out; the others are named by `name`.
     """
-    constructor, args, _ = row
-    kinds = history.sorts[constructor]
-    head, operands = [], []
-    for kind, a in zip(kinds, args):
-        if kind == "i64":
-            head.append(a)
-        else:
-            operands += [a] if kind == "T" else list(a)
-    what = value_text(history.values[head[0]])
-    if constructor not in OPERANDS and constructor != "Opq":
+    what = value_text(values[row.attributes[0]])
+    if row.function not in OPERANDS and row.function != "Opq":
         what = f"{what} fitted to its operand"
-    if not operands:
+    if not row.operands:
         return what
     inner = []
-    for c in operands:
+    for c in row.operands:
         below = inside.get(c)
-        if below is not None and c in below[1]:  # an e-node that reads its own class says nothing
+        if below is not None and c in below.operands:  # an e-node that reads its own class says nothing
             below = None
         inner.append(
             name(c)
             if below is None or depth == _DEEPEST
-            else row_text(history, below, name, {k: r for k, r in inside.items() if k != c}, depth + 1)
+            else row_text(values, below, name, {k: r for k, r in inside.items() if k != c}, depth + 1)
         )
     if len(inner) > 6:
         inner = [*inner[:3], f"... {len(inner) - 5} more", *inner[-2:]]
