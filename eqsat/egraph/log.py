@@ -32,16 +32,16 @@ class Instance(NamedTuple):
 
     left: the e-node of the left side; if that is a variable, the e-node that made its class.
     right: the same of the right side.
-    seen: {class: e-node} that the pattern matched besides.
-    made: {class: e-node} of the right side besides, some of which may have existed.
+    seen: the other e-nodes that the pattern matched.
+    made: the other e-nodes of the right side, some of which may have existed.
     is_operand: whether the right side is a variable.
     """
 
     rule: str
     left: Row
     right: Row
-    seen: Mapping[int, Row]
-    made: Mapping[int, Row]
+    seen: tuple[Row, ...]
+    made: tuple[Row, ...]
     is_operand: bool
 
 
@@ -136,8 +136,8 @@ class Log:
             self._rule,
             left or terms[of[self._root]],
             right or terms[of[self._result]],
-            {r.cls: r for _, r in reversed(seen) if r is not left},
-            {r.cls: r for _, r in made if r is not right},
+            tuple(r for _, r in seen if r is not left),
+            tuple(r for _, r in made if r is not right),
             right is None,
         )
 

@@ -19,10 +19,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eqsat.egraph.rule import Rule
-from eqsat.explain.chains import ExplainError, Link, Proof
-from eqsat.explain.closure import FOREVER
+from eqsat.explain.closure import FOREVER, Link, Proof
 from eqsat.explain.cycles import Removal, path, removal
-from eqsat.explain.record import Record, record
+from eqsat.explain.record import ExplainError, Record, record
 from eqsat.explain.text import detail, overview
 from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
 from eqsat.explain.words import row_text, type_text
@@ -131,7 +130,7 @@ class Explanation:
             return row_text(values, i.right, self._namer(link.time + 1), i.made)
 
         values, name = self.record.values, self._namer(0)
-        lines = [(f"{name(proof.start.cls)} = {row_text(values, proof.start, name, {})}", "")]
+        lines = [(f"{name(proof.start.cls)} = {row_text(values, proof.start, name)}", "")]
         said = lines[0][0].partition(" = ")[2]
         for link, _ in proof.links:
             start = term(link, not link.backwards)
@@ -139,7 +138,7 @@ class Explanation:
                 lines.append((start, "(operands written out)"))
             said = term(link, link.backwards)
             lines.append((said, link.instance.rule + (" (read backwards)" if link.backwards else "")))
-        last = row_text(values, proof.end, self._namer(FOREVER), {})
+        last = row_text(values, proof.end, self._namer(FOREVER))
         if last != said and "(" in said:
             lines.append((last, "(operands named)"))
         return lines

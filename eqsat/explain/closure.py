@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from eqsat.egraph.log import Instance, Row
@@ -30,6 +32,57 @@ class Equality(NamedTuple):
     assumed: tuple[tuple[Row, int], ...] = ()
 
 
+class Link(NamedTuple):
+    """An instance of a rule, applied from left to right or backwards, and its time."""
+
+    instance: Instance
+    time: int
+    backwards: bool
+
+    @property
+    def start(self) -> Row:
+        return self.instance.right if self.backwards else self.instance.left
+
+    @property
+    def end(self) -> Row:
+        return self.instance.left if self.backwards else self.instance.right
+
+
+@dataclass(slots=True)
+class Proof:
+    """A proof that `start` equals `end`.
+
+    links: links in order, each with the proofs of the e-nodes that it needs.
+    needs: the proofs for the last rewriting to `end`.
+    """
+
+    start: Row
+    end: Row
+    links: list[tuple[Link, list[Proof]]] = field(default_factory=list)
+    needs: list[Proof] = field(default_factory=list)
+
+    def proofs(self) -> Iterator[Proof]:
+        """Yields this proof and all proofs that it needs, each once, the needed ones first."""
+        done: set[int] = set()
+        stack = [(self, False)]
+        while stack:
+            proof, ready = stack.pop()
+            if ready:
+                yield proof
+            elif id(proof) not in done:
+                done.add(id(proof))
+                stack.append((proof, True))
+                stack.extend(
+                    (n, False)
+                    for needs in (proof.needs, *(needs for _, needs in reversed(proof.links)))
+                    for n in reversed(needs)
+                )
+
+    def rules(self) -> list[str]:
+        """Returns the names of all rules in it, in the order of use."""
+        return list(dict.fromkeys(link.instance.rule for p in self.proofs() for link, _ in p.links))
+
+
 class Closure:
     """Terms and their equalities.
 
@@ -45,6 +98,9 @@ class Closure:
         #: {class: terms that read it, one of each call}.
         self._readers: dict[int, dict[int, None]] = defaultdict(dict)
         self._calls: dict[tuple[object, ...], int] = {}
+        self._proofs: dict[tuple[int, int, Row], Proof] = {}
+        #: Proofs without links yet, with the terms between which they lead.
+        self._open: list[tuple[Proof, int, int]] = []
 
     def add(self, row: Row) -> int:
         """Adds an e-node if it is new, and returns the term of its call."""
@@ -56,8 +112,7 @@ class Closure:
 
     def apply(self, instance: Instance) -> None:
         """Adds an instance, and all that follows by congruence."""
-        assumed = (*instance.seen.values(), *instance.made.values())
-        terms = [(row, self.add(row)) for row in assumed]
+        terms = [(row, self.add(row)) for row in (*instance.seen, *instance.made)]
         needed = tuple((row, term) for row, term in terms if row != self.terms[row.cls])
         self._join(Equality(self.add(instance.left), self.add(instance.right), instance, needed))
 
@@ -96,7 +151,43 @@ class Closure:
         operands = tuple(self.find(c, time) for c in row.operands)
         return Row(row.function, row.attributes, operands, self.find(row.cls, time))
 
-    def path(self, a: int, b: int) -> list[tuple[int, bool]]:
+    def prove(self, first: int, end: Row) -> Proof:
+        """Returns the chain from a term to an e-node of its class, by the first equalities that suffice.
+
+        Raises KeyError for an e-node of another class.
+        """
+        proof = self._between(first, self._calls[self.at(end)[:3]], end)
+        while self._open:
+            self._fill(*self._open.pop())
+        return proof
+
+    def _between(self, first: int, last: int, end: Row) -> Proof:
+        """Returns the proof that two terms are equal; `end` is a call of the last one with operands that are equal."""
+        key = first, last, end
+        if key not in self._proofs:
+            self._proofs[key] = Proof(self.terms[first], end)
+            self._open.append((self._proofs[key], first, last))
+        return self._proofs[key]
+
+    def _fill(self, proof: Proof, first: int, last: int) -> None:
+        """Adds the links to a proof."""
+        at = proof.start
+        for time, backwards in self._path(first, last):
+            equality = self.equalities[time]
+            if equality.instance:
+                link = Link(equality.instance, time, backwards)
+                assumed = (self._between(row.cls, term, row) for row, term in equality.assumed)
+                proof.links.append((link, [*self._same(at, link.start), *assumed]))
+                at = link.end
+        proof.needs += self._same(at, proof.end)
+
+    def _same(self, one: Row, other: Row) -> Iterator[Proof]:
+        """Yields the proofs that the operands of two calls are equal."""
+        for a, b in zip(one.operands, other.operands, strict=True):
+            if a != b:
+                yield self._between(a, b, self.terms[b])
+
+    def _path(self, a: int, b: int) -> list[tuple[int, bool]]:
         """Returns the times of the equalities that lead from a term to another one, and whether each is backwards."""
         if a == b:
             return []
@@ -105,7 +196,7 @@ class Closure:
         backwards = self.find(a, time) != self.find(one, time)
         if backwards:
             one, other = other, one
-        return [*self.path(a, one), (time, backwards), *self.path(other, b)]
+        return [*self._path(a, one), (time, backwards), *self._path(other, b)]
 
     def _since(self, a: int, b: int) -> int:
         """Returns the time of the equality that made two classes one."""

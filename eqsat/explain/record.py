@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from graphlib import TopologicalSorter
 from typing import Any
 
 from eqsat.choice.choice import Choices
@@ -13,7 +14,6 @@ from eqsat.egraph.encoding import ENode, engine_for, load
 from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.log import Row, is_enode, row_of
 from eqsat.egraph.rule import Rule
-from eqsat.explain.chains import Chains, ExplainError
 from eqsat.explain.closure import Closure
 from eqsat.options.spellings import for_target
 from eqsat.rules.presets import PRESETS
@@ -21,6 +21,10 @@ from eqsat.search.run import Run
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
+
+
+class ExplainError(ValueError):
+    """An object that cannot be explained; the message says why."""
 
 
 class Record:
@@ -36,7 +40,6 @@ class Record:
     def __init__(self, source: TensorGraph, rules: Sequence[Rule], budget: Budget):
         self.source = source
         self.closure = Closure()
-        self.chains = Chains(self.closure)
         self.loaded: dict[int, int] = {}
         number: dict[Any, int] = {}
         logs = {r.name: r for r in rules}
@@ -113,17 +116,10 @@ class Record:
         """
         at = {c: self.final(n) for n, c in choices.frozen.handle.items()}
         out: dict[int, Row] = {}
-        stack = [*chosen][::-1]
-        while stack:
-            cls = stack.pop()
-            if cls in out:
-                continue
-            candidate = choices.candidates[chosen[cls]]
-            if missing := [c for c in candidate.operands if c not in out]:
-                stack += [cls, *missing]
-                continue
-            e = candidate.enode
-            row = self.row(e, choices.frozen.type_of(e.cls), [out[c].cls for c in candidate.operands])
+        reads = {cls: choices.candidates[n].operands for cls, n in chosen.items()}
+        for cls in TopologicalSorter(reads).static_order():
+            e = choices.candidates[chosen[cls]].enode
+            row = self.row(e, choices.frozen.type_of(e.cls), [out[c].cls for c in reads[cls]])
             if row is None or at.get(choices.classes[cls], row.cls) != row.cls:
                 raise ExplainError(
                     "saturating again gave another e-graph (another egglog, or other rules): this run cannot be explained here"

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from eqsat.egraph.log import Row
-from eqsat.explain.chains import Proof
-from eqsat.explain.closure import FOREVER
+from eqsat.explain.closure import FOREVER, Proof
 from eqsat.explain.cycles import by_choice, by_node
 from eqsat.explain.record import Record
 from eqsat.explain.words import enode_text, op_text, type_text, value_text
@@ -229,24 +228,18 @@ class Verdicts:
         if joints != [v.node]:
             joints = [n for n in joints if self._uses(n, self.record.final(v.node))] or joints
         v.shown_at = tuple(joints)
-        done: set[int] = set()
-        for n in joints:
-            proofs = self._proofs(n)
-            v.proofs += [p for p in proofs if id(p) not in done]
-            done.update(map(id, proofs))
+        v.proofs = list({id(p): p for n in joints for p in self._proofs(n)}.values())
 
     def _proofs(self, node: int) -> list[Proof]:
         """Returns proofs that the values computed now equal a node of the source."""
         cls = self.record.final(node)
-        return [self.record.chains.prove(self.record.loaded[node], self.computed[cls]), *self._made_below(cls)]
+        return [self.record.closure.prove(self.record.loaded[node], self.computed[cls]), *self._made_below(cls)]
 
     def _uses(self, node: int, cls: int) -> bool:
         """Whether the proofs of `node` mention a class."""
         if node not in self._mentioned:
-            rows: set[Row] = set()
-            for p in (p for q in self._proofs(node) for p in q.proofs()):
-                for link, _ in p.links:
-                    rows |= {link.start, link.end, *link.instance.seen.values()}
+            links = (link for q in self._proofs(node) for p in q.proofs() for link, _ in p.links)
+            rows = {r for k in links for r in (k.start, k.end, *k.instance.seen)}
             self._mentioned[node] = {self.record.closure.find(r.cls) for r in rows}
         return cls in self._mentioned[node]
 
@@ -264,12 +257,9 @@ class Verdicts:
     def _made_below(self, cls: int) -> list[Proof]:
         """Returns the proofs of the new classes from which the choice for `cls` is computed."""
         if cls not in self._below:
-            self._below[cls] = []
-            out = []
+            out = self._below[cls] = []
             for c in self.choices.candidates[self.node_of[cls]].operands:
                 row = self.rows[c]
                 if row.cls not in self.record.nodes:
-                    out.append(self.record.chains.prove(row.cls, row))
-                    out += self._made_below(row.cls)
-            self._below[cls] = out
+                    out += [self.record.closure.prove(row.cls, row), *self._made_below(row.cls)]
         return self._below[cls]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 from eqsat.egraph.attributes import Call, LeafValue
@@ -53,26 +53,24 @@ def enode_text(e: ENode) -> str:
     return move_text(e.move) if e.move is not None else op_text(e.op, e.attrs)
 
 
-def row_text(values: Interner, row: Row, name: Callable[[int], str], inside: Mapping[int, Row], depth: int = 0) -> str:
+def row_text(
+    values: Interner, row: Row, name: Callable[[int], str], inside: Collection[Row] = (), depth: int = 0
+) -> str:
     """Returns an e-node as a term.
 
-    inside: {class: e-node} of the operands that are written out; the others are named by `name`.
+    inside: e-nodes of the operands that are written out; the others are named by `name`.
     """
     what = value_text(values[row.attributes[0]])
     if row.function not in OPERANDS and row.function != "Opq":
         what = f"{what} fitted to its operand"
-    if not row.operands:
-        return what
     inner = []
     for c in row.operands:
-        below = inside.get(c)
-        if below is not None and c in below.operands:  # an e-node that reads its own class says nothing
-            below = None
+        # an e-node that reads its own class says nothing
+        below = next((r for r in inside if r.cls == c), None) if depth < _DEEPEST else None
+        rest = [r for r in inside if r.cls != c]
         inner.append(
-            name(c)
-            if below is None or depth == _DEEPEST
-            else row_text(values, below, name, {k: r for k, r in inside.items() if k != c}, depth + 1)
+            name(c) if below is None or c in below.operands else row_text(values, below, name, rest, depth + 1)
         )
     if len(inner) > 6:
         inner = [*inner[:3], f"... {len(inner) - 5} more", *inner[-2:]]
-    return f"{what}({', '.join(inner)})"
+    return f"{what}({', '.join(inner)})" if inner else what

@@ -10,8 +10,7 @@ from eqsat.egraph.attributes import LeafValue
 from eqsat.egraph.encoding import declarations, engine_for
 from eqsat.egraph.engine import Budget, Engine, EngineError
 from eqsat.egraph.log import Instance, Row
-from eqsat.explain.chains import Link
-from eqsat.explain.closure import Closure
+from eqsat.explain.closure import Closure, Link
 from eqsat.explain.record import Record
 from eqsat.rules import RULES
 from eqsat.tensor.graph import Node, TensorGraph
@@ -58,7 +57,7 @@ class _ProofStep:
         closure, time = record.closure, link.time
         assert isinstance(closure, DatedClosure)
         self.left, self.right = closure.at(link.instance.left, time), closure.at(link.instance.right, time)
-        made = (closure.at(r, time) for r in link.instance.made.values())
+        made = (closure.at(r, time) for r in link.instance.made)
         self.made = {r.cls: r for r in made}
         self.by_class: dict[int, dict[Row, None]] = {}
         for row in closure.terms_before(time).values():
