@@ -15,7 +15,7 @@ E-nodes below the left side of an instance are proved, too, from earlier steps o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from eqsat.egraph.rule import Rule
@@ -24,7 +24,7 @@ from eqsat.explain.cycles import Removal, path, removal
 from eqsat.explain.record import ExplainError, Record, record
 from eqsat.explain.text import detail, overview
 from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
-from eqsat.explain.words import row_text, type_text
+from eqsat.explain.words import type_text
 from eqsat.search.origins import of_buffer
 from eqsat.search.result import Result
 from eqsat.search.run import Run
@@ -124,27 +124,22 @@ class Explanation:
         def term(link: Link, is_left: bool) -> str:
             i = link.instance
             if is_left:
-                return row_text(values, i.left, self._namer(link.time), i.seen)
-            if i.is_operand:
-                return self.record.name(i.right.cls, link.time)
-            return row_text(values, i.right, self._namer(link.time + 1), i.made)
+                return text(i.left, link.time, i.seen)
+            return name(i.right.cls, link.time) if i.is_operand else text(i.right, link.time + 1, i.made)
 
-        values, name = self.record.values, self._namer(0)
-        lines = [(f"{name(proof.start.cls)} = {row_text(values, proof.start, name)}", "")]
-        said = lines[0][0].partition(" = ")[2]
+        name, text = self.record.name, self.record.text
+        said = text(proof.start, 0)
+        lines = [(f"{name(proof.start.cls, 0)} = {said}", "")]
         for link, _ in proof.links:
             start = term(link, not link.backwards)
             if said != start:
                 lines.append((start, "(operands written out)"))
             said = term(link, link.backwards)
             lines.append((said, link.instance.rule + (" (read backwards)" if link.backwards else "")))
-        last = row_text(values, proof.end, self._namer(FOREVER))
+        last = text(proof.end, FOREVER)
         if last != said and "(" in said:
             lines.append((last, "(operands named)"))
         return lines
-
-    def _namer(self, time: int) -> Callable[[int], str]:
-        return lambda cls: self.record.name(cls, time)
 
     def proof_type(self, proof: Proof) -> str:
         return type_text(self.record.type_of(proof.start.cls))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -12,15 +12,20 @@ from eqsat.choice.choice import Choices
 from eqsat.egraph.attributes import Call, LeafValue, constructor
 from eqsat.egraph.encoding import ENode, engine_for, load
 from eqsat.egraph.engine import Budget, EngineError
+from eqsat.egraph.kinds import OPERANDS
 from eqsat.egraph.log import Row, is_enode, row_of
 from eqsat.egraph.rule import Rule
 from eqsat.explain.closure import Closure
+from eqsat.explain.words import value_text
 from eqsat.options.spellings import for_target
 from eqsat.rules.presets import PRESETS
 from eqsat.search.run import Run
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
+
+#: Depth of a term below which operands are only named.
+_DEEPEST = 4
 
 
 class ExplainError(ValueError):
@@ -91,6 +96,21 @@ class Record:
             return f"e{cls}"
         source = self.source.nodes[node]
         return f"const{list(source.shape)}".replace(" ", "") if source.op == "const" else f"n{node}"
+
+    def text(self, row: Row, time: int, inside: Collection[Row] = (), depth: int = 0) -> str:
+        """Returns an e-node as a term before a time; `inside` are e-nodes of operands that are written out."""
+        what = value_text(self.value(row)) + ("" if row.function in (*OPERANDS, "Opq") else " fitted to its operand")
+        inner = []
+        for c in row.operands:
+            # an e-node that reads its own class says nothing
+            below = next((r for r in inside if r.cls == c), None) if depth < _DEEPEST else None
+            rest = [r for r in inside if r.cls != c]
+            inner.append(
+                self.text(below, time, rest, depth + 1) if below and c not in below.operands else self.name(c, time)
+            )
+        if len(inner) > 6:
+            inner = [*inner[:3], f"... {len(inner) - 5} more", *inner[-2:]]
+        return f"{what}({', '.join(inner)})" if inner else what
 
     def row(self, e: ENode, t: Type, operands: Sequence[int]) -> Row | None:
         """Returns the final form of an e-node of another saturation, None if there is none.

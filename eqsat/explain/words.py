@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from typing import Any
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.encoding import ENode
-from eqsat.egraph.engine import Interner
-from eqsat.egraph.kinds import OPERANDS
-from eqsat.egraph.log import Row
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import numbers
 from eqsat.tensor.types import Attrs, Type
-
-#: Depth of a term below which operands are only named.
-_DEEPEST = 4
 
 
 def type_text(t: Type | None) -> str:
@@ -51,26 +44,3 @@ def value_text(value: Any) -> str:
 
 def enode_text(e: ENode) -> str:
     return move_text(e.move) if e.move is not None else op_text(e.op, e.attrs)
-
-
-def row_text(
-    values: Interner, row: Row, name: Callable[[int], str], inside: Collection[Row] = (), depth: int = 0
-) -> str:
-    """Returns an e-node as a term.
-
-    inside: e-nodes of the operands that are written out; the others are named by `name`.
-    """
-    what = value_text(values[row.attributes[0]])
-    if row.function not in OPERANDS and row.function != "Opq":
-        what = f"{what} fitted to its operand"
-    inner = []
-    for c in row.operands:
-        # an e-node that reads its own class says nothing
-        below = next((r for r in inside if r.cls == c), None) if depth < _DEEPEST else None
-        rest = [r for r in inside if r.cls != c]
-        inner.append(
-            name(c) if below is None or c in below.operands else row_text(values, below, name, rest, depth + 1)
-        )
-    if len(inner) > 6:
-        inner = [*inner[:3], f"... {len(inner) - 5} more", *inner[-2:]]
-    return f"{what}({', '.join(inner)})" if inner else what
