@@ -115,6 +115,11 @@ def price(stream: bytes, target: Target, measured: Calibration | None = None) ->
     return StreamPrice(round(end), sum(counts.values()), by_kind)
 
 
+def price_all(streams: Iterable[bytes], target: Target) -> int:
+    """Returns the calibrated cycles of command streams that run one after the other; raises DeviceError."""
+    return sum(price(stream, target).cycles for stream in streams)
+
+
 def price_rows(stream: bytes, target: Target, rows: Mapping[int, int]) -> dict[int, float]:
     """Returns {row of Vela's table: cycles}, which add up to the price of the stream.
 

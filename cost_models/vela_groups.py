@@ -304,7 +304,9 @@ def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
 @cache
 def _measuring() -> str:
     """Returns a digest of the code that makes probes and reads the table: prices of other code have other keys."""
-    ours = ("fusion", "measuring", "pads", "probes", "vela_groups")
+    pricing = ("blocks", "calibration", "command_stream", "estimator", "issued", "machine")
+    families = ("ethos_u55_commands", "ethos_u85_commands")
+    ours = ("fusion", "measuring", "pads", "probes", "vela_groups", *pricing, *families)
     others = (broadcasts, bursts, facts_by_version, flatbuffer, makers, pieces, regor, rows, staging)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -30,7 +30,7 @@ SEES = {
     "verification": "ground tensor target tosa vela device proof options choice",
     "search": "ground store tensor extraction target tosa vela device egraph cost_models options choice verification",
     "runs": "ground tensor extraction target tosa vela egraph cost_models choice search",
-    "explain": "ground tensor extraction target tosa vela egraph rules options choice search",
+    "explain": "ground tensor extraction tosa vela egraph rules options choice search",
     "checking": "ground tensor proof egraph rules explain",
     "executorch": "ground store target tosa vela device options search runs",
     "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",
@@ -56,17 +56,18 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> list[str]:
     """Every module that a file imports, also inside functions; `from a import b` gives "a" and "a.b"."""
-    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    package, out = path.relative_to(ROOT).with_suffix("").parts[:-1], []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (a.name for a in node.names)
+            out += [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = [*package[: len(package) - node.level + 1]] if node.level else []
             module = ".".join([*base, *filter(None, [node.module])])
-            yield module
-            yield from (f"{module}.{a.name}" for a in node.names)
+            out += [module, *(f"{module}.{a.name}" for a in node.names)]
+    return out
 
 
 def within(module: str, rooms: tuple[str, ...]) -> bool:

@@ -1,1 +1,1 @@
-"""Binaries of random graphs and saved networks, run on the functional model and compared; see `__main__.py`."""
+"""Binaries of random graphs, run on the functional model and compared; see `__main__.py`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 
 from benchmarks.about import markdown_table
@@ -13,7 +13,7 @@ from benchmarks.device.records import Record
 _OUTCOMES = ("equal", "differs", "not run", "refused", "failed")
 
 
-def summary(counts: Sequence[Record], odd: Sequence[Record], networks: Iterable[Record]) -> str:
+def summary(counts: Sequence[Record], odd: Sequence[Record]) -> str:
     """Returns all tables."""
     return "\n".join(
         [
@@ -25,7 +25,6 @@ def summary(counts: Sequence[Record], odd: Sequence[Record], networks: Iterable[
             *_differing(odd),
             *_unmatched(counts, odd),
             *_operators(counts),
-            *_networks(networks),
         ]
     )
 
@@ -98,24 +97,4 @@ def _operators(counts: Sequence[Record]) -> list[str]:
         "Equal, different and not run; what differs does so for a defect of Vela, most often another operator's.",
         "",
         *markdown_table(("operator", *families), rows),
-    ]
-
-
-def _networks(networks: Iterable[Record]) -> list[str]:
-    rows = []
-    for r in sorted(networks, key=itemgetter("vela", "file")):
-        figures = [""] * 5
-        if "macs" in r:
-            each = r["seconds"] / r["samples"]
-            rate = f"{r['macs'] / each / 1e6:,.0f}"
-            figures = [f"{r['commands']:,}", f"{r['macs']:,}", f"{each:.2f}", rate, f"{r['peak_mib']:,}"]
-        how = ": ".join(filter(None, (r["outcome"], r["reason"])))
-        rows.append([r["vela"], r["file"].removesuffix(".tosa"), how, *figures])
-    head = ("Vela", "network", "outcome", "commands", "MACs", "s per sample", "MMAC/s", "MiB")
-    return [
-        "## Networks",
-        "",
-        "MiB are those of a process that does nothing else, Python and numpy among them, for all samples at once.",
-        "",
-        *markdown_table(head, rows, names=3),
     ]

@@ -26,7 +26,7 @@ STOCK, TUNED, BEST, EXPLICIT = "stock", "stock-tuned", "stock-best", "stock-with
 LITERT, EQSAT = "litert", "eqsat"
 KINDS = (STOCK, TUNED, BEST, EXPLICIT, LITERT, EQSAT)
 #: The figure by which peers are at their best, of an `Estimate` and of a record.
-RANKED_BY = "corrected"
+RANKED_BY = "calibrated"
 
 #: Names that select a whole set of models.
 MODEL_SETS = ("zoo", "deployed")

@@ -98,6 +98,8 @@ _OPTIONAL = {
     "vela": _TEXT,
     "key": _TEXT,
     "corrected": _COUNT,
+    "calibrated": _COUNT,
+    "calibrated_ends": _list(_list(_COUNT)),
     **dict.fromkeys(("weight_bytes", "encoded_weight_bytes", "command_bytes", "tflite_bytes"), _COUNT),
     **dict.fromkeys(("e_nodes", "cpu_operators"), _COUNT),
     "pte_bytes": _COUNT.or_none(),

@@ -21,6 +21,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from cost_models.command_stream import price_all
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.fingerprint import fingerprint as fingerprint_of
 from eqsat.bench.settings import in_best_settings
@@ -85,6 +86,7 @@ def measure(
             "delegates": 1,
             "cycles": estimate.cycles,
             "corrected": estimate.corrected,
+            "calibrated": price_all(estimate.streams, compiled_for),
             "by_kind": estimate.by_kind,
             "by_operator": by_operator(estimate.rows),
             "cpu_operators": estimate.cpu_operators,

@@ -79,6 +79,7 @@ def _over_delegates(delegates: list[Fields], frame: int | None) -> Fields:
     footprint = ours.footprint
     assert footprint is not None
     total: Fields = {"delegates": len(delegates), "cycles": ours.cycles, "corrected": ours.corrected}
+    total |= {"calibrated": ours.calibrated, "calibrated_ends": ours.ends}
     for name in ("op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
         total[name] = _sum([d[name] for d in delegates if name in d])
     for name in _LISTED:

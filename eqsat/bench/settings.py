@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eqsat.bench.cells import RANKED_BY
+from cost_models.command_stream import price_all
 from eqsat.ground.process import WorkerError
 from eqsat.search.proposals.settings import arena_sizes, may_choose
 from eqsat.target import Target
@@ -14,7 +14,7 @@ from eqsat.vela.compile import Estimate
 def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> tuple[Estimate, tuple[str, ...]]:
     """Returns the estimate in the best settings of Vela, and these settings.
 
-    The best is first by RANKED_BY, then by SRAM, and needs no more SRAM than without settings.
+    The best is first by calibrated cycles, then by SRAM, and needs no more SRAM than without settings.
     Settings that leave the command stream as it was are none.
     Sizes of the arena are tried by halving, then the objective of size.
     compiled: returns the estimate for a target.
@@ -24,7 +24,7 @@ def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> 
     settings: tuple[str, ...] = ()
 
     def rank(estimate: Estimate) -> tuple[int, int]:
-        return getattr(estimate, RANKED_BY), estimate.sram_peak
+        return price_all(estimate.streams, target), estimate.sram_peak
 
     def is_no_worse(setting: str) -> bool:
         nonlocal best, settings

@@ -64,16 +64,23 @@ _FIELDS = tuple(f.name for f in fields(Candidate))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compiled(Candidate):
-    """A compiled graph. figures: those by which it is compared with others."""
+    """A compiled graph.
+
+    figures: those by which it is compared with others.
+    """
 
     estimate: Estimate = field(kw_only=True)
     figures: Figures = field(kw_only=True)
 
     @staticmethod
-    def of(candidate: Candidate, estimate: Estimate) -> Compiled:
-        """Returns a candidate with Vela's estimate of it."""
+    def of(candidate: Candidate, estimate: Estimate, cycles: int | None = None) -> Compiled:
+        """Returns a candidate with Vela's estimate of it.
+
+        cycles: by the price that decides; None: by Vela's corrected total.
+        """
         known = {name: getattr(candidate, name) for name in _FIELDS}
-        figures = Figures.of(estimate.corrected, estimate.footprint, estimate.cycles)
+        cycles = estimate.corrected if cycles is None else cycles
+        figures = Figures.of(cycles, estimate.footprint, estimate.cycles)
         return Compiled(**known, estimate=estimate, figures=figures)
 
     def changed(self, by: str, **changes: Any) -> Candidate:

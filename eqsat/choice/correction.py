@@ -51,12 +51,12 @@ def corrected(choices: Choices, written: Written, rows: Sequence[Row]) -> tuple[
 
 
 def _cycles(graph: TensorGraph, rows: Sequence[Row]) -> dict[int, int]:
-    """Returns {node: corrected cycles}, summed over rows named after a tensor of the graph."""
+    """Returns {node: cycles}, summed over rows named after a tensor of the graph."""
     numbers = {name: n for n, name in written_names(graph).items()}
     out: dict[int, int] = {}
     for row in rows:
         if (n := numbers.get(row.name)) is not None:
-            out[n] = out.get(n, 0) + row.corrected
+            out[n] = out.get(n, 0) + row.priced
     return out
 
 

@@ -72,16 +72,9 @@ def bench(
                 litert_path.setup(setup_litert)
             return
         names = _models(_listed(models or ["zoo"]))
-        bar = bars.Progress(
-            bars.TextColumn("{task.description}"),
-            bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-            bars.TimeElapsedColumn(),
-            bars.TextColumn("left:"),
-            bars.TimeRemainingColumn(),
-            console=status,
-            disable=not status.is_terminal,
-        )
+        columns = bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn()
+        left = "left:", bars.TimeRemainingColumn()
+        bar = bars.Progress("{task.description}", *columns, *left, console=status, disable=not status.is_terminal)
         with bar:
             task = bar.add_task("starting", total=None)
 

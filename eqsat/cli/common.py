@@ -343,7 +343,7 @@ def show_answer(
     _show_details(results, answer.seconds)
     show_warnings(answer.warnings)
     console.say(title, "bold")
-    is_wrong = figures[0].corrected is None and any(r.stock_verified is False for r in results)
+    is_wrong = figures[0].calibrated is None and any(r.stock_verified is False for r in results)
     console.say(_NO_PEER if is_wrong else verdict(*figures), "bold")
     console.say(f"verified bit for bit: {'yes' if answer.verified else 'no'}")
     if answer.verified:

@@ -93,7 +93,7 @@ class Progress:
             self.live.refresh()
 
     def __str__(self) -> str:
-        best = "" if self.best is None else f"best so far {self.best:,} corrected cycles"
+        best = "" if self.best is None else f"best so far {self.best:,} cycles"
         return ", ".join(filter(None, [self.title, self.delegate, self.stage, best]))
 
 

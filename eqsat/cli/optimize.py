@@ -124,10 +124,13 @@ def _record(result: Result) -> dict[str, Any]:
         **record,
         "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles},
         "corrected": {"stock": result.explicit_corrected, "eqsat": result.corrected},
+        "calibrated": {"stock": result.explicit_calibrated, "eqsat": result.calibrated},
         "passed_over": result.passed_over,
         "kept": result.kept,
         "command_stream": {"stock": streams["explicit"], "eqsat": streams["eqsat"]},
         "stock_cycles": result.explicit_cycles,
         "stock_corrected": result.explicit_corrected,
+        "stock_calibrated": result.explicit_calibrated,
+        "change": result.change._asdict() if result.change else None,
         "stock_by_kind": result.explicit_by_kind,
     }

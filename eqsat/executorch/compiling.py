@@ -31,7 +31,7 @@ from eqsat.vela.roofline import Bound
 logger = logging.getLogger(__name__)
 
 #: Keys of `CompileSummary.as_dict` with a figure of each side, and the fields of `GraphFigures`.
-_OF_SIDES = {name: name for name in ("cycles", "corrected", "by_kind", "milliseconds")} | {
+_OF_SIDES = {name: name for name in ("cycles", "corrected", "calibrated", "by_kind", "milliseconds")} | {
     "memory": "footprint",
     "command_stream": "stream",
 }
@@ -187,6 +187,9 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
         "cycles": r.cycles if r else None,
         "stock_corrected": r.stock_corrected if r else None,
         "corrected": r.corrected if r else None,
+        "stock_calibrated": r.stock_calibrated if r else None,
+        "calibrated": r.calibrated if r else None,
+        "change": r.change._asdict() if r and r.change else None,
         "chosen": r.chosen if r else "stock",
         "error": delegate.error,
         "table": r.table if r else [],

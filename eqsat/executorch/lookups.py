@@ -3,11 +3,8 @@
 - `tree_map` describes a tree's structure to map its leaves (`torch/utils/_pytree.py`).
 - Each argument of a new node goes through four functions called `create_arg`, which look for modules, parameters and
   opaque objects first (`executorch/exir/pass_base.py`, `torch/fx`).
-- Whether a type is opaque is looked up for the type and all its bases (`torch/_library/opaque_object.py`).
 - A program's signature lists its parameters anew each time that one of them is asked for
   (`torch/export/graph_signature.py`).
-- Every pass compares the symbols of its inputs, and writes the text of each node, which one pass reads
-  (`executorch/exir/pass_base.py`).
 - Every node that a pass writes copies the history of its source, which is never changed (`torch/fx/traceback.py`,
   NodeSource).
 - Every decomposition of a program collects the operators of each namespace that C++ decomposes.
@@ -27,24 +24,18 @@ from typing import Any
 import torch
 from executorch.exir import pass_base
 from torch._export import utils as export_utils
-from torch._library import opaque_object
-from torch._subclasses import FakeTensor, fake_tensor
+from torch._subclasses import fake_tensor
 from torch.export.graph_signature import ExportGraphSignature, InputKind, TensorArgument
-from torch.fx import Interpreter, Node
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.fx.proxy import _create_arg_bypass
 from torch.fx.traceback import NodeSource
 from torch.utils import _pytree as pytree
 
-_Base = pass_base._ExportPassBase
-
 #: Types whose values tracers look at more closely, as constants of a module or symbols.
 _LONG = (torch.Tensor, torch.SymInt, torch.SymBool, torch.SymFloat)
 
 _tree_map = pytree.tree_map
-_resolve = opaque_object._resolve_opaque_type_info
-_snapshot = pass_base._extract_symbolic_snapshot
 _materialize = export_utils._materialize_cpp_cia_ops
 
 #: What makes an argument of a value, by the value's type, where no tracer looks for more in it.
@@ -63,12 +54,8 @@ def replacements() -> Iterator[tuple[Any, str, Any]]:
     yield fake_tensor, "tree_map", _mapped_tree
     for tracer in (PythonKeyTracer, pass_base.ExportPass.ExportTracer):
         yield tracer, "create_arg", _arguments(tracer.create_arg)
-    yield opaque_object, "_resolve_opaque_type_info", _resolving()
     for name, kind in _PROPERTIES.items():
         yield ExportGraphSignature, name, _inputs(kind)
-    yield pass_base, "_extract_symbolic_snapshot", _symbols
-    yield _Base, "node_debug_str", _NodeText()
-    yield _Base.ExportInterpreter, "run_node", _run_node
     yield NodeSource, "__deepcopy__", lambda source, memo: source
     yield export_utils, "_materialize_cpp_cia_ops", _materializing()
 
@@ -104,25 +91,6 @@ def _arguments(create: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return create_arg
 
 
-def _resolving() -> Callable[[Any], Any]:
-    """Returns a function that returns what is registered of an opaque type, None for others."""
-    known: dict[type, Any] = {}
-    registered = 0
-
-    def resolve(cls: Any) -> Any:
-        nonlocal registered
-        if type(cls) is not type:
-            return _resolve(cls)
-        if (number := len(opaque_object._OPAQUE_TYPES)) != registered:
-            known.clear()
-            registered = number
-        if cls not in known:
-            known[cls] = _resolve(cls)
-        return known[cls]
-
-    return resolve
-
-
 def _inputs(kind: InputKind) -> property:
     """Returns the property of a signature that has the targets of one kind of inputs by name."""
 
@@ -136,30 +104,6 @@ def _inputs(kind: InputKind) -> property:
         )
 
     return property(inputs)
-
-
-def _symbols(value: Any) -> Any:
-    """Returns the symbols in the shape of a pass's input, None if there are none."""
-    return None if type(value) is FakeTensor and not value._has_symbolic_sizes_strides else _snapshot(value)
-
-
-class _NodeText:
-    """The attribute of a pass with the text of the node that it is at, written when it is read."""
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None:
-            return self
-        value = vars(instance)["node_debug_str"]
-        return value.format_node() if isinstance(value, Node) else value
-
-    def __set__(self, instance: Any, value: Any) -> None:
-        vars(instance)["node_debug_str"] = value
-
-
-def _run_node(interpreter: Any, node: Node) -> Any:
-    """Runs a node as ExecuTorch's interpreter of passes does."""
-    interpreter.node = interpreter.callback.node_debug_str = node
-    return Interpreter.run_node(interpreter, node)
 
 
 def _materializing() -> Callable[[], None]:

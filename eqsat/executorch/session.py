@@ -47,12 +47,12 @@ class Delegate:
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
-        stock = r.stock_corrected
-        change = f" ({r.corrected / stock - 1:+.1%})" if stock and stock != r.corrected else ""
-        before = "-" if stock is None else f"{stock:,}"
+        change = f" ({r.change})" if r.change and r.change.value != 1 else ""
+        before = "-" if r.stock_calibrated is None else f"{r.stock_calibrated:,}"
+        vela = f"by Vela {'-' if r.stock_cycles is None else f'{r.stock_cycles:,}'} -> {r.cycles:,}"
         offer = f"with more memory: {r.offer}" if r.offer else ""
-        more = [r.price_of_limits, self._equality(r), r.shortfall, r.kept, offer]
-        return "; ".join([f"{self.name}: {before} -> {r.corrected:,} corrected cycles{change}", *filter(None, more)])
+        more = [vela, r.price_of_limits, self._equality(r), r.shortfall, r.kept, offer]
+        return "; ".join([f"{self.name}: {before} -> {r.calibrated:,} cycles{change}", *filter(None, more)])
 
     @staticmethod
     def _equality(result: Result) -> str:
@@ -143,10 +143,20 @@ class Session:
         """Corrected cycles of all delegates of stock ExecuTorch, None if one of them is unknown."""
         return self.figures("stock").corrected
 
+    @property
+    def calibrated(self) -> int | None:
+        """Calibrated cycles of all chosen delegates, None unless they are complete."""
+        return self.figures("eqsat").calibrated
+
+    @property
+    def stock_calibrated(self) -> int | None:
+        """Calibrated cycles of all delegates of stock ExecuTorch, None if one of them is unknown."""
+        return self.figures("stock").calibrated
+
     def __repr__(self) -> str:
-        before, after = (f"{c:,}" if c else "unknown" for c in (self.stock_corrected, self.corrected))
+        before, after = (f"{c:,}" if c else "unknown" for c in (self.stock_calibrated, self.calibrated))
         left = sum(o.number for o in self.left)
-        cycles = f"{before} -> {after} corrected cycles"
+        cycles = f"{before} -> {after} cycles"
         return f"<Session: {len(self.delegates)} delegate(s), {cycles}, {left} operator(s) left>"
 
     def __str__(self) -> str:

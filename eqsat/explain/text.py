@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from eqsat.explain.closure import Proof
 from eqsat.explain.verdicts import VERDICTS, Verdict
 from eqsat.tosa.locations import Origins
 
@@ -60,16 +61,15 @@ def headline(e: Explanation) -> list[str]:
 
 
 def _totals(result: Mapping[str, Any], chosen: str) -> list[str]:
-    """Returns the lines on Vela's totals of the graphs, and on the corrected ones if any differs."""
+    """Returns the lines on the calibrated cycles of the graphs, and on Vela's totals."""
     sides = {"stock": "stock_", "explicit layout": "explicit_", "chosen": ""}
     velas = {name: result.get(f"{start}cycles") for name, start in sides.items()}
-    corrected = {name: result.get(f"{start}corrected", velas[name]) for name, start in sides.items()}
+    calibrated = {name: result.get(f"{start}calibrated", velas[name]) for name, start in sides.items()}
 
     def told(totals: dict[str, int | None]) -> str:
         return ", ".join(f"{name} {cycles(n)}" for name, n in totals.items() if name != "stock" or n is not None)
 
-    out = [f"Vela's cycles: {told(velas)} ({chosen})"]
-    return out if corrected == velas else [*out, f"Corrected totals: {told(corrected)}"]
+    return [f"Calibrated cycles: {told(calibrated)} ({chosen})", f"Vela's cycles: {told(velas)}"]
 
 
 def line(e: Explanation, v: Verdict, removals: bool) -> str:
@@ -120,8 +120,6 @@ def detail(e: Explanation, node: int) -> str:
                 f"Without it the graph would cost about {cycles(r.extra)} cycles more (by the run's prices), with "
                 + few(list(r.instead), 6)
             )
-    elif v.problem:
-        out.append(f"A proof is missing: {v.problem}")
     elif v.shown_at != (v.node,):
         out.append(
             f"Its value is not computed any more. What was computed from it is computed otherwise: {', '.join(f'n{i}' for i in v.shown_at)}."
@@ -153,24 +151,17 @@ def _path(e: Explanation, alternative: dict[str, Any]) -> str:
 
 def _proofs(e: Explanation, v: Verdict) -> list[str]:
     """Returns the lines of each proof once: those of the value first, then the proofs that they need."""
-    out: list[str] = []
-    seen: set[int] = set()
-    written: set[tuple[tuple[str, str], ...]] = set()
     own = {id(p) for p in v.proofs}
-    order = [*v.proofs, *(p for q in v.proofs for p in reversed(list(q.proofs())) if id(p) not in own)]
-    for p in order:
-        if id(p) in seen or not p.links:
-            continue
-        seen.add(id(p))
-        if len(seen) > _PROOFS:
-            continue
-        lines = e.proof_lines(p)
-        if tuple(lines) in written:
-            continue
-        written.add(tuple(lines))
+    order = {id(p): p for p in (*v.proofs, *(p for q in v.proofs for p in reversed(list(q.proofs()))))}
+    steps = [p for p in order.values() if p.links]
+    texts: dict[tuple[tuple[str, str], ...], Proof] = {}
+    for p in steps[:_PROOFS]:
+        texts.setdefault(tuple(e.proof_lines(p)), p)
+    out: list[str] = []
+    for lines, p in texts.items():
         out += ["", f"{'Proof' if id(p) in own else 'It rests on'}, {e.proof_type(p)}:", f"    {lines[0][0]}"]
         width = min(90, max(len(t) for t, _ in lines[1:]))
         out += [f"      = {t:<{width}}  {rule}" for t, rule in lines[1:]]
-    if len(seen) > _PROOFS:
-        out += ["", f"... and {len(seen) - _PROOFS} more, see --json"]
+    if len(steps) > _PROOFS:
+        out += ["", f"... and {len(steps) - _PROOFS} more, see --json"]
     return out

@@ -1,10 +1,11 @@
 """The choice of the answer from the compiled graphs, by cycles and memory.
 
-It is the fastest of the graphs that fit, by Vela's corrected total unless options say otherwise.
-By Vela's own total it is never dearer than stock's graph.
+It is the fastest of the graphs that fit, by calibrated cycles, and so never dearer than stock's graph.
+Nor is it by Vela's own total, beyond what the price may be off by (`cost_models.calibration.spread`).
 
 Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash.
-The default limit of SRAM is what stock's graph needs or the NPU has to itself (Dedicated_Sram).
+The default limit of SRAM is the largest of what stock's graph needs, what the NPU has to itself (Dedicated_Sram), and
+16 KiB.
 The default limit of flash lets the .pte be 1% or 4 KiB larger than stock's, whichever is more.
 So one graph always fits.
 Where none fits the limits that a user sets, the default ones decide, and the user is told what the nearest graph takes.
@@ -18,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from eqsat.options.limit import STOCK, Growth, parse
+from eqsat.options.limit import SRAM_FLOOR, STOCK, Growth, parse
 from eqsat.options.options import CYCLES, SRAM, Options
 from eqsat.vela.compile import Footprint
 
@@ -64,7 +65,7 @@ _NOTHING = Container(0)
 class Figures(NamedTuple):
     """The figures by which graphs are compared.
 
-    cycles: by the ranking that the options ask for. sram: bytes in use at once.
+    cycles: calibrated. sram: bytes in use at once.
     flash: bytes of commands and weights.
     vela_total: cycles by Vela's own total.
     It only decides whether a graph is dearer than stock's.
@@ -131,7 +132,8 @@ class MemoryLimits:
         The limit "stock" means the explicit graph if there is no stock graph.
         Without either, limits relative to them are None.
         container: what is around the commands and weights.
-        dedicated: bytes of SRAM that the NPU has to itself; the limit "stock" allows them.
+        dedicated: bytes of SRAM that the NPU has to itself.
+        The limit "stock" allows these, and SRAM_FLOOR.
         Limits of SRAM that are relative to stock's are so to the container's arena if that is larger.
         """
         stock = given.get("stock") or given.get("explicit")
@@ -144,7 +146,7 @@ class MemoryLimits:
             if most is not None and flash is not None and most > flash:
                 earned = Earned(most, (payload + container.fixed) / 100)
         if sram is not None and options.max_sram == STOCK:
-            sram = max(sram, dedicated)
+            sram = max(sram, dedicated, SRAM_FLOOR)
         return MemoryLimits(sram, flash, earned)
 
     @property
@@ -208,7 +210,7 @@ class Decision:
     """The rule by which the answer is chosen: the objective, within the limits.
 
     cycles: with the objective "sram", the cycles of stock's graph, which are the limit; else None.
-    vela_total: stock's cycles by Vela's own total, which are the limit (None: no limit).
+    vela_total: the limit of cycles by Vela's own total (None: no limit).
     default: the limits without the user's options.
     """
 
@@ -244,18 +246,20 @@ class Decision:
         figures: Mapping[str, Figures],
         container: Container = ALONE,
         dedicated: int = 0,
+        allowance: float = 0.0,
     ) -> Decision:
         """Returns the decision of a run.
 
         footprints, figures: of the graphs "stock" and "explicit", as far as Vela accepts them.
         dedicated: bytes of SRAM that the NPU has to itself.
+        allowance: the share of stock's cycles by Vela's own total by which an answer may exceed them.
         """
         before = figures.get("stock", figures.get("explicit"))
         return Decision(
             options.objective,
             MemoryLimits.of(options, footprints, container, dedicated),
             before.cycles if before and options.objective == SRAM else None,
-            before.vela_total if before else None,
+            math.floor(before.vela_total * (1 + allowance)) if before else None,
             MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), footprints, container, dedicated),
         )
 
@@ -286,7 +290,7 @@ class Decision:
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """Returns the key by which graphs are sorted, the best first.
 
-        It is the excess over the limits, whether Vela's total is above stock's, and the objective.
+        It is the excess over the limits, whether Vela's total is above its limit, and the objective.
         Flash that has to be earned costs cycles.
         """
         excess = self.limits.widest.excess(figures)

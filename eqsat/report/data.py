@@ -260,6 +260,11 @@ def corrected(record: Record) -> int | None:
     return record.get("corrected")
 
 
+def calibrated(record: Record) -> int | None:
+    """Returns calibrated cycles, None for a record that is too old to have them."""
+    return record.get("calibrated")
+
+
 def pte_bytes(record: Record) -> int | None:
     return record.get("pte_bytes")
 

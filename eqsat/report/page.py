@@ -25,9 +25,9 @@ from eqsat.ground.files import write_atomically
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled, graphs
 from eqsat.report.environment import environment, kib, number, ratio
-from eqsat.report.sides import BEFORE, Sides
+from eqsat.report.sides import Sides
 from eqsat.report.table import ReportTable
-from eqsat.report.why import MOST_E_NODES, why
+from eqsat.report.why import why
 from eqsat.search.figures import GraphFigures
 from eqsat.search.result import Result
 from eqsat.search.run import Run
@@ -41,14 +41,12 @@ def write_page(
     *,
     title: str = "",
     rules: Sequence[Rule] = (),
-    most_e_nodes: int | None = MOST_E_NODES,
     facts: Mapping[str, Any] | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
     """Writes the page of a result, of a saved run, or of several delegates by name.
 
     rules: the user's own rules that took part.
-    most_e_nodes: a larger search is not explained (None: any is).
     facts: further facts at the top of the page, by name.
     warnings: shown above everything else.
     Raises InputError if the place is not writable or a library is missing.
@@ -59,7 +57,7 @@ def write_page(
     logger.info("writing the report", extra={"stage": "report"})
     given = what if isinstance(what, Mapping) else {"": what}
     delegates = [Sides.of(one, name) for name, one in given.items()]
-    shown = [_delegate(d, rules, most_e_nodes) for d in delegates]
+    shown = [_delegate(d, rules) for d in delegates]
     text = made.get_template("compile.html").render(
         title=title or " and ".join(d.name for d in delegates),
         target=next((d.run.target.accelerator for d in delegates if d.run), ""),
@@ -76,7 +74,7 @@ def write_page(
     write_atomically(Path(path), text.encode())
 
 
-def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict[str, Any]:
+def _delegate(d: Sides, rules: Sequence[Rule]) -> dict[str, Any]:
     """Returns the values that the templates show of a delegate."""
     from eqsat.report.search_pictures import pareto
 
@@ -97,7 +95,7 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
         "right": (d.after.name, after),
         "changed": new,
         "explorer": explorer,
-        "why": why(d.run, rules, most_e_nodes),
+        "why": why(d.run, rules),
         "search": [
             t
             for t in (
@@ -142,10 +140,8 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
     first, record = d.first, d.record
     old, new, least = first.figures if first else GraphFigures(), d.after.figures, record["bound"]
     before = first.name if first else ""
-    out = [("cycles", number(new.cycles), _was(old.cycles, new.cycles, number, before))]
-    if new.corrected != new.cycles or old.corrected != old.cycles:
-        was = _was(old.corrected, new.corrected, number, before)
-        out.append(("corrected cycles", number(new.corrected), was))
+    out = [("cycles, calibrated", number(new.calibrated), _was(old.calibrated, new.calibrated, number, before))]
+    out.append(("cycles by Vela", number(new.cycles), _was(old.cycles, new.cycles, number, before)))
     out.append(("SRAM in use, KiB", kib(new.sram), _was(old.sram, new.sram, kib, before)))
     out.append(("flash: commands and weights, KiB", kib(new.flash), _was(old.flash, new.flash, kib, before)))
     if least["roofline"] and new.cycles:
@@ -154,11 +150,6 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
         out.append(("times the roofline", over, f"{was}at least {least['roofline']:,.0f} cycles"))
         was = f"{least['mac_cycles'] / old.cycles:.1%} {before}; " if old.cycles else ""
         out.append(("MAC utilisation", f"{least['mac_cycles'] / new.cycles:.1%}", f"{was}{least['macs']:,} MACs"))
-    prices = record["command_stream"]
-    if priced := prices["eqsat"]:
-        base = prices.get("explicit" if before == BEFORE else before) or {}
-        was = _was(base.get("cycles"), priced["cycles"], number, before)
-        out.append(("by command stream", number(priced["cycles"]), was))
     return [*out, _verified(record)]
 
 

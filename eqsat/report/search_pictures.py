@@ -22,7 +22,7 @@ def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
 
     It shows the Pareto set, each point with its number, and the graphs before.
     """
-    known = [s for s in sides.before if s.figures.corrected is not None and s.figures.sram is not None]
+    known = [s for s in sides.before if s.figures.calibrated is not None and s.figures.sram is not None]
     if len(points) + len(known) < 2:
         return ""
 
@@ -37,7 +37,7 @@ def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
                 if used is not None:
                     axes.scatter(
                         [used / 1024],
-                        [side.figures.corrected],
+                        [side.figures.calibrated],
                         s=36,
                         marker=marker,
                         color="#888888",

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 
 from eqsat.bench.cells import BEST, STOCK
-from eqsat.report.data import RecordedRun, corrected, file_bytes, geometric_mean, pte_bytes, sram
+from eqsat.report.data import RecordedRun, calibrated, corrected, file_bytes, geometric_mean, pte_bytes, sram
 from eqsat.report.environment import kib
 from eqsat.report.table import ReportTable
 
@@ -19,7 +19,7 @@ _LEAST = 0.0005
 
 def tables(run: RecordedRun) -> list[ReportTable]:
     """Returns all tables for which the records have data."""
-    every = [standings(run), opinions(run), *(make(run, t) for make in (bounds, excess) for t in run.targets)]
+    every = [standings(run), *(make(run, t) for make in (bounds, excess) for t in run.targets)]
     return [t for t in every if t.rows]
 
 
@@ -41,7 +41,8 @@ def standings(run: RecordedRun) -> ReportTable:
                 _mean(to_stock),
                 _mean(peer),
                 _mean(figure(run.to_baseline, corrected)),
-                _mean(figure(run.over_peer, "corrected")),
+                _mean(figure(run.to_baseline, calibrated)),
+                _mean(figure(run.over_peer, "calibrated")),
                 *([_mean(figure(run.over_best))] if best else ()),
                 _worst(peer or to_stock),
                 _mean(figure(run.over)),
@@ -54,8 +55,8 @@ def standings(run: RecordedRun) -> ReportTable:
     return ReportTable(
         "Where configurations stand",
         "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock, stock-best (in the settings "
-        "of Vela and the layouts of inputs and outputs that are best by corrected cycles) and, where it leaves nothing to "
-        "the CPU, LiteRT; by Vela's own totals, and by the corrected ones, which decide. "
+        "of Vela and the layouts of inputs and outputs that are best by calibrated cycles) and, where it leaves nothing to "
+        "the CPU, LiteRT; by Vela's own totals, by the corrected ones, and by calibrated cycles, which decide. "
         "The worst model is that of the peers, or of stock where there are none. "
         "Cycles over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
         "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
@@ -68,7 +69,8 @@ def standings(run: RecordedRun) -> ReportTable:
                 "to stock",
                 "to peer",
                 "corrected",
-                "corrected to peer",
+                "calibrated",
+                "calibrated to peer",
                 *(["to stock-best"] if best else ()),
                 "worst",
                 "roofline",
@@ -78,38 +80,6 @@ def standings(run: RecordedRun) -> ReportTable:
         ),
         tuple(rows),
         words=2,
-    )
-
-
-def opinions(run: RecordedRun) -> ReportTable:
-    """Returns the table of Vela's totals and the corrected ones beside the prices of command streams.
-
-    Geometric means over the models that have both, and stock's prices.
-    A named model gains by the corrected total, or by Vela's own without one, and loses by its commands.
-    """
-    rows = []
-    for target, c in product(run.targets, run.optimized):
-        vela, stream, commands = dict[str, float](), dict[str, float](), dict[str, float]()
-        for m in run.models:
-            record, stock = run.get(m, target, c), run.stock(m, target)
-            prices = (record or {}).get("command_stream") or {}
-            base, ours = prices.get("stock"), prices.get("eqsat")
-            if record and stock and stock["cycles"] and ours and base and base["cycles"] and base["commands"]:
-                vela[m] = record["cycles"] / stock["cycles"]
-                stream[m], commands[m] = (ours[k] / base[k] for k in ("cycles", "commands"))
-        known = run.by_model(target, c, run.to_baseline, corrected)
-        known = {m: known[m] for m in vela if m in known}
-        opposed = [m for m, x in stream.items() if x > 1 > known.get(m, vela[m])]
-        if vela:
-            means = (_mean(ratios) for ratios in (vela, known, stream, commands))
-            rows.append((target, c, ", ".join(opposed) or "-", str(len(vela)), *means))
-    return ReportTable(
-        "By their commands",
-        "To stock's, geometric means over the models: cycles by Vela's total and by the corrected one; cycles of the command stream, command by command "
-        "(the page on binaries says how); commands. The named models gain by the corrected total and lose by their commands.",
-        ("target", "configuration", "opposed", "models", "by Vela", "corrected", "by commands", "commands"),
-        tuple(rows),
-        words=3,
     )
 
 

@@ -208,22 +208,23 @@ def _section(t: ReportTable) -> list[str]:
 
 
 def headline(run: RecordedRun) -> list[str]:
-    """Tables of all models on all targets, by Vela's totals and by the corrected ones.
+    """Tables of all models on all targets, by calibrated cycles and by Vela's totals.
 
     They show stock's cycles, those of eqsat's first configuration, and their ratio.
     Stock at its best, if it is there, is shown by the ranking figure.
-    The corrected table needs the corrected cycles of all records.
+    Records without calibrated cycles have Vela's corrected totals in their place.
     """
     if not run.optimized:
         return []
-    corrected = all("corrected" in r for r in run.records.values() if "error" not in r)
-    shown = [(STOCK, "cycles"), *([(STOCK, "corrected")] if corrected else ())]
-    shown += [(BEST, RANKED_BY)] if BEST in run.configurations else []
+    records = [r for r in run.records.values() if "error" not in r]
+    decides = next(n for n in (RANKED_BY, "corrected", "cycles") if all(n in r for r in records))
+    shown = [(STOCK, decides), *([(STOCK, "cycles")] if decides != "cycles" else ())]
+    shown += [(BEST, decides)] if BEST in run.configurations else []
     return [line for peer, total in shown for line in _against(run, peer, total)]
 
 
 def _against(run: RecordedRun, peer: str, total: str) -> list[str]:
-    """Returns the table of one total, "cycles" (Vela's own) or "corrected", beside a peer's."""
+    """Returns the table of one figure, "calibrated", "corrected" or "cycles" (Vela's total), beside a peer's."""
     c = run.optimized[0]
     columns = [name for t in run.targets for name in (f"{t.removeprefix('ethos-').upper()} {peer}", "eqsat", "ratio")]
     ratios: dict[str, list[float]] = {t: [] for t in run.targets}
@@ -236,7 +237,8 @@ def _against(run: RecordedRun, peer: str, total: str) -> list[str]:
             ratios[target] += [] if found is None else [found]
             cells += [*(number(r.get(total) if r else None) for r in (base, record)), ratio(found)]
         rows.append((model, *cells))
-    title = f"{c} against {peer}" + ", corrected cycles" * (total == "corrected")
+    figure = "Vela's total" if total == "cycles" else f"{total} cycles"
+    title = f"{c} against {peer}, {figure}"
     return [
         *_section(ReportTable(title, "", ("model", *columns), tuple(rows))),
         f"| **geometric mean** | {' | '.join(f' | | **{geometric_mean(r):.3f}**' for r in ratios.values())} |",
@@ -252,7 +254,8 @@ _FLATTERED = (
 def notes(run: RecordedRun) -> list[str]:
     """Returns how to read the figures, and the versions and machine that made them."""
     out = [
-        f"Cycles are the estimate of Vela {' and '.join(run.vela)} for the whole network; corrected ones leave out "
+        "Calibrated cycles are the price of the compiled commands, calibrated to measurements. Others are the estimate "
+        f"of Vela {' and '.join(run.vela)} for the whole network; corrected ones leave out "
         "what it is known to charge for nothing. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is "
         "over the models "
         "that have both.",

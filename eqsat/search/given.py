@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from cost_models.calibration import spread
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
@@ -14,6 +15,7 @@ from eqsat.options.options import Options
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.state import State
+from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.verification.checks import Checks
@@ -59,12 +61,12 @@ class Given:
         """Stock's graph, whatever it computes."""
         return self.compiled.get("stock") or self.wrong
 
-    def decision(self, options: Options, container: Container) -> Decision:
+    def decision(self, options: Options, container: Container, target: Target) -> Decision:
         """Returns the decision that the given graphs' figures lead to."""
         footprints = {n: c.estimate.footprint for n, c in self.compiled.items()}
         figures = {n: c.figures for n, c in self.compiled.items()}
         dedicated = max((c.estimate.dedicated for c in self.compiled.values()), default=0)
-        return Decision.of(options, footprints, figures, container, dedicated)
+        return Decision.of(options, footprints, figures, container, dedicated, spread(target))
 
 
 class Coming:
@@ -94,7 +96,7 @@ class Coming:
         """Returns a state with the given graphs, and with the decision that their figures lead to."""
         given = self.given(loop)
         state = state.with_graphs(given.compiled.values())
-        return replace(state, decision=given.decision(state.options, container))
+        return replace(state, decision=given.decision(state.options, container, state.target))
 
     def _waited(self, warnings: list[str]) -> Given:
         buffers, compiled, refusals = {"explicit": self._explicit}, dict[str, Compiled](), dict[str, WorkerError]()

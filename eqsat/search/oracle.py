@@ -1,4 +1,4 @@
-"""The oracle: the one place that asks Vela for whole graphs.
+"""The oracle: the one place that asks Vela for whole graphs, and prices the commands that it makes of them.
 
 What it said of a graph is remembered by the graph's flatbuffer and the settings of Vela.
 A candidate may be begun before it is asked for, or begun and never asked for.
@@ -8,21 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 
+from cost_models.command_stream import price_all, price_rows
 from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.device.core.errors import DeviceError
+from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate, compile_tosa
 
 
 class Oracle:
-    """
+    """What Vela makes of candidates.
+
     start: begins a compilation and returns the pending estimate.
     ahead: compilations that run beside each other.
+    price: returns the compiled candidate of an estimate.
     """
 
-    def __init__(self, start: Callable[[Candidate], Future[Estimate]], ahead: int = 1) -> None:
-        self._start, self.ahead = start, ahead
+    def __init__(
+        self,
+        start: Callable[[Candidate], Future[Estimate]],
+        ahead: int = 1,
+        price: Callable[[Candidate, Estimate], Compiled] = Compiled.of,
+    ) -> None:
+        self._start, self._price, self.ahead = start, price, ahead
         self._begun: dict[tuple[bytes, tuple[str, ...]], Future[Estimate]] = {}
 
     @staticmethod
@@ -32,7 +44,7 @@ class Oracle:
         def start(candidate: Candidate) -> Future[Estimate]:
             return pool.start(compile_tosa, candidate.tosa, target.with_flags(candidate.settings), pool)
 
-        return Oracle(start, pool.size)
+        return Oracle(start, pool.size, partial(priced, target))
 
     def begin(self, candidate: Candidate) -> Future[Estimate]:
         """Starts to compile a candidate unless that was begun before, and returns the pending estimate."""
@@ -42,5 +54,22 @@ class Oracle:
         return self._begun[key]
 
     def compiled(self, candidate: Candidate) -> Compiled:
-        """Returns a candidate as Vela compiles it. Raises WorkerError if Vela refuses it."""
-        return Compiled.of(candidate, self.begin(candidate).result())
+        """Returns a candidate as Vela compiles it.
+
+        Raises WorkerError if Vela refuses it, or if its commands have no price.
+        """
+        return self._price(candidate, self.begin(candidate).result())
+
+
+def priced(target: Target, candidate: Candidate, estimate: Estimate) -> Compiled:
+    """Returns a compiled candidate with its calibrated cycles, and those of each row of Vela's table.
+
+    Raises WorkerError if a command has no price.
+    """
+    try:
+        cycles = price_all(estimate.streams, target)
+        rows = price_rows(estimate.stream, target, dict(estimate.raw["rows"])) if estimate.raw else {}
+    except DeviceError as e:
+        raise WorkerError(f"its commands have no price: {e}", refused=True) from e
+    told = tuple(replace(row, calibrated=round(rows.get(k, 0))) for k, row in enumerate(estimate.rows))
+    return Compiled.of(candidate, replace(estimate, rows=told), cycles)

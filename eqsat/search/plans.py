@@ -170,12 +170,12 @@ class Plans:
     def _figures(self, region: Region, share: Mapping[int, float], parts: int, sram: float) -> Figures | None:
         """Returns the expected figures of a plan, None if it takes too many cycles."""
         inner = [(row, share[n]) for row, n in self._operators if n in share]
-        before, after, rate = sum(row.corrected for row, _ in inner), 0.0, self.start.estimate.rates.weights
+        before, after, rate = sum(row.priced for row, _ in inner), 0.0, self.start.estimate.rates.weights
         for row, part in inner:
             # the first and the last stripe have one neighbour each
             times = parts * part - max(0.0, part - 1 / parts)
             weights = row.weight_bytes / rate if rate else 0.0
-            after += max(row.corrected * times, parts * weights) + _FIXED * (parts - 1)
+            after += max(row.priced * times, parts * weights) + _FIXED * (parts - 1)
         if after > _MOST_WORK * before:
             return None
         figures, more = self.start.figures, int(after) - before

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
-from cost_models.command_stream import StreamPrice
+from cost_models.command_stream import Ratio, StreamPrice
 from eqsat.ground.files import InputError
 from eqsat.options.decision import Figures, MemoryLimits, more, shortfall, sizes_under_limits, under_limit
 from eqsat.search import figures as figures_of
@@ -43,7 +43,7 @@ class Extracted:
     extractor: the name of the step that found it.
     round: its round; from the second on, prices are corrected.
     predicted: cycles by the cost model.
-    cycles: Vela's corrected cycles.
+    cycles: calibrated cycles.
     gap: the proved relative gap of the extraction (None: no bound).
     proposal: the name of the proposal that asked for it.
     """
@@ -110,6 +110,7 @@ class Result:
     The properties `cycles`, `stock_cycles`, `explicit_cycles` and so on return them.
     vela: the version of Vela whose totals they are.
     corrected: the total without Vela's known overcharges (`eqsat/vela/broadcasts.py`).
+    calibrated: cycles by the calibrated price of the commands (`cost_models/command_stream.py`).
     Graphs are ranked by it.
     verified: whether the result equals the reference to the bit, by proof or on samples.
     stock_verified: this verdict on stock's graph, None if it could not be compared.
@@ -199,6 +200,9 @@ class Result:
     corrected = _Figure[int]("eqsat", "corrected")
     stock_corrected = _Figure[int | None]("stock", "corrected")
     explicit_corrected = _Figure[int | None]("explicit", "corrected")
+    calibrated = _Figure[int]("eqsat", "calibrated")
+    stock_calibrated = _Figure[int | None]("stock", "calibrated")
+    explicit_calibrated = _Figure[int | None]("explicit", "calibrated")
     by_kind = _Figure[dict[str, int]]("eqsat", "by_kind")
     stock_by_kind = _Figure[dict[str, int]]("stock", "by_kind")
     explicit_by_kind = _Figure[dict[str, int]]("explicit", "by_kind")
@@ -213,6 +217,12 @@ class Result:
         A price is None if there is no such graph, or if its commands are not known.
         """
         return {graph: figures.stream for graph, figures in self.figures.items()}
+
+    @property
+    def change(self) -> Ratio | None:
+        """Returns the ratio of calibrated cycles to those without eqsat, with its interval; None if one is unknown."""
+        before, after = self.columns()
+        return after.over(before)
 
     def columns(self) -> tuple[GraphFigures, GraphFigures]:
         """Returns the figures without eqsat (stock's graph, or else the given one) and of the answer."""
@@ -258,7 +268,7 @@ class Result:
         return {
             **record,
             **figures_of.record(self.figures),
-            "referee": "vela",
+            "referee": "calibrated",
             "deviation": None,
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
@@ -336,13 +346,13 @@ class Result:
     def price_of_limits(self) -> str:
         """The memory for which the result takes more cycles than stock's graph, with its limit; "" if none."""
         before = self.columns()[0]
-        if before.corrected is None or before.footprint is None or self.corrected <= before.corrected:
+        if before.calibrated is None or before.footprint is None or self.calibrated <= before.calibrated:
             return ""
-        old = Figures.of(before.corrected, before.footprint, before.cycles or 0)
+        old = Figures.of(before.calibrated, before.footprint, before.cycles or 0)
         return sizes_under_limits(self.limits.widest, old, self._own_figures())
 
     def _own_figures(self) -> Figures:
-        return Figures.of(self.corrected, self.footprint, self.cycles)
+        return Figures.of(self.calibrated, self.footprint, self.cycles)
 
     @property
     def recalled(self) -> str:
@@ -356,15 +366,15 @@ class Result:
     @property
     def kept(self) -> str:
         """Why nothing was gained and which graph is the answer; "" if something was gained."""
-        before = self.explicit_corrected if self.stock_corrected is None else self.stock_corrected
-        if self.chosen == "eqsat" or before is None or self.corrected < before:
+        before = self.explicit_calibrated if self.stock_calibrated is None else self.stock_calibrated
+        if self.chosen == "eqsat" or before is None or self.calibrated < before:
             return ""
         graph = "stock's graph is kept" if self.chosen == "stock" else "the given graph is kept"
         if not (self.searched or self.interrupted):
             return f"no alternatives were found: {graph}"
         if self.passed_over:
             return f"nothing faster fits into the memory that it may need: {graph}"
-        if min((before, *(e.cycles for e in self.extractions))) < self.corrected:
+        if min((before, *(e.cycles for e in self.extractions))) < self.calibrated:
             return f"what takes fewer cycles was not used, as warnings say: {graph}"
         unsure = self.extractions and not is_least(self.extractions[-1].gap)
         return f"nothing faster was found{', and nothing proves that there is none' if unsure else ''}: {graph}"

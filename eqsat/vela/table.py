@@ -24,6 +24,7 @@ class Row:
     sram_bytes: of SRAM in use meanwhile; weight_bytes: of its encoded weights, without scales; command_bytes: of its
     commands.
     source: the result of the TOSA operator that it is made from, "" where it is made from none; None for other formats.
+    calibrated: cycles of its commands by the calibrated price (`cost_models/command_stream.py`).
     mac_cycles, ideal, waiting: as `roofline.over_bound` tells them; origins: those of the TOSA operator. None where
     they were not asked for.
     """
@@ -39,10 +40,16 @@ class Row:
     weight_bytes: int
     command_bytes: int
     source: str | None = None
+    calibrated: int | None = None
     mac_cycles: float | None = None
     ideal: float | None = None
     waiting: int | None = None
     origins: Origins | None = None
+
+    @property
+    def priced(self) -> int:
+        """Cycles by the price that decides, or the corrected ones where that was not asked for."""
+        return self.corrected if self.calibrated is None else self.calibrated
 
     def record(self) -> dict[str, Any]:
         """Returns the row as JSON holds it, without what is None."""

@@ -13,6 +13,7 @@ def run(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     return module, outputs if isinstance(outputs, tuple) else (outputs,)
 
 
+@pytest.mark.slow
 def test_models_are_alive_and_the_same_every_time() -> None:
     for name in (*ZOO, *DEPLOYED):
         assert_alive(name)

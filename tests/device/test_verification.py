@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -24,8 +23,6 @@ from eqsat.vela.compile import compile_graph
 from tests.device.graphs import addition, convolution, of, table
 from tests.device.test_run import with_word
 from tests.graphs import finish, relu, rescale
-
-pytestmark = pytest.mark.pins
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
@@ -113,17 +110,3 @@ def test_a_depth_that_is_not_that_of_the_result_is_a_fault(worker: Worker) -> No
 def test_a_stream_that_cannot_be_decoded_is_said(worker: Worker) -> None:
     found = planted(lambda b: replace(b, stream=b.stream[:-8] + b"\xff" * 8), of(addition), worker)
     assert found.equal is None and "its command stream" in found.reason
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not version("ethos-u-vela").startswith(("5.1", "5.2")), reason="not tried with this version of Vela"
-)
-def test_a_graph_that_vela_does_not_survive_is_refused(worker: Worker) -> None:
-    """Vela's recursion has no end where REDUCE_MIN of five axes is read with four."""
-    g = TensorGraph()
-    x = g.add_with("reduce_min", [g.add_input("x", (1, 2, 12, 4, 2), "INT16")], makers.extremum(2))
-    g.outputs, g.output_names = [g.add("reshape", (x,), shape=(1, 2, 4, 2))], ["y"]
-    with pytest.raises(WorkerError, match="does not survive the graph") as e:
-        verify(dumps(g), Target.of("ethos-u55-128"), worker, 1)
-    assert e.value.refused

@@ -64,5 +64,5 @@ def test_the_answer_has_the_copies_proved_and_as_a_binary() -> None:
     given = dumps(turned())
     result = optimize_tosa(given, U65, stock=given, options=Options(effort=1))
     assert any(e.extractor == "outside" for e in result.extractions)
-    assert result.corrected < 0.6 * result.stock_corrected
+    assert result.calibrated < 0.7 * result.stock_calibrated
     assert result.proved and result.binary_verified and result.binary_proved

@@ -1,4 +1,4 @@
-"""The price of command streams beside Vela's total: shown, and a warning where they disagree."""
+"""The calibrated price of command streams decides, and is told with its interval and Vela's totals beside it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import asdict
 
 import pytest
 
-from cost_models.command_stream import KindPrice, StreamPrice
+from cost_models.calibration import spread
+from eqsat.choice.compiled import Candidate
+from eqsat.ground.process import WorkerError
 from eqsat.options.options import Options
-from eqsat.search.figures import GraphFigures, disagreement
+from eqsat.search.figures import GraphFigures
 from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.oracle import priced
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Estimate
@@ -18,41 +21,14 @@ from eqsat.vela.roofline import Rates
 from tests.graphs import transposed_relus
 
 U55 = Target.of("ethos-u55-128")
-
-
-def _price(cycles: int, commands: int = 1) -> StreamPrice:
-    return StreamPrice(cycles, commands, {"pooling": KindPrice(commands, cycles)})
-
-
-@pytest.mark.slow
-def test_a_result_has_both_totals() -> None:
-    """Two TRANSPOSEs less are so many commands less."""
-    result = optimize_tosa(dumps(transposed_relus()), U55, options=Options(time_limit=2))
-    before, after = result.command_stream["explicit"], result.command_stream["eqsat"]
-    assert before and after and result.command_stream["stock"] is None
-    assert after.commands < before.commands and after.cycles < before.cycles
-    assert result.record()["command_stream"]["eqsat"] == asdict(after) and result.record()["referee"] == "vela"
-
-
-@pytest.mark.parametrize(
-    ("cycles", "prices", "said"),
-    [
-        ((100, 90), (_price(50, 3), _price(60, 1000)), True),
-        ((100, 90), (_price(50), _price(50)), False),
-        ((100, 100), (_price(50), _price(60)), False),
-        ((100, 90), (None, _price(60)), False),
-    ],
-)
-def test_a_gain_that_the_commands_do_not_show_is_marked(
-    cycles: tuple[int, int], prices: tuple[StreamPrice | None, StreamPrice | None], said: bool
-) -> None:
-    before, after = (GraphFigures(corrected=c, stream=p) for c, p in zip(cycles, prices, strict=True))
-    words = disagreement(before, after)
-    assert ("50 to 60 (3 to 1,000 commands)" in words) == said and bool(words) == said
-
-
-def test_a_stream_that_nobody_knows_has_no_price() -> None:
-    raw = RawOutput(
+#: An estimate whose stream cannot be decoded.
+UNKNOWN = Estimate(
+    5,
+    (),
+    {},
+    Rates(128, 1.0, 8.0, 1e9),
+    binary=(8, 0),
+    raw=RawOutput(
         stream=b"COP1" + bytes([9, 0, 0, 0]),
         read_only=b"",
         scratch=0,
@@ -60,6 +36,32 @@ def test_a_stream_that_nobody_knows_has_no_price() -> None:
         inputs=[],
         outputs=[],
         operators=[],
-    )
-    found = GraphFigures.of(Estimate(5, (), {}, Rates(128, 1.0, 8.0, 1e9), binary=(8, 0), raw=raw), U55)
-    assert found.cycles == 5 and found.stream is None
+        rows=[],
+    ),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_a_result_is_dearer_by_no_price(accelerator: str) -> None:
+    """Two TRANSPOSEs less are so many commands less."""
+    target = Target.of(accelerator)
+    graph = dumps(transposed_relus())
+    result = optimize_tosa(graph, target, stock=graph, options=Options(time_limit=2))
+    assert result.stock_calibrated and result.stock_cycles and result.change
+    assert result.calibrated < result.stock_calibrated and result.cycles <= result.stock_cycles * (1 + spread(target))
+    assert result.change.value == result.calibrated / result.stock_calibrated and result.change.within >= 0
+    before, after = result.command_stream["explicit"], result.command_stream["eqsat"]
+    assert before and after and after.cycles == result.calibrated
+    record = result.record()
+    assert record["command_stream"]["eqsat"] == asdict(after)
+    assert (record["calibrated"], record["stock_calibrated"]) == (result.calibrated, result.stock_calibrated)
+    assert sum(row["calibrated"] for row in result.table) == pytest.approx(result.calibrated, rel=0.02)
+
+
+def test_a_stream_that_nobody_knows_has_no_price_and_is_no_candidate() -> None:
+    found = GraphFigures.of(UNKNOWN, U55)
+    assert (found.cycles, found.stream, found.ends) == (5, None, ())
+    graph = transposed_relus()
+    with pytest.raises(WorkerError, match="its commands have no price"):
+        priced(U55, Candidate("eqsat", graph, dumps(graph)), UNKNOWN)

@@ -82,7 +82,7 @@ def test_a_useless_pair_of_transposes_vanishes(target: Target, options: Options,
 @pytest.mark.parametrize("target", [U55, U85])
 def test_never_worse_than_either_graph(build, target: Target, options: Options, worker: Worker) -> None:
     result = optimize_tosa(dumps(build()), target, stock=dumps(build()), options=options)
-    assert result.cycles <= min(result.stock_cycles, result.explicit_cycles)
+    assert result.calibrated <= min(result.stock_calibrated, result.explicit_calibrated)
     assert compare(build(), loads(result.tosa), worker, seed=3).equal
     assert result.warnings == []
 
@@ -93,7 +93,7 @@ def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> Non
     result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=replace(options, preset="none"))
     assert (result.chosen, result.stock_verified, result.tosa) == ("stock", True, stock)
     assert result.kept == "nothing faster was found: stock's graph is kept"
-    fewer = result.cycles - 5
+    fewer = result.calibrated - 5
     over = Point("eqsat", Figures(fewer, 1 << 30, 0), False, None, b"")
     assert replace(result, points=[over]).kept.startswith("nothing faster fits into the memory")
     refused = Extracted("dag_greedy", 0, fewer, fewer, None)
@@ -349,9 +349,9 @@ def test_an_explicit_graph_that_breaks_a_guard_does_not_win_unless_its_binary_is
     unknown = replace(options, binary_time_limit=0)
     result = optimize_tosa(shared, U55, options=unknown)
     assert result.chosen == "eqsat" and violations(loads(result.tosa), U55.family) == []
-    assert result.cycles > result.explicit_cycles
+    assert result.calibrated > result.explicit_calibrated
     (said,) = (w for w in result.warnings if "was not used for" in w)
-    assert f"{result.explicit_cycles:,} cycles" in said and "21415" in said
+    assert f"{result.explicit_calibrated:,} cycles" in said and "21415" in said
     only = optimize_tosa(shared, U55, options=replace(unknown, cost_model=REFUSING))
     assert only.chosen == "explicit" and "the explicit graph is used though it breaks a guard" in only.warnings[-1]
     assert "21415" in only.warnings[-1]
@@ -411,7 +411,7 @@ def test_a_users_own_code_that_fails_is_an_error(change: dict, words: str, optio
 def test_a_gain_of_next_to_nothing_is_not_offered(options: Options) -> None:
     result = optimize_tosa(dumps(plain_relus()), U55, options=replace(options, preset="none"))
     for cycles, least in ((1_000, 1), (30_000, 30), (1_000_000, 100)):
-        figures = {**result.figures, "eqsat": replace(result.figures["eqsat"], corrected=cycles)}
+        figures = {**result.figures, "eqsat": replace(result.figures["eqsat"], calibrated=cycles)}
         for gain, offered in ((least, True), (least - 1, False)):
             over = Point("eqsat", Figures(cycles - gain, 1 << 30, 0), False, True, b"")
             found = replace(result, figures=figures, points=[over])

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from cost_models.command_stream import price
 from eqsat.choice.compiled import Candidate
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
@@ -32,7 +33,9 @@ def test_what_was_begun_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> Non
         expected = [compile_tosa(c.tosa, U85.with_flags(c.settings), pool) for c in (plain, small)]
     assert counted.call_count == 2 and oracle.ahead == 2
     assert [f.estimate.cycles for f in found] == [e.cycles for e in expected]
-    assert [f.figures[:2] for f in found] == [(e.corrected, e.sram_peak) for e in expected]
+    assert [f.figures[:2] for f in found] == [(price(e.stream, U85).cycles, e.sram_peak) for e in expected]
+    for f in found:
+        assert sum(r.priced for r in f.estimate.rows) == pytest.approx(f.figures.cycles, rel=0.02)
 
 
 def test_a_refusal_is_told_only_to_those_who_ask() -> None:

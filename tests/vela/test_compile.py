@@ -19,8 +19,7 @@ TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 BUILDERS = (residual, transposed_relus, channel_shuffle)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("build", BUILDERS)
+@pytest.mark.parametrize(("build", "target"), zip(BUILDERS, TARGETS, strict=True))
 def test_total_is_the_command_lines(build, target: str, worker: Worker, tmp_path: Path) -> None:
     path = tmp_path / "graph.tosa"
     path.write_bytes(dumps(build()))

@@ -94,7 +94,7 @@ def outside(compiled: Compiled) -> list[Outside]:
 
 def _waiting(row: Row, estimate: Estimate) -> int:
     """Returns the cycles of an operator beyond those of its products."""
-    return row.corrected - (row.macs // estimate.rates.macs if row.weight_bytes else 0)
+    return row.priced - (row.macs // estimate.rates.macs if row.weight_bytes else 0)
 
 
 def _behind_views(graph: TensorGraph, readers: Mapping[int, Sequence[int]], node: int) -> list[int]:

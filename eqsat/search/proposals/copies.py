@@ -56,7 +56,7 @@ def copied_operands(compiled: Compiled) -> dict[Operand, int]:
             for k, i in enumerate(graph.nodes[n].inputs)
             if (n, k) not in out and graph.type(i).elements == row.macs
         }
-        out.update(((n, k), row.cycles) for k in sorted(fit, key=lambda k: fit[k])[:1])
+        out.update(((n, k), row.priced) for k in sorted(fit, key=lambda k: fit[k])[:1])
     return {(n, k): c for (n, k), c in out.items() if copying.unit_of(graph.type(graph.nodes[n].inputs[k])) is not None}
 
 
@@ -70,7 +70,7 @@ def _gains(start: Compiled, found: Compiled | None, by_vela: Mapping[Operand, in
     cycles: dict[str, int] = {}
     for row in found.estimate.rows:
         source = row.source or row.name  # what is written in place has the name of the CONCAT
-        cycles[source] = cycles.get(source, 0) + row.corrected
+        cycles[source] = cycles.get(source, 0) + row.priced
     names, written = written_names(found.graph), _with_copies(start, by_vela)[1]
     return {o: by_vela[o] - sum(cycles.get(names[n], 0) for n in written[o] if n in names) for o in by_vela}
 
