@@ -76,7 +76,9 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
         compile_tosa((tmp_path / "run" / f"point-{i}.tosa").read_bytes(), U55, worker)
         for i in range(len(result.points))
     ]
-    assert [Figures.of(price(e.stream, U55).cycles, e.footprint, e.cycles) for e in saved] == [p.figures for p in result.points]
+    assert [Figures.of(price(e.stream, U55).cycles, e.footprint, e.cycles) for e in saved] == [
+        p.figures for p in result.points
+    ]
 
     options = replace(options, max_flash="any")
     free = optimize_tosa(given, U55, stock=given, options=replace(options, max_sram="any"))
