@@ -21,12 +21,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from cost_models.command_stream import price_all
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.fingerprint import fingerprint as fingerprint_of
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
+from eqsat.search.figures import calibrated_cycles
 from eqsat.target import Target
 from eqsat.vela.compile import compile_tflite
 from eqsat.vela.facts import PACKAGE as VELA
@@ -86,7 +86,7 @@ def measure(
             "delegates": 1,
             "cycles": estimate.cycles,
             "corrected": estimate.corrected,
-            "calibrated": price_all(estimate.streams, compiled_for),
+            "calibrated": calibrated_cycles(estimate, compiled_for),
             "by_kind": estimate.by_kind,
             "by_operator": by_operator(estimate.rows),
             "cpu_operators": estimate.cpu_operators,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cost_models.command_stream import price_all
 from eqsat.ground.process import WorkerError
+from eqsat.search.figures import calibrated_cycles
 from eqsat.search.proposals.settings import arena_sizes, may_choose
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate
@@ -24,7 +24,7 @@ def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> 
     settings: tuple[str, ...] = ()
 
     def rank(estimate: Estimate) -> tuple[int, int]:
-        return price_all(estimate.streams, target), estimate.sram_peak
+        return calibrated_cycles(estimate, target), estimate.sram_peak
 
     def is_no_worse(setting: str) -> bool:
         nonlocal best, settings

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from cost_models.command_stream import Ratio, StreamPrice, price, price_ends
+from cost_models.command_stream import Ratio, StreamPrice, price, price_all, price_ends
 from eqsat.device.core.errors import DeviceError
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate, Footprint
@@ -142,6 +142,17 @@ def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
         known = {"calibrated": known["corrected"], **known}
         sides[side] = GraphFigures(**known, footprint=footprint and Footprint(**footprint))
     return sides
+
+
+def calibrated_cycles(estimate: Estimate, target: Target) -> int:
+    """Returns the calibrated cycles of a compiled graph.
+
+    Without a price of its commands, Vela's corrected total takes their place.
+    """
+    try:
+        return price_all(estimate.streams, target) if estimate.streams else estimate.corrected
+    except DeviceError:
+        return estimate.corrected
 
 
 def _stream_price(estimate: Estimate, target: Target) -> tuple[StreamPrice | None, tuple[tuple[int, int], ...]]:
