@@ -211,7 +211,10 @@ def test_the_answer_runs_in_the_better_order(graph: TensorGraph, target: Target)
     origins = {n: text([Origin(f"node{n}", "module")]) for n in graph.live() if graph.nodes[n].inputs}
     result = optimize_tosa(dumps(graph, origins), target, options=Options(max_sram="any", effort=1))
     assert result.chosen == "eqsat" and result.verified and result.proved and result.binary_verified
-    assert result.footprint.sram < 0.95 * result.explicit_footprint.sram and result.calibrated <= result.explicit_calibrated
+    assert (
+        result.footprint.sram < 0.95 * result.explicit_footprint.sram
+        and result.calibrated <= result.explicit_calibrated
+    )
     assert "order" in {e.extractor for e in result.extractions} and all(row["origins"] for row in result.table)
     assert same(graph, loads(result.tosa, "the answer"))
 
