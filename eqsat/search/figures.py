@@ -145,8 +145,14 @@ def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
 
 
 def calibrated_cycles(estimate: Estimate, target: Target) -> int:
-    """Returns the calibrated cycles of a compiled graph or .tflite; raises DeviceError for an unknown command."""
-    return price_all(estimate.streams, target)
+    """Returns the calibrated cycles of a compiled graph.
+
+    Without a price of its commands, Vela's corrected total takes their place.
+    """
+    try:
+        return price_all(estimate.streams, target) if estimate.streams else estimate.corrected
+    except DeviceError:
+        return estimate.corrected
 
 
 def _stream_price(estimate: Estimate, target: Target) -> tuple[StreamPrice | None, tuple[tuple[int, int], ...]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cost_models.calibration import spread
-from cost_models.command_stream import price
 from eqsat import runs
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
@@ -26,6 +25,7 @@ from eqsat.options.decision import (
     shortfall,
 )
 from eqsat.options.options import Options
+from eqsat.search.figures import calibrated_cycles
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps, loads
@@ -76,9 +76,8 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
         compile_tosa((tmp_path / "run" / f"point-{i}.tosa").read_bytes(), U55, worker)
         for i in range(len(result.points))
     ]
-    assert [Figures.of(price(e.stream, U55).cycles, e.footprint, e.cycles) for e in saved] == [
-        p.figures for p in result.points
-    ]
+    figures = [Figures.of(calibrated_cycles(e, U55), e.footprint, e.cycles) for e in saved]
+    assert figures == [p.figures for p in result.points]
 
     options = replace(options, max_flash="any")
     free = optimize_tosa(given, U55, stock=given, options=replace(options, max_sram="any"))
@@ -87,7 +86,7 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
     exact = optimize_tosa(given, U55, stock=given, options=replace(options, max_sram=str(over.figures.sram)))
     assert exact.tosa == over.tosa
     short = optimize_tosa(given, U55, stock=given, options=replace(options, max_sram=over.figures.sram - 1))
-    assert short.footprint.sram < over.figures.sram and over.figures.cycles < short.cycles <= stock.cycles
+    assert short.footprint.sram < over.figures.sram and over.figures.cycles < short.calibrated <= short.stock_calibrated
 
 
 @pytest.mark.slow
@@ -97,7 +96,7 @@ def test_the_objective_decides_between_cycles_and_sram(options: Options) -> None
     options = replace(options, max_sram="any", max_flash="any")
     fast = optimize_tosa(given, U55, stock=given, options=options)
     small = optimize_tosa(given, U55, stock=given, options=replace(options, objective="sram"))
-    assert fast.cycles < small.cycles <= small.stock_cycles and small.footprint.sram < fast.footprint.sram
+    assert fast.calibrated < small.calibrated <= small.stock_calibrated and small.footprint.sram < fast.footprint.sram
     both = optimize_tosa(given, U55, stock=given, options=replace(options, objective="pareto"))
     assert both.tosa == fast.tosa and len(both.points) > 1 and all(p.verified for p in both.points)
     assert {p.figures.sram for p in both.points} >= {small.footprint.sram, fast.footprint.sram}

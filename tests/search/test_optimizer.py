@@ -105,7 +105,7 @@ def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> Non
     unproved = replace(result, binary_verified=True, binary_proved=None, binary_samples=2)
     assert "verified in the binary: yes, on 2 samples" in unproved.verdicts()
     assert replace(result, searched=False).kept == "no alternatives were found: stock's graph is kept"
-    faster = replace(result.figures["eqsat"], cycles=fewer, corrected=fewer)
+    faster = replace(result.figures["eqsat"], calibrated=fewer)
     assert (
         replace(result, figures={**result.figures, "eqsat": faster}).kept == replace(result, chosen="eqsat").kept == ""
     )

@@ -97,11 +97,11 @@ def best(found: list[Compiled]) -> Figures:
 
 @ON_THE_NEWEST_VELA
 def test_swapped_operands_of_an_addition_lower_the_peak(pool: Pool) -> None:
-    found = rounds(shortcut(thin_first=False), U55, pool)
+    found = rounds(shortcut(thin_first=False), U65, pool)
     before, after = found[0].figures, best(found)
     assert after.cycles == before.cycles and after.sram < 0.92 * before.sram
     assert all(same(found[0].graph, c.graph) for c in found)
-    assert best(rounds(shortcut(thin_first=True), U55, pool))[:2] == after[:2]
+    assert best(rounds(shortcut(thin_first=True), U65, pool))[:2] == after[:2]
 
 
 @ON_THE_NEWEST_VELA
@@ -121,7 +121,7 @@ def test_swapped_operands_of_an_addition_save_cycles(pool: Pool) -> None:
 
 
 @ON_THE_NEWEST_VELA
-@pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
+@pytest.mark.parametrize("target", [U65, U85], ids=lambda t: t.accelerator)
 def test_the_weights_that_read_a_concat_move_with_its_operands(target: Target, pool: Pool) -> None:
     found = rounds(branches(0, 2, 1), target, pool)
     before, after = found[0].figures, best(found)
@@ -131,13 +131,13 @@ def test_the_weights_that_read_a_concat_move_with_its_operands(target: Target, p
 
 @ON_THE_NEWEST_VELA
 def test_a_faster_graph_that_does_not_fit_is_made_to_fit(pool: Pool) -> None:
-    """The swap lowers the peak on U65 and takes a few cycles more: without a limit it is not the best one, with one it
+    """The swap lowers the peak on U55 and takes a few cycles more: without a limit it is not the best one, with one it
     is the only one."""
     graph = shortcut(thin_first=False)
-    free = rounds(graph, U65, pool)
+    free = rounds(graph, U55, pool)
     limits = MemoryLimits(sram=free[0].figures.sram - 1)
-    assert any(limits.fits(c.figures) for c in rounds(graph, U65, pool, limits))
-    assert not limits.fits(free[0].figures)
+    assert any(limits.fits(c.figures) for c in rounds(graph, U55, pool, limits))
+    assert not limits.fits(best(free))
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,18 @@ def test_moved_are_the_values_behind_a_concat() -> None:
 
 @pytest.mark.slow
 @ON_THE_NEWEST_VELA
-@pytest.mark.parametrize("graph", [shortcut(False), branches(0, 2, 1)], ids=["shortcut", "branches"])
-def test_the_answer_runs_in_the_better_order(graph: TensorGraph) -> None:
+@pytest.mark.parametrize(
+    "graph, target", [(shortcut(False), U65), (branches(0, 2, 1), U85)], ids=["shortcut", "branches"]
+)
+def test_the_answer_runs_in_the_better_order(graph: TensorGraph, target: Target) -> None:
     """It is proved, its binary is run, and its operators keep their origins."""
     origins = {n: text([Origin(f"node{n}", "module")]) for n in graph.live() if graph.nodes[n].inputs}
-    result = optimize_tosa(dumps(graph, origins), "ethos-u55-128", options=Options(max_sram="any", effort=1))
+    result = optimize_tosa(dumps(graph, origins), target, options=Options(max_sram="any", effort=1))
     assert result.chosen == "eqsat" and result.verified and result.proved and result.binary_verified
-    assert result.footprint.sram < 0.95 * result.explicit_footprint.sram and result.cycles <= result.explicit_cycles
+    assert (
+        result.footprint.sram < 0.95 * result.explicit_footprint.sram
+        and result.calibrated <= result.explicit_calibrated
+    )
     assert "order" in {e.extractor for e in result.extractions} and all(row["origins"] for row in result.table)
     assert same(graph, loads(result.tosa, "the answer"))
 
@@ -219,9 +224,9 @@ def test_stocks_graph_in_another_order_may_be_the_answer() -> None:
     """Where nothing else is found that is as fast."""
     stock = dumps(shortcut(False))
     options = Options(max_sram="any", effort=1, preset="none")
-    result = optimize_tosa(dumps(shortcut(False, is_transposed=True)), "ethos-u55-128", stock=stock, options=options)
+    result = optimize_tosa(dumps(shortcut(False, is_transposed=True)), "ethos-u65-256", stock=stock, options=options)
     assert result.chosen == "eqsat" and result.verified and result.proved and result.binary_verified
-    assert result.corrected <= result.stock_corrected and result.footprint.sram < 0.95 * result.stock_footprint.sram
+    assert result.calibrated <= result.stock_calibrated and result.footprint.sram < 0.95 * result.stock_footprint.sram
     assert same(shortcut(False), loads(result.tosa, "the answer"))
     assert result.run_or_error().chosen == "stock" and result.run_or_error().tables.keys() == {
         "stock",

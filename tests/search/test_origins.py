@@ -66,7 +66,7 @@ def test_operators_that_merged_have_all_origins(tmp_path: Path) -> None:
     """The same pooling twice, each with another activation behind it."""
     g = TensorGraph()
     x = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16, 3)
-    pools = [g.add_with("max_pool2d", [x], makers.max_pool((4, 4))) for _ in range(2)]
+    pools = [g.add_with("max_pool2d", [x], makers.max_pool((8, 8))) for _ in range(2)]
     finish(g, *(relu(g, pool, least) for pool, least in zip(pools, (-100, -90), strict=True)))
     result = optimized(named(g), tmp_path)
     merged = [[o.node for o in origins] for op, origins in by_operator(result) if op == "max_pool2d"]

@@ -7,6 +7,7 @@ import pytest
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
+from eqsat.search.figures import GraphFigures
 from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.oracle import Oracle
@@ -22,22 +23,34 @@ pytestmark = pytest.mark.pins
 
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 LEAST = Options(objective="sram", effort=1, binary_time_limit=60)
+SHORT = Options(max_sram="-40%", max_flash="any", effort=1, binary_time_limit=60)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
 def test_a_setting_is_chosen_where_it_is_better(target: Target) -> None:
+    """Where memory is short: no graph in Vela's own settings fits, or it takes more cycles."""
     given = dumps(widening())
-    plain = optimize_tosa(given, target, stock=given, options=LEAST)
-    tuned = optimize_tosa(given, target, stock=given, options=LEAST, with_settings=True)
+    plain = optimize_tosa(given, target, stock=given, options=SHORT)
+    tuned = optimize_tosa(given, target, stock=given, options=SHORT, with_settings=True)
     assert plain.settings == () and len(tuned.settings) == 1
-    assert tuned.footprint.sram < plain.footprint.sram and tuned.corrected <= plain.stock_corrected
+    assert tuned.fits and (not plain.fits or tuned.calibrated < plain.calibrated)
     assert tuned.verified and tuned.binary_verified and tuned.binary_proved
     assert f"settings of Vela: {tuned.settings[0]}" in str(tuned)
     with Pool(1) as pool:
-        again = compile_tosa(tuned.tosa, target.with_flags(tuned.settings), pool)
-    assert (again.corrected, again.footprint.sram) == (tuned.corrected, tuned.footprint.sram)
+        tuned_target = target.with_flags(tuned.settings)
+        again = GraphFigures.of(compile_tosa(tuned.tosa, tuned_target, pool), tuned_target)
+    assert (again.calibrated, again.sram) == (tuned.calibrated, tuned.footprint.sram)
     assert tuned.run is not None and tuned.record()["settings"] == tuned.settings
+
+
+@pytest.mark.slow
+def test_a_setting_that_takes_more_cycles_than_stock_is_not_chosen_for_sram() -> None:
+    given = dumps(widening())
+    found = optimize_tosa(given, U55, stock=given, options=LEAST, with_settings=True)
+    dearer = [p for p in found.points if p.settings]
+    assert found.settings == () and dearer
+    assert all(p.figures.sram < found.footprint.sram and p.figures.cycles > found.stock_calibrated for p in dearer)
 
 
 @pytest.mark.slow

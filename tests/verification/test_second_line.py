@@ -18,7 +18,6 @@ from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_graph
 from eqsat.verification import equality
 from eqsat.verification.background import BackgroundProver
 from eqsat.verification.checks import Checks
@@ -78,8 +77,7 @@ def test_a_remembered_answer_with_a_wrong_proof_is_not_used(monkeypatch: pytest.
     first = answered(tmp_path / "store.sqlite")
     shutil.copy(tmp_path / "store.sqlite", tmp_path / "poisoned.sqlite")
     with Pool(1) as pool:
-        estimate = compile_graph(wrong, U55, pool)
-    costs = estimate.corrected, estimate.footprint.sram, estimate.footprint.payload
+        costs = by_vela(wrong, U55, pool).figures.costs
     store = Store(tmp_path / "poisoned.sqlite")
     for name, raw in store.family(ANSWERS, "").items():
         if not (known := KnownAnswer.unpacked(raw)).choice:
