@@ -101,6 +101,21 @@ def cost_models() -> str:
     )
 
 
+def constants() -> str:
+    """The constants of the calibrated price: value, range and Vela's figure."""
+    from cost_models.calibration import Constant, constants
+    from eqsat.target import Target
+
+    def said(c: Constant) -> str:
+        if c == Constant.as_in_vela(c.vela):
+            return "as in Vela"
+        return f"**{c.value:g}**, {c.low:g} to {c.high:g}; Vela {c.vela:g}"
+
+    groups = {"U55": "u55-128", "U65": "u65-256", "U85-128, -256": "u85-256", "U85-512 to -2048": "u85-1024"}
+    of = [constants(Target.of(f"ethos-{name}")) for name in groups.values()]
+    return _table(("constant", *groups), [(f"`{name}`", *(said(c[name]) for c in of)) for name in of[0]])
+
+
 def rooms() -> str:
     """The rooms from the ground up, with what they are for."""
     from tests.test_architecture import ROOMS
@@ -221,6 +236,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "presets": presets,
     "extractors": extractors,
     "cost models": cost_models,
+    "constants of the calibration": constants,
     "commands": commands,
     "efforts": efforts,
     "rooms": rooms,

@@ -1,8 +1,10 @@
-"""A cost model of your own: write `cycles`, get the tables.
+r"""A cost model of your own: write `cycles`, get the tables.
 
-python -m benchmarks.cost_models --models resnet8 --targets ethos-u55-128 --samples 60 --cost-model
-examples/cost_model.py:Roofline --json out.json eqsat optimize in.tosa -t ethos-u55-128 -o out.tosa --cost-model
-examples/cost_model.py:Roofline
+To measure it against Vela, and to use it:
+
+    python -m benchmarks.cost_models --models resnet8 --targets ethos-u55-128 --samples 60 \
+        --cost-model examples/cost_model.py:Roofline --json out.json
+    eqsat optimize in.tosa -t ethos-u55-128 -o out.tosa --cost-model examples/cost_model.py:Roofline
 """
 
 from cost_models import NodeModel, Unit

@@ -30,7 +30,7 @@ SEES = {
     "verification": "ground tensor target tosa vela device proof options choice",
     "search": "ground store tensor extraction target tosa vela device egraph cost_models options choice verification",
     "runs": "ground tensor extraction target tosa vela egraph cost_models choice search",
-    "explain": "ground tensor extraction target tosa vela egraph rules options choice search",
+    "explain": "ground tensor extraction tosa vela egraph rules options choice search",
     "checking": "ground tensor proof egraph rules explain",
     "executorch": "ground store target tosa vela device options search runs",
     "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",

@@ -54,8 +54,8 @@ def explain(
             from eqsat import runs
             from eqsat.report import write_page
 
-            with working(f"the report of {run}"):  # of a run of any size: who asks for an explanation waits for it
-                write_page(report, runs.load(run), rules=rules, most_e_nodes=None)
+            with working(f"the report of {run}"):
+                write_page(report, runs.load(run), rules=rules)
 
 
 def _explain(

@@ -66,7 +66,7 @@ class _Given:
         str,
         typer.Option(
             help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%, -50%: more or less than stock's graph; "
-            "stock: as much, or all that the NPU has to itself; any"
+            "stock: as much, all that the NPU has to itself, or 16 KiB, whichever is most; 0%: exactly as much; any"
         ),
     ] = "stock"
     max_flash: Annotated[

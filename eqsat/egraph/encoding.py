@@ -158,9 +158,10 @@ class Frozen:
         return found
 
 
-def engine_for(rules: Sequence[Rule]) -> Engine:
+def engine_for(rules: Sequence[Rule], logged: bool = False) -> Engine:
     """Returns an empty e-graph with rules and with those that infer types and split vectors.
 
+    logged: whether rewrites log their instances.
     First calls `forget` of each rule that has it.
     Raises EngineError.
     """
@@ -169,7 +170,8 @@ def engine_for(rules: Sequence[Rule]) -> Engine:
         forget()
     declared = declarations(every)
     externs: dict[str, ExternTable] = {e.name: e for r in every for e in r.externs}
-    return Engine([*DECLARATIONS, *declared.values()], externs.values(), [*VECTORS, *(r.for_engine() for r in every)])
+    compiled = [*VECTORS, *(r.for_engine(logged) for r in every)]
+    return Engine([*DECLARATIONS, *declared.values()], externs.values(), compiled)
 
 
 def declarations(rules: Iterable[Rule]) -> dict[str, str]:
@@ -193,22 +195,16 @@ def saturate(
 ) -> Frozen:
     """Loads a graph, runs rules within a budget, and returns the frozen e-graph.
 
-    watch: called with an empty name after loading and at the end, and between them as
-    `Engine.saturate` says.
+    watch: as in `Engine.saturate`.
     Raises EngineError.
     """
     with engine_for(rules) as engine:
         live = graph.live()
-        _load(engine, graph, live)
-        if watch:
-            watch(engine, "")
-        result = engine.saturate(budget, watch)
-        if watch:
-            watch(engine, "")
-        return _freeze(engine, graph, live, result)
+        load(engine, graph, live)
+        return _freeze(engine, graph, live, engine.saturate(budget, watch))
 
 
-def _load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
+def load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
     """Loads the live nodes and their types.
 
     The class of node n also contains the e-node `Node(n)`.

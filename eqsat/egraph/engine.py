@@ -102,6 +102,7 @@ class EgglogRule:
     calls: (result variables, extern, arguments), in order.
     analysis: whether it is an analysis rule, which runs to a fixpoint before each pass of rewrites.
     needs: kinds of attributes without which it matches nothing.
+    then: commands that declare the rest of a rule that logs its instances (`log.py`).
     """
 
     name: str
@@ -110,6 +111,7 @@ class EgglogRule:
     calls: tuple[tuple[str, str, str], ...] = ()
     analysis: bool = False
     needs: frozenset[Kind] = frozenset()
+    then: tuple[str, ...] = ()
 
     @property
     def externs(self) -> set[str]:
@@ -202,8 +204,8 @@ class _Deadline:
         return time.perf_counter() - self._wall > self._seconds and time.thread_time() - self._processor > self._seconds
 
 
-#: Function of the engine and the name of a rule that has just changed the e-graph.
-Watch = Callable[["Engine", str], None]
+#: Function of the name of a rule that has just changed the e-graph or logged instances.
+Watch = Callable[[str], None]
 
 
 class Engine:
@@ -276,6 +278,8 @@ class Engine:
 
     def _add(self, r: EgglogRule) -> None:
         """Gives egglog one rule."""
+        for command in r.then:
+            self.run(command)
         self.run(f"(ruleset rs.{r.name})")
         body = list(r.body)
         for k, (outs, extern, args) in enumerate(r.calls):
@@ -313,7 +317,7 @@ class Engine:
     def saturate(self, budget: Budget = DEFAULT_BUDGET, watch: Watch | None = None) -> Saturation:
         """Runs all rules until nothing changes or a limit is reached.
 
-        watch: called with the engine and a rule's name after each rule that changed the e-graph.
+        watch: called with a rule's name after each rule that changed the e-graph or logged instances.
         Raises EngineError.
         """
         self._watch, self._matched = watch, 0
@@ -365,10 +369,12 @@ class Engine:
             return updated, TIME_LIMIT
         for r in (r for r in rules if r.name not in self._waiting and self._answered.issuperset(r.externs)):
             report = self.run(f"(run-schedule rs.{r.name})")[0].report
-            updated |= report.updated
-            if report.updated and self._watch:
-                self._watch(self, r.name)
             n = sum(report.num_matches_per_rule.values())
+            if report.updated and self._watch:
+                self._watch(r.name)
+            if report.updated and r.then:
+                report = self.run(f"(run-schedule then.{r.name})")[0].report
+            updated |= report.updated
             if n:
                 matches[r.name] = matches.get(r.name, 0) + n
                 self._matched += n

@@ -59,7 +59,7 @@ class Query:
 
         An e-node that is only an operand of another one is written inside that.
         """
-        uses = Counter(_slots((tuple((*a.arguments, a.result or 0) for a in self.atoms), self.actions)))
+        uses = Counter(slots((tuple((*a.arguments, a.result or 0) for a in self.atoms), self.actions)))
         uses.update(s for d in self.demands for s in d.arguments)
         operands = {s for a in self.atoms if a.function not in PRIMITIVES for s in a.arguments}
         inner = {a.result: a for a in self.atoms if a.function[0].isupper() and a.result in operands}
@@ -77,10 +77,10 @@ def text(e: Expr) -> str:
     return f"({' '.join(map(text, e))})" if isinstance(e, tuple) else str(e)
 
 
-def _slots(e: Expr) -> Iterator[Slot]:
+def slots(e: Expr) -> Iterator[Slot]:
     """Yields the slots in an expression, each as often as it occurs."""
     if isinstance(e, tuple):
         for part in e:
-            yield from _slots(part)
+            yield from slots(part)
     else:
         yield e

@@ -22,6 +22,7 @@ from typing import Any
 from eqsat.egraph import engine
 from eqsat.egraph.compile import CompiledRule, compile_rule
 from eqsat.egraph.kinds import RuleError
+from eqsat.egraph.log import Log
 from eqsat.egraph.query import text
 from eqsat.egraph.tree import Apply, Extern, Let, Lookup, Partial, Term, term
 
@@ -98,14 +99,23 @@ class Rule:
         """{name: command} of the facts and postponed operators that the rule needs declared."""
         return self.compiled.declarations
 
-    def for_engine(self) -> engine.EgglogRule:
-        """Returns the rule in the form that the engine takes."""
-        q = self.compiled.query
+    @cached_property
+    def log(self) -> Log:
+        """The log of a rewrite."""
+        return Log(self.name, self.compiled.query)
+
+    def for_engine(self, logged: bool = False) -> engine.EgglogRule:
+        """Returns the rule in the form that the engine takes.
+
+        logged: whether a rewrite logs its instances.
+        """
+        log = self.log if logged and not self.analysis else None
+        q = log.query if log else self.compiled.query
         calls = tuple(
             (" ".join(map(text, d.results)), d.extern.name, " ".join(map(text, d.arguments))) for d in q.demands
         )
-        body, head = tuple(q.body()), tuple(map(text, q.actions))
-        return engine.EgglogRule(self.name, body, head, calls, self.analysis, self.compiled.needs)
+        body, head, then = tuple(q.body()), tuple(map(text, q.actions)), log.then if log else ()
+        return engine.EgglogRule(self.name, body, head, calls, self.analysis, self.compiled.needs, then)
 
 
 def rule(

@@ -15,17 +15,16 @@ E-nodes below the left side of an instance are proved, too, from earlier steps o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from eqsat.egraph.rule import Rule
-from eqsat.explain.chains import ExplainError, Proof
+from eqsat.explain.closure import FOREVER, Link, Proof
 from eqsat.explain.cycles import Removal, path, removal
-from eqsat.explain.joins import Link
-from eqsat.explain.replay import Replay
+from eqsat.explain.record import ExplainError, Record, record
 from eqsat.explain.text import detail, overview
 from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
-from eqsat.explain.words import row_text, type_text
+from eqsat.explain.words import type_text
 from eqsat.search.origins import of_buffer
 from eqsat.search.result import Result
 from eqsat.search.run import Run
@@ -41,17 +40,17 @@ def explain(what: Run | Result, rules: Sequence[Rule] = ()) -> Explanation:
     Raises ExplainError, and InputError for a result without a run.
     """
     run = what if isinstance(what, Run) else what.run_or_error()
-    return Explanation(run, Replay(run, rules))
+    return Explanation(run, record(run, rules))
 
 
 class Explanation:
     """The verdicts on every operator of the source (`ops`), and the new operators (`added`)."""
 
-    def __init__(self, run: Run, replay: Replay):
-        self.run, self.replay = run, replay
+    def __init__(self, run: Run, record: Record):
+        self.run, self.record = run, record
         #: PyTorch operators behind the source's operators, if the explicit graph has locations.
         self.origins: dict[int, Origins] = of_buffer(run.graphs["explicit"])
-        self._verdicts = Verdicts(run, replay, self.origins)
+        self._verdicts = Verdicts(run, record, self.origins)
         self.ops: dict[int, Verdict] = self._verdicts.all()
         self.added = self._verdicts.added()
         self._removals: dict[int, Removal] = {}
@@ -122,35 +121,28 @@ class Explanation:
         The first line states the equation.
         """
 
-        def term(link: Link, row: str) -> str:
-            m, at_left = link.match, row == "left"
-            step = link.step - 1 if at_left else link.step
-            if m is None:
-                return row_text(h, getattr(link, row), self._namer(step), {})
-            if not at_left and m.is_operand:
-                return self.replay.name(link.right[2], link.step - 1)
-            return row_text(h, getattr(link, row), self._namer(step), m.seen if at_left else m.made)
+        def term(link: Link, is_left: bool) -> str:
+            i = link.instance
+            if is_left:
+                return text(i.left, link.time, i.seen)
+            return name(i.right.cls, link.time) if i.is_operand else text(i.right, link.time + 1, i.made)
 
-        h, name = self.replay.history, self._namer(0)
-        lines = [(f"{name(proof.start[2])} = {row_text(h, proof.start, name, {})}", "")]
-        said = lines[0][0].partition(" = ")[2]
+        name, text = self.record.name, self.record.text
+        said = text(proof.start, 0)
+        lines = [(f"{name(proof.start.cls, 0)} = {said}", "")]
         for link, _ in proof.links:
-            first, second = ("right", "left") if link.backwards else ("left", "right")
-            start = term(link, first)
+            start = term(link, not link.backwards)
             if said != start:
                 lines.append((start, "(operands written out)"))
-            said = term(link, second)
-            lines.append((said, link.rule + (" (read backwards)" if link.backwards else "")))
-        last = row_text(h, proof.end, self._namer(len(h.steps)), {})
+            said = term(link, link.backwards)
+            lines.append((said, link.instance.rule + (" (read backwards)" if link.backwards else "")))
+        last = text(proof.end, FOREVER)
         if last != said and "(" in said:
             lines.append((last, "(operands named)"))
         return lines
 
-    def _namer(self, step: int) -> Callable[[int], str]:
-        return lambda cls: self.replay.name(cls, step)
-
     def proof_type(self, proof: Proof) -> str:
-        return type_text(self.replay.history.type_of(proof.start[2]))
+        return type_text(self.record.type_of(proof.start.cls))
 
     # -- data -------------------------------------------------------------------------------------
 
@@ -203,8 +195,6 @@ class Explanation:
                 if p.links
             ],
         }
-        if v.problem:
-            out["problem"] = v.problem
         if removals and v.verdict == "stayed":
             r = self.removal(node)
             out["removal"] = {"extra": r.extra, "instead": list(r.instead)}

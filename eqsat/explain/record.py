@@ -1,227 +1,168 @@
-"""The history of every row of an e-graph: a saturation repeated, with its rows read after each rule.
-
-egglog gives no proofs to Python.
-Classes keep their number as long as they exist.
-So two readings differ exactly by the effects of one rule.
-Rows are added, rows are removed, and a class becomes part of another.
-A row (constructor, arguments, class) has the numbers that were valid when it was added.
-`at` rewrites it for a later step.
-"""
+"""The record of a run: its graph saturated again, by rules that log their instances."""
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from graphlib import TopologicalSorter
 from typing import Any
 
-from eqsat.egraph.encoding import DECLARATIONS, TYPES, Frozen, declarations, saturate
-from eqsat.egraph.engine import Budget, Engine, Interner
+from eqsat.choice.choice import Choices
+from eqsat.egraph.attributes import Call, LeafValue, constructor
+from eqsat.egraph.encoding import ENode, engine_for, load
+from eqsat.egraph.engine import Budget, EngineError
+from eqsat.egraph.kinds import OPERANDS
+from eqsat.egraph.log import Row, is_enode, row_of
 from eqsat.egraph.rule import Rule
-from eqsat.tensor.graph import TensorGraph
+from eqsat.explain.closure import Closure
+from eqsat.explain.words import value_text
+from eqsat.options.spellings import for_target
+from eqsat.rules.presets import PRESETS
+from eqsat.search.run import Run
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
-#: (function, arguments, result): arguments are interned values, classes or tuples of classes.
-TableRow = tuple[str, tuple[Any, ...], Any]
-#: A step after all others.
-FOREVER = 1 << 60
-#: Suffix of the second run of a rule that deletes, in a recorded saturation.
-#: Its first run only unites classes, so that each removed class can be followed.
-DELETES = ".deletes"
+#: Depth of a term below which operands are only named.
+_DEEPEST = 4
 
 
-def sorts_of(rules: Iterable[Rule]) -> dict[str, tuple[str, ...]]:
-    """Returns {function: sorts of its arguments and of its result} of the e-graph with these rules.
-
-    A relation has no result.
-    """
-    lines = (*DECLARATIONS, *declarations(rules).values())
-    return {
-        name: tuple(w for w in more if w in ("i64", "T", "TV"))
-        for what, name, *more in (line.replace("(", " ").replace(")", " ").split() for line in lines)
-        if what in ("constructor", "function", "relation")
-    }
+class ExplainError(ValueError):
+    """An object that cannot be explained; the message says why."""
 
 
-def is_enode(function: str) -> bool:
-    """Whether the rows of a function are e-nodes; handles of the source graph are not."""
-    return function[0].isupper() and function != "Node"
+class Record:
+    """The terms of a saturation, and the proofs of their equalities.
 
-
-@dataclass(slots=True)
-class History:
-    """The history of a saturation.
-
-    steps: the rule of each step, "" for step 0, which loads the source.
-    life: {row: (birth, death)}; the row exists at birth <= step < death, except for its gaps.
-    gaps: {row: steps from a deletion until it was made again}.
-    joined: {class: (step, the class that it became part of)}.
-    facts: rows that are valid at all steps, which are the answers of externs.
-    """
-
-    rules: dict[str, Rule]
-    sorts: dict[str, tuple[str, ...]]
-    values: Interner = field(default_factory=Interner)
-    steps: list[str] = field(default_factory=list)
-    life: dict[TableRow, tuple[int, int]] = field(default_factory=dict)
-    gaps: dict[TableRow, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
-    joined: dict[int, tuple[int, int]] = field(default_factory=dict)
-    facts: set[TableRow] = field(default_factory=set)
-    frozen: Frozen | None = None
-    by_class: dict[tuple[str, Any], list[TableRow]] = field(default_factory=lambda: defaultdict(list))
-    by_argument: dict[tuple[str, int, Any], list[TableRow]] = field(default_factory=lambda: defaultdict(list))
-    by_name: dict[str, list[TableRow]] = field(default_factory=lambda: defaultdict(list))
-    calls: dict[tuple[str, tuple[Any, ...]], list[TableRow]] = field(default_factory=lambda: defaultdict(list))
-    lineage: dict[int, list[TableRow]] = field(default_factory=lambda: defaultdict(list))
-    origin: dict[int, TableRow] = field(default_factory=dict)
-
-    def index(self) -> None:
-        """Fills the tables by which rows are found.
-
-        lineage: {final class: rows of all classes that became it, the oldest first}.
-        origin: {class: the row that made it}.
-        """
-        for row in sorted(self.life, key=lambda r: self.life[r][0]):
-            self._enter(row)
-            name, _, out = row
-            if is_enode(name):
-                self.lineage[self.cls(out)].append(row)
-                self.origin.setdefault(out, row)
-        for row in self.facts:
-            self._enter(row)
-
-    def _enter(self, row: TableRow) -> None:
-        name, args, out = row
-        self.by_name[name].append(row)
-        self.by_class[name, out].append(row)
-        self.calls[name, args].append(row)
-        for i, a in enumerate(args):
-            self.by_argument[name, i, a].append(row)
-
-    def operands(self, row: TableRow) -> list[int]:
-        """Returns the classes of the operands of a row."""
-        return self.classes(row[0], row[1])
-
-    def classes(self, function: str, values: Iterable[Any]) -> list[int]:
-        """Returns the classes among the arguments of a function, or among these and its result."""
-        out: list[int] = []
-        for kind, value in zip(self.sorts[function], values):
-            out += [value] if kind == "T" else value if kind == "TV" else []
-        return out
-
-    def alive(self, row: TableRow, step: int) -> bool:
-        if row in self.facts:
-            return True
-        birth, death = self.life[row]
-        return birth <= step < death and not any(gone <= step < again for gone, again in self.gaps.get(row, ()))
-
-    def cls(self, c: int, step: int = FOREVER) -> int:
-        """Returns the class that c is part of after `step`."""
-        while (link := self.joined.get(c)) and link[0] <= step:
-            c = link[1]
-        return c
-
-    def at(self, row: TableRow, step: int) -> TableRow:
-        """Returns `row` as it is written after `step`."""
-        name, args, out = row
-        kinds = self.sorts[name]
-        result = self.value_at(kinds[-1], out, step) if len(kinds) > len(args) else None
-        return name, tuple(self.value_at(k, a, step) for k, a in zip(kinds, args)), result
-
-    def value_at(self, kind: str, value: Any, step: int) -> Any:
-        if kind == "T":
-            return self.cls(value, step)
-        return tuple(self.cls(c, step) for c in value) if kind == "TV" else value
-
-    def version(self, row: TableRow, step: int = FOREVER) -> TableRow:
-        """Returns `row` as it was written after `step`, or when it was deleted."""
-        while (death := self.life[row][1] if row in self.life else step) <= step:
-            later = self.at(row, death)
-            if later == row or later not in self.life:
-                break
-            row = later
-        return row
-
-    def origin_at(self, cls: int, step: int = FOREVER) -> TableRow:
-        """Returns the e-node that made a class, as it is written after `step`."""
-        return self.version(self.origin[cls], step)
-
-    def find(self, name: str, args: tuple[Any, ...], step: int) -> TableRow | None:
-        """Returns the row of a call after `step`, None if there is none.
-
-        args: the arguments as they are written after `step`.
-        """
-        return next((r for r in self.calls.get((name, args), ()) if self.alive(r, step)), None)
-
-    def type_of(self, c: int) -> Type:
-        """Returns the shape and dtype of a class."""
-        row = next(r for r in self.by_argument["type", 0, self.cls(c)] if self.life[r][1] == FOREVER)
-        found: Type = self.values[row[2]]
-        return found
-
-
-def record(graph: TensorGraph, rules: Sequence[Rule], budget: Budget) -> History:
-    """Saturates `graph` again, and returns the history of its rows.
-
+    source: the graph that is saturated.
+    loaded: {node of the source: its term}.
+    nodes: {class: nodes of the source in it}.
+    values: the attributes of e-nodes, by number.
     Raises EngineError.
     """
-    history = History({r.name: r for r in rules}, sorts_of(rules))
-    names = {e.name for r in (*TYPES, *rules) for e in r.externs}
-    number: dict[Any, int] = {}
-    current: dict[TableRow, int] = {}
 
-    def look(engine: Engine, rule: str) -> None:
-        if history.steps and not rule:  # the end: answers of externs hold at all steps
-            history.facts.update(engine.rows(names.__contains__, number))
-            history.values = engine.intern
-            return
-        step = len(history.steps)
-        history.steps.append(rule.removesuffix(DELETES))
-        now = dict.fromkeys(engine.rows(history.sorts.__contains__, number))  # a fixed order
-        died = [r for r in current if r not in now]
-        if died and not rule.endswith(DELETES):
-            _join(history, died, current, now, step)
-        for r in died:
-            history.life[r] = (current.pop(r), step)
-        for r in now:
-            if r not in current:
-                current[r] = step
-                if r in history.life:
-                    current[r], gone = history.life[r]
-                    history.gaps[r].append((gone, step))
+    def __init__(self, source: TensorGraph, rules: Sequence[Rule], budget: Budget):
+        self.source = source
+        self.closure = Closure()
+        self.loaded: dict[int, int] = {}
+        number: dict[Any, int] = {}
+        logs = {r.name: r for r in rules}
+        with engine_for(rules, logged=True) as engine:
+            self.values = engine.intern
+            load(engine, source, source.live())
+            for name, args, cls in engine.rows(lambda name: name[0].isupper(), number):
+                if is_enode(name):
+                    self.closure.add(row_of(name, args, cls))
+                else:
+                    self.loaded[args[0]] = cls
 
-    history.frozen = saturate(graph, _split_removals(rules), budget, look)
-    history.life.update({r: (birth, FOREVER) for r, birth in current.items()})
-    history.index()
-    return history
+            def watch(rule: str) -> None:
+                for _, values, _ in engine.rows(f"log.{rule}".__eq__, number):
+                    self.closure.apply(logs[rule].log.instance(values, self.closure.terms))
+
+            engine.saturate(budget, watch)
+            types = engine.rows("type".__eq__, number)
+        self._types: dict[int, Type] = {self.closure.find(args[0]): self.values[t] for _, args, t in types}
+        self.nodes: dict[int, list[int]] = defaultdict(list)
+        for n in sorted(self.loaded):
+            self.nodes[self.final(n)].append(n)
+
+    def explicit(self, node: int) -> Row:
+        """Returns the e-node of a node of the source, as loaded."""
+        return self.closure.terms[self.loaded[node]]
+
+    def final(self, node: int) -> int:
+        """Returns the final class of a node of the source."""
+        return self.closure.find(self.loaded[node])
+
+    def type_of(self, cls: int) -> Type:
+        """Returns the shape and dtype of a class."""
+        return self._types[self.closure.find(cls)]
+
+    def value(self, row: Row) -> Any:
+        """Returns the operator, movement or leaf of an e-node."""
+        return self.values[row.attributes[0]]
+
+    def name(self, cls: int, time: int) -> str:
+        """Returns the name of a class before a time.
+
+        It is the first source node in the class, or a constant, or a number of its own.
+        """
+        find = self.closure.find
+        nodes = self.nodes.get(find(cls), ())
+        node = next((n for n in nodes if find(self.loaded[n], time) == find(cls, time)), None)
+        if node is None:
+            return f"e{cls}"
+        source = self.source.nodes[node]
+        return f"const{list(source.shape)}".replace(" ", "") if source.op == "const" else f"n{node}"
+
+    def text(self, row: Row, time: int, inside: Collection[Row] = (), depth: int = 0) -> str:
+        """Returns an e-node as a term before a time; `inside` are e-nodes of operands that are written out."""
+        what = value_text(self.value(row)) + ("" if row.function in (*OPERANDS, "Opq") else " fitted to its operand")
+        inner = []
+        for c in row.operands:
+            # an e-node that reads its own class says nothing
+            below = next((r for r in inside if r.cls == c), None) if depth < _DEEPEST else None
+            rest = [r for r in inside if r.cls != c]
+            inner.append(
+                self.text(below, time, rest, depth + 1) if below and c not in below.operands else self.name(c, time)
+            )
+        if len(inner) > 6:
+            inner = [*inner[:3], f"... {len(inner) - 5} more", *inner[-2:]]
+        return f"{what}({', '.join(inner)})" if inner else what
+
+    def row(self, e: ENode, t: Type, operands: Sequence[int]) -> Row | None:
+        """Returns the final form of an e-node of another saturation, None if there is none.
+
+        t: its type.
+        operands: its operands in this record.
+        """
+        value: LeafValue | Move | Call
+        if e.op in ("input", "const"):
+            name, value = "Leaf", LeafValue(Node(e.op, (), e.attrs, t.shape, t.dtype))
+        elif e.move is not None:
+            name, value = "Move", e.move
+        else:
+            name, value = constructor(e.op, e.attrs, len(operands)), Call(e.op, e.attrs)
+        known = self.values.known(value)
+        term = None if known is None else self.closure.term(Row(name, (known,), tuple(operands), 0))
+        return None if term is None else self.closure.at(self.closure.terms[term])
+
+    def rows_of(self, choices: Choices, chosen: Mapping[int, int]) -> dict[int, Row]:
+        """Returns {class of a choice: its e-node}.
+
+        Raises ExplainError if the e-graphs differ.
+        """
+        at = {c: self.final(n) for n, c in choices.frozen.handle.items()}
+        out: dict[int, Row] = {}
+        reads = {cls: choices.candidates[n].operands for cls, n in chosen.items()}
+        for cls in TopologicalSorter(reads).static_order():
+            e = choices.candidates[chosen[cls]].enode
+            row = self.row(e, choices.frozen.type_of(e.cls), [out[c].cls for c in reads[cls]])
+            if row is None or at.get(choices.classes[cls], row.cls) != row.cls:
+                raise ExplainError(
+                    "saturating again gave another e-graph (another egglog, or other rules): this run cannot be explained here"
+                )
+            out[cls] = row
+        return out
 
 
-def _split_removals(rules: Sequence[Rule]) -> list[Rule]:
-    out = []
-    for r in rules:
-        out += [replace(r, removes=False), replace(r, name=r.name + DELETES)] if r.removes else [r]
-    return out
+def record(run: Run, own: Sequence[Rule]) -> Record:
+    """Returns the record of a run; `own`: the user's own rules that took part.
 
-
-def _join(
-    history: History, died: Sequence[TableRow], current: Iterable[TableRow], now: Iterable[TableRow], step: int
-) -> None:
-    """Finds the classes that the removed classes became part of: their rows exist under the numbers of these."""
-    there = {c for name, args, out in now for c in history.classes(name, (*args, out))}
-    gone = {c for name, args, out in died for c in history.classes(name, (*args, out))} - there
-    calls = {(name, args): out for name, args, out in now if is_enode(name)}
-    waiting = [r for r in died if is_enode(r[0]) and r[2] in gone]
-    while gone:
-        later = []
-        for row in waiting:
-            if row[2] in gone:
-                name, args, _ = history.at(row, step)
-                survivor = calls.get((name, args))
-                if survivor is None:
-                    later.append(row)
-                    continue
-                history.joined[row[2]] = (step, survivor)
-                gone.discard(row[2])
-        if len(later) == len(waiting):
-            return
-        waiting = later
+    Raises ExplainError.
+    """
+    known = {r.name: r for rules in (*PRESETS.values(), own) for r in rules}
+    if missing := [n for n in run.rules if n not in known]:
+        raise ExplainError(
+            f"the run used rules that are not at hand: {', '.join(missing)}; give them (in Python: rules=)"
+        )
+    done = run.choices.frozen.saturation.iterations
+    # the record has to get at least as far as the run, whatever stopped that
+    nodes = 2 * max((i.nodes for i in done), default=1000)
+    budget = Budget(nodes=nodes, seconds=3600.0, passes=max(1, len(done)), matches=sys.maxsize)
+    try:
+        return Record(run.source, for_target((known[n] for n in run.rules), run.target), budget)
+    except EngineError as e:
+        raise ExplainError(f"the saturation cannot be repeated: {e}") from e

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from eqsat.explain.closure import Proof
 from eqsat.explain.verdicts import VERDICTS, Verdict
 from eqsat.tosa.locations import Origins
 
@@ -119,8 +120,6 @@ def detail(e: Explanation, node: int) -> str:
                 f"Without it the graph would cost about {cycles(r.extra)} cycles more (by the run's prices), with "
                 + few(list(r.instead), 6)
             )
-    elif v.problem:
-        out.append(f"A proof is missing: {v.problem}")
     elif v.shown_at != (v.node,):
         out.append(
             f"Its value is not computed any more. What was computed from it is computed otherwise: {', '.join(f'n{i}' for i in v.shown_at)}."
@@ -152,24 +151,17 @@ def _path(e: Explanation, alternative: dict[str, Any]) -> str:
 
 def _proofs(e: Explanation, v: Verdict) -> list[str]:
     """Returns the lines of each proof once: those of the value first, then the proofs that they need."""
-    out: list[str] = []
-    seen: set[int] = set()
-    written: set[tuple[tuple[str, str], ...]] = set()
     own = {id(p) for p in v.proofs}
-    order = [*v.proofs, *(p for q in v.proofs for p in reversed(list(q.proofs())) if id(p) not in own)]
-    for p in order:
-        if id(p) in seen or not p.links:
-            continue
-        seen.add(id(p))
-        if len(seen) > _PROOFS:
-            continue
-        lines = e.proof_lines(p)
-        if tuple(lines) in written:
-            continue
-        written.add(tuple(lines))
+    order = {id(p): p for p in (*v.proofs, *(p for q in v.proofs for p in reversed(list(q.proofs()))))}
+    steps = [p for p in order.values() if p.links]
+    texts: dict[tuple[tuple[str, str], ...], Proof] = {}
+    for p in steps[:_PROOFS]:
+        texts.setdefault(tuple(e.proof_lines(p)), p)
+    out: list[str] = []
+    for lines, p in texts.items():
         out += ["", f"{'Proof' if id(p) in own else 'It rests on'}, {e.proof_type(p)}:", f"    {lines[0][0]}"]
         width = min(90, max(len(t) for t, _ in lines[1:]))
         out += [f"      = {t:<{width}}  {rule}" for t, rule in lines[1:]]
-    if len(seen) > _PROOFS:
-        out += ["", f"... and {len(seen) - _PROOFS} more, see --json"]
+    if len(steps) > _PROOFS:
+        out += ["", f"... and {len(steps) - _PROOFS} more, see --json"]
     return out

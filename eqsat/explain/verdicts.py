@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +9,10 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from eqsat.explain.chains import ExplainError, Proof
+from eqsat.egraph.log import Row
+from eqsat.explain.closure import FOREVER, Proof
 from eqsat.explain.cycles import by_choice, by_node
-from eqsat.explain.record import FOREVER, TableRow
-from eqsat.explain.replay import Replay
+from eqsat.explain.record import Record
 from eqsat.explain.words import enode_text, op_text, type_text, value_text
 from eqsat.search.origins import of_choice
 from eqsat.search.run import Run
@@ -39,7 +38,6 @@ class Verdict:
     written: the TOSA operators, if a movement takes several.
     shown_at: nodes that needed its value, or the node itself.
     proofs: proofs that the values of `shown_at` equal those that are computed now.
-    problem: why a proof is missing.
     """
 
     node: int
@@ -54,7 +52,6 @@ class Verdict:
     written: tuple[str, ...] = ()
     shown_at: tuple[int, ...] = ()
     proofs: list[Proof] = field(default_factory=list)
-    problem: str = ""
 
     @property
     def rules(self) -> list[str]:
@@ -79,9 +76,9 @@ class Verdicts:
     origins: origins by node of the source.
     """
 
-    def __init__(self, run: Run, replay: Replay, origins: Mapping[int, Origins]):
+    def __init__(self, run: Run, record: Record, origins: Mapping[int, Origins]):
         choices, choice = run.choices, run.choice
-        self.replay, self.choices, self.choice, self.source = replay, choices, choice, run.source
+        self.record, self.choices, self.choice, self.source = record, choices, choice, run.source
         #: Cycles by node of the source, and by choice node. An operator without any runs as part of another.
         self.before = by_node(run.source, run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
         self.now = by_choice(run.tables.get("eqsat", ()), choices, choice)
@@ -89,39 +86,36 @@ class Verdicts:
         chosen = of_choice(choices, graph, made_for, origins) if origins else {}
         #: Origins by choice node.
         self.origins = {made_for[n]: o for n, o in chosen.items()}
-        self.rows = replay.rows_of(choices, choices.of_classes(choice))
-        self.computed: dict[int, TableRow] = {r[2]: r for r in self.rows.values()}
-        self.node_of = {self.rows[c][2]: n for c, n in choices.of_classes(choice).items()}
+        self.rows = record.rows_of(choices, choices.of_classes(choice))
+        self.computed: dict[int, Row] = {r.cls: r for r in self.rows.values()}
+        self.node_of = {self.rows[c].cls: n for c, n in choices.of_classes(choice).items()}
         self.live = [n for n in self.source.live() if self.source.nodes[n].op not in ("input", "const")]
-        self.of_class: dict[int, list[int]] = defaultdict(list)
-        for n in self.source.live():
-            self.of_class[replay.final(n)].append(n)
         self.stays = {n for n in self.live if self._kept(n)}
-        kept = {replay.final(n) for n in self.stays}
+        kept = {record.final(n) for n in self.stays}
         #: Classes that the choice computes by operators that are not the source's.
-        self.new = [c for c, row in self.computed.items() if c not in kept and row[0] != "Leaf"]
+        self.new = [c for c, row in self.computed.items() if c not in kept and row.function != "Leaf"]
         self.position = {c: i for i, c in enumerate(choices.classes)}
         self.pairs = self._pairs()
         self._below: dict[int, list[Proof]] = {}
         self._mentioned: dict[int, set[int]] = {}
 
     def _kept(self, n: int) -> bool:
-        cls = self.replay.final(n)
-        own = self.replay.explicit(n)
-        first = next(k for k in self.of_class[cls] if self.replay.explicit(k) == own)
-        return n == first and self.computed.get(cls) == self.replay.history.version(own, FOREVER - 1)
+        cls = self.record.final(n)
+        own = self.record.explicit(n)
+        first = next(k for k in self.record.nodes[cls] if self.record.explicit(k) == own)
+        return n == first and self.computed.get(cls) == self.record.closure.at(own)
 
     def all(self) -> dict[int, Verdict]:
         """Returns {node: verdict} of all operators of the source graph, without constants and inputs."""
         out = {}
         for n in self.live:
-            node, cls = self.source.nodes[n], self.replay.final(n)
+            node, cls = self.source.nodes[n], self.record.final(n)
             verdict = "stayed" if n in self.stays else "removed"
-            text, kind = self._op(self.replay.explicit(n)), type_text(self.source.type(n))
+            text, kind = self._op(self.record.explicit(n)), type_text(self.source.type(n))
             v = Verdict(n, text, node.inputs, kind, verdict, self.before.get(n))
             place = cls if n in self.stays else self.pairs.get(n)
             if place is not None:
-                v.now, v.now_type = self._op(self.computed[place]), type_text(self.replay.history.type_of(place))
+                v.now, v.now_type = self._op(self.computed[place]), type_text(self.record.type_of(place))
                 v.cycles_now = self.now.get(self.node_of[place])
                 steps = self.choices.candidates[self.node_of[place]].steps
                 v.written = tuple(op_text(op, attrs) for op, attrs in steps) if len(steps) > 1 else ()
@@ -137,7 +131,7 @@ class Verdicts:
         return [
             Added(
                 self._op(self.computed[cls]),
-                type_text(self.replay.history.type_of(cls)),
+                type_text(self.record.type_of(cls)),
                 self.now.get(self.node_of[cls]),
                 self.origins.get(self.node_of[cls], ()),
             )
@@ -154,7 +148,7 @@ class Verdicts:
         cls = position.get(handle[n])
         if cls is None:
             return []
-        names = {c: self.replay.name(row[2], len(self.replay.history.steps)) for c, row in self.rows.items()}
+        names = {c: self.record.name(row.cls, FOREVER) for c, row in self.rows.items()}
         names |= {position[c]: f"n{k}" for k, c in sorted(handle.items(), reverse=True) if c in position}
         return [
             {
@@ -169,8 +163,8 @@ class Verdicts:
 
     # -- the replaced operators -------------------------------------------------------------------
 
-    def _op(self, row: TableRow) -> str:
-        return value_text(self.replay.history.values[row[1][0]])
+    def _op(self, row: Row) -> str:
+        return value_text(self.record.value(row))
 
     def _pairs(self) -> dict[int, int]:
         """Returns {node that did not stay: class that its operator computes now}, within connected changes."""
@@ -193,71 +187,60 @@ class Verdicts:
         parts.add_nodes_from([("old", n) for n in gone] + [("new", c) for c in new])
         for n in gone:
             parts.add_edges_from((("old", n), ("old", i)) for i in self.source.nodes[n].inputs if ("old", i) in parts)
-            if self.replay.final(n) in new:
-                parts.add_edge(("old", n), ("new", self.replay.final(n)))
+            if self.record.final(n) in new:
+                parts.add_edge(("old", n), ("new", self.record.final(n)))
         for cls, row in self.rows.items():
-            read = (self.rows[k][2] for k in self.choices.candidates[self.choice[cls]].operands)
-            parts.add_edges_from((("new", row[2]), ("new", r)) for r in read if {row[2], r} <= new)
+            read = (self.rows[k].cls for k in self.choices.candidates[self.choice[cls]].operands)
+            parts.add_edges_from((("new", row.cls), ("new", r)) for r in read if {row.cls, r} <= new)
         return parts
 
     def _match_up(
-        self, old: Iterable[int], fresh: list[int], key: Callable[[TableRow, int], Any], out: dict[int, int]
+        self, old: Iterable[int], fresh: list[int], key: Callable[[Row, int], Any], out: dict[int, int]
     ) -> None:
         waiting: dict[Any, deque[int]] = defaultdict(deque)
         for c in fresh:
             if c not in out.values() and (k := key(self.computed[c], c)) is not None:
                 waiting[k].append(c)
         for n in old:
-            k = key(self.replay.explicit(n), self.replay.final(n))
+            k = key(self.record.explicit(n), self.record.final(n))
             if n not in out and k is not None and waiting[k]:
                 out[n] = waiting[k].popleft()
 
-    def _in_place(self, row: TableRow, cls: int) -> Any:
+    def _in_place(self, row: Row, cls: int) -> Any:
         """Returns the key of an operator of one kind for one value."""
-        value = self.replay.history.values[row[1][0]]
+        value = self.record.value(row)
         return "move" if isinstance(value, Move) else getattr(value, "op", None), cls
 
-    def _exactly(self, row: TableRow, cls: int) -> Any:
+    def _exactly(self, row: Row, cls: int) -> Any:
         """Returns the key of one operator with its attributes, dtype and number of elements."""
-        t = self.replay.history.type_of(cls)
-        return row[0], row[1][0], t.dtype, t.elements
+        t = self.record.type_of(cls)
+        return row[:2], t.dtype, t.elements
 
-    def _roughly(self, row: TableRow, cls: int) -> Any:
+    def _roughly(self, row: Row, cls: int) -> Any:
         """Returns the key of one operator with dtype and sorted dims; None for a movement, which is of one place."""
-        value, t = self.replay.history.values[row[1][0]], self.replay.history.type_of(cls)
+        value, t = self.record.value(row), self.record.type_of(cls)
         return None if isinstance(value, Move) else (value.op, t.dtype, tuple(sorted(t.shape)))
 
     # -- the proofs -------------------------------------------------------------------------------
 
     def _prove(self, v: Verdict) -> None:
-        joints = [v.node] if self.replay.final(v.node) in self.computed else self._joints(v.node)
+        joints = [v.node] if self.record.final(v.node) in self.computed else self._joints(v.node)
         if joints != [v.node]:
-            joints = [n for n in joints if self._uses(n, self.replay.final(v.node))] or joints
+            joints = [n for n in joints if self._uses(n, self.record.final(v.node))] or joints
         v.shown_at = tuple(joints)
-        done: set[int] = set()
-        for n in joints:
-            try:
-                proofs = self._proofs(n)
-            except ExplainError as e:
-                v.problem = str(e)
-                continue
-            v.proofs += [p for p in proofs if (p.links or p.needs) and id(p) not in done]
-            done.update(map(id, proofs))
+        v.proofs = list({id(p): p for n in joints for p in self._proofs(n)}.values())
 
     def _proofs(self, node: int) -> list[Proof]:
-        """Returns proofs that the values computed now equal a node of the source. Raises ExplainError."""
-        cls = self.replay.final(node)
-        return [self.replay.chains.prove(self.replay.explicit(node), self.computed[cls]), *self._made_below(cls)]
+        """Returns proofs that the values computed now equal a node of the source."""
+        cls = self.record.final(node)
+        return [self.record.closure.prove(self.record.loaded[node], self.computed[cls]), *self._made_below(cls)]
 
     def _uses(self, node: int, cls: int) -> bool:
         """Whether the proofs of `node` mention a class."""
         if node not in self._mentioned:
-            rows: set[TableRow] = set()
-            with contextlib.suppress(ExplainError):
-                for p in (p for q in self._proofs(node) for p in q.proofs()):
-                    for link, _ in p.links:
-                        rows |= {link.left, link.right, *(link.match.seen.values() if link.match else ())}
-            self._mentioned[node] = {self.replay.history.cls(r[2]) for r in rows}
+            links = (link for q in self._proofs(node) for p in q.proofs() for link, _ in p.links)
+            rows = {r for k in links for r in (k.start, k.end, *k.instance.seen)}
+            self._mentioned[node] = {self.record.closure.find(r.cls) for r in rows}
         return cls in self._mentioned[node]
 
     def _joints(self, node: int) -> list[int]:
@@ -268,19 +251,15 @@ class Verdicts:
             for r in readers[queue.popleft()]:
                 if r not in seen:
                     seen.add(r)
-                    (out if self.replay.final(r) in self.computed else queue).append(r)
+                    (out if self.record.final(r) in self.computed else queue).append(r)
         return sorted(out)
 
     def _made_below(self, cls: int) -> list[Proof]:
         """Returns the proofs of the new classes from which the choice for `cls` is computed."""
         if cls not in self._below:
-            self._below[cls] = []
-            h, out = self.replay.history, []
-            position = next(c for c, row in self.rows.items() if row[2] == cls)
-            for c in self.choices.candidates[self.choice[position]].operands:
+            out = self._below[cls] = []
+            for c in self.choices.candidates[self.node_of[cls]].operands:
                 row = self.rows[c]
-                if row[2] not in self.of_class:
-                    out.append(self.replay.chains.prove(h.lineage[row[2]][0], row))
-                    out += self._made_below(row[2])
-            self._below[cls] = out
+                if row.cls not in self.record.nodes:
+                    out += [self.record.closure.prove(row.cls, row), *self._made_below(row.cls)]
         return self._below[cls]

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.encoding import ENode
-from eqsat.egraph.kinds import OPERANDS
-from eqsat.explain.record import History, TableRow
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import numbers
 from eqsat.tensor.types import Attrs, Type
-
-#: Depth of a term below which operands are only named.
-_DEEPEST = 4
 
 
 def type_text(t: Type | None) -> str:
@@ -50,38 +44,3 @@ def value_text(value: Any) -> str:
 
 def enode_text(e: ENode) -> str:
     return move_text(e.move) if e.move is not None else op_text(e.op, e.attrs)
-
-
-def row_text(
-    history: History, row: TableRow, name: Callable[[int], str], inside: Mapping[int, TableRow], depth: int = 0
-) -> str:
-    """Returns a row as a term.
-
-    inside: {class: row} of the operands that are written out; the others are named by `name`.
-    """
-    constructor, args, _ = row
-    kinds = history.sorts[constructor]
-    head, operands = [], []
-    for kind, a in zip(kinds, args):
-        if kind == "i64":
-            head.append(a)
-        else:
-            operands += [a] if kind == "T" else list(a)
-    what = value_text(history.values[head[0]])
-    if constructor not in OPERANDS and constructor != "Opq":
-        what = f"{what} fitted to its operand"
-    if not operands:
-        return what
-    inner = []
-    for c in operands:
-        below = inside.get(c)
-        if below is not None and c in below[1]:  # an e-node that reads its own class says nothing
-            below = None
-        inner.append(
-            name(c)
-            if below is None or depth == _DEEPEST
-            else row_text(history, below, name, {k: r for k, r in inside.items() if k != c}, depth + 1)
-        )
-    if len(inner) > 6:
-        inner = [*inner[:3], f"... {len(inner) - 5} more", *inner[-2:]]
-    return f"{what}({', '.join(inner)})"

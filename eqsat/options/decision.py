@@ -4,7 +4,8 @@ It is the fastest of the graphs that fit, by calibrated cycles, and so never dea
 Nor is it by Vela's own total, beyond what the price may be off by (`cost_models.calibration.spread`).
 
 Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash.
-The default limit of SRAM is what stock's graph needs or the NPU has to itself (Dedicated_Sram).
+The default limit of SRAM is the largest of what stock's graph needs, what the NPU has to itself (Dedicated_Sram), and
+16 KiB.
 The default limit of flash lets the .pte be 1% or 4 KiB larger than stock's, whichever is more.
 So one graph always fits.
 Where none fits the limits that a user sets, the default ones decide, and the user is told what the nearest graph takes.
@@ -18,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from eqsat.options.limit import STOCK, Growth, parse
+from eqsat.options.limit import SRAM_FLOOR, STOCK, Growth, parse
 from eqsat.options.options import CYCLES, SRAM, Options
 from eqsat.vela.compile import Footprint
 
@@ -131,7 +132,8 @@ class MemoryLimits:
         The limit "stock" means the explicit graph if there is no stock graph.
         Without either, limits relative to them are None.
         container: what is around the commands and weights.
-        dedicated: bytes of SRAM that the NPU has to itself; the limit "stock" allows them.
+        dedicated: bytes of SRAM that the NPU has to itself.
+        The limit "stock" allows these, and SRAM_FLOOR.
         Limits of SRAM that are relative to stock's are so to the container's arena if that is larger.
         """
         stock = given.get("stock") or given.get("explicit")
@@ -144,7 +146,7 @@ class MemoryLimits:
             if most is not None and flash is not None and most > flash:
                 earned = Earned(most, (payload + container.fixed) / 100)
         if sram is not None and options.max_sram == STOCK:
-            sram = max(sram, dedicated)
+            sram = max(sram, dedicated, SRAM_FLOOR)
         return MemoryLimits(sram, flash, earned)
 
     @property

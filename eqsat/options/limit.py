@@ -11,7 +11,7 @@ from eqsat.ground.files import InputError
 STOCK, ANY = "stock", "any"
 #: Bytes of a unit, by its first letter.
 _UNITS = {"K": 1 << 10, "M": 1 << 20}
-_BYTES = re.compile(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)([KM])(?:iB)?", re.IGNORECASE)
+_BYTES = re.compile(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)([KM])(?:i?B)?", re.IGNORECASE)
 _SHARE = re.compile(r"(\+?[0-9]+(?:\.[0-9]+)?|-[0-9]{1,2}(?:\.[0-9]+)?)%")
 
 
@@ -27,6 +27,8 @@ class Growth(NamedTuple):
     earned: float = 0.0
 
 
+#: Bytes of SRAM that "stock" allows in any case: a recurrent network's stock graph takes 1 to 4 KiB.
+SRAM_FLOOR = 16 << 10
 #: Growth that "stock" allows, by the field of `Options`.
 #: 1% of a small .pte is less than the commands of one more operator, hence 4 KiB.
 AS_STOCK = {"max_sram": Growth(), "max_flash": Growth(0.01, 4 << 10, 0.05)}

@@ -55,7 +55,8 @@ class Options:
     All other graphs together have as many. 0: binaries are not run.
     max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M".
     "+16K", "5%" or "-50%" are relative to stock's graph, or to the given graph if there is no stock.
-    "stock" is what stock's graph uses or what the NPU has to itself (Dedicated_Sram).
+    "stock" is the most of what stock's graph uses, what the NPU has to itself (Dedicated_Sram), and 16 KiB.
+    "0%" is exactly what stock's graph uses.
     "any" is no limit.
     max_flash: bytes of each delegate's commands and weights, in the same forms.
     "+4K", "5%" and "-5%" are of the whole .pte; several delegates share what is added.

@@ -27,7 +27,7 @@ from eqsat.report import compiled, graphs
 from eqsat.report.environment import environment, kib, number, ratio
 from eqsat.report.sides import Sides
 from eqsat.report.table import ReportTable
-from eqsat.report.why import MOST_E_NODES, why
+from eqsat.report.why import why
 from eqsat.search.figures import GraphFigures
 from eqsat.search.result import Result
 from eqsat.search.run import Run
@@ -41,14 +41,12 @@ def write_page(
     *,
     title: str = "",
     rules: Sequence[Rule] = (),
-    most_e_nodes: int | None = MOST_E_NODES,
     facts: Mapping[str, Any] | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
     """Writes the page of a result, of a saved run, or of several delegates by name.
 
     rules: the user's own rules that took part.
-    most_e_nodes: a larger search is not explained (None: any is).
     facts: further facts at the top of the page, by name.
     warnings: shown above everything else.
     Raises InputError if the place is not writable or a library is missing.
@@ -59,7 +57,7 @@ def write_page(
     logger.info("writing the report", extra={"stage": "report"})
     given = what if isinstance(what, Mapping) else {"": what}
     delegates = [Sides.of(one, name) for name, one in given.items()]
-    shown = [_delegate(d, rules, most_e_nodes) for d in delegates]
+    shown = [_delegate(d, rules) for d in delegates]
     text = made.get_template("compile.html").render(
         title=title or " and ".join(d.name for d in delegates),
         target=next((d.run.target.accelerator for d in delegates if d.run), ""),
@@ -76,7 +74,7 @@ def write_page(
     write_atomically(Path(path), text.encode())
 
 
-def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict[str, Any]:
+def _delegate(d: Sides, rules: Sequence[Rule]) -> dict[str, Any]:
     """Returns the values that the templates show of a delegate."""
     from eqsat.report.search_pictures import pareto
 
@@ -97,7 +95,7 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
         "right": (d.after.name, after),
         "changed": new,
         "explorer": explorer,
-        "why": why(d.run, rules, most_e_nodes),
+        "why": why(d.run, rules),
         "search": [
             t
             for t in (

@@ -18,8 +18,6 @@ from eqsat.search.run import Run
 #: Operators, of the most cycles, that are shown with proof and costs of alternatives.
 #: Each takes an extraction.
 _WRITTEN_OUT = 6
-#: E-nodes above which explaining takes minutes.
-MOST_E_NODES = 12_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +36,13 @@ class Why:
     problem: str = ""
 
 
-def why(run: Run | None, rules: Sequence[Rule] = (), most_e_nodes: int | None = MOST_E_NODES) -> Why:
+def why(run: Run | None, rules: Sequence[Rule] = ()) -> Why:
     """Explains a search, by repeating its saturation with every step recorded.
 
     rules: the user's own rules that took part.
-    most_e_nodes: a larger search is not explained (None: any is).
     """
     if run is None:
         return Why(problem="No alternatives were found, so that there is nothing to explain.")
-    size = run.choices.frozen.n_nodes
-    if most_e_nodes is not None and size > most_e_nodes:
-        return Why(
-            problem=f"Explaining saturates again with every step recorded, which takes minutes with {size:,} e-nodes. `eqsat explain RUN --report "
-            "PAGE` of a saved run (--save) writes this page with it."
-        )
     try:
         e = explain(run, rules)
     except ExplainError as problem:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
-from eqsat.egraph.encoding import saturate
+from eqsat.egraph.encoding import Frozen, _freeze, engine_for, load, saturate
 from eqsat.egraph.engine import Budget
-from eqsat.explain.chains import Chains, ExplainError, Proof
-from eqsat.explain.record import FOREVER, History, is_enode, record
+from eqsat.egraph.log import Row
+from eqsat.explain.closure import Link, Proof
+from eqsat.explain.record import Record
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
-from tests.explain.step_check import holds
+from tests.explain.step_check import dated_record, holds
 from tests.graphs import channel_shuffle, finish, relu, residual, transpose, transposed_relus
 from tests.random_graphs import random_graph
 from tests.rules.checks import cut
@@ -31,93 +31,124 @@ def halves() -> TensorGraph:
 
 
 def circular() -> TensorGraph:
-    """A proof that needs what it is to prove, on its shortest way."""
+    """Values that equal an operator on themselves, where a proof may need what it is to prove."""
     return random_graph(6)
 
 
 GRAPHS = [transposed_relus, channel_shuffle, halves, circular]
 
 
-def history_of(graph: TensorGraph) -> History:
-    return record(graph, RULES, BUDGET)
+def record_of(build: Callable[[], TensorGraph]) -> Record:
+    return dated_record(build(), BUDGET)
 
 
-def all_proofs(history: History) -> list[Proof]:
-    """From the oldest e-node of each final class to each e-node in it."""
-    chains, out = Chains(history), []
-    for rows in history.lineage.values():
-        out += [chains.prove(rows[0], r) for r in rows if history.life[r][1] == FOREVER]
-    return out
+def all_proofs(record: Record) -> list[Proof]:
+    """From the e-node that made each final class to each e-node in it."""
+    closure = record.closure
+    rows = dict.fromkeys(closure.at(row) for row in closure.terms.values())
+    return [record.closure.prove(row.cls, row) for row in rows]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("build", GRAPHS)
-def test_every_e_node_has_a_proof_of_matched_instances(build: Callable[[], TensorGraph]) -> None:
-    proofs = all_proofs(history_of(build()))
-    links = [link for p in proofs for q in p.proofs() for link, _ in q.links]
-    assert len(proofs) > 20 and links
-    assert all(link.match for link in links)
+def all_links(record: Record) -> list[Link]:
+    """Those of all proofs, each instance once."""
+    links = (link for p in all_proofs(record) for q in p.proofs() for link, _ in q.links)
+    return list({link.time: link for link in links}.values())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 2])
-def test_a_way_that_needs_itself_is_not_the_only_one(seed: int) -> None:
-    """Larger graphs of this kind."""
-    assert len(all_proofs(record(random_graph(seed), RULES, Budget(nodes=1000)))) > 50
+@pytest.mark.parametrize("build", [*GRAPHS, residual])
+def test_the_record_has_every_e_node_and_joins_what_the_rules_join(build: Callable[[], TensorGraph]) -> None:
+    """Each class of a saturation without a log is one class of the record, and no two are the same one."""
+    record, frozen = record_of(build), saturate(build(), RULES, BUDGET)
+    found = {c: record.final(n) for n, c in frozen.handle.items()}
+    waiting = [e for nodes in frozen.classes for e in nodes]
+    while waiting:
+        later = []
+        for e in waiting:
+            if set(e.children) <= found.keys():
+                row = record.row(e, frozen.type_of(e.cls), [found[c] for c in e.children])
+                assert row is not None and found.setdefault(e.cls, row.cls) == row.cls
+            else:
+                later.append(e)
+        assert len(later) < len(waiting)
+        waiting = later
+    assert len(set(found.values())) == len(found) > len(frozen.handle)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [residual, halves])
+def test_a_log_does_not_change_the_e_graph(build: Callable[[], TensorGraph]) -> None:
+    plain, logged = saturate(build(), RULES, BUDGET), _saturate_logged(build())
+    assert (logged.n_nodes, logged.saturation.stop) == (plain.n_nodes, plain.saturation.stop)
+    assert [i.nodes for i in logged.saturation.iterations] == [i.nodes for i in plain.saturation.iterations]
+    assert sorted(sorted(e.op for e in c) for c in logged.classes) == sorted(
+        sorted(e.op for e in c) for c in plain.classes
+    )
+
+
+def _saturate_logged(graph: TensorGraph) -> Frozen:
+    with engine_for(RULES, logged=True) as engine:
+        load(engine, graph, graph.live())
+        return _freeze(engine, graph, graph.live(), engine.saturate(BUDGET))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("build", GRAPHS)
 def test_every_step_holds_by_its_rule_alone(build: Callable[[], TensorGraph]) -> None:
-    history = history_of(build())
-    links = {
-        (link.rule, link.step, link.left, link.right): link
-        for p in all_proofs(history)
-        for q in p.proofs()
-        for link, _ in q.links
-    }
-    chosen = list(links.values())[:: max(1, len(links) // 20)]
-    failed = [link for link in chosen if not holds(history, link)]
-    assert failed == []
+    record = record_of(build)
+    links = all_links(record)
+    assert len(links) > 20
+    assert [link for link in links[:: max(1, len(links) // 20)] if not holds(record, link)] == []
 
 
 def test_a_false_step_does_not_hold() -> None:
-    """The same check refuses another rule for a true step, and another right side."""
-    history = history_of(transposed_relus())
-    links = [link for p in all_proofs(history) for link, _ in p.links]
-    push = next(k for k in links if k.rule == "push-unary")
-    identity = next(k for k in links if k.rule == "move-identity")
-    assert holds(history, push) and holds(history, identity)
-    assert not holds(history, replace(push, rule="move-move"))
-    assert not holds(history, replace(identity, left=push.left, step=push.step))
+    """The same check refuses another rule for a true step, and another left side."""
+    record = record_of(transposed_relus)
+    push = next(k for k in all_links(record) if k.instance.rule == "push-unary")
+    identity = next(k for k in all_links(record) if k.instance.rule == "move-identity")
+    assert holds(record, push) and holds(record, identity)
+    assert not holds(record, push._replace(instance=push.instance._replace(rule="move-move")))
+    false = identity.instance._replace(left=push.instance.left)
+    assert not holds(record, Link(false, push.time, False))
 
 
 @pytest.mark.parametrize("build", GRAPHS)
 def test_a_proof_is_a_chain_and_rests_on_the_past(build: Callable[[], TensorGraph]) -> None:
     """Neighbouring terms are the same call; where operands differ, a proof for them is given, and it ends in time."""
-    history = history_of(build())
+    check_chains(record_of(build))
 
-    def same(one, other, needs: list[Proof]) -> bool:
-        given = {(p.start[2], p.end[2]) for p in needs} | {(p.end[2], p.start[2]) for p in needs}
-        pairs = [(a, b) for a, b in zip(history.operands(one), history.operands(other), strict=True) if a != b]
-        return one[0] == other[0] and all(p in given or history.origin[p[0]] == history.origin[p[1]] for p in pairs)
 
-    for proof in all_proofs(history):
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 2])
+def test_the_chains_of_larger_graphs(seed: int) -> None:
+    assert check_chains(dated_record(random_graph(seed), Budget(nodes=1000))) > 50
+
+
+def check_chains(record: Record) -> int:
+    """Checks all proofs of a record, and returns how many there are."""
+    terms, proofs = record.closure.terms, all_proofs(record)
+
+    def same(one: Row, other: Row, needs: list[Proof]) -> bool:
+        given = {(p.start.cls, p.end.cls) for p in needs if p.end == terms[p.end.cls]}
+        pairs = [(a, b) for a, b in zip(one.operands, other.operands, strict=True) if a != b]
+        return one[:2] == other[:2] and all(p in given for p in pairs)
+
+    def latest(proof: Proof) -> int:
+        return max((link.time for p in proof.proofs() for link, _ in p.links), default=-1)
+
+    for proof in proofs:
         for p in proof.proofs():
             at = p.start
             for link, needs in p.links:
                 assert same(at, link.start, needs)
-                old = [
-                    *link.match.seen.values(),
-                    *(r for r in link.match.made.values() if history.life.get(r, (FOREVER,))[0] < link.step),
-                ]
-                for row in old:
-                    assert history.life[row][0] < link.step
-                    assert history.origin_at(row[2], link.step - 1) == row or any(
-                        n.end == row and all(k.step < link.step for k, _ in n.links) for n in needs
-                    )
+                for row in (*link.instance.seen, *link.instance.made):
+                    if terms[row.cls] != row:
+                        known = [n for n in needs if (n.start, n.end) == (terms[row.cls], row)]
+                        assert known and all(latest(n) < link.time for n in known)
                 at = link.end
             assert same(at, p.end, p.needs)
+            assert p not in [q for _, needs in p.links for n in needs for q in n.proofs()]
+    return len(proofs)
 
 
 def test_the_chain_of_a_pair_of_transposes() -> None:
@@ -125,27 +156,8 @@ def test_the_chain_of_a_pair_of_transposes() -> None:
     g = TensorGraph()
     x = relu(g, g.add_input("x", (1, 4, 4, 8), "INT8"), -7)
     y = transpose(g, transpose(g, x, 0, 3, 1, 2), 0, 2, 3, 1)
-    history = history_of(finish(g, y))
-    loaded = {r[1][0]: r[2] for r in history.by_name["Node"] if history.life[r][0] == 0}
-    proof = Chains(history).prove(history.origin[loaded[y]], history.origin[loaded[x]])
-    assert [link.rule for link, _ in proof.links] == ["move-move", "move-identity"]
-    with pytest.raises(ExplainError):
-        Chains(history).prove(history.origin[loaded[y]], history.origin[loaded[x]], limit=1)
-
-
-@pytest.mark.slow
-def test_recording_gives_the_same_e_graph() -> None:
-    for build in (residual, halves):
-        plain, recorded = saturate(build(), RULES, BUDGET), history_of(build()).frozen
-        assert (recorded.n_nodes, recorded.saturation.stop) == (plain.n_nodes, plain.saturation.stop)
-        assert sorted(sorted(e.op for e in c) for c in recorded.classes) == sorted(
-            sorted(e.op for e in c) for c in plain.classes
-        )
-
-
-def test_rows_have_one_life_and_classes_end_in_one() -> None:
-    history = history_of(halves())
-    for row, (birth, death) in history.life.items():
-        assert 0 <= birth < death
-        if is_enode(row[0]) and death == FOREVER:
-            assert history.at(row, FOREVER) == row
+    record = Record(finish(g, y), RULES, BUDGET)
+    proof = record.closure.prove(record.loaded[y], record.closure.at(record.explicit(x)))
+    assert [link.instance.rule for link, _ in proof.links] == ["move-move", "move-identity"]
+    with pytest.raises(KeyError):
+        record.closure.prove(record.loaded[y], record.closure.at(record.closure.terms[0]))
