@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.traps.graphs import CHANGES, GRAPHS, SHAPES, UNCHANGED, Change, Maker
+from cost_models.calibration import vela_constants
 from cost_models.command_stream import price
 from eqsat.device.core.errors import DeviceError
 from eqsat.ground.process import WorkerError
@@ -37,7 +38,7 @@ class Totals:
 
     vela: of Vela.
     corrected: the corrected total.
-    price: of the command stream.
+    price: of the command stream, by Vela's own constants: what measurements contradict is no trap.
     commands: number of commands.
     """
 
@@ -103,7 +104,7 @@ def _totals(buffer: bytes, target: Target, pool: Pool) -> Totals | None:
     """Returns the totals of a graph, None if Vela refuses it or its commands cannot be decoded."""
     try:
         estimate = compile_tosa(buffer, target, pool, timeout=60)
-        found = price(estimate.stream, target)
+        found = price(estimate.stream, target, vela_constants(target))
     except (WorkerError, DeviceError):
         return None
     return Totals(estimate.cycles, estimate.corrected, found.cycles, found.commands)

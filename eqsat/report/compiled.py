@@ -206,7 +206,7 @@ def extractions(record: Mapping[str, Any]) -> ReportTable:
         "Extraction",
         "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices "
         "before. The gap is how far the extractor's own cost can at most be above the least one.",
-        ("extractor", "round", "predicted cost", "corrected cycles", "gap"),
+        ("extractor", "round", "predicted cost", "calibrated cycles", "gap"),
         tuple(
             (
                 e["extractor"],

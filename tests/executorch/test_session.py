@@ -23,7 +23,7 @@ def test_a_delegate_at_work_has_not_stepped_back() -> None:
 def test_what_is_left_is_told_with_the_reason() -> None:
     session = Session(Options(), left=[LeftOperator("aten.sort", 2, "not in a list"), LeftOperator("aten.mul", 1)])
     assert str(session).splitlines() == ["no delegates", "left to the CPU: aten.sort 2 (not in a list), aten.mul 1"]
-    assert repr(session) == "<Session: 0 delegate(s), unknown -> unknown corrected cycles, 3 operator(s) left>"
+    assert repr(session) == "<Session: 0 delegate(s), unknown -> unknown cycles, 3 operator(s) left>"
     assert "<p>left to the CPU: aten.sort 2" in session._repr_html_()
 
 
@@ -38,7 +38,7 @@ def test_a_line_tells_what_a_limit_of_memory_costs_and_what_does_not_fit(tmp_pat
 
     assert line(1).count("; does not fit: ") == 1 and "limit" not in line(1)
     result = optimize_tosa(given, "ethos-u55-128", options=options)
-    slower = replace(result.figures["eqsat"], corrected=result.explicit_corrected + 1)
+    slower = replace(result.figures["eqsat"], calibrated=result.explicit_calibrated + 1)
     paid = replace(
         result, figures={**result.figures, "eqsat": slower}, limits=MemoryLimits(result.explicit_footprint.sram - 1)
     )

@@ -54,7 +54,7 @@ def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
         for e in (0, 1)
     )
     assert Options(effort=0).identities(U85) == [] and Options(effort=1).identities(U85)
-    assert none.verified and some.verified and some.cycles < none.cycles <= none.explicit_cycles
+    assert none.verified and some.verified and some.calibrated < none.calibrated <= none.explicit_calibrated
     assert {e.extractor for e in none.extractions + some.extractions} == {"dag_greedy"}
     assert none.e_nodes < some.e_nodes
 

@@ -2,7 +2,7 @@
 
     python -m tests.recorded
 
-renews the record after a change that is meant to change answers. Look at its difference: more corrected cycles or
+renews the record after a change that is meant to change answers. Look at its difference: more calibrated cycles or
 SRAM are a loss.
 """
 
@@ -43,7 +43,8 @@ def measure(name: str, target: str) -> dict[str, Any]:
         "proved": bool(result.verified and result.proved and result.binary_proved),
         "cycles": result.cycles,
         "corrected": result.corrected,
-        "given_corrected": result.explicit_corrected,
+        "calibrated": result.calibrated,
+        "given_calibrated": result.explicit_calibrated,
         "sram": result.footprint.sram,
         "sha256": hashlib.sha256(result.tosa).hexdigest(),
     }

@@ -26,4 +26,4 @@ def test_answers_are_as_recorded(name: str) -> None:
 
 def test_every_record_is_proved_and_no_dearer_than_what_was_given() -> None:
     assert set(RECORDED) == {(name, target) for name in SAVED for target in TARGETS}
-    assert all(r["proved"] and r["corrected"] <= r["given_corrected"] for r in RECORDED.values())
+    assert all(r["proved"] and r["calibrated"] <= r["given_calibrated"] for r in RECORDED.values())

@@ -98,15 +98,15 @@ def test_weights_with_a_zero_point_stay() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 def test_a_large_stride_gains(target: str, tmp_path: Path) -> None:
-    """One stride-10 convolution: 961,072 cycles against 32,741 as blocks, on U55-128."""
+    """One stride-10 convolution: 194,328 calibrated cycles against 33,052 as blocks, on U55-128."""
     found = graph("conv2d", (1, 1, 391, 16), (64, 1, 21, 16), makers.conv("INT8", stride=(1, 10)))
     spelled = optimized(found, target, tmp_path)
-    assert spelled.cycles < spelled.explicit_cycles / 8
+    assert spelled.calibrated < spelled.explicit_calibrated / 5
 
 
 @pytest.mark.slow
 def test_few_channels_of_one_place_gain(tmp_path: Path) -> None:
-    """The state of a recurrent network by a matrix: 1,537 cycles as it is, 458 with channels as taps, on U85-256."""
+    """The state of a recurrent network by a matrix: 818 calibrated cycles as it is, 458 with channels as taps (U85)."""
     found = graph("conv2d", (1, 1, 1, 24), (72, 1, 1, 24), makers.conv("INT8"))
     spelled = optimized(found, "ethos-u85-256", tmp_path)
-    assert spelled.cycles < spelled.explicit_cycles / 3
+    assert spelled.calibrated < 0.6 * spelled.explicit_calibrated

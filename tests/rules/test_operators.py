@@ -108,10 +108,10 @@ def test_small_flat_and_strided_pools_stay(kernel, stride):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 def test_a_large_max_pool_gains(target: str, tmp_path: Path) -> None:
-    """Within a graph, Vela 5.2: 5x5 on (1, 32, 32, 32) 206,984 -> 83,008 on U55-128, 106,266 -> 43,712 on U85-256."""
+    """Calibrated cycles of 5x5 on (1, 32, 32, 32): 52,940 -> 25,176 on U55-128, 28,104 -> 19,232 on U85-256."""
     g = TensorGraph()
     x = g.add_input("x", (1, 32, 32, 32), "INT8")
     g.outputs = [g.add_with("max_pool2d", (x,), makers.max_pool((5, 5), pad=(2, 2, 2, 2)))]
     g.output_names = ["y"]
     found = optimized(g, target, tmp_path)
-    assert found.cycles < 0.6 * found.explicit_cycles
+    assert found.calibrated < 0.75 * found.explicit_calibrated

@@ -93,5 +93,5 @@ def test_argmax_over_channels_gets_a_transpose_in_front(tmp_path) -> None:
     result = optimize_tosa(
         dumps(g), Target.of("ethos-u85-256"), options=Options(time_limit=2, cache=tmp_path / "prices")
     )
-    assert result.verified and result.cycles < 0.3 * result.explicit_cycles
+    assert result.verified and result.calibrated < 0.5 * result.explicit_calibrated
     assert loads(result.tosa).op_counts()["transpose"] == 1

@@ -69,12 +69,11 @@ def test_only_targets_that_skip_zeros_have_the_family() -> None:
 
 @pytest.mark.slow
 def test_u85_computes_half_of_a_grouped_convolution(tmp_path: Path) -> None:
-    """Vela 5.2, 32 groups of 4 channels, 14x14: 38,000 cycles as they are, 27,472 merged in order, 26,464 merged in
-    turn."""
+    """32 groups of 4 channels, 14x14: 37,792 calibrated cycles as they are, 27,248 merged in turn."""
     options = Options(cache=tmp_path / "p", max_sram="any", max_flash="any")
     result = optimize_tosa(dumps(lowered(32, 4, 14, explicit=False)), "ethos-u85-256", options=options)
     assert result.verified and result.proved and result.binary_verified
     chosen = loads(result.tosa)
     kernels = [chosen.nodes[n.inputs[1]] for n in chosen.nodes if n.op == "conv2d"]
     assert any(k.shape[1:3] == (3, 3) and two_of_four(k.attr("value").data) for k in kernels)
-    assert result.explicit_cycles and result.cycles < 0.71 * result.explicit_cycles
+    assert result.explicit_calibrated and result.calibrated < 0.75 * result.explicit_calibrated

@@ -66,7 +66,7 @@ def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_
     asks = AsksAt(stage, times)
     result = interrupted(asks, tmp_path)
     assert asks.answer and result.interrupted and result.record()["interrupted"]
-    assert result.verified and result.cycles <= result.stock_cycles
+    assert result.verified and result.calibrated <= result.stock_calibrated
     assert result.searched is found and len(result.extractions) == (times if found else 0)
     (warning,) = [w for w in result.warnings if "interrupted" in w]
     assert ("best" in warning) is found

@@ -38,5 +38,5 @@ def test_the_steps_of_a_recurrence_are_one_product(tmp_path: Path) -> None:
     options = Options(cache=tmp_path / "prices", effort=1)
     result = optimize_tosa(dumps(recurrence()), "ethos-u65-256", options=options)
     assert loads(result.tosa).op_counts()["conv2d"] == 1
-    assert result.corrected < result.explicit_corrected
+    assert result.calibrated < result.explicit_calibrated
     assert result.proved and result.binary_verified

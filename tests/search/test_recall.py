@@ -87,10 +87,10 @@ def forge(store: AnswerStore, name: str, answer: KnownAnswer, packed: bytes = b"
 @pytest.mark.slow
 def test_the_same_search_again_gives_its_answer(first: Result, filled: AnswerStore) -> None:
     again = answered(filled)
-    assert first.corrected < first.stock_corrected and not first.remembered
+    assert first.calibrated < first.stock_calibrated and not first.remembered
     assert again.recalled in str(again) and again.recalled.startswith("not searched again") and not first.recalled
     assert again.remembered and again.searched and again.run is None and again.extractions == []
-    for name in ("tosa", "chosen", "cycles", "corrected", "footprint", "settings", "verified", "proved", "warnings"):
+    for name in ("tosa", "chosen", "cycles", "calibrated", "footprint", "settings", "verified", "proved", "warnings"):
         assert getattr(again, name) == getattr(first, name), name
     assert again.binary_verified and again.binary_proved and again.record()["stop"] == "remembered"
     assert not answered(None).remembered and len(entries(filled)) == 1
@@ -108,8 +108,8 @@ def test_that_nothing_was_gained_is_remembered_too(store: AnswerStore) -> None:
 @pytest.mark.slow
 def test_another_search_of_the_graph_starts_from_what_is_known(first: Result, filled: AnswerStore) -> None:
     without_rules = answered(filled, options=Options(effort=0))
-    assert not without_rules.remembered and without_rules.corrected == first.corrected
-    assert answered(None, options=Options(effort=0)).corrected > first.corrected
+    assert not without_rules.remembered and without_rules.calibrated == first.calibrated
+    assert answered(None, options=Options(effort=0)).calibrated > first.calibrated
     other = answered(filled, finish(g := around(seed=5), conv(g, g.outputs[0], 4)))
     assert not other.remembered and not other.respelled and len(entries(filled)) == 3
 
@@ -132,7 +132,7 @@ def test_other_weights_take_the_known_choice(first: Result, filled: AnswerStore,
         result.respelled and not result.remembered and result.searched and result.run is None and not result.extractions
     )
     assert result.verified and result.proved and result.binary_verified and result.warnings == []
-    assert result.corrected == searched.corrected and result.tosa == searched.tosa != first.tosa
+    assert result.calibrated == searched.calibrated and result.tosa == searched.tosa != first.tosa
     assert "with other constants" in result.recalled and result.recalled in str(result)
     assert len(entries(filled)) == 2 and answered(filled, other).remembered
 
@@ -157,7 +157,7 @@ def test_other_weights_may_be_equal_where_the_known_ones_differ(store: AnswerSto
     assert len({len(f.classes) for f in e_graphs}) == 2
     answered(store, known)
     result, searched = answered(store, other), answered(None, other)
-    assert result.respelled and result.proved and result.corrected == searched.corrected < result.stock_corrected
+    assert result.respelled and result.proved and result.calibrated == searched.calibrated < result.stock_calibrated
 
 
 def test_a_proof_of_a_binary_that_passed_its_limit_is_not_tried_again(
@@ -182,7 +182,7 @@ def test_a_choice_that_gains_less_than_it_did_is_searched_for(
     ((name, known),) = entries(filled, choices=True).items()
     forge(filled, name, replace(known, cycles=int(known.cycles * cycles), before=int(known.before * before)))
     result = answered(filled, around(seed=5))
-    assert result.respelled == taken and result.verified and result.corrected < result.stock_corrected
+    assert result.respelled == taken and result.verified and result.calibrated < result.stock_calibrated
 
 
 @pytest.mark.slow
@@ -225,7 +225,7 @@ def test_a_forged_entry_changes_no_answer(kind: str, first: Result, filled: Answ
     bomb = zlib.compress(zlib.decompress(real.packed()) + b"\0" * (600 << 20), 1) if kind == "bomb" else b""
     forge(filled, name, forged, bomb)
     again = answered(filled)
-    assert not again.remembered and again.tosa == first.tosa and again.verified and again.corrected == first.corrected
+    assert not again.remembered and again.tosa == first.tosa and again.verified and again.calibrated == first.calibrated
 
 
 def test_a_forged_choice_that_reads_itself_ends(filled: AnswerStore) -> None:
@@ -250,7 +250,7 @@ def test_a_forged_choice_that_reads_itself_ends(filled: AnswerStore) -> None:
 def test_a_place_that_cannot_be_used_costs_what_would_be_remembered(tmp_path: Path) -> None:
     (tmp_path / "place").write_text("a file")
     result = answered(AnswerStore(tmp_path / "place"))
-    assert result.corrected < result.stock_corrected and (tmp_path / "place").read_text() == "a file"
+    assert result.calibrated < result.stock_calibrated and (tmp_path / "place").read_text() == "a file"
     assert any("prices are measured anew" in w and "place" in w for w in result.warnings)
 
 

@@ -112,7 +112,7 @@ def test_where_nothing_fits_less_effort_may_find_what_does(monkeypatch: pytest.M
 def test_less_sram_is_found_at_no_more_cycles_than_stock_takes() -> None:
     given = dumps(forked(is_transposed=True))
     result = optimize_tosa(given, U55, stock=given, options=Options(effort=1, objective="sram", max_flash="any"))
-    assert striped_graphs(result) and result.corrected <= result.stock_corrected
+    assert striped_graphs(result) and result.calibrated <= result.stock_calibrated
     assert result.footprint.sram < 0.9 * peak(given, U55)
 
 
