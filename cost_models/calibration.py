@@ -38,33 +38,49 @@ class Calibration:
     """The constants of a target.
 
     least_burst: bytes of a burst outside SRAM, below which it takes no less
+    sram_burst: the same in SRAM, if the longest burst there is not less
     pooling: passes per byte of a pooled element
+    planes: cycles of a pooling of depth 1, to those of one of eight channels
     filled_taps: elements to a multiple of which a depthwise kernel is filled up
     filled_inputs: channels to a multiple of which the input of a convolution is filled up (0: those of a block)
     single_tap: cycles of a 1x1 kernel, kernel first, to those of a kernel of four elements
     sparse_weights: cycles of weights of which two of four are zero, to those of others
     outputs: elements that the output path writes in a cycle, at most
     per_command: cycles of a command besides; none where all memory is SRAM
+    repeated: the share of these that a pooling takes which differs from the command before in addresses alone
     """
 
     least_burst: int
+    sram_burst: int
     pooling: int
+    planes: float
     filled_taps: int
     filled_inputs: int
     single_tap: float
     sparse_weights: float
     outputs: int
     per_command: float
+    repeated: float
 
 
 #: A convolution 3x3 of 16x16x128 in DRAM on U85-256 takes 206,068 cycles: 799,999 by Vela, 196,608 by its MACs.
 _LEAST_BURST = Constant(40, 32, 64, 128)
+#: The thousands of commands of a TRANSPOSE on U55 and U65 are not measured anywhere: as dear as others, or free.
+_REPEATED = Constant(1, 0, 1, 1)
+#: Single bytes in rows of a TRANSPOSE, each a burst of its own, are not measured anywhere: as in Vela, or as a word of
+#: an AXI port.
+_SRAM_BURST = Constant(64, 8, 64, 64)
 #: AVG_POOL of 25x5x196 on U85 takes 2,015 cycles, 7,746 in four passes.
-#: Poolings of depth 1, of which TRANSPOSEs are made on U55 and U65, are not measured anywhere.
 _POOLING = Constant(1, 1, 4, 4)
+#: TRANSPOSEs of U55 and U65 are poolings of depth 1, which are not measured anywhere: as long as any other of eight
+#: channels, as the NPU computes these side by side, or down to an eighth.
+_PLANES = Constant(1, 0.125, 1, 1)
 _U55_AND_U65 = {
     "least_burst": _LEAST_BURST,
+    "sram_burst": _SRAM_BURST,
+    "repeated": _REPEATED,
     "pooling": _POOLING,
+    "planes": _PLANES,
     "filled_taps": Constant(4, 2, 4, 4),
     "filled_inputs": Constant.as_in_vela(0),
     "single_tap": Constant.as_in_vela(1),
@@ -73,7 +89,10 @@ _U55_AND_U65 = {
 }
 _U85 = {
     "least_burst": _LEAST_BURST,
+    "sram_burst": _SRAM_BURST,
+    "repeated": _REPEATED,
     "pooling": _POOLING,
+    "planes": _PLANES,
     # networks of depthwise convolutions of 3x3 take .64 to .81 of Vela's cycles for these; 9 of 12 elements
     "filled_taps": Constant(1, 1, 4, 4),
     # convolutions of 140 channels in blocks of 64

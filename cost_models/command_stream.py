@@ -152,7 +152,7 @@ def _schedule(stream: bytes, target: Target, measured: Calibration, places: bool
     accelerator = read_header(stream)[0].accelerator
     if accelerator != target.accelerator:
         raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
-    clock, machine = _Clock(), hardware_of(target, measured)
+    clock, machine, before = _Clock(), hardware_of(target, measured), None
     for c in _ISSUED[target.family.commands](machine, commands(stream, places)):
         if isinstance(c, Wait):
             clock.wait(clock.work if c.kernel else clock.copies, c.outstanding)
@@ -160,7 +160,8 @@ def _schedule(stream: bytes, target: Target, measured: Calibration, places: bool
             clock.issue(clock.copies, c.cycles)
             yield _Done(c, 0.0, clock.end)
         else:
-            taken = machine.per_command * len(c.kinds) + c.cycles
+            share = machine.repeated if c is before else len(c.kinds)
+            taken, before = machine.per_command * share + c.cycles, c
             clock.wait(clock.work, _OUTSTANDING - 1)
             clock.issue(clock.work, taken)
             yield _Done(c, taken, clock.end)

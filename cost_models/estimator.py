@@ -223,6 +223,7 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
             if work.kind == "pool":
                 steps = 1
                 cycles = max(4, taps) * h * x * d * machine.core.pooling * (size if machine.core.pooling > 1 else 1)
+                cycles *= machine.planes if work.ofm[2] == 1 else 1
             elif work.kind == "depthwise":
                 steps = ceil(taps / machine.filled_taps) * machine.filled_taps / 4
                 cycles = max(feed, 4 * plane * size) * steps * d

@@ -52,7 +52,7 @@ class Machine:
     constants    : the memory of constants
     cache        : tensors of more bytes than this live in `outer`
     joined_writes: whether a burst has the bytes that all cores write side by side
-    filled_taps, filled_inputs, single_tap, sparse_weights, per_command: see `Calibration`
+    planes, filled_taps, filled_inputs, single_tap, sparse_weights, per_command, repeated: see `Calibration`
     """
 
     family: Family
@@ -62,11 +62,13 @@ class Machine:
     constants: Memory
     cache: float = float("inf")
     joined_writes: bool = False
+    planes: float = 1
     filled_taps: int = 4
     filled_inputs: int = 0
     single_tap: float = 1
     sparse_weights: float = 0.5
     per_command: float = 0.0
+    repeated: float = 1.0
 
     @property
     def is_all_sram(self) -> bool:
@@ -181,20 +183,22 @@ def hardware_of(target: Target, measured: Calibration | None = None) -> Machine:
     slowest = 1 / measured.outputs
     rates = {name: max(slowest, getattr(core, name)) for name in ("byte", "add", "mul", "wide", "product", "table")}
 
-    def outside(memory: Memory) -> Memory:
-        return memory if memory.in_sram else replace(memory, burst=min(memory.burst, measured.least_burst))
+    def as_measured(memory: Memory) -> Memory:
+        return replace(memory, burst=min(memory.burst, measured.sram_burst if memory.in_sram else measured.least_burst))
 
     return replace(
         machine,
         core=replace(core, pooling=min(core.pooling, measured.pooling), **rates),
-        activations=outside(machine.activations),
-        outer=outside(machine.outer),
-        constants=outside(machine.constants),
+        activations=as_measured(machine.activations),
+        outer=as_measured(machine.outer),
+        constants=as_measured(machine.constants),
         joined_writes=target.family.joined_writes,
+        planes=measured.planes,
         filled_taps=measured.filled_taps,
         filled_inputs=measured.filled_inputs,
         single_tap=measured.single_tap,
         sparse_weights=measured.sparse_weights,
+        repeated=measured.repeated,
         per_command=0.0 if machine.is_all_sram else measured.per_command,
     )
 

@@ -237,8 +237,7 @@ def _against(run: RecordedRun, peer: str, total: str) -> list[str]:
             ratios[target] += [] if found is None else [found]
             cells += [*(number(r.get(total) if r else None) for r in (base, record)), ratio(found)]
         rows.append((model, *cells))
-    figure = "Vela's total" if total == "cycles" else f"{total} cycles"
-    title = f"{c} against {peer}, {figure}"
+    title = f"{c} against {peer}" + ("" if total == "cycles" else f", {total} cycles")
     return [
         *_section(ReportTable(title, "", ("model", *columns), tuple(rows))),
         f"| **geometric mean** | {' | '.join(f' | | **{geometric_mean(r):.3f}**' for r in ratios.values())} |",

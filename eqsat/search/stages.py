@@ -18,7 +18,6 @@ from eqsat.search.answer_store import KnownAnswer
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.borders import borders
-from eqsat.search.proposals.copies import copies
 from eqsat.search.proposals.exact import exact
 from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
@@ -38,7 +37,7 @@ from eqsat.verification.verification import first_equal
 logger = logging.getLogger(__name__)
 
 #: Changes of a graph that is written; each goes on from the best so far.
-REWRITINGS = (Step(copies), Step(orders, lambda effort: effort.orders), Step(borders))
+REWRITINGS = (Step(orders, lambda effort: effort.orders), Step(borders))
 _SETTINGS = Step(settings, lambda effort: effort.settings)
 _STRIPES = Step(stripes, lambda effort: effort.stripes, wanted)
 #: Least gain over the answer, as a share, for which a wrongly compiled candidate is replaced.

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import pytest
-
 import cost_models
 from eqsat.choice.choice import Choices, build
 from eqsat.choice.compiled import Candidate, Compiled
@@ -19,7 +17,6 @@ from eqsat.rules import RULES
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Proposal
 from eqsat.search.proposals.borders import borders
-from eqsat.search.proposals.copies import copies
 from eqsat.search.proposals.exact import exact
 from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
@@ -149,32 +146,6 @@ def test_an_order_that_is_better_is_kept() -> None:
         state,
     )
     assert [c.tosa for c in alone.graphs] == [c.tosa for c in end.graphs]
-
-
-def joined() -> TensorGraph:
-    """A CONCAT of two values that others read, too, of different sizes."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    large, small = conv(g, x, 32, seed=1), conv(g, x, 16, seed=2)
-    return finish(g, large, small, g.add("concat", [large, small], axis=3))
-
-
-@pytest.mark.parametrize(("cycles", "kept"), [((20, 20), 2), ((20, 90), 1), ((90, 90), 0)])
-def test_only_copies_that_pay_are_kept(cycles: tuple[int, int], kept: int) -> None:
-    """As the table of the graph with all of them says."""
-    graph = joined()
-
-    def figures(c: Candidate) -> Estimate:
-        depthwise = [n for n in c.graph.live() if c.graph.nodes[n].op == "depthwise_conv2d"]
-        taken = {n: cycles[c.graph.nodes[n].shape[3] == 16] for n in depthwise}
-        names = written_names(c.graph)
-        made = tuple(row("DepthwiseConv2D", "-", t, source=names[n]) for n, t in taken.items())
-        return estimate(300 - 50 * len(taken) + sum(taken.values()), rows=rows(c.graph) + made)
-
-    first = start(graph, estimate(300, rows=rows(graph, copied=(0, 1))))
-    end, loop = driven(copies, figures, State(U55, GREEDY).setting_out(first))
-    assert end.best is not None and end.best.graph.op_counts().get("depthwise_conv2d", 0) == kept
-    assert len(loop.extractions) <= 2
 
 
 def test_the_halves_of_the_arena_that_are_no_worse_are_tried() -> None:
