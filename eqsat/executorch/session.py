@@ -47,7 +47,8 @@ class Delegate:
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
-        change = f" ({r.change})" if r.change and r.change.value != 1 else ""
+        gains = r.stock_calibrated is not None and r.change is not None and r.change.value != 1
+        change = f" ({r.change})" if gains else ""
         before = "-" if r.stock_calibrated is None else f"{r.stock_calibrated:,}"
         vela = f"by Vela {'-' if r.stock_cycles is None else f'{r.stock_cycles:,}'} -> {r.cycles:,}"
         offer = f"with more memory: {r.offer}" if r.offer else ""

@@ -375,7 +375,8 @@ class Result:
         if self.passed_over:
             return f"nothing faster fits into the memory that it may need: {graph}"
         if min((before, *(e.cycles for e in self.extractions))) < self.calibrated:
-            return f"what takes fewer cycles was not used, as warnings say: {graph}"
+            why = "as warnings say" if self.warnings else "as it takes too many by Vela's own total"
+            return f"what takes fewer cycles was not used, {why}: {graph}"
         unsure = self.extractions and not is_least(self.extractions[-1].gap)
         return f"nothing faster was found{', and nothing proves that there is none' if unsure else ''}: {graph}"
 

@@ -1,4 +1,4 @@
-"""Other orders (`order.py`) of a graph, ranked by the memory that is live in them.
+"""Other orders (`eqsat/search/order.py`) of a graph, ranked by the memory that is live in them.
 
 Orders of stock's graph or the explicit one are equal graphs, too, and the best ones if nothing else gains much.
 """
