@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqsat.bench.cells import EQSAT
+from eqsat.bench.cells import EQSAT, RANKED_BY
 from eqsat.bench.log import Record
 from eqsat.report.data import RecordedRun
 
@@ -60,6 +60,7 @@ def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComp
     """Compares `new` with `old`.
 
     A regression is a cell with more cycles, one that fails now, or one that lost bit-exactness.
+    Cycles are calibrated where both records have them.
     noise: the share by which the cycles of a cell may differ whose choice is not proved in one of the runs.
     """
     changes = []
@@ -72,7 +73,8 @@ def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComp
             if before != after:
                 changes.append(Change(*place, before, after, None, "error" in b))
             continue
-        ratio = b["cycles"] / a["cycles"] if a["cycles"] else None
+        figure = RANKED_BY if RANKED_BY in a and RANKED_BY in b else "cycles"
+        ratio = b[figure] / a[figure] if a[figure] else None
         allowed = noise if place in unproved else 0.0
         broken = a["verified"] is True and b["verified"] is False
         mended = a["verified"] is False and b["verified"] is True

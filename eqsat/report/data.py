@@ -137,13 +137,19 @@ class RecordedRun:
         record, base = self.get(model, target, configuration), self.baseline(model, target)
         return record["cycles"] / base["cycles"] if record and base and base["cycles"] else None
 
+    @cached_property
+    def decides(self) -> str:
+        """The cycles by which configurations are judged: calibrated, or Vela's in records that are too old."""
+        records = [r for r in self.records.values() if "error" not in r]
+        return next(name for name in (RANKED_BY, "corrected", "cycles") if all(name in r for r in records))
+
     def summaries(self) -> list[Summary]:
         out = []
         for target in self.targets:
             for c in self.configurations:
                 mine = [m for m in self.models if (m, target, c) in self.records]
                 if mine and c != STOCK:
-                    ratios = self.by_model(target, c, self.ratio)
+                    ratios = self.by_model(target, c, self.to_baseline, lambda r: r.get(self.decides))
                     failed = tuple(m for m in mine if self.get(m, target, c) is None)
                     alone = tuple(m for m in mine if m not in ratios and m not in failed)
                     out.append(Summary(target, c, ratios, failed, alone))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import BEST, LITERT, RANKED_BY, STOCK
+from eqsat.bench.cells import BEST, LITERT, STOCK
 from eqsat.bench.log import Record
 from eqsat.bench.records import ChosenGraphs
 from eqsat.ground.files import InputError, write_atomically
@@ -168,6 +168,8 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
         "",
         "## Summary",
         "",
+        f"To stock's, {'by the total of Vela' if run.decides == 'cycles' else f'{run.decides} cycles'}.",
+        "",
         "| target | configuration | models | geometric mean | best | worst | losses |",
         "|---|---|--:|--:|---|---|---|",
     ]
@@ -216,10 +218,8 @@ def headline(run: RecordedRun) -> list[str]:
     """
     if not run.optimized:
         return []
-    records = [r for r in run.records.values() if "error" not in r]
-    decides = next(n for n in (RANKED_BY, "corrected", "cycles") if all(n in r for r in records))
-    shown = [(STOCK, decides), *([(STOCK, "cycles")] if decides != "cycles" else ())]
-    shown += [(BEST, decides)] if BEST in run.configurations else []
+    shown = [(STOCK, run.decides), *([(STOCK, "cycles")] if run.decides != "cycles" else ())]
+    shown += [(BEST, run.decides)] if BEST in run.configurations else []
     return [line for peer, total in shown for line in _against(run, peer, total)]
 
 
