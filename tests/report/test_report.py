@@ -41,11 +41,11 @@ def test_summaries_against_stock(zoo_run, tmp_path):
     ours, stock = run.get("pixel_shuffle", TARGET, "eqsat"), run.baseline("pixel_shuffle", TARGET)
     assert (
         explicit.configuration == EXPLICIT
-        and eqsat.mean == pytest.approx(ours["cycles"] / stock["cycles"])
+        and eqsat.mean == pytest.approx(ours["calibrated"] / stock["calibrated"])
         and eqsat.mean < 1
     )
     assert eqsat.losses == () and geometric_mean([2, 8]) == 4
-    worse = changed(zoo_run, tmp_path, on("eqsat", cycles=lambda c: 100 * c))
+    worse = changed(zoo_run, tmp_path, on("eqsat", calibrated=lambda c: 100 * c))
     assert worse.summaries()[1].losses == ("pixel_shuffle",)
     assert "loss)" in markdown(worse) and "**1**: pixel_shuffle" in markdown(worse)
     assert "loss)" not in markdown(run) and "| none |" in markdown(run)
@@ -99,7 +99,7 @@ def test_versions_of_vela_are_named_and_told_apart(zoo_run, tmp_path):
 
 
 def test_the_command_writes_and_exits_by_the_comparison(zoo_run, tmp_path):
-    worse = changed(zoo_run, tmp_path, on("eqsat", cycles=lambda c: 2 * c)).directory
+    worse = changed(zoo_run, tmp_path, on("eqsat", calibrated=lambda c: 2 * c)).directory
     good = CliRunner().invoke(app, ["report", str(zoo_run), "--against", str(worse), "-o", str(tmp_path / "report")])
     assert good.exit_code == 0, good.output
     assert {"index.html", "report.md", f"pixel_shuffle.{TARGET}.html"} <= {
