@@ -296,8 +296,9 @@ def _cell(run: RecordedRun, record: Record | None) -> str:
         return ""
     if "error" in record:
         return "failed"
-    found = run.ratio(record["model"], record["target"], record["configuration"])
-    text = f"{record['cycles']:,}"
+    place = record["model"], record["target"], record["configuration"]
+    found = run.to_baseline(*place, lambda r: r.get(run.decides))
+    text = f"{record[run.decides]:,}"
     if record is not run.baseline(record["model"], record["target"]) and found is not None:
         text += f" (**{found:.3f}**, loss)" if found > 1 else f" ({found:.3f})"
     if left := record.get("cpu_operators"):
