@@ -28,6 +28,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -127,17 +128,27 @@ def target_of(row: Mapping[str, str], ini: Path | None) -> Target:
     return Target.of(accelerator, system_config=system, memory_mode=mode, config=str(ini) if ini else None)
 
 
-def compile_cells(rows: Sequence[Mapping[str, str]], folder: Path, ini: Path | None) -> Iterator[Cell]:
-    """Yields the cells, compiled; raises InputError for a model that is not there, or that Vela refuses."""
+def compile_cells(
+    rows: Sequence[Mapping[str, str]], folder: Path, ini: Path | None, skipped: list[str]
+) -> Iterator[Cell]:
+    """Yields the cells, compiled.
+
+    skipped: gets a line for each cell that cannot be priced: its model is not there, its target is not known, Vela
+    refuses it, or leaves all of it to the CPU.
+    """
     with Worker() as via:
         for row in rows:
-            target, path = target_of(row, ini), _file(folder, row["model"])
-            data = read_bytes(path)
-            try:
-                compiled = (compile_tosa if path.suffix == ".tosa" else compile_tflite)(data, target, via)
-            except WorkerError as e:
-                raise InputError(f"Vela does not compile {path} for {target.accelerator}: {e}") from e
             mode = row.get("memory_mode") or ""
+            try:
+                target, path = target_of(row, ini), _file(folder, row["model"])
+                compiled = (compile_tosa if path.suffix == ".tosa" else compile_tflite)(read_bytes(path), target, via)
+                if not compiled.streams:
+                    raise InputError("it has no commands for the NPU")
+                for stream in compiled.streams:
+                    price(stream, target)
+            except (ValueError, WorkerError) as e:
+                skipped.append(f"{row['model']} {row['target']} {mode}: {e}")
+                continue
             yield Cell(row["model"], target, mode, int(row["measured_fvp"]), compiled, _group(target, compiled))
 
 
@@ -332,14 +343,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON in place of tables")
     parser.add_argument("--out", type=Path, help="directory for the record")
     given = parser.parse_args(argv)
+    skipped: list[str] = []
     try:
         own = {name: _MODELS.find_callable(name, "command stream", "target") for name in listed(given.model)}
         rows = read_cells(map(Path, listed(given.cells)))
-        prices = price_cells(list(compile_cells(rows, given.folder, given.ini)), own)
+        cells = list(compile_cells(rows, given.folder, given.ini, skipped))
+        if not cells:
+            raise InputError(f"no cell can be priced: {'; '.join(skipped) or 'there are none'}")
+        prices = price_cells(cells, own)
         fitted = fits(prices.cells) if given.fit else None
     except (ValueError, DeviceError) as e:
         parser.exit(2, f"error: {e}\n")
     told = {**about(_PACKAGES), "groups": judgements(prices), "fits": fitted, "cells": records(prices)}
+    told["skipped"] = skipped
+    for line in skipped:
+        print(f"skipped: {line}", file=sys.stderr)
     text = table(prices, fitted)
     print(json.dumps(told, indent=1) if given.json else text)
     if given.out:

@@ -25,11 +25,13 @@ def test_cells_are_priced_by_all_models_and_by_ones_own(tmp_path: Path, capsys: 
     (tmp_path / "net.tosa").write_bytes(dumps(of(convolution, addition)))
     (tmp_path / "own.py").write_text("def commands(stream, target):\n    return len(stream)\n")
     cells = tmp_path / "cells.csv"
-    cells.write_text("file,target,cycles\nnet,ethos-u55-128,9000\nnet,ethos-u85-256,9000\n")
+    rows = "net,ethos-u55-128,9000\nnet,ethos-u85-256,9000\nabsent,ethos-u55-128,1\nnet,ethos-u99-1,1\n"
+    cells.write_text("file,target,cycles\n" + rows)
     own = f"{tmp_path}/own.py:commands"
     main([str(cells), str(tmp_path), "--json", "--model", own, "--out", str(tmp_path / "record")])
     told = json.loads(capsys.readouterr().out)
     assert {c["target"] for c in told["cells"]} == {"ethos-u55-128", "ethos-u85-256"}
+    assert [line.split()[0] for line in told["skipped"]] == ["absent", "net"], "each with its reason"
     for cell in told["cells"]:
         assert set(cell["prices"]) == {"vela", "corrected", "uncalibrated", "calibrated", own}
         assert all(p > 0 for p in cell["prices"].values())
@@ -62,5 +64,8 @@ def test_a_file_without_the_columns_is_an_error_that_names_them(tmp_path: Path) 
     path.write_text("model,target\nnet,ethos-u55-128\n")
     with pytest.raises(InputError, match="columns model, target and measured_fvp"):
         read_cells([path])
+    with pytest.raises(SystemExit):
+        main([str(path), str(tmp_path)])
+    path.write_text("model,target,measured_fvp\nabsent,ethos-u55-128,9\n")
     with pytest.raises(SystemExit):
         main([str(path), str(tmp_path)])
