@@ -9,7 +9,7 @@ from typing import Any
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
-from eqsat.search.oracle import Oracle, priced
+from eqsat.search.oracle import Oracle, price_compiled
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
@@ -33,7 +33,7 @@ def compiled(name: str, graph: TensorGraph, found: Estimate, **more: Any) -> Com
 def by_vela(graph: TensorGraph, target: Target, pool: Pool, name: str = "eqsat") -> Compiled:
     """A graph as Vela compiles it, named as ours are."""
     buffer = dumps(graph)
-    return priced(target, Candidate(name, graph, buffer, is_named=True), compile_tosa(buffer, target, pool))
+    return price_compiled(target, Candidate(name, graph, buffer, is_named=True), compile_tosa(buffer, target, pool))
 
 
 class FakeOracle(Oracle):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STOCK, TUNED, BEST, EXPLICIT = "stock", "stock-tuned", "stock-best", "stock-without-layout-passes"
 LITERT, EQSAT = "litert", "eqsat"
 KINDS = (STOCK, TUNED, BEST, EXPLICIT, LITERT, EQSAT)
-#: The figure by which peers are at their best, of an `Estimate` and of a record.
+#: The figure of a record by which peers are at their best.
 RANKED_BY = "calibrated"
 
 #: Names that select a whole set of models.

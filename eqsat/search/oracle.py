@@ -44,7 +44,7 @@ class Oracle:
         def start(candidate: Candidate) -> Future[Estimate]:
             return pool.start(compile_tosa, candidate.tosa, target.with_flags(candidate.settings), pool)
 
-        return Oracle(start, pool.size, partial(priced, target))
+        return Oracle(start, pool.size, partial(price_compiled, target))
 
     def begin(self, candidate: Candidate) -> Future[Estimate]:
         """Starts to compile a candidate unless that was begun before, and returns the pending estimate."""
@@ -61,7 +61,7 @@ class Oracle:
         return self._price(candidate, self.begin(candidate).result())
 
 
-def priced(target: Target, candidate: Candidate, estimate: Estimate) -> Compiled:
+def price_compiled(target: Target, candidate: Candidate, estimate: Estimate) -> Compiled:
     """Returns a compiled candidate with its calibrated cycles, and those of each row of Vela's table.
 
     Raises WorkerError if a command has no price.

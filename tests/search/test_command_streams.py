@@ -12,7 +12,7 @@ from eqsat.ground.process import WorkerError
 from eqsat.options.options import Options
 from eqsat.search.figures import GraphFigures
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.oracle import priced
+from eqsat.search.oracle import price_compiled
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Estimate
@@ -64,4 +64,4 @@ def test_a_stream_that_nobody_knows_has_no_price_and_is_no_candidate() -> None:
     assert (found.cycles, found.stream, found.ends) == (5, None, ())
     graph = transposed_relus()
     with pytest.raises(WorkerError, match="its commands have no price"):
-        priced(U55, Candidate("eqsat", graph, dumps(graph)), UNKNOWN)
+        price_compiled(U55, Candidate("eqsat", graph, dumps(graph)), UNKNOWN)
