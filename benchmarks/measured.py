@@ -281,14 +281,13 @@ def fits(cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
         fit = Fit([c for c in cells if c.group == group])
         networks, by_network = fit.left_out(lambda c: c.model)
         configurations, by_configuration = fit.left_out(lambda c: c.target.accelerator)
+        every = _told(fit.choose(range(len(fit.cells))), fit)
         out[group] = {
-            "all": _told(fit.choose(range(len(fit.cells))), fit),
+            "all": every,
             "without a network": judge(by_network),
             "without a configuration": judge(by_configuration) if by_configuration else None,
             "changes": {
-                part: told
-                for part, at in {**networks, **configurations}.items()
-                if (told := _told(at, fit)) != _told(fit.choose(range(len(fit.cells))), fit)
+                part: told for part, at in {**networks, **configurations}.items() if (told := _told(at, fit)) != every
             },
         }
     return out

@@ -156,7 +156,11 @@ def extremes(target: Target) -> list[tuple[Calibration, Calibration]]:
     """Returns two calibrations for each constant that measurements leave in a range, with the ends of the range."""
     at = calibration(target)
     ranges = {name: c for name, c in constants(target).items() if c.low < c.high}
-    return [(replace(at, **{name: c.low}), replace(at, **{name: c.high})) for name, c in ranges.items()]  # type: ignore[arg-type]
+
+    def changed(name: str, value: float) -> Calibration:
+        return replace(at, **{name: value})  # type: ignore[arg-type]
+
+    return [(changed(name, c.low), changed(name, c.high)) for name, c in ranges.items()]
 
 
 def spread(target: Target) -> float:
