@@ -169,7 +169,7 @@ def _one_scale(second: Call, first: Call, x: Type, results: Callable[[Curve], by
 
 
 def _results(narrow: Call, total: Call, left: Curve, right: Curve) -> bytes | None:
-    """Returns the results of narrow(total(left, right)) for all pairs of values, None if they are not INT8 or not defined."""
+    """Returns the results of narrow(total(left, right)) for all pairs of INT8 values, None if it is not defined."""
     operands = [c.points.astype(DType.of(c.dtype).storage) for c in (left, right)]
     types = [Type(shape, c.dtype) for shape, c in (((256, 1), left), ((1, 256), right))]
     try:
