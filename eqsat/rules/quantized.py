@@ -31,6 +31,7 @@ from eqsat.rules.chains import integer_scale, is_plain, real_scale
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.ops.rescale import SINGLE_ROUND
 from eqsat.tensor.types import GraphError, Type
 
 #: Every INT8 value.
@@ -160,7 +161,7 @@ def _one_scale(second: Call, first: Call, x: Type, results: Callable[[Curve], by
     wanted = results(curve) if found and curve else None
     if found is None or wanted is None:
         return None
-    for mode in dict.fromkeys((second.attr("rounding_mode"), makers.SINGLE_ROUND)):
+    for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
         attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
         merged = Call("rescale", attrs)
         if (once := _after(merged, IDENTITY)) and results(once) == wanted:
