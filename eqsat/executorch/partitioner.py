@@ -24,6 +24,7 @@ from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.reductions import reshape_sums
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
+from eqsat.executorch.tables import FUNCTION, replace_functions
 from eqsat.options.options import Options, given_options
 
 #: The lock for changes of the classes and of `ENABLED`.
@@ -121,8 +122,14 @@ def operator_name(node: torch.fx.Node) -> str:
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
-    """Transforms like Arm's partitioner, computes constants that the NPU cannot, and reshapes sums for U55 and U65."""
+    """Transforms like Arm's partitioner, and brings more operators to the NPU.
+
+    Constants that it cannot compute are computed, functions become TABLEs, and sums are reshaped for U55 and U65.
+    """
     program = fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
+    if not self.additional_checks:  # these may keep such operators on the CPU on purpose
+        self.register_custom_partition_op(FUNCTION)
+        program = replace_functions(program)
     return reshape_sums(program) if self.compile_spec.tosa_spec.is_U55_subset else program
 
 

@@ -14,7 +14,6 @@ from sphinx.cmd import build
 from docs import blocks, generate, pictures
 from eqsat import runs
 from eqsat.ground.registry import load
-from eqsat.report import RecordedRun
 from eqsat.target import Target
 from eqsat.tosa import loads
 
