@@ -1,7 +1,5 @@
-"""What an FX node does, at the level of ATen or of ExecuTorch's edge dialect.
+"""What an FX node does (`eqsat/executorch/nodes.py` has what it calls).
 
-Both dialects share a name.
-`permute` is aten.permute.default and edge's aten.permute_copy.default.
 A node is data movement, pointwise, a reduction along one axis, per-tensor quantize or dequantize, or opaque.
 """
 
@@ -16,6 +14,7 @@ import numpy as np
 import torch
 from torch.fx import Node
 
+from eqsat.executorch.nodes import is_dequantize, is_quantize, name, overload
 from eqsat.target import staging
 from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
@@ -38,18 +37,6 @@ QParams = tuple[float, int, int, int, torch.dtype]
 def dtype_name(dtype: torch.dtype) -> str:
     """Returns the name of a dtype in the tensor language, such as INT8 or FP32."""
     return str(dtype).removeprefix("torch.").upper().replace("FLOAT", "FP")
-
-
-def overload(target: Any) -> Any:
-    """Returns the ATen overload of a target, which an edge op wraps; None for anything else."""
-    found = target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)
-    return found if isinstance(found, torch._ops.OpOverload) else None
-
-
-def name(target: Any) -> str:
-    """Returns ATen's name without namespace, overload and `_copy`."""
-    op = overload(target)
-    return op._schema.name.split("::")[1].removesuffix("_copy") if op else getattr(target, "__name__", str(target))
 
 
 def arguments(node: Node) -> dict[str, Any]:
@@ -75,16 +62,6 @@ def shape_of(node: Node) -> Shape:
 def aligned(shape: Shape, rank: int) -> Shape:
     """Returns a shape with leading ones up to `rank`."""
     return (1,) * (rank - len(shape)) + shape
-
-
-def is_quantize(node: Node) -> bool:
-    """Tells whether the node is a per-tensor quantize."""
-    return str(overload(node.target)) == "quantized_decomposed.quantize_per_tensor.default"
-
-
-def is_dequantize(node: Node) -> bool:
-    """Tells whether the node is a per-tensor dequantize."""
-    return str(overload(node.target)) == "quantized_decomposed.dequantize_per_tensor.default"
 
 
 def qparams(node: Node) -> QParams | None:
