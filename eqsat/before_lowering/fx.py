@@ -77,7 +77,7 @@ def qparams(node: Node) -> QParams | None:
 def dtype_of(node: Node, value: torch.Tensor | None = None) -> str:
     """Returns the dtype of a node's value in the tensor language.
 
-    That of a quantized tensor carries its parameters, and begins with Q:INT8, for instance.
+    That of a quantized tensor carries its parameters after a colon.
     A tensor is quantized as the quantize that makes it, or else as the first dequantize that reads it,
     if that one accepts all integers of the dtype, or of a constant's `value`.
     """
@@ -96,7 +96,7 @@ def dtype_of(node: Node, value: torch.Tensor | None = None) -> str:
 
 def quantized(q: QParams) -> str:
     """Returns the dtype of tensors with these parameters."""
-    return f"Q:{dtype_name(q[-1])}:{q}"
+    return f"{dtype_name(q[-1])}:{q}"
 
 
 def is_pointwise(node: Node) -> bool:
