@@ -194,28 +194,25 @@ class Lifted:
             return self.graph.add("fx", operands, call=call.key, dtype=dtype)
         if len(axes) == len(call.inputs) == 1 and axes[0] is not None:
             self.calls.setdefault(call.key, call)
-            x = self._values[call.inputs[0]]
-            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=call.key, dtype=dtype)
+            (x,) = call.inputs
+            return self.graph.add("reduce_fx", (self._values[x],), axis=axes[0], call=call.key, dtype=dtype)
         nodes, inputs = (tuple(m for m in ms if m not in self._fixed) for ms in (call.nodes, call.inputs))
         self.calls[n.name] = FxCall(nodes, inputs)
         operands, kind = [self._values[x] for x in inputs], name(nodes[0].target)
         return self.graph.add("opaque", operands, tosa=kind, call=n.name, shape=shape, dtype=dtype)
 
     def _leaf(self, n: Node) -> int:
-        """Returns the node of an input or a constant, which it adds if it is new."""
-        if n not in self._values:
-            value = self._known.get(n)
-            if value is None or isinstance(value, FakeTensor) or not _is_array(value):
-                self._values[n] = self.graph.add_input(n.name, fx.shape_of(n), fx.dtype_of(n))
-            else:
-                found = self.graph.add_const(value.detach().numpy(), fx.dtype_of(n, value), tuple(value.shape))
-                self.constants.setdefault(self.graph.nodes[found].attr("value").digest, n)
-                self._values[n] = found
-        return self._values[n]
+        """Adds an input or a constant and returns its node."""
+        value = self._known.get(n)
+        if value is None or isinstance(value, FakeTensor) or not _is_array(value):
+            return self.graph.add_input(n.name, fx.shape_of(n), fx.dtype_of(n))
+        found = self.graph.add_const(value.detach().numpy(), fx.dtype_of(n, value), tuple(value.shape))
+        self.constants.setdefault(self.graph.nodes[found].attr("value").digest, n)
+        return found
 
     def _aligned(self, x: Node, rank: int) -> int:
         """Returns the node of a value with leading ones up to `rank`."""
-        found = self._leaf(x) if x in self._fixed else self._values[x]
+        found = self._values[x]
         shape = self.graph.nodes[found].shape
         return found if len(shape) == rank else self.graph.add("reshape", (found,), shape=fx.aligned(shape, rank))
 
