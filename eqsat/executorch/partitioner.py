@@ -57,7 +57,8 @@ def nothing_taken(program: ExportedProgram) -> str:
         return reason
     if any(map(_has_symbols, program.graph.nodes)):
         return "shapes in it depend on values, as nonzero's do, and an Ethos-U takes fixed shapes only"
-    return "the partitioner takes none of its operators; logging.getLogger('executorch.backends.arm') says why at level INFO"
+    logger = "logging.getLogger('executorch.backends.arm')"
+    return f"the partitioner takes none of its operators; {logger} says why at level INFO"
 
 
 def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:

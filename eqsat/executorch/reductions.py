@@ -22,6 +22,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from eqsat.executorch.nodes import is_dequantize, is_quantize
+
 logger = logging.getLogger(__name__)
 
 #: Most elements of a summed axis, and of the axes before or behind it.
@@ -79,12 +81,8 @@ def reshape_sums(program: ExportedProgram) -> ExportedProgram:
 
 def _is_quantized(node: Node) -> bool:
     """Whether a sum lies between a DEQUANTIZE and QUANTIZEs with equal parameters."""
-    parameters = {u.args[1:] if _is(u, "quantize_per_tensor") else None for u in node.users}
-    return _is(node.args[0], "dequantize_per_tensor") and len(parameters) == 1 and None not in parameters
-
-
-def _is(node: Any, name: str) -> bool:
-    return isinstance(node, Node) and node.op == "call_function" and f".{name}." in str(node.target)
+    parameters = {u.args[1:] if is_quantize(u) else None for u in node.users}
+    return is_dequantize(node.all_input_nodes[0]) and len(parameters) == 1 and None not in parameters
 
 
 def _reshape(program: ExportedProgram, node: Node) -> bool:
