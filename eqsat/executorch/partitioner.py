@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
-from eqsat.executorch.reductions import reshape_sums
+from eqsat.executorch.reductions import pad_outside, reshape_sums
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
 from eqsat.executorch.tables import FUNCTION, replace_functions
 from eqsat.options.options import Options, given_options
@@ -125,13 +125,14 @@ def operator_name(node: torch.fx.Node) -> str:
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
     """Transforms like Arm's partitioner, and brings more operators to the NPU.
 
-    Constants that it cannot compute are computed, functions become TABLEs, and sums are reshaped for U55 and U65.
+    Constants that it cannot compute are computed, and functions become TABLEs.
+    For U55 and U65 sums are reshaped, and convolutions of a large stride pad outside.
     """
     program = fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
     if not self.additional_checks:  # these may keep such operators on the CPU on purpose
         self.register_custom_partition_op(FUNCTION)
         program = replace_functions(program)
-    return reshape_sums(program) if self.compile_spec.tosa_spec.is_U55_subset else program
+    return pad_outside(reshape_sums(program)) if self.compile_spec.tosa_spec.is_U55_subset else program
 
 
 class EthosUPartitioner(ArmPartitioner):

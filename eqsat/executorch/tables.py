@@ -22,6 +22,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.utils._pytree import tree_map_only
 
+from eqsat.executorch.nodes import name
+
 logger = logging.getLogger(__name__)
 
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
@@ -102,11 +104,7 @@ def _arguments(node: Node) -> tuple[Any, ...]:
 
 def _is_quantized(node: Node) -> bool:
     """Whether Arm's quantizer knows an operator, or it only makes a constant."""
-    return _name(node) in _CREATE or bool(node.meta.get("custom", {}).get(ArmAnnotationInfo.CUSTOM_META_KEY))
-
-
-def _name(node: Node) -> str:
-    return node.target._schema.name.partition("::")[2] if isinstance(node.target, torch._ops.OpOverload) else ""
+    return name(node.target) in _CREATE or bool(node.meta.get("custom", {}).get(ArmAnnotationInfo.CUSTOM_META_KEY))
 
 
 def _cone(node: Any, seen: set[Node] | None = None) -> Iterator[Node]:
@@ -133,12 +131,12 @@ def _computed(nodes: Sequence[Node], source: Node, constants: Mapping[Node, Any]
                 return None
             values[n] = (codes.reshape(-1).to(torch.float32) - args[2]) * args[1]
             continue
-        is_pointwise = _name(n) in _CREATE or torch.Tag.pointwise in getattr(target, "tags", ())
+        is_pointwise = name(target) in _CREATE or torch.Tag.pointwise in getattr(target, "tags", ())
         if not is_pointwise or not values.keys() >= set(n.all_input_nodes):
             return None
         args, kwargs = tree_map_only(Node, values.__getitem__, (args, kwargs))
         with torch.no_grad():
-            values[n] = target(*([(1,), *args[1:]] if _name(n) == "full" else args), **kwargs)
+            values[n] = target(*([(1,), *args[1:]] if name(target) == "full" else args), **kwargs)
     found = values[nodes[-1]]
     results: list[float] = found.to(torch.float32).tolist() if found.numel() == len(_CODES) else []
     return results or None
