@@ -80,9 +80,10 @@ def extracted(loop: Loop, state: State, frozen: Frozen, pool: Pool) -> State:
     prices = PriceCache(loop.options.cache)
     try:
         with loop.failing():
-            model = made_cost_model(loop.options.cost_model, state.target, pool, prices)
+            checked = pool.checked(loop.interruption.check)
+            model = made_cost_model(loop.options.cost_model, state.target, checked, prices)
             loop.interruption.check()
-            with loop.clock.stage("price"), pool.checking(loop.interruption.check):
+            with loop.clock.stage("price"):
                 state = replace(state, choices=build(frozen, model))
     finally:
         prices.close()
