@@ -267,11 +267,11 @@ def notes(run: RecordedRun) -> list[str]:
             "cycles are comparable, and only if no operator stays on the CPU: Vela does not count those."
             + (_FLATTERED if any(facts_of(v).table_by_default for v in run.vela) else "")
         )
-    if v := run.about.get("versions"):
+    if run.about.keys() >= {"versions", "processors", "memory_mib", "jobs", "cold"}:
         made = f"Commit {run.about['commit']}. " if "commit" in run.about else ""
         cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"
         out.append(
-            f"{made}Versions: {', '.join(f'{k} {x}' for k, x in v.items() if x != 'absent')}. Machine: "
+            f"{made}Versions: {', '.join(f'{k} {x}' for k, x in run.about['versions'].items() if x != 'absent')}. Machine: "
             f"{run.about['processors']} processors, "
             f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time, {cache}."
         )

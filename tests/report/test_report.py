@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import re
 import shutil
 
 import pytest
@@ -148,11 +149,16 @@ def test_damaged_outlines_are_named(zoo_run, tmp_path):
 @pytest.mark.parametrize("name", ["../escaped", "a/b", "..", "", "/tmp/x", 7, None])
 @pytest.mark.parametrize("which", ["model", "target"])
 def test_a_name_in_a_record_is_no_path(tmp_path, which, name):
-    run, record = tmp_path / "run", {"model": "m", "target": TARGET, "configuration": "stock", "cycles": 7}
+    run = tmp_path / "run"
     run.mkdir()
-    (run / "records.jsonl").write_text(json.dumps({**record, which: name}) + "\n")
+    (run / "records.jsonl").write_text(json.dumps({**FIELDS, which: name}) + "\n")
     result = CliRunner().invoke(app, ["report", str(run), "-o", str(tmp_path / "pages")])
-    assert result.exit_code == 2 and "not a plain file name" in result.output
+    said = (
+        "not a plain file name"
+        if isinstance(name, str)
+        else f"Expected `str`, got `{'null' if name is None else 'int'}`"
+    )
+    assert result.exit_code == 2 and said in result.output and which in result.output
     assert [p.name for p in tmp_path.iterdir()] == ["run"] and [p.name for p in run.iterdir()] == ["records.jsonl"]
 
 
@@ -194,8 +200,6 @@ FIELDS = {
     **{"by_kind": {"rescale": 7}, "memory": {"Sram": {"peak": 64}}, "pte_bytes": 9, "weight_bytes": 9, "stop": ["x"]},
     "by_operator": {"Rescale": {"operators": 1, "cycles": 7, "ideal": 5.0, "waiting": 1}},
     "bound": {"roofline": 5.0, "operators": 5.0, "mac_cycles": 1.0},
-    "extractions": [[{"round": 0, "predicted": 7.0, "cycles": 7}]],
-    "command_stream": {"stock": {"cycles": 7, "commands": 1}, "eqsat": {"cycles": 7, "commands": 1}},
     **{"binary_verified": [True], "binary_proved": [True], "proved": True, "stock_binary_verified": [None]},
 }
 
@@ -208,17 +212,17 @@ def test_a_field_of_another_form_is_named_with_its_file_and_line(tmp_path, name)
         try:
             write(RecordedRun.read(tmp_path), tmp_path / "pages")  # nothing else is raised
         except InputError as e:
-            assert f"{path}, line 2: {name!r} is " in str(e) and len(str(e)) < 400, e
+            assert f"{path}, line 2: " in str(e) and len(str(e)) < 400, e
+            assert f"$.{name}" in str(e) or f"`{name}`" in str(e) or "surrogates" in str(e), e
     damaged = 7 if name in ("model", "target", "configuration", "vela") else "7"
     path.write_text("".join(json.dumps(r) + "\n" for r in (stock, {**FIELDS, name: damaged})))
     result = CliRunner().invoke(app, ["report", str(tmp_path)])
-    assert result.exit_code == 2 and f"line 2: {name!r} is " in " ".join(result.output.split())
+    assert result.exit_code == 2 and re.search(f"line 2: .*{name}", " ".join(result.output.split()))
 
 
 ABOUT = {
-    **{"commit": "3f9e39dc96da", "versions": {"torch": "2.13"}, "date": "2026-11-24", "quantization": "int8"},
+    **{"commit": "3f9e39dc96da", "versions": {"torch": "2.13"}},
     **{"processors": 2, "memory_mib": 24105, "jobs": 2, "cold": False},
-    **{name: ["x"] for name in ("names", "models", "targets", "configurations")},
 }
 
 
@@ -230,15 +234,17 @@ def test_a_field_of_run_json_of_another_form_is_named_with_its_file(tmp_path, na
         try:
             write(RecordedRun.read(tmp_path), tmp_path / "pages")  # nothing else is raised
         except InputError as e:
-            assert f"{tmp_path / 'run.json'}: {name!r} is " in str(e) and "; remove the file" in str(e)
-    with pytest.raises(InputError, match=f"run.json: '{name}' is -1, which is not "):
+            assert (
+                f"{tmp_path / 'run.json'}: Expected" in str(e)
+                and f"$.{name}" in str(e)
+                and "; remove the file" in str(e)
+            )
+    with pytest.raises(InputError, match=rf"run.json: Expected .* at `\$.{name}`; remove"):
         (tmp_path / "run.json").write_text(json.dumps({**ABOUT, name: -1}))
         RecordedRun.read(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"), [("[1]", ": is "), ("{", " is not JSON"), ('{"versions": {}}', ": has no ")]
-)
+@pytest.mark.parametrize(("text", "reason"), [("[1]", ": Expected `object`, got `array`"), ("{", " is not JSON")])
 def test_a_run_json_of_something_else_is_one_line(tmp_path, text, reason):
     (tmp_path / "records.jsonl").write_text(json.dumps(FIELDS) + "\n")
     (tmp_path / "run.json").write_text(text)
@@ -248,5 +254,5 @@ def test_a_run_json_of_something_else_is_one_line(tmp_path, text, reason):
 
 def test_a_record_without_a_field_names_it(tmp_path):
     (tmp_path / "records.jsonl").write_text(json.dumps({k: v for k, v in FIELDS.items() if k != "cycles"}) + "\n")
-    with pytest.raises(InputError, match="line 1: has no 'cycles'; remove the line"):
+    with pytest.raises(InputError, match="line 1: Object missing required field `cycles`; remove the line"):
         RecordedRun.read(tmp_path)
