@@ -283,7 +283,7 @@ def check_places(output: Path, report: Path | None, csv: Path | None, target: st
 def check_report(page: Path | None) -> None:
     """Refuses a page that cannot be written, before the long work starts. Raises InputError."""
     if page is not None:
-        from eqsat.report.environment import check_libraries
+        from eqsat.report.page import check_libraries
 
         check_output(page, "--report")
         check_libraries()

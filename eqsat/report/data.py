@@ -15,25 +15,35 @@ from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, re
 from eqsat.ground.files import InputError
 from eqsat.vela.facts import PACKAGE as VELA
 
-#: Kinds of operators in the order of tables and bars.
-#: Arithmetic comes first, then kinds that only move or rescale data.
-KINDS = ("convolution", "matmul", "pooling", "reduce", "elementwise", "rescale", "transpose", "memory copy")
-#: Stages in the order in which they run; eqsat's own are those from "explicit passes" on.
-STAGES = (
-    "load and quantize",
-    "lowering",
-    "stock passes",
-    "convert",
-    "quantize",
-    "explicit passes",
-    "import",
-    "saturate",
-    "price",
-    "extract",
-    "given graphs",
-    "vela",
-    "verify",
-)
+#: Kinds of operators in the order of tables and bars, with their colours, which people with red-green colour blindness
+#: can tell apart. Arithmetic comes first, then kinds that only move or rescale data, in warm colours.
+KIND_COLOURS = {
+    "convolution": "#808792",
+    "matmul": "#0072b2",
+    "pooling": "#56b4e9",
+    "reduce": "#9ecae1",
+    "elementwise": "#bdbdbd",
+    "rescale": "#f0e442",
+    "transpose": "#d55e00",
+    "memory copy": "#e69f00",
+}
+#: ExecuTorch's stages, then eqsat's own, in the order in which they run, with their colours.
+STAGE_COLOURS = {
+    "load and quantize": "#d9d9d9",
+    "lowering": "#bdbdbd",
+    "stock passes": "#969696",
+    "convert": "#d9d9d9",
+    "quantize": "#bdbdbd",
+    "explicit passes": "#cc79a7",
+    "import": "#9ecae1",
+    "saturate": "#0072b2",
+    "price": "#009e73",
+    "extract": "#f0e442",
+    "given graphs": "#56b4e9",
+    "vela": "#e69f00",
+    "verify": "#d55e00",
+}
+STAGES = tuple(STAGE_COLOURS)
 OWN_STAGES = STAGES[STAGES.index("explicit passes") :]
 
 
@@ -202,11 +212,6 @@ class RecordedRun:
         record, base = self.get(model, target, configuration), self.baseline(model, target)
         a, b = of(record) if record else None, of(base) if base else None
         return a / b if a is not None and b else None
-
-    def mean_to_baseline(self, target: str, configuration: str, of: Callable[[Record], int | None]) -> float | None:
-        """Returns the geometric mean of the ratios `to_baseline` over the models, None without any."""
-        found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
-        return geometric_mean(found) if found else None
 
     def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
         """Returns a total of a cell over that of the better peer."""
