@@ -15,13 +15,8 @@ from eqsat.report.data import (
     OWN_STAGES,
     STAGE_COLOURS,
     RecordedRun,
-    Summary,
-    calibrated,
-    corrected,
-    file_bytes,
+    figure,
     geometric_mean,
-    pte_bytes,
-    sram,
     total,
 )
 from eqsat.report.numbers import kib, number, ratio, share
@@ -34,38 +29,17 @@ _NAMED = 10
 _LEAST = 0.0005
 
 
-def summary(run: RecordedRun) -> ReportTable:
-    """Returns the table of each configuration's cycles to stock's, with the models that are best, worst and lost."""
-    return ReportTable(
-        "Summary",
-        f"To stock's, {'by the total of Vela' if run.decides == 'cycles' else f'{run.decides} cycles'}.",
-        ("target", "configuration", "best", "worst", "losses", "models", "geometric mean"),
-        tuple(map(_summary_row, run.summaries())),
-        words=5,
-    )
-
-
-def _summary_row(s: Summary) -> tuple[str, ...]:
-    rest = "".join(
-        f"; {len(some)} {word}" for some, word in ((s.failed, "failed"), (s.alone, "without a baseline")) if some
-    )
-    if not s.ratios:
-        return s.target, s.configuration, "-", "-", rest[2:], "0", "-"
-    losses = f"**{len(s.losses)}**: {', '.join(s.losses)}" if s.losses else "none"
-    ends = (f"{m} {s.ratios[m]:.3f}" for m in (s.best, s.worst))
-    return s.target, s.configuration, *ends, losses + rest, str(len(s.ratios)), f"**{s.mean:.3f}**"
-
-
 def standings(run: RecordedRun) -> ReportTable:
     """Returns the table of geometric means over the models, a row per target and configuration."""
     rows, best = [], BEST in run.configurations
     for target, c in product(run.targets, run.configurations):
-        figure = partial(run.by_model, target, c)
+        cells = partial(run.by_model, target, c)
         models = sum(run.get(m, target, c) is not None for m in run.models)
         if not models:
             continue
-        to_stock = figure(run.ratio) if c != STOCK else {}
-        peer, utilisation = figure(run.over_peer, "cycles"), figure(run.utilisation).values()
+        to_stock = cells(run.to_baseline) if c != STOCK else {}
+        decided = cells(run.to_baseline, run.decides) if c != STOCK else {}
+        peer, utilisation = cells(run.over_peer, "cycles"), cells(run.utilisation).values()
         rows.append(
             (
                 target,
@@ -73,16 +47,17 @@ def standings(run: RecordedRun) -> ReportTable:
                 str(models),
                 _mean(to_stock),
                 _mean(peer),
-                _mean(figure(run.to_baseline, corrected)),
-                _mean(figure(run.to_baseline, calibrated)),
-                _mean(figure(run.over_peer, "calibrated")),
-                *([_mean(figure(run.over_best))] if best else ()),
+                _mean(cells(run.to_baseline, "corrected")),
+                _mean(cells(run.to_baseline, "calibrated")),
+                _mean(cells(run.over_peer, "calibrated")),
+                *([_mean(cells(run.over_best))] if best else ()),
                 _worst(peer or to_stock),
-                _mean(figure(run.over)),
-                _mean(figure(run.over, "operators")),
+                str(sum(r > 1 for r in decided.values())) if decided else "-",
+                _mean(cells(run.over)),
+                _mean(cells(run.over, "operators")),
                 f"{sum(utilisation) / len(utilisation):.1%}" if utilisation else "-",
-                _mean(figure(run.to_baseline, sram)),
-                _mean(figure(run.to_baseline, pte_bytes)),
+                _mean(cells(run.to_baseline, "sram")),
+                _mean(cells(run.to_baseline, "pte_bytes")),
             )
         )
     return ReportTable(
@@ -90,7 +65,7 @@ def standings(run: RecordedRun) -> ReportTable:
         "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock, stock-best (in the settings "
         "of Vela and the layouts of inputs and outputs that are best by calibrated cycles) and, where it leaves nothing to "
         "the CPU, LiteRT; by Vela's own totals, by the corrected ones, and by calibrated cycles, which decide. "
-        "The worst model is that of the peers, or of stock where there are none. "
+        "The worst model is that of the peers, or of stock where there are none; losses are models with more cycles than stock's, by those that decide. "
         "Cycles over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
         "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
         "MACs: the share of all cycles that they need at the full rate, a plain mean. SRAM in use and .pte file to stock's.",
@@ -106,6 +81,7 @@ def standings(run: RecordedRun) -> ReportTable:
                 "calibrated to peer",
                 *(["to stock-best"] if best else ()),
                 "worst",
+                "losses",
                 "roofline",
                 "operators",
             ),
@@ -135,8 +111,8 @@ def bounds(run: RecordedRun, target: str) -> ReportTable:
                 row += [
                     _number(run.over(m, target, c), ".2f"),
                     _number(run.utilisation(m, target, c), ".1%"),
-                    kib(sram(r)),
-                    kib(file_bytes(r)),
+                    kib(figure(r, "sram")),
+                    kib(figure(r, "file")),
                 ]
             rows.append(tuple(row))
     each = ("over roofline", "MACs", "SRAM, KiB", "file, KiB")
@@ -229,8 +205,8 @@ def _cell(run: RecordedRun, record: Record | None) -> str:
         return ""
     if "error" in record:
         return "failed"
-    place = record["model"], record["target"], record["configuration"]
-    found = run.to_baseline(*place, lambda r: r.get(run.decides))
+    at = place(record)
+    found = run.to_baseline(*at, run.decides)
     text = f"{record[run.decides]:,}"
     if record is not run.baseline(record["model"], record["target"]) and found is not None:
         text += f" (**{found:.3f}**, loss)" if found > 1 else f" ({found:.3f})"
@@ -285,7 +261,7 @@ def figures(run: RecordedRun, model: str, target: str) -> ReportTable:
         "cycles": _of(number, "cycles"),
         "cycles, corrected": _of(number, "corrected"),
         "cycles, calibrated": _of(number, "calibrated"),
-        "cycles to the baseline's": lambda r: ratio(run.ratio(*place(r))),
+        "cycles to the baseline's": lambda r: ratio(run.to_baseline(*place(r))),
         f"over the roofline of {number(least.get('roofline'))}": lambda r: ratio(run.over(*place(r))),
         f"over the bound by operators, {number(least.get('operators'))}": lambda r: ratio(
             run.over(*place(r), "operators")
@@ -302,7 +278,7 @@ def figures(run: RecordedRun, model: str, target: str) -> ReportTable:
         "weights in the graph, KiB": _of(kib, "weight_bytes"),
         "weights as encoded, KiB": _of(kib, "encoded_weight_bytes"),
         "commands, KiB": _of(kib, "command_bytes"),
-        ".pte file (LiteRT: .tflite), KiB": lambda r: kib(file_bytes(r)),
+        ".pte file (LiteRT: .tflite), KiB": lambda r: kib(figure(r, "file")),
         "operators on the CPU": _of(number, "cpu_operators"),
         "e-nodes": _of(number, "e_nodes"),
         "end of the saturation": _of(_each, "stop"),

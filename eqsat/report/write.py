@@ -55,7 +55,7 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
 def _sections(run: RecordedRun, comparison: RunComparison | None) -> list[Section]:
     """Returns the tables of the report; those without data are left out."""
     each = {
-        "Summary": [tables.summary(run), tables.standings(run)],
+        "Where configurations stand": [tables.standings(run)],
         "Roofline and memory": [tables.bounds(run, t) for t in run.targets],
         "Excess": [tables.excess(run, t) for t in run.targets],
         "Against stock": tables.headline(run),
