@@ -283,10 +283,10 @@ def check_places(output: Path, report: Path | None, csv: Path | None, target: st
 def check_report(page: Path | None) -> None:
     """Refuses a page that cannot be written, before the long work starts. Raises InputError."""
     if page is not None:
-        from eqsat.report.page import check_libraries
+        from eqsat.report.page import check_library
 
         check_output(page, "--report")
-        check_libraries()
+        check_library()
 
 
 def write_csv(

@@ -23,7 +23,7 @@ from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled
 from eqsat.report.data import KIND_COLOURS
 from eqsat.report.numbers import kib, number, ratio, share
-from eqsat.report.page import Bars, Chart, Note, Part, Section, Tiles, check_libraries, page
+from eqsat.report.page import Bars, Note, Part, Section, Tiles, check_library, page
 from eqsat.report.sides import Sides
 from eqsat.report.table import ReportTable
 from eqsat.report.why import why
@@ -48,9 +48,9 @@ def write_page(
     rules: the user's own rules that took part.
     facts: further facts at the top of the page, by name.
     warnings: shown above everything else.
-    Raises InputError if the place is not writable or a library is missing.
+    Raises InputError if the place is not writable or the library for pages is missing.
     """
-    check_libraries()
+    check_library()
     logger.info("writing the report", extra={"stage": "report"})
     given = what if isinstance(what, Mapping) else {"": what}
     delegates = [Sides.of(one, name) for name, one in given.items()]
@@ -98,8 +98,6 @@ _ROOFLINE = "roofline"
 
 def _parts(d: Sides, title: str, rules: Sequence[Rule]) -> dict[str, list[Part]]:
     """Returns what is shown of a delegate, by the title of its section."""
-    from eqsat.report.pareto import pareto
-
     record = d.record
     search = [
         compiled.extractions(record),
@@ -112,13 +110,13 @@ def _parts(d: Sides, title: str, rules: Sequence[Rule]) -> dict[str, list[Part]]
         f"{number(record['e_nodes'])} e-nodes; the saturation ended: {record['stop']}; {record['candidates']} graphs "
         f"compared; {share(record['coverage'])} of the operators are modelled{opaque}."
     )
-    chart = pareto(record["points"], d)
+    pareto = compiled.pareto(d)
     return {
         "Costs": compiled.costs(d),
         "By PyTorch module": [compiled.by_module(d)],
         "Graphs": compiled.pictures(d, title),
         "What changed and why": why(d.run, rules),
-        "Search": [Note(about), *([Chart(chart)] if chart else []), *(t for t in search if t.rows)],
+        "Search": [Note(about), *([pareto] if pareto.rows else []), *(t for t in search if t.rows)],
     }
 
 

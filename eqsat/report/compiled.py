@@ -291,6 +291,24 @@ def points(record: Mapping[str, Any]) -> ReportTable:
     )
 
 
+#: What the graphs of a Pareto set are compared by, with colours.
+_COSTS = {"cycles": "#0072b2", "SRAM, KiB": "#009e73", "flash, KiB": "#e69f00"}
+
+
+def pareto(sides: Sides) -> Bars:
+    """Returns cycles and memory of the Pareto set and of the graphs before; no bars of a single graph."""
+    before = ((s.name, (s.figures.calibrated, s.figures.sram, s.figures.flash)) for s in sides.before)
+    costs = [(name, found) for name, found in before if None not in found]
+    costs += [(f"{i}: {p['name']}", (p["cycles"], p["sram"], p["flash"])) for i, p in enumerate(sides.record["points"])]
+    most = [max(column) or 1 for column in zip(*(found for _, found in costs))]
+    rows = [
+        (f"{name}, {cost}", {cost: x / largest}, number(x) if cost == "cycles" else kib(x))
+        for name, found in (costs if len(costs) > 1 else ())
+        for cost, x, largest in zip(_COSTS, found, most)
+    ]
+    return Bars("Cycles and memory of the Pareto set", "As shares of the most of each.", rows, _COSTS)
+
+
 def seconds(given: Mapping[str, float]) -> ReportTable:
     total = sum(given.values())
     rows = [(called(k), f"{v:.2f}", share(v / total)) for k, v in given.items() if v >= 0.005] if total else []

@@ -1,4 +1,4 @@
-"""The one maker of pages: sections of tables, bars, charts and graphs, which one template shows.
+"""The one maker of pages: sections of tables, bars and graphs, which one template shows.
 
 A page is one file that fetches nothing: its style sheet and its script are inside.
 """
@@ -44,13 +44,6 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """A picture as an `<svg>` element."""
-
-    svg: str
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """Graphs side by side.
 
@@ -85,7 +78,7 @@ class Note:
     kind: str = "note"
 
 
-Part = Tiles | Bars | Chart | View | Text | Note | ReportTable
+Part = Tiles | Bars | View | Text | Note | ReportTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +89,10 @@ class Section:
     parts: Sequence[Part]
 
 
-def check_libraries() -> None:
-    """Raises InputError with the remedy if a library for pages is missing."""
+def check_library() -> None:
+    """Raises InputError with the remedy if the library for pages is missing."""
     try:
         import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
     except ImportError as e:
         raise InputError(f"the report needs {e.name}: pip install 'eqsat[plots]'") from e
 
@@ -109,9 +101,9 @@ def page(title: str, sections: Sequence[Section], links: Mapping[str, str] | Non
     """Returns a page.
 
     links: to other pages, by their text.
-    Raises InputError as `check_libraries` does.
+    Raises InputError as `check_library` does.
     """
-    check_libraries()
+    check_library()
     import jinja2
 
     loader = jinja2.PackageLoader("eqsat.report")

@@ -14,7 +14,7 @@ from eqsat.ground.files import InputError, write_atomically
 from eqsat.report import compiled, tables
 from eqsat.report.compare import RunComparison, changes
 from eqsat.report.data import KIND_COLOURS, OWN_STAGES, STAGE_COLOURS, RecordedRun, total
-from eqsat.report.page import Bars, Note, Part, Section, check_libraries, page
+from eqsat.report.page import Bars, Note, Part, Section, check_library, page
 from eqsat.report.sides import Side, Sides
 from eqsat.report.table import ReportTable
 from eqsat.report.table import markdown as lines
@@ -25,9 +25,9 @@ from eqsat.vela.facts import facts_of
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
     """Writes the report into `directory` and returns the paths of its files.
 
-    Raises InputError if a library for pages is missing or the place is not writable.
+    Raises InputError if the library for pages is missing or the place is not writable.
     """
-    check_libraries()
+    check_library()
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as e:

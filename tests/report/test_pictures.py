@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eqsat.report import RecordedRun
-from eqsat.report.pareto import pareto
+from eqsat.report.compiled import pareto
 from eqsat.report.sides import Sides
 from eqsat.report.write import by_kind, by_stage
 
@@ -31,10 +30,16 @@ def test_bars_of_cycles_are_shares_of_the_baselines():
     assert [sum(parts.values()) for name, parts, _ in bars.rows if name] == [pytest.approx(1)] * (len(bars.rows) // 2)
 
 
-def test_numbers_of_near_points_share_one_text():
-    """The first two points are one to the eye; so are the last two, but for one of them in flash."""
-    at = [(100, 900, 5_000), (101, 901, 4_990), (300, 500, 2_500), (301, 2_000, 2_490)]
-    points = [{"sram": 1024 * s, "flash": 1024 * f, "cycles": c, "fits": True} for s, f, c in at]
-    svg = pareto(points, Sides("", (), None, {}, None))
-    numbers = re.findall(r"font-size: 8px[^>]*>([^<]+)|font: 8px[^>]*>([^<]+)", svg)
-    assert ["".join(n) for n in numbers] == ["0, 1", "2, 3", "0, 1", "2", "3"]
+def test_the_pareto_set_stands_beside_the_graphs_before():
+    points = [
+        {"name": "eqsat", "cycles": 50, "sram": 2048, "flash": 1024},
+        {"name": "small", "cycles": 100, "sram": 1024, "flash": 1024},
+    ]
+    bars = pareto(Sides("", (), None, {"points": points}, None))
+    assert [(name, *parts.values(), value) for name, parts, value in bars.rows if "flash" not in name] == [
+        ("0: eqsat, cycles", 0.5, "50"),
+        ("0: eqsat, SRAM, KiB", 1, "2.0"),
+        ("1: small, cycles", 1, "100"),
+        ("1: small, SRAM, KiB", 0.5, "1.0"),
+    ]
+    assert not pareto(Sides("", (), None, {"points": points[:1]}, None)).rows
