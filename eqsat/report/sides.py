@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from eqsat.explain.cycles import by_node
 from eqsat.report.graphs import NodeFacts
 from eqsat.search.figures import GraphFigures, read
 from eqsat.search.origins import of_buffer, table
@@ -48,10 +49,7 @@ class Side:
 
     def facts(self) -> dict[int, NodeFacts]:
         """Returns the facts of the graph's operators, by node."""
-        cycles: dict[int, int] = {}
-        for row in self.rows:
-            if (node := self.names.get(row.source or "")) is not None:
-                cycles[node] = cycles.get(node, 0) + row.cycles
+        cycles = by_node(self.rows, self.names)
         whole = max(1, sum(cycles.values()))
         return {
             n: NodeFacts(
