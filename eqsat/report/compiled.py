@@ -297,8 +297,10 @@ _COSTS = {"cycles": "#0072b2", "SRAM, KiB": "#009e73", "flash, KiB": "#e69f00"}
 
 def pareto(sides: Sides) -> Bars:
     """Returns cycles and memory of the Pareto set and of the graphs before; no bars of a single graph."""
-    before = ((s.name, (s.figures.calibrated, s.figures.sram, s.figures.flash)) for s in sides.before)
-    costs = [(name, found) for name, found in before if None not in found]
+    costs: list[tuple[str, tuple[int, int, int]]] = []
+    for name, f in ((s.name, s.figures) for s in sides.before):
+        if f.calibrated is not None and f.sram is not None and f.flash is not None:
+            costs.append((name, (f.calibrated, f.sram, f.flash)))
     costs += [(f"{i}: {p['name']}", (p["cycles"], p["sram"], p["flash"])) for i, p in enumerate(sides.record["points"])]
     most = [max(column) or 1 for column in zip(*(found for _, found in costs))]
     rows = [

@@ -33,10 +33,10 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
     except OSError as e:
         raise InputError(f"cannot make {directory}: {e.strerror or e}") from e
     sections = _sections(run, comparison)
-    head = Section("", [Note(text) for text in notes(run)])
+    head, charts = Section("", [Note(text) for text in notes(run)]), _charts(run)
     out = {
         "report.md": markdown(run, comparison).encode(),
-        "index.html": page("Benchmark report", [head, *sections, Section("Charts", _charts(run))]),
+        "index.html": page("Benchmark report", [head, *sections, *([Section("Charts", charts)] if charts else [])]),
     }
     for model, target in dict.fromkeys(at[:2] for at in run.records):
         shown = _of_model(run, model, target)
