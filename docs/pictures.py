@@ -46,7 +46,7 @@ def pictures(run: Run) -> dict[str, str]:
 
 
 def _column(graph: TensorGraph, rows, buffer: bytes, marked: set[int], word: str, title: str) -> Picture:
-    cycles = by_node(graph, rows, tensor_names(buffer))
+    cycles = by_node(rows, tensor_names(buffer))
     nodes = shown(graph)
     boxes = {n: box(graph, n, word if n in marked else "", f"{cycles[n]:,}" if n in cycles else "") for n in nodes}
     edges = [Edge(i, n) for n in nodes for i in graph.nodes[n].inputs if i in boxes]

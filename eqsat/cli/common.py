@@ -15,7 +15,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -26,7 +25,7 @@ from rich.text import Text
 
 from eqsat.cli.defaults import defaults
 from eqsat.cli.interrupt import stops_command
-from eqsat.cli.live import VERBOSITY
+from eqsat.cli.live import COMMAND
 from eqsat.cli.options import with_parameters
 from eqsat.cli.removed import removed
 from eqsat.cli.terminal import TextConsole
@@ -60,7 +59,7 @@ class _Commands(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if told := removed(args):
-            _command.as_json = "--json" in args
+            COMMAND.as_json = "--json" in args
             raise fail(told, BAD_INPUT)
         return super().resolve_command(ctx, args)
 
@@ -101,8 +100,8 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
 
     @functools.wraps(command)
     def wrapped(*, verbose: int, debug: bool, **given: Any) -> None:
-        VERBOSITY.level, VERBOSITY.debug, VERBOSITY.quiet = verbose, debug, given.get("brief") is True
-        _command.as_json, _command.started = given.get("as_json") is True, time.perf_counter()
+        COMMAND.level, COMMAND.debug, COMMAND.started = verbose, debug, time.perf_counter()
+        COMMAND.quiet, COMMAND.as_json = given.get("brief") is True, given.get("as_json") is True
         command(**given)
 
     return with_parameters(wrapped, [*signature.parameters.values(), *added])
@@ -166,17 +165,6 @@ CsvOption = Annotated[
 ]
 
 
-@dataclass(slots=True)
-class _Command:
-    """The current command: how it reports a failure, and when it began."""
-
-    as_json: bool = False
-    started: float = field(default_factory=time.perf_counter)
-
-
-_command = _Command()
-
-
 def print_json(data: dict[str, Any]) -> None:
     """Prints one object on stdout, with the number of its schema."""
     print(json.dumps({"schema": SCHEMA, **data}))
@@ -193,12 +181,12 @@ def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typ
     error = sys.exc_info()[1]
     code = FAILED if isinstance(error, OutputError) else code
     try:
-        if error is not None and VERBOSITY.debug:
+        if error is not None and COMMAND.debug:
             status.say("".join(traceback.format_exception(error)))
         elif isinstance(error, PluginError) and len(own := _own_frames(error)) > 1:
             status.print("".join(traceback.format_list(own)), end="", markup=False, highlight=False, soft_wrap=True)
         status.print("[red]error:[/red]", Text(message), soft_wrap=True, highlight=False)
-        if _command.as_json:
+        if COMMAND.as_json:
             print_json({"error": {"message": message, "exit_code": code}, **(known or {})})
     except MemoryError:  # nothing that is loaded can be trusted to end by itself then
         os.write(2, f"error: {message}\n".encode(errors="replace"))
@@ -283,10 +271,10 @@ def check_places(output: Path, report: Path | None, csv: Path | None, target: st
 def check_report(page: Path | None) -> None:
     """Refuses a page that cannot be written, before the long work starts. Raises InputError."""
     if page is not None:
-        from eqsat.report.environment import check_libraries
+        from eqsat.report.page import check_library
 
         check_output(page, "--report")
-        check_libraries()
+        check_library()
 
 
 def write_csv(
@@ -359,10 +347,10 @@ def _show_figures(old: GraphFigures, new: GraphFigures, bound: Bound | None, bef
     """Prints how the graphs compare: cycles, time and bytes; with -v all figures."""
     from eqsat.search.comparison import sections, summary
 
-    table = Table("cycles by operator kind" if VERBOSITY.level else "cycles")
+    table = Table("cycles by operator kind" if COMMAND.level else "cycles")
     for column in (before, "eqsat", "ratio"):
         table.add_column(column, justify="right")
-    for section in sections(old, new, bound) if VERBOSITY.level else summary(old, new):
+    for section in sections(old, new, bound) if COMMAND.level else summary(old, new):
         for row in section:
             table.add_row(*row, style="bold" if row[0].endswith("total") else None)
         table.add_section()
@@ -395,7 +383,7 @@ def _show_others(results: Sequence[Result], chosen: Options) -> None:
 def _seconds(stages: Mapping[str, float]) -> str:
     """Returns the seconds of the command until now, and of its stages, some of which run in parallel."""
     shown = ", ".join(f"{called(k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
-    return f"seconds: {time.perf_counter() - _command.started:.1f} in all; by stage, some at once: {shown}"
+    return f"seconds: {time.perf_counter() - COMMAND.started:.1f} in all; by stage, some at once: {shown}"
 
 
 def _show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> None:

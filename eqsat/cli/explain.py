@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,7 +88,7 @@ def _explain(
             if as_json:
                 data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
                 write_atomically(
-                    as_json, json.dumps({"schema": SCHEMA, "explanation": data, "egraph": view.as_dict(part)}).encode()
+                    as_json, json.dumps({"schema": SCHEMA, "explanation": data, "egraph": asdict(part)}).encode()
                 )
     except ExplainError as e:
         raise InputError(f"{run}: {e}") from e

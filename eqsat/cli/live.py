@@ -24,9 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.text import Text
+from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from eqsat.cli import interrupt
 from eqsat.cli.terminal import TextConsole
@@ -36,32 +34,29 @@ logger = logging.getLogger("eqsat")
 
 
 @dataclass(slots=True)
-class Verbosity:
-    """The options `-v`, `--debug` and, of commands that have it, `-q`."""
+class Command:
+    """The command that runs: when it began, and its options `-v`, `--debug` and, if it has them, `-q` and `--json`."""
 
     level: int = 0
     debug: bool = False
     quiet: bool = False
-
-    @property
-    def log_level(self) -> int:
-        return logging.DEBUG if self.level > 1 or self.debug else logging.INFO
+    as_json: bool = False
+    started: float = field(default_factory=time.perf_counter)
 
 
-VERBOSITY = Verbosity()
+COMMAND = Command()
 
 
 @dataclass(slots=True)
-class Progress:
-    """The state of a command, from the records so far."""
+class Work:
+    """The state of a command's work, from the records so far, and the terminal's line about it."""
 
     title: str
+    shown: Progress
     delegate: str = ""
     started: float = field(default_factory=time.perf_counter)
     stage: str = ""
     best: int | None = None
-    spinner: Spinner = field(default_factory=lambda: Spinner("dots"))
-    live: Live | None = None
 
     def update(self, record: logging.LogRecord) -> str:
         """Takes in a record and returns a line if it is news, else ""."""
@@ -88,9 +83,9 @@ class Progress:
         It is drawn at once, since the display's timer misses a stage shorter than its period.
         """
         self.stage = stage
-        if self.live is not None and (text := str(self)) != str(self.spinner.text):
-            self.spinner.update(text=Text(text))
-            self.live.refresh()
+        for task in self.shown.tasks:
+            if task.description != str(self):
+                self.shown.update(task.id, description=str(self), refresh=True)
 
     def __str__(self) -> str:
         best = "" if self.best is None else f"best so far {self.best:,} cycles"
@@ -100,37 +95,39 @@ class Progress:
 class _Display(logging.Handler):
     """Shows records on `console`: the records themselves with -v, and the state of the work."""
 
-    def __init__(self, console: TextConsole, state: Progress) -> None:
-        super().__init__(VERBOSITY.log_level)
+    def __init__(self, console: TextConsole, state: Work) -> None:
+        super().__init__(logging.DEBUG if COMMAND.level > 1 or COMMAND.debug else logging.INFO)
         self.console, self.state = console, state
 
     def emit(self, record: logging.LogRecord) -> None:
         news = self.state.update(record)
-        if VERBOSITY.level or VERBOSITY.debug:
+        if COMMAND.level or COMMAND.debug:
             self.console.say(self.state.line(record))
-            if record.exc_info and VERBOSITY.debug:
+            if record.exc_info and COMMAND.debug:
                 self.console.say(logging.Formatter().formatException(record.exc_info))
-        elif news and not self.console.is_terminal and not VERBOSITY.quiet:
+        elif news and not self.console.is_terminal and not COMMAND.quiet:
             self.console.say(news)
         self.state.show(self.state.stage)
 
 
 @contextlib.contextmanager
-def working(title: str) -> Iterator[Progress]:
+def working(title: str) -> Iterator[Work]:
     """Within it the work is shown on stderr, and nothing else reaches stdout or stderr."""
-    state = Progress(title)
     with contextlib.ExitStack() as stack:
-        stream = sys.stderr if VERBOSITY.debug else stack.enter_context(_apart())
-        display = _Display(TextConsole(file=stream), state)
-        if (
-            display.console.is_terminal and not VERBOSITY.quiet
-        ):  # rich would send what others write to stdout and stderr to the terminal
-            state.spinner.update(text=Text(str(state)))
-            state.live = stack.enter_context(
-                Live(
-                    state.spinner, console=display.console, transient=True, redirect_stdout=False, redirect_stderr=False
-                )
-            )
+        stream = sys.stderr if COMMAND.debug else stack.enter_context(_apart())
+        console = TextConsole(file=stream)
+        shown = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=console,
+            transient=True,
+            redirect_stdout=False,  # rich would send what others write to stdout and stderr to the terminal
+            redirect_stderr=False,
+            disable=not console.is_terminal or COMMAND.quiet,
+        )
+        state = Work(title, stack.enter_context(shown))
+        shown.add_task(title)
+        display = _Display(console, state)
         before = logger.level, logger.propagate
         logger.addHandler(display)
         logger.setLevel(display.level)

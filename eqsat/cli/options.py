@@ -11,8 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,114 +23,102 @@ if TYPE_CHECKING:
 #: Makes the options of a command line.
 #: Raises InputError for an unknown name and for rules that fail their check.
 OptionsMaker = Callable[[], "Options"]
-#: Parameters that are fields of `Options` under another name.
-_FIELDS = {"rules": "preset"}
+#: Options below the headings of `--help`.
+_search, _decides, _equality = (
+    functools.partial(typer.Option, rich_help_panel=heading) for heading in ("Search", "What decides", "Equality")
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
-    """The options of a command line with their help; the defaults and meanings are those of `Options`."""
-
+def _options(
+    *,
     effort: Annotated[
         int,
-        typer.Option(help="0: no search; 1: seconds; 2: the default; decides extractor and time limits not given"),
-    ] = 2
-    rules: Annotated[str, typer.Option(help="preset of rules, see `eqsat rules`")] = "all"
+        _search(help="0: no search; 1: seconds; 2: the default; decides extractor and time limits not given"),
+    ] = 2,
+    rules: Annotated[str, _search(help="preset of rules, see `eqsat rules`")] = "all",
     extractor: Annotated[
         str | None,
-        typer.Option(
+        _search(
             help="extractor: a built-in one, file.py:function, module:function, or an entry point",
             show_default="by --effort",
         ),
-    ] = None
+    ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(
+        _search(
             min=0.1,
             help="seconds per extraction, of which a delegate has up to three",
             show_default="by --effort",
         ),
-    ] = None
+    ] = None,
     cost_model: Annotated[
-        str, typer.Option(help="cost model: a built-in one, file.py:Class, module:Class, or an entry point")
-    ] = "vela_groups"
+        str, _search(help="cost model: a built-in one, file.py:Class, module:Class, or an entry point")
+    ] = "vela_groups",
     objective: Annotated[
         str,
-        typer.Option(
+        _decides(
             help="cycles; sram: the least SRAM at no more cycles than stock's graph; "
             "pareto: as cycles, and the Pareto set is verified"
         ),
-    ] = "cycles"
+    ] = "cycles",
     max_sram: Annotated[
         str,
-        typer.Option(
+        _decides(
             help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%, -50%: more or less than stock's graph; "
             "stock: as much, all that the NPU has to itself, or 16 KiB, whichever is most; 0%: exactly as much; any"
         ),
-    ] = "stock"
+    ] = "stock",
     max_flash: Annotated[
         str,
-        typer.Option(
+        _decides(
             help="commands and weights of a delegate: bytes, 64K, 1M; "
             "+4K, 5%, -5%: a .pte so much larger or smaller than stock's; "
             "stock: 1% or 4 KiB larger, up to 5% where cycles earn it; any"
         ),
-    ] = "stock"
+    ] = "stock",
     binary_time_limit: Annotated[
         float | None,
-        typer.Option(
+        _equality(
             min=0,
             help="seconds for running what Vela compiles of stock's graph, and of all others; 0: none is run",
             show_default="by --effort",
         ),
-    ] = None
+    ] = None,
     remember: Annotated[
         bool,
-        typer.Option(
+        _search(
             help="compile: keep the answer in the store, and take that of the very same search from there; "
             "it is verified again"
         ),
-    ] = True
+    ] = True,
     cache: Annotated[
         str | None,
-        typer.Option(
+        _search(
             envvar=VARIABLE,
             help="the store of prices and answers: a directory, the URL of one that a team shares, read-only:URL, or DIRECTORY,URL",
         ),
-    ] = None
+    ] = None,
     user_rules: Annotated[
         list[str] | None,
-        typer.Option(
+        _search(
             help="rules of your own: file.py, file.py:NAME, module, module:NAME or an entry point in the group eqsat.rules; checked first, "
             "see `eqsat check-rules`; may be repeated"
         ),
-    ] = None
+    ] = None,
+) -> Any:
+    """Returns the `Options` that are given; their defaults and meanings are those of `Options`."""
+    given = {k: v for k, v in locals().items() if k not in ("rules", "user_rules")}
+    from eqsat.checking import user_rules as own
+    from eqsat.options.limit import AS_STOCK, parse
+    from eqsat.options.options import Options
 
-    def options(self) -> Options:
-        from eqsat.checking import user_rules as own
-        from eqsat.options.limit import AS_STOCK, parse
-        from eqsat.options.options import Options
-
-        values = {_FIELDS.get(name, name): getattr(self, name) for name in OPTIONS if name != "user_rules"}
-        for field in AS_STOCK:
-            parse(values[field], field, called=f"--{field.replace('_', '-')}")
-        return Options(**values, rules=own.load_all(self.user_rules or ()))
+    for field in AS_STOCK:
+        parse(given[field], field, called=f"--{field.replace('_', '-')}")
+    return Options(**given, preset=rules, rules=own.load_all(user_rules or ()))
 
 
 #: The parameters of commands by name.
-OPTIONS = {
-    f.name: inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=annotation)
-    for f, annotation in zip(fields(_Given), get_type_hints(_Given, include_extras=True).values(), strict=True)
-}
-#: Headings of `--help` with their options.
-_HEADINGS = {
-    "Search": ("effort", "rules", "user_rules", "extractor", "cost_model", "time_limit", "remember", "cache"),
-    "What decides": ("objective", "max_sram", "max_flash"),
-    "Equality": ("binary_time_limit",),
-}
-for _heading, _names in _HEADINGS.items():
-    for _name in _names:
-        OPTIONS[_name].annotation.__metadata__[0].rich_help_panel = _heading
+OPTIONS = dict(inspect.signature(_options, eval_str=True).parameters)
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -143,8 +130,8 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:
-        chosen = _Given(**{name: given.pop(name) for name in OPTIONS})
-        command(**given, options=chosen.options)
+        chosen = {name: given.pop(name) for name in OPTIONS}
+        command(**given, options=functools.partial(_options, **chosen))
 
     return with_parameters(wrapped, [*own, *OPTIONS.values()])
 

@@ -31,7 +31,7 @@ def report(
     quiet()
     with bad_input():
         from eqsat.report import RecordedRun, compare, write
-        from eqsat.report.compare import markdown
+        from eqsat.report.compare import changes
 
         new = RecordedRun.read(run)
         comparison = compare(new, RecordedRun.read(against), noise) if against else None
@@ -39,6 +39,7 @@ def report(
     show_standings(new)
     console.say(f"wrote {written[1]} and {written[0].name} beside it")
     if comparison:
-        console.say(markdown(comparison))
+        table = changes(comparison)
+        console.say("\n".join([table.note, *(["", *table.markdown()] if table.rows else [])]))
         if comparison.regressions:
             raise typer.Exit(REFUTED)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.choice.choice import Choices
 from eqsat.explain.words import enode_text, type_text
 from eqsat.search.run import Run
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.table import Row
 from extraction import (
@@ -30,67 +29,25 @@ _THOROUGH = 5_000
 #: Seconds of such an extraction.
 _SECONDS = 1.0
 
-#: Names of Vela's operators -> names of operators here, if they differ by more than case.
-_KINDS = {
-    "conv2d": ("conv2d",),
-    "fullyconnected": ("conv2d", "matmul"),
-    "depthwiseconv2d": ("depthwise_conv2d",),
-    "transposeconv2d": ("transpose_conv2d",),
-    "maxpool": ("max_pool2d",),
-    "avgpool": ("avg_pool2d",),
-}
 
-
-def by_node(graph: TensorGraph, rows: Sequence[Row], names: Mapping[str, int]) -> dict[int, int]:
-    """Returns {node: cycles} from a table of Vela.
+def by_node(rows: Iterable[Row], names: Mapping[str, int]) -> dict[int, int]:
+    """Returns {node: cycles of Vela's operators that are made from it}.
 
     names: {tensor name: node}.
-    A row has the name of the last of the operators that run as one.
-    Its cycles belong to the operator among them of the row's kind.
-    Operators that Vela has added have other names, and come before
-    the operator that they belong to.
+    An operator without cycles is free or runs as part of another one.
     """
-    named = {names[row.name] for row in rows if row.name in names}
     out: dict[int, int] = {}
-    waiting = 0
     for row in rows:
-        waiting += row.cycles
-        if row.name in names:
-            node = _main(graph, names[row.name], row.operator.lower(), named, out)
-            out[node] = out.get(node, 0) + waiting
-            waiting = 0
+        if (node := names.get(row.source or "")) is not None:
+            out[node] = out.get(node, 0) + row.cycles
     return out
-
-
-def _main(graph: TensorGraph, last: int, kind: str, named: Collection[int], paid: Collection[int]) -> int:
-    """Returns the operator of a kind at `last` or before it, on tensors that Vela does not name.
-
-    If there are several, it is one without a row so far.
-    For example, the operands of a concat write into it, each with a row of its name.
-    """
-    kinds, found, stack = _KINDS.get(kind, (kind, kind.replace("reduce", "reduce_"))), [], [last]
-    while stack:
-        node = stack.pop()
-        if graph.nodes[node].op in kinds:
-            found.append(node)
-        else:
-            stack += [
-                i
-                for i in reversed(graph.nodes[node].inputs)
-                if i not in named and graph.nodes[i].op not in ("input", "const")
-            ]
-    return next((n for n in found if n not in paid), found[0] if found else last)
 
 
 def by_choice(rows: Sequence[Row], choices: Choices, choice: Mapping[int, int]) -> dict[int, int]:
     """Returns {choice node: cycles} of a choice that was compiled as a whole."""
     graph, origin = choices.tensor_graph(choice)
-    names = {name: n for n, name in written_names(graph).items()}
-    out: dict[int, int] = {}
-    for node, cycles in by_node(graph, rows, names).items():
-        if node in origin:
-            out[origin[node]] = out.get(origin[node], 0) + cycles
-    return out
+    names = {name: origin[n] for n, name in written_names(graph).items() if n in origin}
+    return by_node(rows, names)
 
 
 @dataclass(frozen=True, slots=True)

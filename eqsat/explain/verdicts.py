@@ -80,7 +80,7 @@ class Verdicts:
         choices, choice = run.choices, run.choice
         self.record, self.choices, self.choice, self.source = record, choices, choice, run.source
         #: Cycles by node of the source, and by choice node. An operator without any runs as part of another.
-        self.before = by_node(run.source, run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
+        self.before = by_node(run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
         self.now = by_choice(run.tables.get("eqsat", ()), choices, choice)
         graph, made_for = choices.tensor_graph(choice)
         chosen = of_choice(choices, graph, made_for, origins) if origins else {}

@@ -7,9 +7,9 @@ Constants are left out, and long lists tell how many entries they leave out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import networkx as nx
 
@@ -33,32 +33,41 @@ _STYLE = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A candidate of a class; cycles: None if it is refused."""
+
+    op: str
+    cycles: float | None
+    chosen: bool
+
+
 @dataclass(slots=True)
 class ClassBox:
     """A class, or a chain of classes.
 
-    lines: (candidate, cycles, whether chosen).
     chosen: whether the choice has the class.
     source: whether a node of the source is in the class.
     hidden: number of candidates that are left out.
     """
 
+    id: int
     title: str
-    lines: list[tuple[str, float, bool]]
     chosen: bool
     source: bool
-    hidden: int = 0
+    hidden: int
+    candidates: list[Alternative]
 
 
 @dataclass(slots=True)
 class View:
-    """Boxes by number, with edges between them.
+    """Boxes with edges between them.
 
     edges: (operand, reader, whether the choice has the edge).
     left_out: number of classes that are left out.
     """
 
-    boxes: dict[int, ClassBox]
+    boxes: list[ClassBox]
     edges: list[tuple[int, int, bool]]
     left_out: int = 0
 
@@ -69,9 +78,9 @@ def whole(run: Run) -> View:
     Rejected candidates are only counted.
     """
     view = _view(run, run.choices.of_classes(run.choice))
-    for box in view.boxes.values():
-        box.hidden += len(box.lines) - 1
-        box.lines = box.lines[:1]
+    for box in view.boxes:
+        box.hidden += len(box.candidates) - 1
+        box.candidates = box.candidates[:1]
     view.edges = [e for e in view.edges if e[2]]
     _join_runs(view)
     return view
@@ -114,19 +123,17 @@ def _view(run: Run, wanted: Iterable[int]) -> View:
     names: dict[int, list[int]] = {}
     for n, c in sorted(choices.frozen.handle.items()):
         names.setdefault(c, []).append(n)
-    boxes, edges = {}, set()
+    boxes, edges = [], set()
     for c in shown:
         cls = choices.classes[c]
         nodes = sorted(
             choices.graph.class_nodes(c), key=lambda k: (run.choice.get(c) != k, choices.candidates[k].cycles)
         )
         label = ",".join(f"n{n}" for n in names.get(cls, [])[:3]) or f"c{c}"
-        lines = [
-            (enode_text(choices.candidates[k].enode), choices.candidates[k].cycles, run.choice.get(c) == k)
-            for k in nodes[:_CANDIDATES]
-        ]
+        found = [(choices.candidates[k], run.choice.get(c) == k) for k in nodes[:_CANDIDATES]]
+        told = [Alternative(enode_text(k.enode), k.cycles if k.cycles < math.inf else None, yes) for k, yes in found]
         title = f"{label} {type_text(choices.frozen.types[cls])}"
-        boxes[c] = ClassBox(title, lines, c in run.choice, cls in names, len(nodes) - len(lines))
+        boxes.append(ClassBox(c, title, c in run.choice, cls in names, len(nodes) - len(told), told))
         for k in nodes[:_CANDIDATES]:
             edges |= {
                 (o, c, run.choice.get(c) == k) for o in choices.candidates[k].operands if o in set(shown) and o != c
@@ -141,59 +148,35 @@ def _join_runs(view: View) -> None:
     into = {a: b for a, b in graph.edges if graph.out_degree(a) == 1 and graph.in_degree(b) == 1}
     if not into:
         return
+    boxes = {box.id: box for box in view.boxes}
     for run in nx.weakly_connected_components(nx.DiGraph(into.items())):
-        order = list(nx.topological_sort(graph.subgraph(run)))
-        boxes = [view.boxes.pop(c) for c in order]
-        last = boxes[-1]
-        view.boxes[order[-1]] = ClassBox(
-            f"{last.title} ({len(boxes)} in a row)",
-            [b.lines[0] for b in boxes],
-            last.chosen,
-            last.source,
-            sum(b.hidden for b in boxes),
-        )
+        joined = [boxes.pop(c) for c in nx.topological_sort(graph.subgraph(run))]
+        last = joined[-1]
+        title = f"{last.title} ({len(joined)} in a row)"
+        first = [b.candidates[0] for b in joined]
+        boxes[last.id] = replace(last, title=title, candidates=first, hidden=sum(b.hidden for b in joined))
         view.edges = [(a, b, y) for a, b, y in view.edges if not (a in run and b in run)]
-        view.edges = [(order[-1] if a in run else a, order[-1] if b in run else b, y) for a, b, y in view.edges]
+        view.edges = [(last.id if a in run else a, last.id if b in run else b, y) for a, b, y in view.edges]
+    view.boxes = list(boxes.values())
 
 
 # ---- writing ------------------------------------------------------------------------------------
 
 
-def as_dict(view: View) -> dict[str, Any]:
-    """Returns the view as a JSON object."""
-    return {
-        "boxes": [
-            {
-                "id": k,
-                "title": b.title,
-                "chosen": b.chosen,
-                "source": b.source,
-                "hidden": b.hidden,
-                "candidates": [
-                    {"op": t, "cycles": c if c < float("inf") else None, "chosen": y} for t, c, y in b.lines
-                ],
-            }
-            for k, b in view.boxes.items()
-        ],
-        "edges": [list(e) for e in view.edges],
-        "left_out": view.left_out,
-    }
-
-
 def _texts(box: ClassBox) -> list[str]:
     out = []
-    for text, cycles, chosen in box.lines:
-        price = f"{cycles:,.0f}" if cycles < float("inf") else "refused"
+    for c in box.candidates:
+        price, text = "refused" if c.cycles is None else f"{c.cycles:,.0f}", c.op
         room = _LINE - len(price) - 3
-        out.append(f"{'*' if chosen else ' '} {text if len(text) <= room else text[: room - 2] + '..':<{room}} {price}")
+        out.append(
+            f"{'*' if c.chosen else ' '} {text if len(text) <= room else text[: room - 2] + '..':<{room}} {price}"
+        )
     return [*out, f"  {box.hidden} more candidates"] if box.hidden else out
 
 
 def svg(view: View, mark: int | None = None) -> str:
     """Returns the view as SVG; `mark` is the box to colour."""
-    boxes = {
-        k: _drawn(b, "source" if k == mark else "chosen" if b.chosen else "rejected") for k, b in view.boxes.items()
-    }
+    boxes = {b.id: _drawn(b, "source" if b.id == mark else "chosen" if b.chosen else "rejected") for b in view.boxes}
     edges = [Edge(a, b, "" if chosen else "rejected", weak=not chosen) for a, b, chosen in view.edges]
     left_out = f"{view.left_out} more classes at this distance are left out" if view.left_out else ""
     return drawing.svg(drawing.captioned(drawing.draw(boxes, edges, _LOOK), below=left_out), _STYLE) + "\n"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from eqsat.bench.cells import EQSAT, RANKED_BY
 from eqsat.bench.log import Record
 from eqsat.report.data import RecordedRun
+from eqsat.report.numbers import ratio
+from eqsat.report.table import ReportTable
 
 #: Share by which the cycles of a cell may differ whose choice is not proved in one of the runs.
 #: An extraction that stops at its time limit may end with another choice on another machine or a busy one.
@@ -63,7 +65,7 @@ def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComp
     Cycles are calibrated where both records have them.
     noise: the share by which the cycles of a cell may differ whose choice is not proved in one of the runs.
     """
-    changes = []
+    found = []
     common = [p for p in new.records if p in old.records]
     unproved = {p for p in common if not (_is_proved(new.records[p]) and _is_proved(old.records[p]))}
     for place in common:
@@ -71,18 +73,18 @@ def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComp
         before, after = _state(a), _state(b)
         if "error" in a or "error" in b:
             if before != after:
-                changes.append(Change(*place, before, after, None, "error" in b))
+                found.append(Change(*place, before, after, None, "error" in b))
             continue
         figure = RANKED_BY if RANKED_BY in a and RANKED_BY in b else "cycles"
-        ratio = b[figure] / a[figure] if a[figure] else None
+        over = b[figure] / a[figure] if a[figure] else None
         allowed = noise if place in unproved else 0.0
         broken = a["verified"] is True and b["verified"] is False
         mended = a["verified"] is False and b["verified"] is True
-        if broken or mended or (ratio is not None and abs(ratio - 1) > allowed):
-            changes.append(Change(*place, before, after, ratio, broken or (ratio is not None and ratio > 1 + allowed)))
-    changes.sort(key=lambda c: (not c.regression, -(c.ratio if c.ratio is not None else float("inf"))))
+        if broken or mended or (over is not None and abs(over - 1) > allowed):
+            found.append(Change(*place, before, after, over, broken or (over is not None and over > 1 + allowed)))
+    found.sort(key=lambda c: (not c.regression, -(c.ratio if c.ratio is not None else float("inf"))))
     return RunComparison(
-        tuple(changes),
+        tuple(found),
         len(new.records) - len(common),
         len(old.records) - len(common),
         len(common),
@@ -103,23 +105,34 @@ def _state(record: Record) -> str:
     return f"{record['cycles']:,}" + (" (not bit-exact)" if record["verified"] is False else "")
 
 
-def markdown(c: RunComparison) -> str:
-    lines = [
-        f"{c.common} cells compared, {len(c.regressions)} regressions, {len(c.changes) - len(c.regressions)} improvements beyond noise: "
-        f"{c.noise:.1%} for the {c.unproved} cells of eqsat whose choice is not proved in both runs, none for the {c.common - c.unproved} others; "
-        f"{c.only_new} only in the new run, {c.only_old} only in the old one.",
-        "",
-    ]
-    if c.vela[0] != c.vela[1]:
-        lines += [
-            "Cycles are of Vela {} in the new run and of Vela {} in the old one.".format(*map(" and ".join, c.vela)),
-            "",
-        ]
-    if c.changes:
-        lines += ["| | model | target | configuration | before | after | ratio |", "|---|---|---|---|--:|--:|--:|"]
-    for x in c.changes:
-        ratio = "" if x.ratio is None else f"{x.ratio:.3f}"
-        lines.append(
-            f"| {'**regression**' if x.regression else 'better'} | {x.model} | {x.target} | {x.configuration} | {x.before} | {x.after} | {ratio} |"
+def note(c: RunComparison) -> str:
+    """Returns the outcome of a comparison in words."""
+    vela = (
+        ""
+        if c.vela[0] == c.vela[1]
+        else (" Cycles are of Vela {} in the new run and of Vela {} in the old one.".format(*map(" and ".join, c.vela)))
+    )
+    return (
+        f"{c.common} cells compared, {len(c.regressions)} regressions, {len(c.changes) - len(c.regressions)} "
+        f"improvements beyond noise: {c.noise:.1%} for the {c.unproved} cells of eqsat whose choice is not proved in "
+        f"both runs, none for the {c.common - c.unproved} others; "
+        f"{c.only_new} only in the new run, {c.only_old} only in the old one.{vela}"
+    )
+
+
+def changes(c: RunComparison) -> ReportTable:
+    """Returns the table of a comparison."""
+    rows = (
+        (
+            "**regression**" if x.regression else "better",
+            x.model,
+            x.target,
+            x.configuration,
+            x.before,
+            x.after,
+            ratio(x.ratio),
         )
-    return "\n".join(lines) + "\n"
+        for x in c.changes
+    )
+    header = ("", "model", "target", "configuration", "before", "after", "ratio")
+    return ReportTable("Against the other run", note(c), header, tuple(rows), words=4)

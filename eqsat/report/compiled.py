@@ -1,14 +1,17 @@
-"""Tables of one compilation: its cycles and memory before and after, and its search.
+"""What pages show of the graphs of a delegate before and after, and of their search.
 
 Cycles are listed by Vela's operators and by PyTorch's modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from eqsat.report.environment import kib, number, ratio, share
+from eqsat.report import graphs
+from eqsat.report.numbers import kib, number, ratio, share
+from eqsat.report.page import Bars, Part, View
 from eqsat.report.sides import Side, Sides, module_kinds, modules_of
 from eqsat.report.table import ReportTable
 from eqsat.search.clock import called
@@ -111,29 +114,30 @@ PARTS = {
 }
 
 
-def above_the_bound(sides: Sides) -> list[tuple[str, str, float, tuple[float, float, float]]]:
-    """Returns (operator, side, cycles, its cycles by PARTS), the most cycles first.
-
-    Only the `_SHOWN` operators with the most cycles are listed.
-    """
-    shown = [s for s in (sides.first, sides.after) if s]
-    sums = {s.name: _sums(s, lambda row: [row.operator]) for s in shown}
+def above_the_bound(sides: Sides) -> Bars:
+    """Returns what the cycles of the `_SHOWN` operators with the most cycles are spent on, before and after."""
+    sums = {s.name: _sums(s, lambda row: [row.operator]) for s in (sides.first, sides.after) if s}
     every = {op: max(f[op][1] for f in sums.values() if op in f) for f in sums.values() for op in f}
-    out = []
+    rows = []
     for op in sorted(every, key=lambda op: -every[op])[:_SHOWN]:
         for name, found in sums.items():
             cycles, ideal, waiting = found[op][1:4] if op in found else (0.0, 0.0, 0.0)
             above = max(0.0, cycles - ideal)
             waits = min(above, waiting)
-            out.append((op, name, cycles, (cycles - above, above - waits, waits)))
-    return out
+            spent = dict(zip(PARTS, (cycles - above, above - waits, waits)))
+            rows.append((f"{op}, {name}", spent, number(cycles)))
+    note = (
+        "What the operators' cycles are spent on, of those that take the most. Roofline: the largest of what all MACs, "
+        "weights, and inputs and outputs need at the full rates."
+    )
+    return Bars("Above the roofline", note, rows, PARTS)
 
 
-def every_operator(side: Side) -> ReportTable:
+def every_operator(name: str, rows: Sequence[Row]) -> ReportTable:
     """Returns Vela's whole table of a graph, in the order in which it runs."""
-    total = side.figures.cycles or 1
+    total = sum(row.cycles for row in rows) or 1
     return ReportTable(
-        f"Every operator: {side.name}",
+        f"Every operator: {name}",
         "In the order in which they run.",
         (
             *("operator", "PyTorch", "name", "#", "cycles", "of all", "needed", "waiting"),
@@ -153,10 +157,45 @@ def every_operator(side: Side) -> ReportTable:
                 kib(row.weight_bytes),
                 kib(row.command_bytes),
             )
-            for i, row in enumerate(side.rows)
+            for i, row in enumerate(rows)
         ),
         words=3,
+        folded=True,
     )
+
+
+def costs(sides: Sides) -> list[Part]:
+    """Returns the cycles by operator, and what they are spent on."""
+    every = [every_operator(s.name, s.rows) for s in (sides.after, *sides.before) if s.rows]
+    excess = above_the_bound(sides)
+    return [
+        by_operator(sides),
+        *([excess] if excess.rows else []),
+        *([memory(sides)] if sides.after.figures.footprint else []),
+        *every,
+    ]
+
+
+def pictures(sides: Sides, name: str) -> list[Part]:
+    """Returns the graphs side by side, with marks against the first one before, and the table of changes.
+
+    name: of the files for Model Explorer.
+    """
+    first, after = sides.first, sides.after
+    left, new, pairs, facts = [], set[int](), {}, {}
+    for side in sides.before:
+        gone, fresh = graphs.marks(side.graph, after.graph)
+        told = side.name if side.name != after.name else f"{side.name}, as given"
+        pairs[told], facts[told] = (side.graph, gone, "gone"), side.facts()
+        left.append((side.name, graphs.svg(side.graph, gone, "gone", facts[told])))
+        if side is first:
+            new = fresh
+    pairs[after.name], facts[after.name] = (after.graph, new, "new"), after.facts()
+    right = after.name, graphs.svg(after.graph, new, "new", facts[after.name])
+    files = {"model-explorer": graphs.model_explorer(sides.name, pairs), "cycles": graphs.node_data(facts)}
+    stem = name.replace("/", "_")
+    view = View(left, right, {f"{stem}.{kind}.json": json.dumps(data).encode() for kind, data in files.items()})
+    return [view, *([graphs.changes(first.graph, after.graph)] if first else [])]
 
 
 def memory(sides: Sides) -> ReportTable:
@@ -250,6 +289,26 @@ def points(record: Mapping[str, Any]) -> ReportTable:
         ),
         words=4,
     )
+
+
+#: What the graphs of a Pareto set are compared by, with colours.
+_COSTS = {"cycles": "#0072b2", "SRAM, KiB": "#009e73", "flash, KiB": "#e69f00"}
+
+
+def pareto(sides: Sides) -> Bars:
+    """Returns cycles and memory of the Pareto set and of the graphs before; no bars of a single graph."""
+    costs: list[tuple[str, tuple[int, int, int]]] = []
+    for name, f in ((s.name, s.figures) for s in sides.before):
+        if f.calibrated is not None and f.sram is not None and f.flash is not None:
+            costs.append((name, (f.calibrated, f.sram, f.flash)))
+    costs += [(f"{i}: {p['name']}", (p["cycles"], p["sram"], p["flash"])) for i, p in enumerate(sides.record["points"])]
+    most = [max(column) or 1 for column in zip(*(found for _, found in costs))]
+    rows = [
+        (f"{name}, {cost}", {cost: x / largest}, number(x) if cost == "cycles" else kib(x))
+        for name, found in (costs if len(costs) > 1 else ())
+        for cost, x, largest in zip(_COSTS, found, most)
+    ]
+    return Bars("Cycles and memory of the Pareto set", "As shares of the most of each.", rows, _COSTS)
 
 
 def seconds(given: Mapping[str, float]) -> ReportTable:

@@ -15,58 +15,36 @@ from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, re
 from eqsat.ground.files import InputError
 from eqsat.vela.facts import PACKAGE as VELA
 
-#: Kinds of operators in the order of tables and bars.
-#: Arithmetic comes first, then kinds that only move or rescale data.
-KINDS = ("convolution", "matmul", "pooling", "reduce", "elementwise", "rescale", "transpose", "memory copy")
-#: Stages in the order in which they run; eqsat's own are those from "explicit passes" on.
-STAGES = (
-    "load and quantize",
-    "lowering",
-    "stock passes",
-    "convert",
-    "quantize",
-    "explicit passes",
-    "import",
-    "saturate",
-    "price",
-    "extract",
-    "given graphs",
-    "vela",
-    "verify",
-)
+#: Kinds of operators in the order of tables and bars, with their colours, which people with red-green colour blindness
+#: can tell apart. Arithmetic comes first, then kinds that only move or rescale data, in warm colours.
+KIND_COLOURS = {
+    "convolution": "#808792",
+    "matmul": "#0072b2",
+    "pooling": "#56b4e9",
+    "reduce": "#9ecae1",
+    "elementwise": "#bdbdbd",
+    "rescale": "#f0e442",
+    "transpose": "#d55e00",
+    "memory copy": "#e69f00",
+}
+#: ExecuTorch's stages, then eqsat's own, in the order in which they run, with their colours.
+STAGE_COLOURS = {
+    "load and quantize": "#d9d9d9",
+    "lowering": "#bdbdbd",
+    "stock passes": "#969696",
+    "convert": "#d9d9d9",
+    "quantize": "#bdbdbd",
+    "explicit passes": "#cc79a7",
+    "import": "#9ecae1",
+    "saturate": "#0072b2",
+    "price": "#009e73",
+    "extract": "#f0e442",
+    "given graphs": "#56b4e9",
+    "vela": "#e69f00",
+    "verify": "#d55e00",
+}
+STAGES = tuple(STAGE_COLOURS)
 OWN_STAGES = STAGES[STAGES.index("explicit passes") :]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Ratios of a configuration's cycles to the baseline's on a target, by model.
-
-    failed: models whose cell failed.
-    alone: models without a baseline.
-    """
-
-    target: str
-    configuration: str
-    ratios: dict[str, float]
-    failed: tuple[str, ...]
-    alone: tuple[str, ...]
-
-    @property
-    def mean(self) -> float:
-        """The geometric mean, NaN without ratios."""
-        return geometric_mean(self.ratios.values())
-
-    @property
-    def best(self) -> str:
-        return min(self.ratios, key=self.ratios.__getitem__)
-
-    @property
-    def worst(self) -> str:
-        return max(self.ratios, key=self.ratios.__getitem__)
-
-    @property
-    def losses(self) -> tuple[str, ...]:
-        return tuple(m for m, r in self.ratios.items() if r > 1)
 
 
 @dataclass
@@ -133,27 +111,11 @@ class RecordedRun:
     def baseline(self, model: str, target: str) -> Record | None:
         return self.stock(model, target) or self.get(model, target, EXPLICIT)
 
-    def ratio(self, model: str, target: str, configuration: str) -> float | None:
-        record, base = self.get(model, target, configuration), self.baseline(model, target)
-        return record["cycles"] / base["cycles"] if record and base and base["cycles"] else None
-
     @cached_property
     def decides(self) -> str:
         """The cycles by which configurations are judged: calibrated, or Vela's in records that are too old."""
         records = [r for r in self.records.values() if "error" not in r]
         return next(name for name in (RANKED_BY, "corrected", "cycles") if all(name in r for r in records))
-
-    def summaries(self) -> list[Summary]:
-        out = []
-        for target in self.targets:
-            for c in self.configurations:
-                mine = [m for m in self.models if (m, target, c) in self.records]
-                if mine and c != STOCK:
-                    ratios = self.by_model(target, c, self.to_baseline, lambda r: r.get(self.decides))
-                    failed = tuple(m for m in mine if self.get(m, target, c) is None)
-                    alone = tuple(m for m in mine if m not in ratios and m not in failed)
-                    out.append(Summary(target, c, ratios, failed, alone))
-        return out
 
     def by_model(
         self, target: str, configuration: str, figure: Callable[..., float | None], *more: Any
@@ -195,18 +157,11 @@ class RecordedRun:
         over = self.over(model, target, configuration, "mac_cycles")
         return 1 / over if over else None
 
-    def to_baseline(
-        self, model: str, target: str, configuration: str, of: Callable[[Record], int | None]
-    ) -> float | None:
-        """Returns a figure of a cell over that of its baseline."""
+    def to_baseline(self, model: str, target: str, configuration: str, name: str = "cycles") -> float | None:
+        """Returns a figure of a cell, by its name, over that of its baseline."""
         record, base = self.get(model, target, configuration), self.baseline(model, target)
-        a, b = of(record) if record else None, of(base) if base else None
+        a, b = figure(record, name) if record else None, figure(base, name) if base else None
         return a / b if a is not None and b else None
-
-    def mean_to_baseline(self, target: str, configuration: str, of: Callable[[Record], int | None]) -> float | None:
-        """Returns the geometric mean of the ratios `to_baseline` over the models, None without any."""
-        found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
-        return geometric_mean(found) if found else None
 
     def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
         """Returns a total of a cell over that of the better peer."""
@@ -255,29 +210,17 @@ class RecordedRun:
         return read_outlines(self.directory)
 
 
-def sram(record: Record) -> int | None:
-    """Returns the most bytes of SRAM in use at once."""
-    found = record.get("memory", {}).get("Sram")
-    return found["peak"] if found else None
+def figure(record: Record, name: str) -> Any:
+    """Returns a figure of a record, None if it has none; records that are too old lack some.
 
-
-def corrected(record: Record) -> int | None:
-    """Returns corrected cycles, None for a record that is too old to have them."""
-    return record.get("corrected")
-
-
-def calibrated(record: Record) -> int | None:
-    """Returns calibrated cycles, None for a record that is too old to have them."""
-    return record.get("calibrated")
-
-
-def pte_bytes(record: Record) -> int | None:
-    return record.get("pte_bytes")
-
-
-def file_bytes(record: Record) -> int | None:
-    """Returns the bytes of the .tflite file for LiteRT, of the .pte for others."""
-    return record.get("tflite_bytes", pte_bytes(record))
+    name: a field, or "sram" for the most bytes of it in use at once, or "file" for the bytes of the .pte or .tflite.
+    """
+    if name == "sram":
+        found = record.get("memory", {}).get("Sram")
+        return found["peak"] if found else None
+    if name == "file":
+        return record.get("tflite_bytes", record.get("pte_bytes"))
+    return record.get(name)
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -84,6 +84,7 @@ def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
         "more cycles: several transposes that the NPU has may replace one that Vela would take apart.",
         ("operator", "before", "of these gone", "after", "of these new"),
         tuple(rows),
+        folded=True,
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from eqsat.explain.cycles import by_node
 from eqsat.report.graphs import NodeFacts
 from eqsat.search.figures import GraphFigures, read
 from eqsat.search.origins import of_buffer, table
@@ -14,58 +14,52 @@ from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
+from eqsat.tosa.locations import Origins
 from eqsat.vela.table import Row
 
 #: Names in the list of modules for an operator without an origin, and for the model itself.
 UNKNOWN, WHOLE = "(not known)", "(the model itself)"
 
 
-def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Row]) -> dict[int, NodeFacts]:
-    """Returns name and cycles of the graph's operators, by node.
-
-    rows: Vela's table.
-    names: nodes by the name of the tensor in a row's source.
-    """
-    cycles: dict[int, int] = {}
-    for row in rows:
-        if (node := names.get(row.source or "")) is not None:
-            cycles[node] = cycles.get(node, 0) + row.cycles
-    whole = max(1, sum(cycles.values()))
-    return {n: NodeFacts(cycles.get(n), cycles.get(n, 0) / whole, f"n{n}") for n in graph.live()}
-
-
 #: The name of the given graph where there is no other, as in a terminal.
 BEFORE = "before"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Side:
     """A graph of a delegate.
 
     name: "stock", "explicit", or "eqsat" for the chosen one; BEFORE for the only one beside it.
+    names: nodes by the name of the tensor in a row's source.
     rows: Vela's table with the origins and lower bound of each operator; empty if not known.
+    origins: PyTorch operators by node, as far as they are known.
     """
 
     name: str
-    tosa: bytes
+    graph: TensorGraph
+    names: Mapping[str, int]
     rows: Sequence[Row]
-    figures: GraphFigures
+    figures: GraphFigures = field(default_factory=GraphFigures)
+    origins: Mapping[int, Origins] = field(default_factory=dict)
 
-    @cached_property
-    def graph(self) -> TensorGraph:
-        return loads(self.tosa)
+    @staticmethod
+    def of(name: str, tosa: bytes, rows: Iterable[Row], figures: GraphFigures) -> Side:
+        """Returns the side of a flatbuffer."""
+        return Side(name, loads(tosa), tensor_names(tosa), table(tosa, rows), figures, of_buffer(tosa))
 
     def facts(self) -> dict[int, NodeFacts]:
         """Returns the facts of the graph's operators, by node."""
-        origins = of_buffer(self.tosa)
-        costs = node_costs(self.graph, tensor_names(self.tosa), self.rows)
+        cycles = by_node(self.rows, self.names)
+        whole = max(1, sum(cycles.values()))
         return {
-            n: replace(
-                facts,
-                modules=tuple(dict.fromkeys(o.module or WHOLE for o in origins.get(n, ()))),
-                origins=tuple(map(str, origins.get(n, ()))),
+            n: NodeFacts(
+                cycles.get(n),
+                cycles.get(n, 0) / whole,
+                f"n{n}",
+                tuple(dict.fromkeys(o.module or WHOLE for o in self.origins.get(n, ()))),
+                tuple(map(str, self.origins.get(n, ()))),
             )
-            for n, facts in costs.items()
+            for n in self.graph.live()
         }
 
 
@@ -92,14 +86,13 @@ class Sides:
         graphs = dict(run.graphs) if run else {"explicit": what.explicit, "chosen": what.tosa}  # type: ignore[union-attr]
         tables, figures = run.tables if run else {}, read(record)
         before = [
-            Side(which, graphs[which], table(graphs[which], tables.get(which, ())), figures[which])
+            Side.of(which, graphs[which], tables.get(which, ()), figures[which])
             for which in ("stock", "explicit")
             if which in graphs and figures[which].cycles is not None
         ]
         if [side.name for side in before] == ["explicit"]:
             before = [replace(before[0], name=BEFORE)]
-        rows = table(graphs["chosen"], map(Row.read, record["table"]))
-        after = Side(record["chosen"], graphs["chosen"], rows, figures["eqsat"])
+        after = Side.of(record["chosen"], graphs["chosen"], map(Row.read, record["table"]), figures["eqsat"])
         return Sides(name or (run.name if run else ""), tuple(before), after, record, run)
 
     @property

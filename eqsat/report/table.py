@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
     """The first `words` columns are text, the others numbers.
 
-    A column named "ratio" is after divided by before.
+    A column named "ratio" is after divided by before. In a cell, text between ** is bold.
+    links: {first cell of a row: where it leads on a page}.
+    folded: whether a page shows it only after a click.
     """
 
     title: str
@@ -17,11 +20,13 @@ class ReportTable:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     words: int = 1
+    links: Mapping[str, str] = field(default_factory=dict)
+    folded: bool = False
 
     def markdown(self) -> list[str]:
         """Returns the table's lines, without its title and note."""
         rule = "|" + "---|" * self.words + "--:|" * (len(self.header) - self.words)
-        return [f"| {' | '.join(self.header)} |", rule, *(f"| {' | '.join(row)} |" for row in self.rows)]
+        return [*map(_markdown_row, [self.header]), rule, *map(_markdown_row, self.rows)]
 
     def plain(self) -> list[str]:
         """Returns the table's lines for a terminal, as wide as they need to be."""
@@ -38,6 +43,18 @@ class ReportTable:
 
         It is "gain" for a ratio below 1, "loss" for one above, else empty.
         """
-        if self.header[column] != "ratio" or not cell or float(cell) == 1:
+        if self.header[column] != "ratio" or not cell or float(cell.strip("*")) == 1:
             return ""
-        return "gain" if float(cell) < 1 else "loss"
+        return "gain" if float(cell.strip("*")) < 1 else "loss"
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(' '.join(cell.replace('|', chr(92) + '|').split()) for cell in cells)} |"
+
+
+def markdown(tables: Iterable[ReportTable]) -> list[str]:
+    """Returns the lines of tables below their titles and notes."""
+    out = []
+    for t in tables:
+        out += ["", f"## {t.title}", "", *([t.note, ""] if t.note else []), *t.markdown()]
+    return out

@@ -1,15 +1,27 @@
-"""Tables for the terminal, `report.md` and the pages: standings, bounds and excess cycles."""
+"""Tables of a run for the terminal, `report.md` and the pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import product
+from typing import Any
 
 from eqsat.bench.cells import BEST, STOCK
-from eqsat.report.data import RecordedRun, calibrated, corrected, file_bytes, geometric_mean, pte_bytes, sram
-from eqsat.report.environment import kib
+from eqsat.bench.log import Record
+from eqsat.bench.records import place
+from eqsat.report.data import (
+    KIND_COLOURS,
+    OWN_STAGES,
+    STAGE_COLOURS,
+    RecordedRun,
+    figure,
+    geometric_mean,
+    total,
+)
+from eqsat.report.numbers import kib, number, ratio, share
 from eqsat.report.table import ReportTable
+from eqsat.search.clock import called
 
 #: Most operators in the table of excess cycles; the others are added up.
 _NAMED = 10
@@ -17,22 +29,17 @@ _NAMED = 10
 _LEAST = 0.0005
 
 
-def tables(run: RecordedRun) -> list[ReportTable]:
-    """Returns all tables for which the records have data."""
-    every = [standings(run), *(make(run, t) for make in (bounds, excess) for t in run.targets)]
-    return [t for t in every if t.rows]
-
-
 def standings(run: RecordedRun) -> ReportTable:
     """Returns the table of geometric means over the models, a row per target and configuration."""
     rows, best = [], BEST in run.configurations
     for target, c in product(run.targets, run.configurations):
-        figure = partial(run.by_model, target, c)
+        cells = partial(run.by_model, target, c)
         models = sum(run.get(m, target, c) is not None for m in run.models)
         if not models:
             continue
-        to_stock = figure(run.ratio) if c != STOCK else {}
-        peer, utilisation = figure(run.over_peer, "cycles"), figure(run.utilisation).values()
+        to_stock = cells(run.to_baseline) if c != STOCK else {}
+        decided = cells(run.to_baseline, run.decides) if c != STOCK else {}
+        peer, utilisation = cells(run.over_peer, "cycles"), cells(run.utilisation).values()
         rows.append(
             (
                 target,
@@ -40,16 +47,17 @@ def standings(run: RecordedRun) -> ReportTable:
                 str(models),
                 _mean(to_stock),
                 _mean(peer),
-                _mean(figure(run.to_baseline, corrected)),
-                _mean(figure(run.to_baseline, calibrated)),
-                _mean(figure(run.over_peer, "calibrated")),
-                *([_mean(figure(run.over_best))] if best else ()),
+                _mean(cells(run.to_baseline, "corrected")),
+                _mean(cells(run.to_baseline, "calibrated")),
+                _mean(cells(run.over_peer, "calibrated")),
+                *([_mean(cells(run.over_best))] if best else ()),
                 _worst(peer or to_stock),
-                _mean(figure(run.over)),
-                _mean(figure(run.over, "operators")),
+                str(sum(r > 1 for r in decided.values())) if decided else "-",
+                _mean(cells(run.over)),
+                _mean(cells(run.over, "operators")),
                 f"{sum(utilisation) / len(utilisation):.1%}" if utilisation else "-",
-                _mean(figure(run.to_baseline, sram)),
-                _mean(figure(run.to_baseline, pte_bytes)),
+                _mean(cells(run.to_baseline, "sram")),
+                _mean(cells(run.to_baseline, "pte_bytes")),
             )
         )
     return ReportTable(
@@ -57,7 +65,7 @@ def standings(run: RecordedRun) -> ReportTable:
         "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock, stock-best (in the settings "
         "of Vela and the layouts of inputs and outputs that are best by calibrated cycles) and, where it leaves nothing to "
         "the CPU, LiteRT; by Vela's own totals, by the corrected ones, and by calibrated cycles, which decide. "
-        "The worst model is that of the peers, or of stock where there are none. "
+        "The worst model is that of the peers, or of stock where there are none; losses are models with more cycles than stock's, by those that decide. "
         "Cycles over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
         "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
         "MACs: the share of all cycles that they need at the full rate, a plain mean. SRAM in use and .pte file to stock's.",
@@ -73,6 +81,7 @@ def standings(run: RecordedRun) -> ReportTable:
                 "calibrated to peer",
                 *(["to stock-best"] if best else ()),
                 "worst",
+                "losses",
                 "roofline",
                 "operators",
             ),
@@ -102,8 +111,8 @@ def bounds(run: RecordedRun, target: str) -> ReportTable:
                 row += [
                     _number(run.over(m, target, c), ".2f"),
                     _number(run.utilisation(m, target, c), ".1%"),
-                    kib(sram(r)),
-                    kib(file_bytes(r)),
+                    kib(figure(r, "sram")),
+                    kib(figure(r, "file")),
                 ]
             rows.append(tuple(row))
     each = ("over roofline", "MACs", "SRAM, KiB", "file, KiB")
@@ -138,6 +147,170 @@ def excess(run: RecordedRun, target: str) -> ReportTable:
         ("operator", *(f"{c}: {what}" for c in found for what in ("computing", "waiting"))),
         tuple(rows) if found else (),
     )
+
+
+def headline(run: RecordedRun) -> list[ReportTable]:
+    """Returns the tables of all models on all targets, by the cycles that decide and by Vela's totals.
+
+    They show stock's cycles, those of eqsat's first configuration, and their ratio.
+    Stock at its best, if it is there, is shown by the cycles that decide.
+    """
+    if not run.optimized:
+        return []
+    shown = [(STOCK, run.decides), *([(STOCK, "cycles")] if run.decides != "cycles" else ())]
+    shown += [(BEST, run.decides)] if BEST in run.configurations else []
+    return [_against(run, peer, total) for peer, total in shown]
+
+
+def _against(run: RecordedRun, peer: str, total: str) -> ReportTable:
+    """Returns the table of one figure, "calibrated", "corrected" or "cycles" (Vela's total), beside a peer's."""
+    c = run.optimized[0]
+    columns = [name for t in run.targets for name in (f"{t.removeprefix('ethos-').upper()} {peer}", "eqsat", "ratio")]
+    ratios: dict[str, list[float]] = {t: [] for t in run.targets}
+    rows = []
+    for model in run.models:
+        cells: list[str] = []
+        for target in run.targets:
+            base, record = run.stock(model, target, peer), run.get(model, target, c)
+            found = record[total] / base[total] if base and record and base.get(total) and total in record else None
+            ratios[target] += [] if found is None else [found]
+            cells += [*(number(r.get(total) if r else None) for r in (base, record)), ratio(found)]
+        rows.append((model, *cells))
+    means = (cell for r in ratios.values() for cell in ("", "", f"**{geometric_mean(r):.3f}**"))
+    title = f"{c} against {peer}" + ("" if total == "cycles" else f", {total} cycles")
+    return ReportTable(title, "", ("model", *columns), (*rows, ("**geometric mean**", *means)))
+
+
+def models(run: RecordedRun, target: str) -> ReportTable:
+    """Returns the table of a target, with a row per model; names of models lead to their pages."""
+    others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]
+    cells = {m: [run.records.get((m, target, c)) for c in others] for m in run.models}
+    rows = (
+        (m, _verified(records), *(_cell(run, r) for r in records), *_seconds(run, m, target))
+        for m, records in cells.items()
+        if any(records)
+    )
+    header = ("model", "verified", *others, "eqsat s", "ExecuTorch s")
+    links = {m: page_name(m, target) for m in run.models}
+    return ReportTable(target, "", header, tuple(rows), words=2, links=links)
+
+
+def page_name(model: str, target: str) -> str:
+    """Returns the file of the page of a model on a target."""
+    return f"{model}.{target}.html"
+
+
+def _cell(run: RecordedRun, record: Record | None) -> str:
+    if record is None:
+        return ""
+    if "error" in record:
+        return "failed"
+    at = place(record)
+    found = run.to_baseline(*at, run.decides)
+    text = f"{record[run.decides]:,}"
+    if record is not run.baseline(record["model"], record["target"]) and found is not None:
+        text += f" (**{found:.3f}**, loss)" if found > 1 else f" ({found:.3f})"
+    if left := record.get("cpu_operators"):
+        text += f", {left} on the CPU"
+    return text
+
+
+def _verified(cells: list[Record | None]) -> str:
+    verdicts = {
+        r["configuration"]: r["verified"] for r in cells if r and "error" not in r and r["verified"] is not None
+    }
+    unequal = [c for c, equal in verdicts.items() if not equal]
+    optimized = [r for r in cells if r and r.get("binary_proved")]
+    all_proved = bool(optimized) and all(r.get("proved") for r in optimized)
+    equal = "proved" if all_proved else "yes" if verdicts else "-"
+    parts = [f"not {', '.join(unequal)}" if unequal else equal]
+    binaries = {r["configuration"]: r["binary_verified"] for r in cells if r and r.get("binary_verified")}
+    if wrong := [c for c, equal in binaries.items() if False in equal]:
+        parts.append(f"binary of {', '.join(wrong)} wrong")
+    elif binaries and not unequal and all(all(equal) for equal in binaries.values()):
+        too = all_proved and all(all(r["binary_proved"]) for r in optimized)
+        parts.append("its binary too" if too else "in the binary too")
+    if any(False in r.get("stock_binary_verified", ()) for r in cells if r):
+        parts.append("stock's binary wrong")
+    return ", ".join(parts)
+
+
+def _seconds(run: RecordedRun, model: str, target: str) -> tuple[str, str]:
+    """Returns eqsat's seconds and the others of its first configuration that has figures."""
+    record = next((r for c in run.optimized if (r := run.get(model, target, c))), None)
+    if record is None:
+        return "-", "-"
+    own = total(record, OWN_STAGES)
+    return f"{own:.1f}", f"{total(record) - own:.1f}"
+
+
+def failures(run: RecordedRun) -> ReportTable:
+    """Returns the table of cells that failed."""
+    rows = ((r["model"], r["target"], r["configuration"], r["error"]) for r in run.failures())
+    return ReportTable("Cells that failed", "", ("model", "target", "configuration", "error"), tuple(rows), words=4)
+
+
+def figures(run: RecordedRun, model: str, target: str) -> ReportTable:
+    """Returns the table of all figures of a model on a target, with a column per configuration.
+
+    Figures that no configuration has are left out.
+    """
+    records = [r for c in run.configurations if (r := run.get(model, target, c))]
+    least = run.bound(model, target) or {}
+    shown: dict[str, Callable[[Record], str]] = {
+        "cycles": _of(number, "cycles"),
+        "cycles, corrected": _of(number, "corrected"),
+        "cycles, calibrated": _of(number, "calibrated"),
+        "cycles to the baseline's": lambda r: ratio(run.to_baseline(*place(r))),
+        f"over the roofline of {number(least.get('roofline'))}": lambda r: ratio(run.over(*place(r))),
+        f"over the bound by operators, {number(least.get('operators'))}": lambda r: ratio(
+            run.over(*place(r), "operators")
+        ),
+        "MAC utilisation": lambda r: share(run.utilisation(*place(r))),
+        "verified to the bit": _of(lambda equal: "yes" if equal else "no", "verified"),
+        "largest difference": _of(str, "max_difference"),
+        **{f"cycles: {kind}": _of(number, "by_kind", kind) for kind in KIND_COLOURS},
+        **{
+            f"{memory} {what}, KiB": _of(kib, "memory", memory, what)
+            for memory in sorted({m for r in records for m in r["memory"]})
+            for what in ("peak", "read", "written")
+        },
+        "weights in the graph, KiB": _of(kib, "weight_bytes"),
+        "weights as encoded, KiB": _of(kib, "encoded_weight_bytes"),
+        "commands, KiB": _of(kib, "command_bytes"),
+        ".pte file (LiteRT: .tflite), KiB": lambda r: kib(figure(r, "file")),
+        "operators on the CPU": _of(number, "cpu_operators"),
+        "e-nodes": _of(number, "e_nodes"),
+        "end of the saturation": _of(_each, "stop"),
+        "extraction gap": lambda r: _gap(r.get("gap")) if r.get("stop") else "-",
+        "graph taken": _of(_each, "chosen"),
+        **{f"seconds: {called(stage)}": _of("{:.2f}".format, "seconds", stage) for stage in STAGE_COLOURS},
+        "seconds in all": lambda r: f"{total(r):.2f}",
+        "peak memory of the compilation, MiB": _of(number, "peak_mib"),
+    }
+    cells = ((name, *map(cell, records)) for name, cell in shown.items())
+    rows = tuple(row for row in cells if set(row[1:]) - {"", "-"})
+    return ReportTable("Figures", "", ("", *(r["configuration"] for r in records)), rows)
+
+
+def _of(shown: Callable[[Any], str], *path: str) -> Callable[[Record], str]:
+    """Returns the text of a record's field, by the names that lead to it; "-" without one."""
+
+    def cell(record: Record) -> str:
+        value: Any = record
+        for name in path:
+            value = None if value is None else value.get(name)
+        return "-" if value is None else shown(value)
+
+    return cell
+
+
+def _each(words: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(words))
+
+
+def _gap(gap: float | None) -> str:
+    return "no bound" if gap is None else "proved" if gap == 0 else f"{gap:.2%}"
 
 
 def _mean(ratios: Mapping[str, float]) -> str:

@@ -6,54 +6,45 @@ It lists each operator of the source, the rules that prove its new form, and its
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from eqsat.egraph.rule import Rule
 from eqsat.explain import ExplainError, Explanation, Verdict, explain
 from eqsat.explain.text import headline
-from eqsat.report.environment import number
+from eqsat.report.numbers import number
+from eqsat.report.page import Note, Part, Text
 from eqsat.report.table import ReportTable
 from eqsat.search.run import Run
 
+_PROOFS = (
+    "Proofs, and the cost of what was not taken, of the changed operators of the most cycles; `eqsat explain RUN NODE` "
+    "tells the same of every other one of a saved run."
+)
 #: Operators, of the most cycles, that are shown with proof and costs of alternatives.
 #: Each takes an extraction.
 _WRITTEN_OUT = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
-    """The explanation of a search.
-
-    headline: how many operators stayed and changed.
-    tables: by rule, and by operator of the source.
-    details: (operator, its proof and alternatives).
-    problem: why there is no explanation.
-    """
-
-    headline: Sequence[str] = ()
-    tables: Sequence[ReportTable] = ()
-    details: Sequence[tuple[str, str]] = ()
-    problem: str = ""
-
-
-def why(run: Run | None, rules: Sequence[Rule] = ()) -> Why:
+def why(run: Run | None, rules: Sequence[Rule] = ()) -> list[Part]:
     """Explains a search, by repeating its saturation with every step recorded.
 
     rules: the user's own rules that took part.
+    Returns the numbers of operators that stayed and changed, tables by rule and by operator of the source, and proofs.
     """
     if run is None:
-        return Why(problem="No alternatives were found, so that there is nothing to explain.")
+        return [Note("No alternatives were found, so that there is nothing to explain.", "warning")]
     try:
         e = explain(run, rules)
     except ExplainError as problem:
-        return Why(problem=str(problem))
+        return [Note(str(problem), "warning")]
     changed = [v for v in e.ops.values() if v.verdict != "stayed"]
     costly = sorted(changed, key=_cycles, reverse=True)[:_WRITTEN_OUT]
-    return Why(
-        headline(e),
-        [_by_rule(changed), _operators(e), *([_added(e)] if e.added else [])],
-        [(f"n{v.node} {v.op}: {v.verdict}", e.op_text(v.node)) for v in costly],
-    )
+    proofs: list[Part] = [Text(f"n{v.node} {v.op}: {v.verdict}", e.op_text(v.node)) for v in costly]
+    tables = [_by_rule(changed), _operators(e), *([_added(e)] if e.added else [])]
+    return [
+        *(Note(line.replace("->", "→")) for line in headline(e)),
+        *tables,
+        *([Note(_PROOFS), *proofs] if proofs else []),
+    ]
 
 
 def _cycles(v: Verdict) -> float:

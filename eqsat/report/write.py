@@ -1,38 +1,23 @@
 """Writes the report of a run: `report.md`, `index.html` and a page per model and target.
 
-None of them fetches anything.
+All are made of the same tables, and none of them fetches anything.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from eqsat.bench.cells import BEST, LITERT, STOCK
-from eqsat.bench.log import Record
+from eqsat.bench.cells import LITERT, STOCK
 from eqsat.bench.records import ChosenGraphs
 from eqsat.ground.files import InputError, write_atomically
-from eqsat.report import graphs
-from eqsat.report.compare import RunComparison
-from eqsat.report.compare import markdown as comparison_markdown
-from eqsat.report.data import (
-    KINDS,
-    OWN_STAGES,
-    STAGES,
-    RecordedRun,
-    Summary,
-    file_bytes,
-    geometric_mean,
-    pte_bytes,
-    sram,
-    total,
-)
-from eqsat.report.environment import environment, number, ratio
-from eqsat.report.sides import node_costs
+from eqsat.report import compiled, tables
+from eqsat.report.compare import RunComparison, changes
+from eqsat.report.data import KIND_COLOURS, OWN_STAGES, STAGE_COLOURS, RecordedRun, total
+from eqsat.report.page import Bars, Note, Part, Section, check_library, page
+from eqsat.report.sides import Side, Sides
 from eqsat.report.table import ReportTable
-from eqsat.report.tables import tables
+from eqsat.report.table import markdown as lines
 from eqsat.search.clock import called
 from eqsat.vela.facts import facts_of
 
@@ -40,208 +25,102 @@ from eqsat.vela.facts import facts_of
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
     """Writes the report into `directory` and returns the paths of its files.
 
-    Raises InputError if the drawing library is missing or the place is not writable.
+    Raises InputError if the library for pages is missing or the place is not writable.
     """
-    made = environment()
-    from eqsat.report import pictures
-
+    check_library()
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise InputError(f"cannot make {directory}: {e.strerror or e}") from e
-    charts = [
-        (title, picture(run, c))
-        for c in run.optimized
-        for title, picture in (
-            (f"Cycles by kind of operator: {c}", pictures.cycles_by_kind),
-            (f"Seconds by stage: {c}", pictures.seconds_by_stage),
-        )
-    ]
-    pages = {
-        (m, t): _page(run, m, t) for m in run.models for t in run.targets if any(p[:2] == (m, t) for p in run.records)
-    }
-    common = {
-        "run": run,
-        "kinds": KINDS,
-        "stages": STAGES,
-        "called": called,
-        "own": OWN_STAGES,
-        "total": total,
-        "litert": LITERT,
-        "baseline": run.configurations[0],
-        "sram": sram,
-        "file": file_bytes,
-        "pte": pte_bytes,
-    }
+    sections = _sections(run, comparison)
+    head, charts = Section("", [Note(text) for text in notes(run)]), _charts(run)
     out = {
-        "report.md": markdown(run, comparison),
-        "index.html": made.get_template("index.html").render(
-            **common,
-            summaries=run.summaries(),
-            tables=tables(run),
-            charts=[(t, c) for t, c in charts if c],
-            pages=pages,
-            comparison=comparison,
-            notes=notes(run),
-        ),
+        "report.md": markdown(run, comparison).encode(),
+        "index.html": page("Benchmark report", [head, *sections, *([Section("Charts", charts)] if charts else [])]),
     }
-    for (model, target), page in pages.items():
-        out[f"{page['name']}.html"] = made.get_template("model.html").render(
-            **common, model=model, target=target, page=page
-        )
-        for name, data in page["explorer"].items():
-            out[name] = json.dumps(data)
-    for name, text in out.items():
-        write_atomically(directory / name, text.encode())
+    for model, target in dict.fromkeys(at[:2] for at in run.records):
+        shown = _of_model(run, model, target)
+        out[tables.page_name(model, target)] = page(f"{model} on {target}", shown, {"all models": "index.html"})
+    for name, data in out.items():
+        write_atomically(directory / name, data)
     return [directory / name for name in out]
 
 
-def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
-    """Returns the values of the page of a model on a target, with stock's graph beside each of eqsat's."""
-    records = {c: run.records[model, target, c] for c in run.configurations if (model, target, c) in run.records}
-    good = {c: r for c, r in records.items() if "error" not in r}
-    found = {c: chosen for c, r in good.items() if (chosen := run.chosen(r))}
-    views, explorer = _views(run, model, target, found)
-    dearest = {
-        c: sorted((row for rows in chosen.rows for row in rows), key=lambda row: -row.cycles)[:25]
-        for c, chosen in found.items()
-    }
-    operators = sorted(
-        {op for r in good.values() for op in r["by_operator"]},
-        key=lambda op: (-max(r["by_operator"].get(op, {"cycles": 0})["cycles"] for r in good.values()), op),
-    )
-    return {
-        "name": f"{model}.{target}",
-        "records": records,
-        "views": views,
-        "explorer": explorer,
-        "dearest": dearest,
-        "operators": operators,
-        "memories": sorted({m for r in records.values() for m in r.get("memory", ())}),
-    }
-
-
-def _views(
-    run: RecordedRun, model: str, target: str, found: Mapping[str, ChosenGraphs]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Returns each delegate's graph before and after each of eqsat's configurations, and the files of both.
-
-    found: the chosen graphs by configuration.
-    The files are those of Model Explorer, by name.
-    """
-    views, explorer = list[dict[str, Any]](), dict[str, Any]()
-    baseline = run.baseline(model, target)
-    first = baseline["configuration"] if baseline else STOCK
-    for i, c in enumerate(run.optimized):
-        if first not in found or c not in found:
-            continue
-        old, made = found[first], found[c]
-        for d, (before, after) in enumerate(zip(old.graphs, made.graphs, strict=True)):
-            gone, new = graphs.marks(before, after)
-            a, b = (node_costs(k.graphs[d], k.names[d], k.rows[d]) for k in (old, made))
-            stem = f"{model}.{target}.{i}.{d}"
-            name, cycles = f"{stem}.model-explorer.json", f"{stem}.cycles.json"
-            both = {first: (before, gone, "gone"), c: (after, new, "new")}
-            explorer[name] = graphs.model_explorer(f"{model} {target}", both)
-            explorer[cycles] = graphs.node_data({first: a, c: b})
-            views.append(
-                {
-                    "configuration": c,
-                    "delegate": d,
-                    "baseline": first,
-                    "before": graphs.svg(before, gone, "gone", a),
-                    "after": graphs.svg(after, new, "new", b),
-                    "changed": graphs.changes(before, after),
-                    "explorer": name,
-                    "cycles": cycles,
-                }
-            )
-    return views, explorer
-
-
 def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
-    """Returns the report as Markdown: summary, a table per target, failures."""
-    lines = [
-        "# Benchmark report",
-        "",
-        *(f"* {n}" for n in notes(run)),
-        "",
-        "## Summary",
-        "",
-        f"To stock's, {'by the total of Vela' if run.decides == 'cycles' else f'{run.decides} cycles'}.",
-        "",
-        "| target | configuration | models | geometric mean | best | worst | losses |",
-        "|---|---|--:|--:|---|---|---|",
-    ]
-    lines += [_summary_row(s) for s in run.summaries()]
-    for t in tables(run):
-        lines += _section(t)
-    lines += headline(run)
-    for target in run.targets:
-        lines += _of_target(run, target)
-    if failures := run.failures():
-        lines += ["", "## Cells that failed", ""]
-        lines += [f"* {r['model']}, {r['target']}, {r['configuration']}: {r['error']}" for r in failures]
+    """Returns the report as Markdown."""
+    shown = (part for s in _sections(run, comparison) for part in s.parts if isinstance(part, ReportTable))
+    return "\n".join(["# Benchmark report", "", *(f"* {n}" for n in notes(run)), *lines(shown)]) + "\n"
+
+
+def _sections(run: RecordedRun, comparison: RunComparison | None) -> list[Section]:
+    """Returns the tables of the report; those without data are left out."""
+    each = {
+        "Where configurations stand": [tables.standings(run)],
+        "Roofline and memory": [tables.bounds(run, t) for t in run.targets],
+        "Excess": [tables.excess(run, t) for t in run.targets],
+        "Against stock": tables.headline(run),
+        "Models": [tables.models(run, t) for t in run.targets],
+        "Cells that failed": [tables.failures(run)],
+    }
+    kept = {title: [t for t in some if t.rows] for title, some in each.items()}
     if comparison:
-        lines += ["", "## Against the other run", "", comparison_markdown(comparison).rstrip()]
-    return "\n".join(lines) + "\n"
+        kept["Against the other run"] = [changes(comparison)]
+    return [Section(title, some) for title, some in kept.items() if some]
 
 
-def _of_target(run: RecordedRun, target: str) -> list[str]:
-    """Returns the section of a target, with a row per model."""
-    others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]
-    lines = [
-        "",
-        f"## {target}",
-        "",
-        "| model | " + " | ".join(others) + " | verified | eqsat s | ExecuTorch s |",
-        "|---|" + "--:|" * len(others) + "---|--:|--:|",
+def _charts(run: RecordedRun) -> list[Part]:
+    """Returns the cycles of each model by kind of operator, and its seconds by stage."""
+    return [
+        chart for c in run.optimized for make in (by_kind, by_stage) for t in run.targets for chart in make(run, c, t)
     ]
-    for model in run.models:
-        cells = [run.records.get((model, target, c)) for c in others]
-        if any(cells):
-            row = model, *(_cell(run, r) for r in cells), _verified(cells), _seconds(run, model, target)
-            lines.append(f"| {' | '.join(row)} |")
-    return lines
 
 
-def _section(t: ReportTable) -> list[str]:
-    return ["", f"## {t.title}", "", *([t.note, ""] if t.note else []), *t.markdown()]
-
-
-def headline(run: RecordedRun) -> list[str]:
-    """Tables of all models on all targets, by calibrated cycles and by Vela's totals.
-
-    They show stock's cycles, those of eqsat's first configuration, and their ratio.
-    Stock at its best, if it is there, is shown by the ranking figure.
-    Records without calibrated cycles have Vela's corrected totals in their place.
-    """
-    if not run.optimized:
-        return []
-    shown = [(STOCK, run.decides), *([(STOCK, "cycles")] if run.decides != "cycles" else ())]
-    shown += [(BEST, run.decides)] if BEST in run.configurations else []
-    return [line for peer, total in shown for line in _against(run, peer, total)]
-
-
-def _against(run: RecordedRun, peer: str, total: str) -> list[str]:
-    """Returns the table of one figure, "calibrated", "corrected" or "cycles" (Vela's total), beside a peer's."""
-    c = run.optimized[0]
-    columns = [name for t in run.targets for name in (f"{t.removeprefix('ethos-').upper()} {peer}", "eqsat", "ratio")]
-    ratios: dict[str, list[float]] = {t: [] for t in run.targets}
+def by_kind(run: RecordedRun, configuration: str, target: str) -> Iterator[Bars]:
+    """Yields the bars of each model's baseline and of a configuration, as shares of the baseline's cycles."""
     rows = []
     for model in run.models:
-        cells: list[str] = []
-        for target in run.targets:
-            base, record = run.stock(model, target, peer), run.get(model, target, c)
-            found = record[total] / base[total] if base and record and base.get(total) and total in record else None
-            ratios[target] += [] if found is None else [found]
-            cells += [*(number(r.get(total) if r else None) for r in (base, record)), ratio(found)]
-        rows.append((model, *cells))
-    title = f"{c} against {peer}" + ("" if total == "cycles" else f", {total} cycles")
-    return [
-        *_section(ReportTable(title, "", ("model", *columns), tuple(rows))),
-        f"| **geometric mean** | {' | '.join(f' | | **{geometric_mean(r):.3f}**' for r in ratios.values())} |",
-    ]
+        base, record = run.baseline(model, target), run.get(model, target, configuration)
+        if base and record and base["cycles"]:
+            for name, r in ((model, base), ("", record)):
+                parts = {k: v / base["cycles"] for k, v in r["by_kind"].items()}
+                rows.append((name, parts, f"{r['cycles'] / base['cycles']:.0%}"))
+    if rows:
+        note = "Shares of the cycles of the baseline, which is the upper bar of each model."
+        yield Bars(f"Cycles by kind of operator: {configuration}, {target}", note, rows, KIND_COLOURS)
+
+
+def by_stage(run: RecordedRun, configuration: str, target: str) -> Iterator[Bars]:
+    """Yields the bars of each model's wall-clock seconds by stage, of which ExecuTorch's are grey."""
+    names = {k: f"{called(k)} ({'eqsat' if k in OWN_STAGES else 'ExecuTorch'})" for k in STAGE_COLOURS}
+    found = ((m, r) for m in run.models if (r := run.get(m, target, configuration)))
+    rows = [(m, {names[k]: v for k, v in r["seconds"].items() if k in names}, f"{total(r):.1f}") for m, r in found]
+    if rows:
+        colours = {names[k]: colour for k, colour in STAGE_COLOURS.items()}
+        yield Bars(f"Seconds by stage: {configuration}, {target}", "", rows, colours)
+
+
+def _of_model(run: RecordedRun, model: str, target: str) -> list[Section]:
+    """Returns the page of a model on a target, with the baseline's graph beside each of eqsat's."""
+    records = {c: r for c in run.configurations if (r := run.records.get((model, target, c)))}
+    failed: list[Part] = [Note(f"{c} failed: {r['error']}", "error") for c, r in records.items() if "error" in r]
+    found = {c: chosen for c, r in records.items() if "error" not in r and (chosen := run.chosen(r))}
+    baseline = run.baseline(model, target)
+    first = baseline["configuration"] if baseline else STOCK
+    out = [Section("Figures", [*failed, tables.figures(run, model, target)])]
+    compared = [c for c in run.optimized if first in found and c in found]
+    for c in compared:
+        for d in range(len(found[c].graphs)):
+            whose = c if len(found[c].graphs) == 1 else f"{c}, delegate {d}"
+            both = Sides(f"{model} {target}", (_side(first, found[first], d),), _side(c, found[c], d), {}, None)
+            out.append(Section(f"Costs: {whose}", compiled.costs(both)))
+            out.append(Section(f"Graphs: {whose}", compiled.pictures(both, f"{model}.{target}.{whose}")))
+    others = [c for c in found if c not in (first, *compared)]
+    rest = [compiled.every_operator(c, rows) for c in others for rows in found[c].rows]
+    return [*out, *([Section("Other configurations", rest)] if rest else [])]
+
+
+def _side(configuration: str, chosen: ChosenGraphs, delegate: int) -> Side:
+    return Side(configuration, chosen.graphs[delegate], chosen.names[delegate], chosen.rows[delegate])
 
 
 _FLATTERED = (
@@ -267,67 +146,12 @@ def notes(run: RecordedRun) -> list[str]:
             "cycles are comparable, and only if no operator stays on the CPU: Vela does not count those."
             + (_FLATTERED if any(facts_of(v).table_by_default for v in run.vela) else "")
         )
-    if v := run.about.get("versions"):
+    if run.about.keys() >= {"versions", "processors", "memory_mib", "jobs", "cold"}:
         made = f"Commit {run.about['commit']}. " if "commit" in run.about else ""
         cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"
         out.append(
-            f"{made}Versions: {', '.join(f'{k} {x}' for k, x in v.items() if x != 'absent')}. Machine: "
+            f"{made}Versions: {', '.join(f'{k} {x}' for k, x in run.about['versions'].items() if x != 'absent')}. Machine: "
             f"{run.about['processors']} processors, "
             f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time, {cache}."
         )
     return out
-
-
-def _summary_row(s: Summary) -> str:
-    rest = "".join(
-        f"; {len(some)} {word}" for some, word in ((s.failed, "failed"), (s.alone, "without a baseline")) if some
-    )
-    if not s.ratios:
-        return f"| {s.target} | {s.configuration} | 0 | - | - | - | {rest[2:]} |"
-    losses = f"**{len(s.losses)}**: {', '.join(s.losses)}" if s.losses else "none"
-    return (
-        f"| {s.target} | {s.configuration} | {len(s.ratios)} | **{s.mean:.3f}** | {s.best} {s.ratios[s.best]:.3f} | "
-        f"{s.worst} {s.ratios[s.worst]:.3f} | {losses}{rest} |"
-    )
-
-
-def _cell(run: RecordedRun, record: Record | None) -> str:
-    if record is None:
-        return ""
-    if "error" in record:
-        return "failed"
-    place = record["model"], record["target"], record["configuration"]
-    found = run.to_baseline(*place, lambda r: r.get(run.decides))
-    text = f"{record[run.decides]:,}"
-    if record is not run.baseline(record["model"], record["target"]) and found is not None:
-        text += f" (**{found:.3f}**, loss)" if found > 1 else f" ({found:.3f})"
-    if left := record.get("cpu_operators"):
-        text += f", {left} on the CPU"
-    return text
-
-
-def _verified(cells: list[Record | None]) -> str:
-    verdicts = {
-        r["configuration"]: r["verified"] for r in cells if r and "error" not in r and r["verified"] is not None
-    }
-    unequal = [c for c, equal in verdicts.items() if not equal]
-    optimized = [r for r in cells if r and r.get("binary_proved")]
-    all_proved = bool(optimized) and all(r.get("proved") for r in optimized)
-    equal = "proved" if all_proved else "yes" if verdicts else "-"
-    parts = [f"not {', '.join(unequal)}" if unequal else equal]
-    binaries = {r["configuration"]: r["binary_verified"] for r in cells if r and r.get("binary_verified")}
-    if wrong := [c for c, equal in binaries.items() if False in equal]:
-        parts.append(f"binary of {', '.join(wrong)} wrong")
-    elif binaries and not unequal and all(all(equal) for equal in binaries.values()):
-        too = all_proved and all(all(r["binary_proved"]) for r in optimized)
-        parts.append("its binary too" if too else "in the binary too")
-    if any(False in r.get("stock_binary_verified", ()) for r in cells if r):
-        parts.append("stock's binary wrong")
-    return ", ".join(parts)
-
-
-def _seconds(run: RecordedRun, model: str, target: str) -> str:
-    record = next((r for c in run.optimized if (r := run.get(model, target, c))), None)
-    if record is None:
-        return "- | -"
-    return f"{total(record, OWN_STAGES):.1f} | {total(record) - total(record, OWN_STAGES):.1f}"

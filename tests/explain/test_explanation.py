@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -174,14 +174,14 @@ def test_pictures(relus: tuple[Result, Explanation]) -> None:
     result, e = relus
     node = next(n for n, v in e.ops.items() if v.op.startswith("transpose"))
     whole, region = view.whole(result.run), view.region(result.run, node, 2)
-    assert len(whole.boxes) < sum(len(b.lines) for b in whole.boxes.values())
-    assert any("in a row" in b.title for b in whole.boxes.values())
-    shown = [line for b in region.boxes.values() for line in b.lines]
-    assert any(chosen for _, _, chosen in shown) and any(not chosen and cycles > 0 for _, cycles, chosen in shown)
+    assert len(whole.boxes) < sum(len(b.candidates) for b in whole.boxes)
+    assert any("in a row" in b.title for b in whole.boxes)
+    shown = [c for b in region.boxes for c in b.candidates]
+    assert any(c.chosen for c in shown) and any(not c.chosen and c.cycles > 0 for c in shown)
     for part in (whole, region):
         texts = [t.text for t in ElementTree.fromstring(view.svg(part)).iter("{http://www.w3.org/2000/svg}text")]
         assert len(texts) >= len(part.boxes)
-        assert json.loads(json.dumps(view.as_dict(part)))["boxes"]
+        assert json.loads(json.dumps(asdict(part)))["boxes"]
 
 
 @pytest.mark.slow

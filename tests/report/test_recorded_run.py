@@ -12,9 +12,11 @@ import pytest
 
 from eqsat.bench.records import read_outlines
 from eqsat.report import RecordedRun, compare
-from eqsat.report.compare import markdown as compared
+from eqsat.report.compare import note
 from eqsat.report.data import geometric_mean
-from eqsat.report.write import headline, markdown
+from eqsat.report.table import markdown as lines
+from eqsat.report.tables import headline
+from eqsat.report.write import markdown
 
 ROOT = Path(__file__).parents[2]
 CELL = ("emg", "ethos-u85-256", "eqsat")
@@ -62,7 +64,7 @@ def test_noise_is_for_choices_that_are_not_proved(run, old_gap, new_gap, changes
     found = compare(new, old)
     assert (len(found.changes), len(found.regressions)) == (changes, changes)
     told = f"4.0% for the {found.unproved} cells of eqsat whose choice is not proved in both runs, none for the "
-    assert 0 < found.unproved < found.common and f"{told}{found.common - found.unproved} others" in compared(found)
+    assert 0 < found.unproved < found.common and f"{told}{found.common - found.unproved} others" in note(found)
 
 
 def test_a_cell_of_one_run_alone_is_no_change(run: RecordedRun) -> None:
@@ -77,8 +79,8 @@ def test_the_text_has_every_model_and_the_means(run: RecordedRun) -> None:
     _, target, configuration = CELL
     cells = [(run.records[m, target, configuration], run.baseline(m, target)) for m in run.models]
     ratios = [ours[run.decides] / stock[run.decides] for ours, stock in cells]
-    (summary,) = [s for s in run.summaries() if (s.target, s.configuration) == (target, configuration)]
-    assert summary.mean == pytest.approx(geometric_mean(ratios)) and f"{summary.mean:.3f}" in "\n".join(headline(run))
+    mean = geometric_mean(run.by_model(target, configuration, run.to_baseline, run.decides).values())
+    assert mean == pytest.approx(geometric_mean(ratios)) and f"{mean:.3f}" in "\n".join(lines(headline(run)))
     assert markdown(with_cell(run, scaled(1.5))) != text
 
 

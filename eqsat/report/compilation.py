@@ -1,0 +1,167 @@
+"""The page of a compilation.
+
+It shows the cost before and after, the graphs side by side and the search.
+It also says why the result equals the source.
+
+result = eqsat.optimize_tosa(tosa, "ethos-u85-256")
+eqsat.report.write_page("page.html", result)
+
+It takes a saved run, too.
+`eqsat compile` and `eqsat optimize` write it with `--report page.html`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eqsat.egraph.rule import Rule
+from eqsat.ground.files import write_atomically
+from eqsat.ground.versions import commit, versions
+from eqsat.report import compiled
+from eqsat.report.data import KIND_COLOURS
+from eqsat.report.numbers import kib, number, ratio, share
+from eqsat.report.page import Bars, Note, Part, Section, Tiles, check_library, page
+from eqsat.report.sides import Sides
+from eqsat.report.table import ReportTable
+from eqsat.report.why import why
+from eqsat.search.figures import GraphFigures
+from eqsat.search.result import Result
+from eqsat.search.run import Run
+
+logger = logging.getLogger(__name__)
+
+
+def write_page(
+    path: str | Path,
+    what: Run | Result | Mapping[str, Run | Result],
+    *,
+    title: str = "",
+    rules: Sequence[Rule] = (),
+    facts: Mapping[str, Any] | None = None,
+    warnings: Sequence[str] = (),
+) -> None:
+    """Writes the page of a result, of a saved run, or of several delegates by name.
+
+    rules: the user's own rules that took part.
+    facts: further facts at the top of the page, by name.
+    warnings: shown above everything else.
+    Raises InputError if the place is not writable or the library for pages is missing.
+    """
+    check_library()
+    logger.info("writing the report", extra={"stage": "report"})
+    given = what if isinstance(what, Mapping) else {"": what}
+    delegates = [Sides.of(one, name) for name, one in given.items()]
+    target = next((d.run.target.accelerator for d in delegates if d.run), "")
+    named = title or " and ".join(d.name for d in delegates)
+    texts = [*warnings, *(w for d in delegates for w in d.record["warnings"])]
+    top: list[Part] = [Note(_made_by(delegates)), *(Note(text, "warning") for text in texts)]
+    if facts:
+        top.append(Note("; ".join(f"{name}: {value}" for name, value in facts.items()) + "."))
+    several = len(delegates) > 1
+    sections = [Section("", top), *([Section("Delegates", [_totals(delegates)])] if several else [])]
+    for d in delegates:
+        whose = f"{d.name}: " if several else ""
+        sections += [Section(d.name if several else "", _head(d))]
+        sections += [Section(whose + name, parts) for name, parts in _parts(d, named, rules).items()]
+    write_atomically(Path(path), page(f"{named} on {target}" if target else named, sections))
+
+
+def _made_by(delegates: Sequence[Sides]) -> str:
+    vela = next((d.record["vela"] for d in delegates), "")
+    by = next((d.run.versions for d in delegates if d.run), None) or versions(["eqsat", "ethos-u-vela"])
+    listed = ", ".join(f"{name} {version}" for name, version in by.items())
+    at = "" if commit() == "absent" else f"; eqsat's commit {commit()}"
+    return f"Cycles are the estimate of Vela {vela} for whole graphs. {listed}{at}."
+
+
+def _head(d: Sides) -> list[Part]:
+    """Returns the most important figures of a delegate, and its cycles by kind of operator."""
+    out: list[Part] = [Tiles(_tiles(d))]
+    if d.after.name != "eqsat":
+        out.append(
+            Note(f"No graph that was found is better than the {d.after.name} one, which is the result.", "warning")
+        )
+    rows: list[tuple[str, Mapping[str, float], str]] = [
+        (s.name, s.figures.by_kind, number(s.figures.cycles)) for s in (*d.before, d.after)
+    ]
+    if least := d.record["bound"]["roofline"]:
+        rows.append((_ROOFLINE, {_ROOFLINE: least}, number(least)))
+    return [*out, Bars("", "", rows, {**KIND_COLOURS, _ROOFLINE: next(iter(compiled.PARTS.values()))})]
+
+
+#: The least cycles that a graph needs, among its bars.
+_ROOFLINE = "roofline"
+
+
+def _parts(d: Sides, title: str, rules: Sequence[Rule]) -> dict[str, list[Part]]:
+    """Returns what is shown of a delegate, by the title of its section."""
+    record = d.record
+    search = [
+        compiled.extractions(record),
+        compiled.points(record),
+        *([compiled.saturation(d.run)] if d.run else []),
+        compiled.seconds(record["seconds"]),
+    ]
+    opaque = "".join(f", not {name} ({k})" for name, k in record["opaque"].items())
+    about = (
+        f"{number(record['e_nodes'])} e-nodes; the saturation ended: {record['stop']}; {record['candidates']} graphs "
+        f"compared; {share(record['coverage'])} of the operators are modelled{opaque}."
+    )
+    pareto = compiled.pareto(d)
+    return {
+        "Costs": compiled.costs(d),
+        "By PyTorch module": [compiled.by_module(d)],
+        "Graphs": compiled.pictures(d, title),
+        "What changed and why": why(d.run, rules),
+        "Search": [Note(about), *([pareto] if pareto.rows else []), *(t for t in search if t.rows)],
+    }
+
+
+def _tiles(d: Sides) -> list[tuple[str, str, str]]:
+    """Returns (name, figure, remark) of the most important figures."""
+    first, record = d.first, d.record
+    old, new, least = first.figures if first else GraphFigures(), d.after.figures, record["bound"]
+    before = first.name if first else ""
+    out = [("cycles, calibrated", number(new.calibrated), _was(old.calibrated, new.calibrated, number, before))]
+    out.append(("cycles by Vela", number(new.cycles), _was(old.cycles, new.cycles, number, before)))
+    out.append(("SRAM in use, KiB", kib(new.sram), _was(old.sram, new.sram, kib, before)))
+    out.append(("flash: commands and weights, KiB", kib(new.flash), _was(old.flash, new.flash, kib, before)))
+    if least["roofline"] and new.cycles:
+        was = f"{old.cycles / least['roofline']:.2f} {before}; " if old.cycles else ""
+        over = f"{new.cycles / least['roofline']:.2f}"
+        out.append(("times the roofline", over, f"{was}at least {least['roofline']:,.0f} cycles"))
+        was = f"{least['mac_cycles'] / old.cycles:.1%} {before}; " if old.cycles else ""
+        out.append(("MAC utilisation", f"{least['mac_cycles'] / new.cycles:.1%}", f"{was}{least['macs']:,} MACs"))
+    return [*out, _verified(record)]
+
+
+def _was(old: float | None, new: float | None, shown: Callable[[float | None], str], before: str) -> str:
+    if old is None or new is None:
+        return ""
+    return f"{shown(old)} {before}" + (f"; ratio {new / old:.3f}" if old else "")
+
+
+def _verified(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    right = "and in the binary, proved for every input" if record.get("binary_proved") else "and in the binary"
+    answer = {True: right, False: "but not in the binary", None: "binary not run"}
+    binary = answer[record["binary_verified"]] + (f": {record['binary_reason']}" if record["binary_reason"] else "")
+    equal = "proved for every input" if record.get("proved") else "to the bit" if record["verified"] else "no"
+    return "verified", equal, binary
+
+
+def _totals(delegates: Sequence[Sides]) -> ReportTable:
+    """Returns the table of delegates."""
+    rows = []
+    for d in delegates:
+        old, new = d.first.figures if d.first else GraphFigures(), d.after.figures
+        cycles = number(old.cycles), number(new.cycles), _ratio(old.cycles, new.cycles)
+        rows.append((d.name, d.after.name, *cycles, kib(old.sram), kib(new.sram)))
+    header = ("delegate", "graph", "cycles before", "cycles", "ratio", "SRAM before, KiB", "SRAM, KiB")
+    return ReportTable("Delegates", "", header, tuple(rows), words=2)
+
+
+def _ratio(old: int | None, new: int | None) -> str:
+    return ratio(new / old) if old and new is not None else ""
