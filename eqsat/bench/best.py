@@ -6,11 +6,8 @@ from eqsat.bench.cells import RANKED_BY
 from eqsat.bench.lowering import prepare, quiet
 from eqsat.bench.measure import Fields
 from eqsat.bench.measure import measure as measured
-from eqsat.executorch.layouts import Layout, other_layouts
-from eqsat.executorch.loading import load_module
-
-#: The model's own layout, the only one of a .pt2 or .tosa file.
-_AS_GIVEN = "as given"
+from eqsat.executorch.layouts import AS_GIVEN, Layout
+from eqsat.executorch.loading import layouts_to_try
 
 
 def measure(
@@ -27,7 +24,7 @@ def measure(
     if source[0].endswith(".tosa"):
         files = {**files, "0.stock": files["0.explicit"]}
     found, errors = {}, list[Exception]()
-    layouts: dict[str, Layout | None] = {_AS_GIVEN: None, **_others(source[0])}
+    layouts: dict[str, Layout | None] = {AS_GIVEN: None, **quiet()(layouts_to_try)(source[0])}
     for called, layout in layouts.items():
         try:
             lowered = (files, side) if layout is None else prepare(*source, layout)
@@ -41,13 +38,3 @@ def measure(
     best = min(found, key=lambda called: (not found[called][0]["verified"], figures[called]))
     fields, tosas, rows = found[best]
     return {**fields, "layout": best, "layouts": {called: figures.get(called) for called in layouts}}, tosas, rows
-
-
-@quiet()
-def _others(reference: str) -> dict[str, Layout]:
-    """Returns the layouts beside the given one by name; a file's program has its own alone."""
-    if reference.endswith((".pt2", ".tosa")):
-        return {}
-    module, inputs, _ = load_module(reference)
-    found = other_layouts(module.eval(), inputs)
-    return {f"channels_last: {', '.join(layout)}" if layout else "contiguous": layout for layout in found}

@@ -36,7 +36,7 @@ from eqsat.cli.common import (
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
-from eqsat.executorch.names import INT8, check_quantization, model_place
+from eqsat.executorch.names import INT8, KEEP, check_layouts, check_quantization, model_place
 from eqsat.ground.files import write_atomically
 from eqsat.search.interruption import Interruption
 
@@ -74,6 +74,13 @@ def compile_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="the .pte file to write")],
     *,
     quantization: QuantizationOption = INT8,
+    layouts: Annotated[
+        str,
+        typer.Option(
+            help="keep: inputs and outputs as the model has them; auto: each of rank 4 contiguous or channels_last, "
+            "whichever takes fewer cycles; compiles once for each layout"
+        ),
+    ] = KEEP,
     system_config: SystemOption = None,
     memory_mode: MemoryOption = None,
     config: ConfigOption = None,
@@ -91,6 +98,7 @@ def compile_command(
         check_places(output, report, csv, target, config)
         place = model_place(model)
         check_quantization(quantization, model)
+        check_layouts(layouts, place)
         if save:
             from eqsat.runs import check_place
 
@@ -108,11 +116,12 @@ def compile_command(
             progress.show("importing ExecuTorch")
             from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-            from eqsat.executorch.compiling import compile_model, save_runs
+            from eqsat.executorch.compiling import compile_in_best_layout, compile_model, save_runs
 
             imported = time.perf_counter() - begun
             spec = EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
-            pte, summary = compile_model(model, spec, chosen, interruption, quantization)
+            compiled = compile_model if layouts == KEEP else compile_in_best_layout
+            pte, summary = compiled(model, spec, chosen, interruption, quantization)
     summary.seconds = {"import PyTorch and ExecuTorch": round(imported, 3), **summary.seconds}
     if not as_json and brief:
         show_warnings(summary.warnings)
@@ -144,6 +153,9 @@ def _show(summary: CompileSummary, title: str, chosen: Options) -> None:
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
     more = [d["text"] for d in summary.by_delegate] if summary.delegates > 1 else []
     more += [f"on the CPU: {outside or 'nothing'}", f"calibrated on: {summary.calibration}"]
+    if summary.layouts:
+        tried = ", ".join(f"{name} {cycles:,}" for name, cycles in summary.layouts.items() if cycles is not None)
+        more.append(f"layout of inputs and outputs: {summary.layout} (calibrated cycles: {tried})")
     kept = results[0].kept if summary.delegates == len(results) == 1 else ""
     if left_out:
         console.say(f"compared without {', '.join(left_out)}, where the cycles of stock or of eqsat are not known")

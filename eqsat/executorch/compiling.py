@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,8 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat import runs
 from eqsat.executorch.bookkeeping import less_bookkeeping
-from eqsat.executorch.loading import load_program
+from eqsat.executorch.layouts import AS_GIVEN, Layout
+from eqsat.executorch.loading import layouts_to_try, load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
 from eqsat.executorch.partitioner import nothing_taken
@@ -70,6 +71,8 @@ class CompileSummary:
     by_delegate: name, cycles, the chosen graph and its Vela table with
     origins, and the error if any.
     cpu_operators: operators outside all delegates, with their numbers.
+    layout: of inputs and outputs.
+    layouts: calibrated cycles in each layout that was tried.
     """
 
     model: str
@@ -86,6 +89,8 @@ class CompileSummary:
     by_delegate: list[dict[str, Any]]
     cpu_operators: dict[str, int]
     vela: str = field(default_factory=vela_version)
+    layout: str = AS_GIVEN
+    layouts: dict[str, int | None] = field(default_factory=dict)
 
     @property
     def verified(self) -> bool:
@@ -135,16 +140,18 @@ def compile_model(
     options: Options,
     interruption: Interruption | None = None,
     quantization: str = INT8,
+    layout: Layout | None = None,
 ) -> tuple[bytes, CompileSummary]:
     """Compiles `model`, and returns (the .pte, its figures).
 
     quantization: one of QUANTIZATIONS, for a float module.
     interruption: the request to end the searches early.
+    layout: of its inputs and outputs; None: as they are.
     Raises InputError, and whatever ExecuTorch raises.
     """
     seconds: dict[str, float] = {}
     started = time.perf_counter()
-    program, calibration = load_program(model, spec, quantization)
+    program, calibration = load_program(model, spec, quantization, layout)
     seconds["load and quantize"] = time.perf_counter() - started
     logger.info("lowering %s", model, extra={"stage": "lowering"})
     with warnings.catch_warnings(record=True) as caught, less_bookkeeping():
@@ -177,6 +184,41 @@ def compile_model(
         by_delegate=[_delegate(d) for d in session.delegates],
         cpu_operators=outside,
     )
+
+
+def compile_in_best_layout(
+    model: str,
+    spec: EthosUCompileSpec,
+    options: Options,
+    interruption: Interruption | None = None,
+    quantization: str = INT8,
+) -> tuple[bytes, CompileSummary]:
+    """Compiles `model` like `compile_model`, in the layout of inputs and outputs that takes the fewest cycles.
+
+    Each rank-4 input and output is contiguous or channels_last (`other_layouts`); the .pte says which.
+    Stock's figures are those of the model's own layout.
+    A layout that fails, or leaves more operators to the CPU, does not count.
+    Raises whatever `compile_model` raises for the model's own layout.
+    """
+    given = compile_model(model, spec, options, interruption, quantization)
+    compiled = {AS_GIVEN: given}
+    for name, layout in layouts_to_try(model).items():
+        try:
+            found = compile_model(model, spec, options, interruption, quantization, layout)
+        except Exception as e:  # noqa: BLE001 - ExecuTorch and Vela refuse a layout in many ways
+            given[1].warnings.append(f"not tried with {name}: {type(e).__name__}: {' '.join(str(e).split())[:200]}")
+            continue
+        if sum(found[1].cpu_operators.values()) <= sum(given[1].cpu_operators.values()) and found[1].complete:
+            compiled[name] = found
+    cycles = {name: summary.figures["eqsat"].calibrated for name, (_, summary) in compiled.items()}
+    best = min(cycles, key=lambda name: (cycles[name] is None, cycles[name]))
+    buffer, summary = compiled[best]
+    figures = {**summary.figures, "stock": given[1].figures["stock"]}
+    seconds = Counter[str]()
+    for _, other in compiled.values():
+        seconds.update(other.seconds)
+    told = replace(summary, figures=figures, layout=best, layouts=cycles, seconds=dict(seconds))
+    return buffer, replace(told, warnings=list(dict.fromkeys((*given[1].warnings, *summary.warnings))))
 
 
 def _delegate(delegate: Delegate) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 #: Names of the inputs and outputs that are channels_last, such as "input 0"; the others are contiguous.
 Layout = tuple[str, ...]
+#: The model's own layout.
+AS_GIVEN = "as given"
 #: Most inputs and outputs of rank 4 of which each is tried by itself.
 _FEW = 3
 
@@ -36,6 +38,11 @@ def in_layout(
 ) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """Returns the module and example inputs with another layout of inputs and outputs."""
     return _WithOutputs(module, layout), tuple(_placed(x, f"input {i}" in layout) for i, x in enumerate(inputs))
+
+
+def named(layout: Layout) -> str:
+    """Returns a layout in words, such as "channels_last: input 0"."""
+    return f"channels_last: {', '.join(layout)}" if layout else "contiguous"
 
 
 class _WithOutputs(torch.nn.Module):

@@ -11,7 +11,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
 
 from eqsat.executorch import pt2
-from eqsat.executorch.layouts import Layout, in_layout
+from eqsat.executorch.layouts import Layout, in_layout, named, other_layouts
 from eqsat.executorch.names import INT8, check_quantization, model_place
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
@@ -67,6 +67,17 @@ def load_module(
             f"{model} must return (module, example inputs) or (module, example inputs, calibration batches)"
         )
     return made[0], tuple(made[1]), made[2] if len(made) == 3 else None
+
+
+def layouts_to_try(model: str) -> dict[str, Layout]:
+    """Returns the layouts of inputs and outputs beside a model's own, by name; a file's program has its own alone.
+
+    Raises InputError.
+    """
+    if model.endswith((".pt2", ".tosa")):
+        return {}
+    module, inputs, _ = load_module(model)
+    return {named(layout): layout for layout in other_layouts(module.eval(), inputs)}
 
 
 def _check(program: ExportedProgram, model: str) -> None:

@@ -12,6 +12,8 @@ from eqsat.ground.registry import Registry
 INT8, A16W8 = "int8", "a16w8"
 #: Names of all quantizations.
 QUANTIZATIONS = (INT8, A16W8)
+#: What `--layouts` may do with the layouts of inputs and outputs.
+KEEP, AUTO = "keep", "auto"
 #: The models that installed packages offer.
 MODELS = Registry("model", "eqsat.models", {})
 
@@ -25,6 +27,20 @@ def check_quantization(quantization: str, model: str) -> None:
         raise InputError(f"no quantization is called {quantization!r}: use {', '.join(QUANTIZATIONS)}")
     if quantization != INT8 and model.endswith((".pt2", ".tosa")):
         raise InputError(f"{model} is quantized already: {quantization} is for models that are Python")
+
+
+def check_layouts(layouts: str, place: str) -> None:
+    """Checks what is to be done with the layouts of inputs and outputs.
+
+    Raises InputError for anything but KEEP and AUTO, and for AUTO with a saved program, whose layouts are fixed.
+    """
+    if layouts not in (KEEP, AUTO):
+        raise InputError(f"--layouts is {KEEP} or {AUTO}, not {layouts!r}")
+    if layouts == AUTO and place.endswith(".pt2"):
+        raise InputError(
+            f"the layouts of {place} are fixed: export it with x.to(memory_format=torch.channels_last), "
+            "or give a callable that makes the model"
+        )
 
 
 def model_place(model: str) -> str:

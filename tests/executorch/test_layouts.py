@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.exir._serialize._program import deserialize_pte_binary
 
+import eqsat
+from eqsat.executorch.compiling import compile_in_best_layout
 from eqsat.executorch.layouts import in_layout, other_layouts
+from eqsat.executorch.names import check_layouts
+from eqsat.ground.files import InputError
 
 
 def test_layouts_are_of_inputs_and_outputs_of_rank_4_all_at_once_and_few_alone() -> None:
@@ -36,3 +44,35 @@ def test_a_module_in_another_layout_computes_the_same(layout: tuple[str, ...]) -
     before, after = Two()(image, row), changed(*inputs)
     assert before.keys() == after.keys() and after["image"].is_contiguous() == ("output 1" not in layout)
     assert all(torch.allclose(before[k], after[k], atol=1e-6) for k in before)
+
+
+IMAGE = """
+import torch
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3, 2), torch.nn.ReLU()), (torch.randn(1, 3, 32, 32),)
+"""
+
+
+@pytest.mark.slow
+def test_the_layout_with_the_fewest_cycles_is_compiled_and_in_the_pte(tmp_path: Path) -> None:
+    (tmp_path / "image.py").write_text(IMAGE)
+    spec, options = EthosUCompileSpec("ethos-u85-256"), eqsat.Options(effort=0, cache=tmp_path / "store")
+    pte, summary = compile_in_best_layout(f"{tmp_path / 'image.py'}:model", spec, options)
+    assert summary.layout in summary.layouts and len(summary.layouts) == 4
+    assert summary.layouts[summary.layout] == min(summary.layouts.values()) < summary.layouts["as given"]
+    assert summary.figures["eqsat"].calibrated == summary.layouts[summary.layout]
+    (plan,) = deserialize_pte_binary(pte).program.execution_plan
+    orders = {s: [list(plan.values[k].val.dim_order) for k in getattr(plan, s)] for s in ("inputs", "outputs")}
+    for side, found in orders.items():
+        assert found == [[0, 2, 3, 1] if f"{side[:-1]} 0" in summary.layout else [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("layouts", "place", "said"),
+    [("best", "m.py:model", "--layouts is keep or auto"), ("auto", "m.pt2", "the layouts of m.pt2 are fixed: export")],
+)
+def test_layouts_that_cannot_be_are_refused_with_the_remedy(layouts: str, place: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        check_layouts(layouts, place)
