@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import configparser
-import importlib.util
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 from cost_models.blocks import BlockConfig, Work, shared_memory_block, split_memory_block
 from cost_models.calibration import Calibration, calibration
 from eqsat.target import Family, Target
+from eqsat.target.configuration import sections_of
 from eqsat.target.family import Core, SharedMemory, SplitMemory
 from eqsat.vela.facts import facts
 
@@ -132,14 +130,9 @@ def machine_of(target: Target) -> Machine:
     """Returns the machine of a target for the installed version of Vela.
 
     The memories are those of the .ini file that the target's flags name.
-    Raises KeyError for a config that is not in the file.
+    Raises TargetError for a configuration that is not in the file.
     """
-    flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
-    ini = configparser.ConfigParser()
-    ini.read(_ini(flags.get("config", "Arm/vela.ini")))
-    system, mode = ini[f"System_Config.{flags['system-config']}"], dict(ini[f"Memory_Mode.{flags['memory-mode']}"])
-    while "inherit" in mode:
-        mode = {**ini[mode.pop("inherit")], **mode}
+    system, mode = sections_of(target)
 
     def memory(area: str) -> Memory:
         name = system[f"{mode[area].lower()}_port"].lower()
@@ -201,12 +194,3 @@ def hardware_of(target: Target, measured: Calibration | None = None) -> Machine:
         repeated=measured.repeated,
         per_command=0.0 if machine.is_all_sram else measured.per_command,
     )
-
-
-def _ini(name: str) -> Path:
-    if Path(name).is_file():
-        return Path(name)
-    spec = importlib.util.find_spec("ethosu")
-    packages = spec.submodule_search_locations if spec else None
-    places = [Path(p) / sub / "config_files" / name for p in packages or () for sub in ("", "regor", "vela")]
-    return next(p for p in places if p.is_file())

@@ -33,6 +33,7 @@ from eqsat.ground.files import InputError, LoweringError, OutputError, PluginErr
 from eqsat.ground.versions import versions
 from eqsat.search.clock import called
 from eqsat.target import Target, TargetError
+from eqsat.target.configuration import sections_of
 from eqsat.vela.facts import PACKAGE as VELA
 
 if TYPE_CHECKING:
@@ -257,15 +258,20 @@ def quiet() -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 
-def check_places(output: Path, report: Path | None, csv: Path | None, target: str, config: str | None) -> None:
+def check_places(output: Path, report: Path | None, csv: Path | None, target: Target) -> None:
     """Checks what is written, and the target without importing PyTorch. Raises TargetError and InputError."""
     check_output(output)
     check_report(report)
     if csv:
         check_output(csv, "--csv")
-    Target.check_name(target)
-    if config is not None and not Path(config).is_file():
-        raise InputError(f"the Vela config file {config} does not exist")
+    sections_of(target)
+
+
+def record_of_job(target: Target, options: Options) -> dict[str, Any]:
+    """Returns what a command was asked for, as its JSON object has it."""
+    flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
+    names = {"system_config": "system-config", "memory_mode": "memory-mode", "config": "config"}
+    return {"configuration": {key: flags.get(flag) for key, flag in names.items()}, "options": options.record()}
 
 
 def check_report(page: Path | None) -> None:

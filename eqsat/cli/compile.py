@@ -28,6 +28,7 @@ from eqsat.cli.common import (
     failures,
     print_json,
     quiet,
+    record_of_job,
     show_answer,
     show_warnings,
     show_written,
@@ -39,6 +40,7 @@ from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.executorch.names import INT8, KEEP, check_layouts, check_quantization, model_place
 from eqsat.ground.files import write_atomically
 from eqsat.search.interruption import Interruption
+from eqsat.target import Target
 
 if TYPE_CHECKING:
     from eqsat.egraph.rule import Rule
@@ -95,7 +97,8 @@ def compile_command(
     quiet()
     failing = f"{model} could not be compiled for {target}"
     with failures(failing):
-        check_places(output, report, csv, target, config)
+        compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
+        check_places(output, report, csv, compiled_for)
         place = model_place(model)
         check_quantization(quantization, model)
         check_layouts(layouts, place)
@@ -128,7 +131,8 @@ def compile_command(
     elif not as_json:  # before anything is written: who has no room for it has the figures
         _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen)
     nearest = [r.nearest and r.nearest._asdict() for r in summary.results.values()]
-    figures = {**summary.as_dict(), "fits": not any(nearest), "nearest": nearest}
+    job = record_of_job(compiled_for, chosen)
+    figures = {**summary.as_dict(), **job, "fits": not any(nearest), "nearest": nearest}
     with failures(failing, figures):
         write_atomically(output, pte)
         if csv:

@@ -25,6 +25,7 @@ from eqsat.cli.common import (
     failures,
     print_json,
     quiet,
+    record_of_job,
     show_answer,
     show_warnings,
     show_written,
@@ -64,7 +65,8 @@ def optimize(
     quiet()
     failing = f"{source} could not be optimized for {target}"
     with failures(failing):
-        check_places(output, report, csv, target, config)
+        compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
+        check_places(output, report, csv, compiled_for)
         if source.suffix == ".pt2" or (":" in str(source) and not source.exists()):
             raise InputError(f"{source} is a PyTorch model: did you mean `eqsat compile`?")
         buffer = read_bytes(source)
@@ -73,14 +75,14 @@ def optimize(
         if save:
             runs.check_place(save)
         chosen = options()
-        compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
         result = _optimized(source, buffer, compiled_for, chosen)
     if not as_json and brief:
         show_warnings(result.warnings)
     elif not as_json:  # before anything is written: who has no room for it has the figures
         title = f"{source} on {target}, Vela {result.vela}"
         show_answer(title, result, [result], chosen, result.columns(), result.bound, "before", kept=result.kept)
-    figures = {"model": str(source), "target": target, **_record(result), "fits": result.fits}
+    job = record_of_job(compiled_for, chosen)
+    figures = {"model": str(source), "target": target, **job, **_record(result), "fits": result.fits}
     with failures(failing, figures):
         write_atomically(output, result.tosa)
         if csv:

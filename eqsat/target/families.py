@@ -61,6 +61,7 @@ U55 = Family(
     commands=1,
     product=0,
     outstanding_copies=1,
+    dedicated_sram=False,
     system_config="Ethos_U55_High_End_Embedded",
     memory_mode="Shared_Sram",
 )
@@ -75,6 +76,7 @@ U65 = replace(
     transposes=replace(U55.transposes, start=500, per_byte=0.52),
     port=16.0,
     copy=4.0,  # measured between inputs and outputs of a graph, which lie in the memory outside
+    dedicated_sram=True,
     system_config="Ethos_U65_High_End",
     memory_mode="Dedicated_Sram_384KB",
     products_outside=True,
@@ -179,6 +181,7 @@ U85 = Family(
     commands=2,
     product=2,
     outstanding_copies=4,
+    dedicated_sram=True,
     system_config="Ethos_U85_SYS_DRAM_Mid",
     memory_mode="Sram_Only",
 )

@@ -146,6 +146,7 @@ class Family:
     commands: the set of commands of its binaries (`eqsat/device/command_sets.py`)
     product: its number in the header of a command stream
     outstanding_copies: copies that may be under way at once (Vela's MaxOutstandingDMAOps)
+    dedicated_sram: whether it has memory modes in which SRAM is a cache of the NPU's own
     system_config, memory_mode: ExecuTorch's defaults (executorch 1.5,
         backends/arm/ethosu/compile_spec.py)
     """
@@ -171,5 +172,6 @@ class Family:
     commands: int
     product: int
     outstanding_copies: int
+    dedicated_sram: bool
     system_config: str
     memory_mode: str

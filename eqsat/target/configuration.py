@@ -1,0 +1,61 @@
+"""The system configuration and memory mode of a target, in Vela's .ini file or in the user's own."""
+
+from __future__ import annotations
+
+import configparser
+import difflib
+import importlib.util
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from eqsat.target.accelerators import Target, TargetError
+
+_SYSTEM, _MODE = "System_Config.", "Memory_Mode."
+#: The family in the name of a system configuration.
+_FAMILY = re.compile(r"Ethos_U(\d\d)")
+
+
+def sections_of(target: Target) -> tuple[configparser.SectionProxy, Mapping[str, str]]:
+    """Returns the system configuration of a target, and its memory mode with what that inherits.
+
+    Raises TargetError for a file or a name that does not exist, or a name of another family.
+    """
+    flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
+    ini, name = configparser.ConfigParser(), flags.get("config", "Arm/vela.ini")
+    ini.read(_place(name))
+    system = _section(ini, _SYSTEM, flags["system-config"], "system configuration", name)
+    mode = dict(_section(ini, _MODE, flags["memory-mode"], "memory mode", name))
+    while "inherit" in mode:
+        mode = {**ini[mode.pop("inherit")], **mode}
+    _check_family(target, flags["system-config"], flags["memory-mode"])
+    return system, mode
+
+
+def _check_family(target: Target, system: str, mode: str) -> None:
+    family = _FAMILY.match(system)
+    if family and f"u{family[1]}" != target.family.name:
+        raise TargetError(f"the system configuration {system} is of another NPU than {target.accelerator}")
+    if mode.startswith("Dedicated_Sram") and not target.family.dedicated_sram:
+        raise TargetError(f"the memory mode {mode} is not for {target.accelerator}: use Shared_Sram or Sram_Only")
+
+
+def _section(ini: configparser.ConfigParser, prefix: str, name: str, kind: str, file: str) -> configparser.SectionProxy:
+    if prefix + name in ini:
+        return ini[prefix + name]
+    known = {s.removeprefix(prefix).lower(): s.removeprefix(prefix) for s in ini.sections() if s.startswith(prefix)}
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    meant = f" (did you mean {known[near[0]]}?)" if near else ""
+    raise TargetError(f"{file} has no {kind} {name!r}: use one of {', '.join(known.values())}{meant}")
+
+
+def _place(name: str) -> Path:
+    """Returns the file of a name, which Vela also finds among its own files. Raises TargetError."""
+    if Path(name).is_file():
+        return Path(name)
+    spec = importlib.util.find_spec("ethosu")
+    packages = spec.submodule_search_locations if spec else None
+    places = [Path(p) / sub / "config_files" / name for p in packages or () for sub in ("", "regor", "vela")]
+    if found := next((p for p in places if p.is_file()), None):
+        return found
+    raise TargetError(f"the Vela config file {name} does not exist")

@@ -1,0 +1,39 @@
+"""System configurations and memory modes are checked before anything takes time, with what may be meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eqsat.target import Target, TargetError
+from eqsat.target.configuration import sections_of
+
+
+def test_a_memory_mode_has_what_it_inherits() -> None:
+    system, mode = sections_of(Target.of("ethos-u65-256", memory_mode="Dedicated_Sram_512KB"))
+    assert mode["arena_cache_size"] == "524288" and mode["const_mem_area"] == "Axi1"
+    assert system["core_clock"] == "1e9"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"memory_mode": "Sram_only"}, "no memory mode 'Sram_only': use one of .* \\(did you mean Sram_Only\\?\\)"),
+        ({"memory_mode": "x"}, "Arm/vela.ini has no memory mode 'x': use one of Sram_Only, "),
+        ({"system_config": "Ethos_U55"}, "no system configuration 'Ethos_U55': use one of .* \\(did you mean "),
+        ({"system_config": "Ethos_U65_High_End"}, "Ethos_U65_High_End is of another NPU than ethos-u55-128"),
+        ({"memory_mode": "Dedicated_Sram"}, "Dedicated_Sram is not for ethos-u55-128: use Shared_Sram or Sram_Only"),
+        ({"config": "none.ini"}, "the Vela config file none.ini does not exist"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_may_be_meant(given: dict[str, str], said: str) -> None:
+    with pytest.raises(TargetError, match=said):
+        sections_of(Target.of("ethos-u55-128", **given))
+
+
+def test_a_file_of_the_user_may_have_names_of_its_own(tmp_path: Path) -> None:
+    ini = tmp_path / "board.ini"
+    ini.write_text("[System_Config.Board]\ncore_clock=4e8\n[Memory_Mode.Mine]\nconst_mem_area=Axi1\n")
+    system, mode = sections_of(Target.of("ethos-u55-128", system_config="Board", memory_mode="Mine", config=str(ini)))
+    assert (system["core_clock"], mode["const_mem_area"]) == ("4e8", "Axi1")
