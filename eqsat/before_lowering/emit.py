@@ -47,7 +47,7 @@ class _Emitter:
     def __init__(self, lifted: Lifted, graph: TensorGraph):
         self.lifted, self.graph, self.program = lifted, graph, lifted.program
         self.new = copy.deepcopy(self.program.graph)
-        self.copies = dict(zip(self.program.graph.nodes, self.new.nodes, strict=True))
+        self.copies: dict[Node, Node] = dict(zip(self.program.graph.nodes, self.new.nodes, strict=True))
         for old, new in self.copies.items():
             # FX itself would not give some names, such as `input`.
             new.name = old.name
@@ -91,8 +91,8 @@ class _Emitter:
 
     def _constant(self, value: Const) -> Node:
         """Returns the node of a constant, which is added before the source's placeholders if the source lacks it."""
-        if value.digest in self.lifted.constants:
-            return self.copies[self.lifted.constants[value.digest]]
+        if (origin := self.lifted.constants.get(value.digest)) is not None:
+            return self.copies[origin]
         target = f"_eqsat_constant_{len(self.constants)}"
         self.constants[target] = tensor = torch.from_numpy(value.data.copy())
         with self.new.inserting_before(next(iter(self.new.nodes))):

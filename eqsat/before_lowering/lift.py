@@ -194,8 +194,8 @@ class Lifted:
             return self.graph.add("fx", operands, call=call.key, dtype=dtype)
         if len(axes) == len(call.inputs) == 1 and axes[0] is not None:
             self.calls.setdefault(call.key, call)
-            (x,) = call.inputs
-            return self.graph.add("reduce_fx", (self._values[x],), axis=axes[0], call=call.key, dtype=dtype)
+            x = self._values[call.inputs[0]]
+            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=call.key, dtype=dtype)
         nodes, inputs = (tuple(m for m in ms if m not in self._fixed) for ms in (call.nodes, call.inputs))
         self.calls[n.name] = FxCall(nodes, inputs)
         operands, kind = [self._values[x] for x in inputs], name(nodes[0].target)
