@@ -374,16 +374,11 @@ def _show_others(results: Sequence[Result], chosen: Options) -> None:
 
     for text in (text for r in results for text in r.beside if chosen.max_sram != STOCK):
         console.say(text)
-    for result in results if chosen.objective == PARETO else ():
-        table = Table("Pareto set")
-        for name in ("cycles", "SRAM", "flash"):
-            table.add_column(name, justify="right")
-        for name in ("fits", "verified"):
-            table.add_column(name)
-        for i, p in enumerate(result.points):
-            answers = ({True: "yes", False: "no", None: "not tried"}[answer] for answer in (p.fits, p.verified))
-            table.add_row(f"point-{i}: {p.name}", *(f"{n:,}" for n in p.figures.costs), *answers)
-        console.print(table)
+    if chosen.objective == PARETO:
+        from eqsat.report.compiled import points
+
+        for line in (line for r in results for line in ["Pareto set", *points(r.record()).plain()]):
+            console.say(line)
 
 
 def _seconds(stages: Mapping[str, float]) -> str:

@@ -20,9 +20,22 @@ from eqsat.vela.table import Row
 
 #: Number of operators in the chart of cycles above the bound.
 _SHOWN = 8
-#: Sums over the rows of a group.
-#: Count, cycles, needed cycles, waiting cycles, most bytes of SRAM, bytes of weights.
-_Sums = tuple[float, float, float, float, int, float]
+_SRAM = "SRAM, KiB"
+
+
+def _count(x: float | None) -> str:
+    return "-" if x is None else f"{x:g}" if x == round(x) else f"{x:.1f}"
+
+
+#: Figures of rows, which are added up but for the most SRAM, and how they are written.
+_FIGURES: dict[str, tuple[Callable[[Row], float], Callable[[float | None], str]]] = {
+    "cycles": (lambda row: row.cycles, number),
+    "operators": (lambda row: 1, _count),
+    "needed": (lambda row: row.ideal or 0.0, number),
+    "waiting": (lambda row: row.waiting or 0, number),
+    _SRAM: (lambda row: row.sram_bytes, kib),
+    "weights, KiB": (lambda row: row.weight_bytes, kib),
+}
 
 
 def by_operator(sides: Sides) -> ReportTable:
@@ -62,48 +75,28 @@ def _compared(
     named: Callable[[str], tuple[str, ...]],
 ) -> ReportTable:
     """Returns a table with a row for each key, with figures before and after."""
-    old = _sums(sides.first, keys) if sides.first else {}
-    new = _sums(sides.after, keys)
+    old, new = (_sums(side, keys) if side else {} for side in (sides.first, sides.after))
     rows = []
-    for key in sorted({**old, **new}, key=lambda k: -max(t[k][1] for t in (old, new) if k in t)):
-        a, b = old.get(key), new.get(key)
-        rows.append((*named(key), *_pair(a, b)))
+    for key in sorted({**old, **new}, key=lambda k: -max(t[k]["cycles"] for t in (old, new) if k in t)):
+        a, b = (t.get(key, {"cycles": 0.0}) for t in (old, new))
+        cells = [shown(t.get(name)) for name, (_, shown) in _FIGURES.items() for t in (a, b)]
+        rows.append((*named(key), *cells[:2], ratio(b["cycles"] / a["cycles"]) if a["cycles"] else "", *cells[2:]))
     before = sides.first.name if sides.first else "before"
-    each = ("cycles", "operators", "needed", "waiting", "SRAM, KiB", "weights, KiB")
-    names = [f"{what}: {who}" for what in each for who in (before, sides.after.name)]
+    names = [f"{what}: {who}" for what in _FIGURES for who in (before, sides.after.name)]
     return ReportTable(title, note, (*words, *names[:2], "ratio", *names[2:]), tuple(rows), words=len(words))
 
 
-def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, _Sums]:
-    out: dict[str, _Sums] = {}
+def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, dict[str, float]]:
+    """Returns {key: its figures}; a row of several keys counts for each in equal parts."""
+    out: dict[str, dict[str, float]] = {}
     for row in side.rows:
         found = keys(row)
-        part = 1 / len(found)
         for key in found:
-            k, cycles, ideal, waiting, sram, weights = out.get(key, (0, 0, 0, 0, 0, 0))
-            out[key] = (
-                k + part,
-                cycles + part * row.cycles,
-                ideal + part * (row.ideal or 0.0),
-                waiting + part * (row.waiting or 0),
-                max(sram, row.sram_bytes),
-                weights + part * row.weight_bytes,
-            )
+            sums = out.setdefault(key, dict.fromkeys(_FIGURES, 0.0))
+            for name, (figure, _) in _FIGURES.items():
+                x = figure(row)
+                sums[name] = max(sums[name], x) if name == _SRAM else sums[name] + x / len(found)
     return out
-
-
-def _pair(a: _Sums | None, b: _Sums | None) -> tuple[str, ...]:
-    cycles = [s[1] if s else 0.0 for s in (a, b)]
-    count, needed, waiting, sram, weights = ([s[i] if s else None for s in (a, b)] for i in (0, 2, 3, 4, 5))
-    return (
-        *map(number, cycles),
-        ratio(cycles[1] / cycles[0]) if cycles[0] else "",
-        *("-" if x is None else f"{x:g}" if x == round(x) else f"{x:.1f}" for x in count),
-        *map(number, needed),
-        *map(number, waiting),
-        *map(kib, sram),
-        *map(kib, weights),
-    )
 
 
 #: The parts of an operator's cycles, with their colours.
@@ -117,15 +110,15 @@ PARTS = {
 def above_the_bound(sides: Sides) -> Bars:
     """Returns what the cycles of the `_SHOWN` operators with the most cycles are spent on, before and after."""
     sums = {s.name: _sums(s, lambda row: [row.operator]) for s in (sides.first, sides.after) if s}
-    every = {op: max(f[op][1] for f in sums.values() if op in f) for f in sums.values() for op in f}
+    every = {op: max(f[op]["cycles"] for f in sums.values() if op in f) for f in sums.values() for op in f}
     rows = []
     for op in sorted(every, key=lambda op: -every[op])[:_SHOWN]:
-        for name, found in sums.items():
-            cycles, ideal, waiting = found[op][1:4] if op in found else (0.0, 0.0, 0.0)
+        for who, found in sums.items():
+            cycles, ideal, waiting = (found.get(op, {}).get(name, 0.0) for name in ("cycles", "needed", "waiting"))
             above = max(0.0, cycles - ideal)
             waits = min(above, waiting)
             spent = dict(zip(PARTS, (cycles - above, above - waits, waits)))
-            rows.append((f"{op}, {name}", spent, number(cycles)))
+            rows.append((f"{op}, {who}", spent, number(cycles)))
     note = (
         "What the operators' cycles are spent on, of those that take the most. Roofline: the largest of what all MACs, "
         "weights, and inputs and outputs need at the full rates."

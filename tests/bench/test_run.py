@@ -15,7 +15,7 @@ from eqsat.bench.records import read_records
 from eqsat.bench.run import attempt
 from eqsat.cli.app import app
 from eqsat.ground.files import InputError
-from eqsat.report.data import KINDS, STAGES
+from eqsat.report.data import KIND_COLOURS, STAGES
 from eqsat.target import TargetError
 from eqsat.tosa import loads
 from eqsat.vela.compile import KINDS as VELA_KINDS
@@ -57,7 +57,7 @@ def test_records_of_a_real_model(zoo_run):
         eqsat["stop"] == ["saturated"] and eqsat["e_nodes"] > 0 and eqsat["gap"] == 0 and eqsat["chosen"] == ["eqsat"]
     )
     assert "stock passes" not in explicit["seconds"] and "explicit passes" not in stock["seconds"]
-    assert set(VELA_KINDS.values()) | {"elementwise"} == set(KINDS)
+    assert set(VELA_KINDS.values()) | {"elementwise"} == set(KIND_COLOURS)
     names = {p.name for p in (zoo_run / "graphs").iterdir()}
     assert {
         f"pixel_shuffle.0.{TARGET}.explicit.tosa",
