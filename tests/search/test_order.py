@@ -77,7 +77,7 @@ def rounds(graph: TensorGraph, target: Target, pool: Pool, limits: MemoryLimits 
     """The graph, and what the rounds find, in the order in which they find it."""
     start, loop = by_vela(graph, target, pool), Loop(Oracle.of(target, pool), Options())
     state = State(target, Options(), decision=Decision(limits=limits)).with_graphs([start])
-    end = loop.improve(state, [Step(orders, lambda effort: effort.orders)], lambda c: True)
+    end = loop.improve(state, [Step(orders, 0.2)], lambda c: True)
     assert len(loop.extractions) == len(end.graphs) - 1 and not loop.warnings
     return end.graphs
 
