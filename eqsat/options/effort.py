@@ -15,7 +15,7 @@ class Effort:
     compilations: graphs compiled to fit into limits of memory, at most; 0: the graph is only written again.
     A proposal that sets out from single graphs may have a share of as many for each of them (`Step`).
     budget: limits of the saturation. extractor: name of the extractor.
-    time_limit: seconds of each extraction, half of them if another round follows.
+    time_limit: seconds of each extraction.
     binary_time_limit: seconds of running binaries, for stock's graph and for all others.
     """
 
@@ -31,6 +31,6 @@ class Effort:
 EFFORTS = (
     Effort("no search: the graph is written afresh", 0),
     Effort("greedy extraction, seconds", 24, Budget(nodes=15_000, matches=500_000)),
-    Effort("the default", 60, extractor="portfolio", time_limit=10.0, binary_time_limit=30.0),
+    Effort("the default", 60, extractor="portfolio", time_limit=5.0, binary_time_limit=30.0),
 )
 DEFAULT_EFFORT = 2

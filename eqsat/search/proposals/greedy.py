@@ -18,7 +18,7 @@ GREEDY = "dag_greedy"
 
 def greedy(state: State) -> Asking:
     """Raises Infeasible if nothing can be extracted."""
-    choices, limit = state.priced, state.options.time_limit / 2
+    choices, limit = state.priced, state.options.time_limit
 
     def relaxed(copied: bool) -> Callable[[State, Extraction | None], Extraction]:
         def extracted(state: State, _: Extraction | None) -> Extraction:
@@ -28,7 +28,7 @@ def greedy(state: State) -> Asking:
         return extracted
 
     def again(state: State, found: Extraction | None) -> Extraction:
-        return extracted_by(GREEDY, state, found, limit)
+        return extracted_by(GREEDY, state, found)
 
     try:
         for extracted in (*((relaxed(False), relaxed(True)) if choices.last else ()), again):
@@ -43,12 +43,12 @@ def greedy(state: State) -> Asking:
         raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
 
 
-def extracted_by(extractor: str, state: State, start: Extraction | None, limit: float) -> Extraction:
+def extracted_by(extractor: str, state: State, start: Extraction | None) -> Extraction:
     """Returns an extraction at the present prices.
 
-    start: another one to begin from. limit: seconds.
+    start: another one to begin from.
     Raises PluginError if the extractor gives no valid choice, and KeyboardInterrupt if that ended it.
     """
     graph = state.priced.graph
-    found = extract(graph, extractor, time_limit=limit, warm_start=start)
+    found = extract(graph, extractor, time_limit=state.options.time_limit, warm_start=start)
     return checked_extraction(found, graph, extractor).unless_interrupted()
