@@ -7,7 +7,7 @@ Examples are the intermediate tensor of a movement in two steps, and weights tha
 before their convolution begins.
 Flash is the same everywhere in a graph.
 Commands are counted as in a compiled graph; choices without one get the mean of similar ones.
-Weights are counted by their entropy (`cost_models/weights.py`).
+Weights are counted by their size, as a share that compiled graphs show.
 """
 
 from __future__ import annotations
@@ -18,20 +18,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from cost_models.machine import Machine, machine_of
 from cost_models.protocol import Unit
-from cost_models.weights import encoded
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
 from eqsat.choice.writer import Written
 from eqsat.options.decision import Figures, MemoryLimits
-from eqsat.target import Target
 from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate, InSram
 from extraction.lagrange import Budget
 
-#: Operators whose weights Vela encodes.
+#: Operators with weights, and a bias and a scale per output channel.
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")
 #: Bytes of the bias and the scale of one output channel.
 _SCALE = 10
@@ -43,12 +40,12 @@ class MemoryUse:
     sram: bytes that are live where a graph exceeds the limit.
     """
 
-    def __init__(self, choices: Choices, target: Target, limits: MemoryLimits) -> None:
-        n, machine = len(choices.candidates), machine_of(target)
+    def __init__(self, choices: Choices, limits: MemoryLimits) -> None:
+        n = len(choices.candidates)
         self.limits = limits
         self.sram = np.zeros(choices.graph.n_nodes)
         self._learnt = set[Compiled]()
-        self._weights = np.array([stored(machine, c.priced) for c in choices.candidates])
+        self._weights = np.array([stored(c.priced) for c in choices.candidates])
         self._seen_weights = np.full(n, np.nan)
         self._commands = np.full(n, np.nan)
 
@@ -108,10 +105,7 @@ class MemoryUse:
                 self.sram = np.maximum(self.sram, _live(choices, nodes, estimate, live, over))
 
     def _known_weights(self) -> Array:
-        """Returns the bytes of weights of every candidate, as compiled or by their entropy.
-
-        Estimates by entropy are scaled, since they are off by about the same share everywhere.
-        """
+        """Returns the bytes of weights of every candidate, as compiled or as the same share of their size."""
         seen = ~np.isnan(self._seen_weights)
         share = self._seen_weights[seen].sum() / self._weights[seen].sum() if self._weights[seen].any() else 1.0
         return np.where(seen, self._seen_weights, share * self._weights)
@@ -138,26 +132,10 @@ def _nodes(written: Written) -> dict[str, int]:
     return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
 
 
-def stored(machine: Machine, unit: Unit) -> float:
-    """Returns the bytes of a unit's constants as Vela stores them, estimated before compilation."""
-    if unit.op == "pad":
-        return _appended(unit)
-    known = [c for c in unit.constants if c is not None]
-    if unit.op not in _CONVOLUTIONS or len(unit.constants) < 2 or unit.constants[1] is None:
-        return float(sum(c.data.nbytes for c in known))
-    kind = "depthwise" if unit.op == "depthwise_conv2d" else "conv"
-    weights = min(encoded(machine, unit, kind, part_kernel) for part_kernel in (False, True))
-    return weights + _SCALE * unit.result.shape[-1]
-
-
-def _appended(pad: Unit) -> float:
-    """Returns the bytes of the constant that a PAD copies from: its largest appended piece.
-
-    It was measured on all families with Vela 5.2.
-    """
-    pads = dict(pad.steps[0][1])["pads"]
-    longest = max((max(pads[2 * axis : 2 * axis + 2]) / n for axis, n in enumerate(pad.result.shape)), default=0.0)
-    return longest * pad.result.bytes
+def stored(unit: Unit) -> float:
+    """Returns the bytes of a unit's constants before Vela encodes weights, with a convolution's scales."""
+    scales = _SCALE * unit.result.shape[-1] if unit.op in _CONVOLUTIONS else 0
+    return float(scales + sum(c.data.nbytes for c in unit.constants[:2] if c is not None))
 
 
 def _live(choices: Choices, nodes: Mapping[str, int], estimate: Estimate, live: Sequence[InSram], over: int) -> Array:

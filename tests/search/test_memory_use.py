@@ -56,7 +56,7 @@ def compiled(choices: Choices, choice: dict[int, int], pool: Pool) -> Compiled:
 
 def learnt(choices: Choices, graph: Compiled, sram: int | None = None) -> MemoryUse:
     """What one graph shows."""
-    use = MemoryUse(choices, U55, MemoryLimits(sram))
+    use = MemoryUse(choices, MemoryLimits(sram))
     use.learn(choices, [graph])
     return use
 
@@ -81,7 +81,7 @@ def test_what_fits_is_not_charged(known) -> None:
 
 
 def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
-    """Commands of the compiled graph, without those of its last operator, and weights by their entropy."""
+    """Commands of the compiled graph, without those of its last operator, and weights as it encodes them."""
     choices, graph, _ = known
     flash = learnt(choices, graph).flash(choices)
     assert flash[list(graph.choice.values())].sum() == pytest.approx(graph.figures.flash, rel=0.1)

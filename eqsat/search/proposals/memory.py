@@ -78,7 +78,7 @@ def _shrink(state: State, decision: Decision) -> Generator[Ask, State, State]:
 
 def _within(state: State, decision: Decision) -> Generator[Ask, State, State]:
     """Asks for choices within the limits of a decision, some a round."""
-    limits, use = decision.limits, MemoryUse(state.priced, state.target, decision.limits)
+    limits, use = decision.limits, MemoryUse(state.priced, decision.limits)
     share, factor, fitted, fruitless = 0.0, _FACTOR, False, 0
     while fruitless < _FRUITLESS and not _is_done(state, decision):
         use.learn(state.priced, state.extracted)
