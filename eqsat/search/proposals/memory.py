@@ -117,7 +117,7 @@ def _over(state: State, limits: MemoryLimits) -> Figures:
     return min(over, key=lambda f: f.cycles * (1 + limits.excess(f)))
 
 
-def _by_steps(state: State, limits: MemoryLimits, use: MemoryUse) -> list[Mapping[int, int]]:
+def _by_steps(state: State, limits: MemoryLimits, use: MemoryUse) -> Sequence[Mapping[int, int]]:
     """Returns the cheapest new choice within the budgets that Lagrange steps meet, if any."""
     graphs = state.extracted
     near = min(graphs, key=lambda c: (limits.excess(c.figures), c.figures.cycles))
@@ -129,7 +129,7 @@ def _by_steps(state: State, limits: MemoryLimits, use: MemoryUse) -> list[Mappin
     return sorted(within, key=state.cost)[:1]
 
 
-def _greedy(state: State, priced: Choices) -> list[Mapping[int, int]]:
+def _greedy(state: State, priced: Choices) -> Sequence[Mapping[int, int]]:
     """Returns a greedy choice from compiled ones, and the better with views free or as copies, at prices of memory."""
 
     def cost(choice: Mapping[int, int]) -> float:
