@@ -39,31 +39,26 @@ _STEP = 0.9
 
 
 def memory(state: State) -> Asking:
-    for within in state.decision.wider_aims:
-        state = yield from _in_other_settings(state, within)
-        if state.extracted and not _fits_in_settings(state, within):
+    for within in state.decision.wider_aims if state.extracted else ():
+        state, fits = yield from _in_other_settings(state, within)
+        if not fits:
             state = yield from _within(state, within)
             if within.objective != CYCLES:
                 state = yield from _shrink(state, replace(within, objective=SRAM))
 
 
-def _in_other_settings(state: State, within: Decision) -> Generator[Ask, State, State]:
-    """Asks for the fastest graph in other settings of Vela if it does not fit."""
-    fastest = min(state.extracted, key=lambda c: c.figures, default=None)
-    is_wanted = state.with_settings and within.objective == CYCLES
-    if fastest is None or not is_wanted or within.limits.fits(fastest.figures):
-        return state
-    return (yield from settings(state.setting_out(fastest, within)))
+def _in_other_settings(state: State, within: Decision) -> Generator[Ask, State, tuple[State, bool]]:
+    """Asks for the fastest graph in other settings of Vela if it does not fit.
 
-
-def _fits_in_settings(state: State, within: Decision) -> bool:
-    """Whether the fastest graph does not fit, but does about as fast in other settings of Vela."""
-    if within.objective != CYCLES:
-        return False
+    Also returns whether it then fits and is about as fast.
+    """
     fastest = min(state.extracted, key=lambda c: c.figures)
+    if not state.with_settings or within.objective != CYCLES or within.limits.fits(fastest.figures):
+        return state, False
+    state = yield from settings(state.setting_out(fastest, within))
     tuned = [c.figures for c in state.graphs if c.settings and c.tosa == fastest.tosa]
     most = (1 + _NEAR) * fastest.figures.cycles
-    return not within.limits.fits(fastest.figures) and any(f.cycles <= most and within.limits.fits(f) for f in tuned)
+    return state, any(f.cycles <= most and within.limits.fits(f) for f in tuned)
 
 
 def _shrink(state: State, decision: Decision) -> Generator[Ask, State, State]:
