@@ -133,14 +133,10 @@ def efforts() -> str:
         "e-nodes",
         "extractor",
         "seconds per extraction",
-        "graphs for memory",
+        "compilations",
         "seconds for binaries",
-        "orders",
-        "stripes",
     )
-    rows = (
-        (e.budget.nodes, e.extractor, e.time_limit, e.memory, e.binary_time_limit, e.orders, e.stripes) for e in EFFORTS
-    )
+    rows = ((e.budget.nodes, e.extractor, e.time_limit, e.compilations, e.binary_time_limit) for e in EFFORTS)
     written = ((f"{x:,}" if isinstance(x, int) else f"{x:g}" if isinstance(x, float) else x for x in r) for r in rows)
     return _table(head, ((str(i), EFFORTS[i].summary, *row) for i, row in enumerate(written)))
 

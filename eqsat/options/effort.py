@@ -1,4 +1,4 @@
-"""Efforts: how much an optimization may spend. `Options` may set each budget alone."""
+"""Efforts: how much an optimization may spend; `Options` may set all but the compilations alone."""
 
 from __future__ import annotations
 
@@ -12,42 +12,25 @@ class Effort:
     """The budgets of one effort.
 
     summary: one line for users.
-    searches: whether rules are used; if not, the graph is only written again.
+    compilations: graphs compiled to fit into limits of memory, at most; 0: the graph is only written again.
+    A proposal that sets out from single graphs may have a share of as many for each of them (`Step`).
     budget: limits of the saturation. extractor: name of the extractor.
-    time_limit: seconds of each extraction, half of them if another round follows.
-    memory: graphs compiled to fit into limits of memory, at most.
+    time_limit: seconds of each extraction.
     binary_time_limit: seconds of running binaries, for stock's graph and for all others.
-    orders, settings, stripes: graphs compiled per start, at most.
-    They differ in operator order, in settings of Vela, and in rows that become stripes.
     """
 
     summary: str
-    searches: bool
-    budget: Budget
-    extractor: str
-    time_limit: float
-    memory: int
-    binary_time_limit: float
-    orders: int
-    settings: int
-    stripes: int
+    compilations: int
+    budget: Budget = Budget()
+    extractor: str = "dag_greedy"
+    time_limit: float = 2.0
+    binary_time_limit: float = 5.0
 
 
 #: The efforts by number.
 EFFORTS = (
-    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 0, 5.0, 0, 0, 0),
-    Effort(
-        "greedy extraction, seconds",
-        True,
-        Budget(nodes=15_000, matches=500_000),
-        "dag_greedy",
-        2.0,
-        24,
-        5.0,
-        4,
-        4,
-        6,
-    ),
-    Effort("the default", True, Budget(), "portfolio", 10.0, 56, 30.0, 12, 7, 18),
+    Effort("no search: the graph is written afresh", 0),
+    Effort("greedy extraction, seconds", 24, Budget(nodes=15_000, matches=500_000)),
+    Effort("the default", 60, extractor="portfolio", time_limit=5.0, binary_time_limit=30.0),
 )
 DEFAULT_EFFORT = 2

@@ -125,7 +125,7 @@ class Options:
         Budgets stay that are not those of the effort.
         """
         effort = self.effort - 1
-        if effort < 0 or not EFFORTS[effort].searches:
+        if effort < 0 or not EFFORTS[effort].compilations:
             return None
         own = {name: _BY_EFFORT for name in _OF_EFFORT if getattr(self, name) == getattr(EFFORTS[self.effort], name)}
         return replace(self, effort=effort, **own)
@@ -140,7 +140,7 @@ class Options:
 
         Returns none if the effort does not search.
         """
-        if not EFFORTS[self.effort].searches:
+        if not EFFORTS[self.effort].compilations:
             return []
         return for_target([*PRESETS[self.preset], *self.rules], target)
 

@@ -44,11 +44,11 @@ class Loop:
 
     def improve(self, state: State, steps: Iterable[Step], among: Callable[[Compiled], bool]) -> State:
         """Returns the state after steps, each from the best graphs of a kind. among: whether a graph is of the kind."""
-        decision, effort = state.decision, EFFORTS[self.options.effort]
-        for step in steps:
+        decision, compilations = state.decision, EFFORTS[self.options.effort].compilations
+        for step in steps if compilations else ():
             for aim in step.aims(state):
-                for start in starting_points(state, aim, among) if step.most(effort) else ():
-                    state = self.drive(state.setting_out(start, aim), step.propose, step.most(effort))
+                for start in starting_points(state, aim, among):
+                    state = self.drive(state.setting_out(start, aim), step.propose, step.share * compilations)
                     state = state.setting_out(None, decision)
         return state
 

@@ -7,7 +7,7 @@ Examples are the intermediate tensor of a movement in two steps, and weights tha
 before their convolution begins.
 Flash is the same everywhere in a graph.
 Commands are counted as in a compiled graph; choices without one get the mean of similar ones.
-Weights are counted by their entropy (`cost_models/weights.py`).
+Weights are counted by their size, as a share that compiled graphs show.
 """
 
 from __future__ import annotations
@@ -15,54 +15,47 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from cost_models.machine import Machine, machine_of
 from cost_models.protocol import Unit
-from cost_models.weights import encoded
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
 from eqsat.choice.writer import Written
-from eqsat.options.decision import MemoryLimits
-from eqsat.target import Target
+from eqsat.options.decision import Figures, MemoryLimits
 from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate, InSram
 from extraction.lagrange import Budget
 
-#: Operators whose weights Vela encodes.
+#: Operators with weights, and a bias and a scale per output channel.
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")
-#: Graphs, the last ones, of which each makes a budget of SRAM.
-_SHORTAGES = 3
 #: Bytes of the bias and the scale of one output channel.
 _SCALE = 10
 
 
-class MemoryPrices(NamedTuple):
-    """Prices of memory, in cycles per byte."""
-
-    sram: float
-    flash: float
-
-
 class MemoryUse:
-    """The bytes of memory that each choice node takes, as far as compiled graphs show."""
+    """The bytes of memory that each choice node takes, as far as compiled graphs show.
 
-    def __init__(self, choices: Choices, target: Target, limits: MemoryLimits) -> None:
-        n, machine = len(choices.candidates), machine_of(target)
+    sram: bytes that are live where a graph exceeds the limit.
+    """
+
+    def __init__(self, choices: Choices, limits: MemoryLimits) -> None:
+        n = len(choices.candidates)
         self.limits = limits
-        # bytes of SRAM that are live where a graph exceeds the limit
-        self._sram = np.zeros(choices.graph.n_nodes)
-        # where each graph exceeds it most
-        self._shortages: list[Budget] = []
-        self._weights = np.array([stored(machine, c.priced) for c in choices.candidates])
+        self.sram = np.zeros(choices.graph.n_nodes)
+        self._learnt = set[Compiled]()
+        self._weights = np.array([stored(c.priced) for c in choices.candidates])
         self._seen_weights = np.full(n, np.nan)
         self._commands = np.full(n, np.nan)
 
-    def learn(self, choices: Choices, written: Written, estimate: Estimate) -> None:
-        """Learns from a compiled graph."""
+    def learn(self, choices: Choices, graphs: Sequence[Compiled]) -> None:
+        """Learns from those compiled graphs that are new."""
+        for c in (c for c in graphs if c not in self._learnt):
+            self._learnt.add(c)
+            self._learn(choices, choices.tensor_graph(c.choice), c.estimate)
+
+    def _learn(self, choices: Choices, written: Written, estimate: Estimate) -> None:
         nodes = _nodes(written)
         if self.limits.sram is not None:
             self._learn_sram(choices, nodes, estimate, self.limits.sram)
@@ -76,31 +69,27 @@ class MemoryUse:
             if any(parts):  # parts of one convolution that read the same weights share them
                 self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
 
-    def charged(self, choices: Choices, rates: MemoryPrices) -> Choices:
-        """Returns the choices with memory in their prices."""
-        extra = rates.sram * self._sram
-        if rates.flash:
-            extra += rates.flash * self.flash(choices)
+    def priced(self, choices: Choices, over: Figures, share: float) -> Choices:
+        """Returns the choices with memory in their prices, if a graph exceeds its limit.
+
+        over: the figures of the graph. share: what all of the allowed memory costs, as a share of the graph's cycles.
+        """
+        extra = np.zeros(choices.graph.n_nodes)
+        for bytes_of, used, most in self._memories(choices, over):
+            if used > most:
+                extra += share * over.cycles / max(1, most) * bytes_of
         return replace(choices, graph=replace(choices.graph, cost=choices.graph.cost + extra))
 
-    def budgets(self, choices: Choices, graphs: Sequence[Compiled], near: Compiled, margin: float) -> list[Budget]:
-        """Returns the budgets of a choice within the limits.
+    def budgets(self, choices: Choices, near: Compiled) -> list[Budget]:
+        """Returns the budgets of a choice within the limits, counted from what a compiled graph needs."""
+        chosen = list(near.choice.values())
+        known = self._memories(choices, near.figures)
+        return [Budget(bytes_of, most - used + float(bytes_of[chosen].sum())) for bytes_of, used, most in known]
 
-        Those of SRAM free as much as a graph lacks where it runs short.
-        One that a graph exceeds which fits does not count, nor do those of older graphs.
-
-        graphs: those compiled so far.
-        near: one of them, from whose flash the budget of flash is counted.
-        margin: bytes of flash to leave.
-        """
-        sram, flash = self.limits.sram, self.limits.flash
-        fit = [c.choice for c in graphs if sram is not None and c.figures.sram <= sram]
-        out = [b for b in self._shortages[-_SHORTAGES:] if not any(b.excess(choice) for choice in fit)]
-        if flash is not None:
-            weights = self.flash(choices)
-            known = float(weights[list(near.choice.values())].sum())
-            out.append(Budget(weights, flash - margin - near.figures.flash + known))
-        return out
+    def _memories(self, choices: Choices, figures: Figures) -> list[tuple[Array, int, int]]:
+        """Returns the bytes of every choice node, of a graph, and of the limit, for each limited memory."""
+        every = ((self.sram, figures.sram, self.limits.sram), (self.flash(choices), figures.flash, self.limits.flash))
+        return [(bytes_of, used, most) for bytes_of, used, most in every if most is not None]
 
     def flash(self, choices: Choices) -> Array:
         """Returns the bytes of commands and weights of every choice node; those of views are 0."""
@@ -108,29 +97,15 @@ class MemoryUse:
         return np.pad(known, (0, choices.graph.n_nodes - len(known)))
 
     def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
-        """Charges the nodes live at each step that exceeds the limit of SRAM.
-
-        Each is charged the bytes that its removal would gain.
-        The step that exceeds it most makes a budget.
-        """
-        worst, shortage = 0, None
+        """Counts what is live at each step that exceeds the limit: the bytes that the removal of a node would gain."""
         for step in sorted({t.first for t in estimate.tensors}):
             live = [t for t in estimate.tensors if t.first <= step <= t.last]
             over = max(t.end for t in live) - limit
-            if over <= 0:
-                continue
-            weights, total = _live(choices, nodes, estimate, live, over)
-            self._sram = np.maximum(self._sram, weights)
-            if over > worst and total:
-                worst, shortage = over, Budget(weights, total - over)
-        if shortage:
-            self._shortages.append(shortage)
+            if over > 0:
+                self.sram = np.maximum(self.sram, _live(choices, nodes, estimate, live, over))
 
     def _known_weights(self) -> Array:
-        """Returns the bytes of weights of every candidate, as compiled or by their entropy.
-
-        Estimates by entropy are scaled, since they are off by about the same share everywhere.
-        """
+        """Returns the bytes of weights of every candidate, as compiled or as the same share of their size."""
         seen = ~np.isnan(self._seen_weights)
         share = self._seen_weights[seen].sum() / self._weights[seen].sum() if self._weights[seen].any() else 1.0
         return np.where(seen, self._seen_weights, share * self._weights)
@@ -157,45 +132,24 @@ def _nodes(written: Written) -> dict[str, int]:
     return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
 
 
-def stored(machine: Machine, unit: Unit) -> float:
-    """Returns the bytes of a unit's constants as Vela stores them, estimated before compilation."""
-    if unit.op == "pad":
-        return _appended(unit)
-    known = [c for c in unit.constants if c is not None]
-    if unit.op not in _CONVOLUTIONS or len(unit.constants) < 2 or unit.constants[1] is None:
-        return float(sum(c.data.nbytes for c in known))
-    kind = "depthwise" if unit.op == "depthwise_conv2d" else "conv"
-    weights = min(encoded(machine, unit, kind, part_kernel) for part_kernel in (False, True))
-    return weights + _SCALE * unit.result.shape[-1]
+def stored(unit: Unit) -> float:
+    """Returns the bytes of a unit's constants before Vela encodes weights, with a convolution's scales."""
+    scales = _SCALE * unit.result.shape[-1] if unit.op in _CONVOLUTIONS else 0
+    return float(scales + sum(c.data.nbytes for c in unit.constants[:2] if c is not None))
 
 
-def _appended(pad: Unit) -> float:
-    """Returns the bytes of the constant that a PAD copies from: its largest appended piece.
+def _live(choices: Choices, nodes: Mapping[str, int], estimate: Estimate, live: Sequence[InSram], over: int) -> Array:
+    """Returns the bytes that each choice node has among tensors in SRAM.
 
-    It was measured on all families with Vela 5.2.
-    """
-    pads = dict(pad.steps[0][1])["pads"]
-    longest = max((max(pads[2 * axis : 2 * axis + 2]) / n for axis, n in enumerate(pad.result.shape)), default=0.0)
-    return longest * pad.result.bytes
-
-
-def _live(
-    choices: Choices, nodes: Mapping[str, int], estimate: Estimate, live: Sequence[InSram], over: int
-) -> tuple[Array, int]:
-    """Returns the bytes that each choice node has among tensors in SRAM, and their sum.
-
-    The sum counts one node of each e-class.
     nodes: {name of a tensor of the graph: its choice node}.
     over: bytes, the most that a tensor counts.
     """
-    weights, of_class = np.zeros(choices.graph.n_nodes), dict[int, int]()
+    weights = np.zeros(choices.graph.n_nodes)
     for tensor in live:
         if (n := _node(tensor, nodes, estimate)) is not None:
             charged = _of_value(choices, n) if tensor.name in nodes else [n]
             weights[charged] = np.maximum(weights[charged], min(over, tensor.end - tensor.address))
-            cls = int(choices.graph.node_class[charged[0]])
-            of_class[cls] = max(of_class.get(cls, 0), int(weights[charged[0]]))
-    return weights, sum(of_class.values())
+    return weights
 
 
 def _node(tensor: InSram, nodes: Mapping[str, int], estimate: Estimate) -> int | None:

@@ -11,9 +11,9 @@ A graph with swapped operands has equal node numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, combinations
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -116,25 +116,6 @@ def _has_own_weights(graph: TensorGraph, readers: Mapping[int, Sequence[int]], c
     return weights.op == "const" and not DType.of(weights.dtype).carried and readers[number] == [convolution]
 
 
-def _live_bytes(spans: Iterable[tuple[int, int, int]]) -> list[int]:
-    """Returns the bytes that are live at each tick of a clock.
-
-    spans: first tick, last tick and bytes of each tensor.
-    """
-    known = list(spans)
-    changes = [0] * (2 + max((last for _, last, _ in known), default=0))
-    for first, last, size in known:
-        changes[first] += size
-        changes[last + 1] -= size
-    return list(accumulate(changes))
-
-
-def moved(before: TensorGraph, after: TensorGraph) -> set[int]:
-    """Returns the nodes whose channels swaps have reordered."""
-    changed = (s for s in swaps(before) if before.nodes[s.node].inputs != after.nodes[s.node].inputs)
-    return {n for s in changed for n in s.channels}
-
-
 def execution(graph: TensorGraph) -> list[int]:
     """Returns the operators in the order in which Vela runs them, assuming that it fuses none."""
     order: list[int] = []
@@ -151,97 +132,52 @@ def execution(graph: TensorGraph) -> list[int]:
     return order
 
 
-class Cost(NamedTuple):
-    """The cost of an order, by the tensors of a compiled graph.
-
-    peak: most bytes in SRAM at once.
-    waiting: sum over tensors of bytes times the steps between first write and last read.
-    """
-
-    peak: int
-    waiting: int
-
-
-class Buffer(NamedTuple):
-    """A buffer of weights in SRAM.
-
-    size: bytes.
-    begin, end: its span on Vela's clock, relative to its operator's first tick.
-    The clock has two ticks per operator.
-    """
-
-    size: int
-    begin: int
-    end: int
-
-
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """Vela's allocation of the nodes of a graph, which a swap changes little.
 
     steps: nodes that Vela runs as operators of their own.
     sizes: {node: bytes of its tensor in SRAM}.
-    buffers: {node: the buffers of its weights}.
+    weights: {node: bytes of the weights in SRAM while it runs}.
     """
 
     steps: frozenset[int]
     sizes: Mapping[int, int]
-    buffers: Mapping[int, Sequence[Buffer]]
+    weights: Mapping[int, int]
 
     @staticmethod
     def of(graph: TensorGraph, estimate: Estimate) -> Allocation:
         """Returns the allocation of a compiled graph."""
         numbers = {name: n for n, name in written_names(graph).items()}
         made = [numbers.get(r.source or r.name, -1) for r in estimate.operators]
-        sizes = {numbers[t.name]: t.end - t.address for t in estimate.tensors if t.name in numbers}
-        buffers: dict[int, list[Buffer]] = {}
+        sizes, weights = dict[int, int](), dict.fromkeys(made, 0)
         for t in estimate.tensors:
-            if (k := estimate.step_of(t)) is not None:
-                buffers.setdefault(made[k], []).append(Buffer(t.end - t.address, t.first - 2 * k, t.last - 2 * k))
-        steps = frozenset(made) - {-1}
-        return Allocation(steps, sizes, {n: b for n, b in buffers.items() if n in steps})
+            if t.name in numbers:
+                sizes[numbers[t.name]] = t.end - t.address
+            elif (k := estimate.step_of(t)) is not None:
+                weights[made[k]] += t.end - t.address
+        return Allocation(frozenset(made) - {-1}, sizes, weights)
 
     def order(self, graph: TensorGraph) -> list[int]:
         """Returns the steps in the order in which they run."""
         return [n for n in execution(graph) if n in self.steps]
 
-    def cost(self, graph: TensorGraph) -> Cost:
-        """Returns the cost of the order of a graph with the same nodes."""
-        order = self.order(graph)
-        step = {n: k for k, n in enumerate(order)}
-        first, last = _first_steps(graph, step), _last_steps(graph, step)
-        spans, waiting = list[tuple[int, int, int]](), 0
+    def in_sram(self, graph: TensorGraph) -> list[int]:
+        """Returns the bytes of tensors in SRAM at each step of a graph with the same nodes.
+
+        What is no step is written and read by the steps before and behind it, such as a CONCAT in place.
+        """
+        step = {n: k for k, n in enumerate(self.order(graph))}
+        first, last = dict[int, int](), dict.fromkeys(graph.outputs, len(step))
+        for n in graph.live():
+            known = [first[i] for i in graph.nodes[n].inputs if i in first]
+            if n in step or known or graph.nodes[n].op == "input":
+                first[n] = step.get(n, min(known, default=0))
+        for n in reversed(graph.live()):
+            if (at := step.get(n, last.get(n))) is not None:
+                last |= {i: max(at, last.get(i, 0)) for i in graph.nodes[n].inputs}
+        out = [*(self.weights[n] for n in step), 0]
         for n, size in self.sizes.items():
-            end = len(order) if n in graph.outputs else last.get(n, 0)
-            begin = min(first.get(n, end), end)
-            spans.append((2 * begin, 2 * end + 1, size))
-            waiting += size * max(0, end - begin - 1)
-        for n, buffers in self.buffers.items():
-            for size, begin, end in buffers:
-                spans.append((max(0, 2 * step[n] + begin), min(2 * step[n] + end, 2 * len(order)), size))
-        return Cost(max(_live_bytes(spans)), waiting)
-
-
-def _first_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:
-    """Returns {node: the first step that writes to it}.
-
-    A node that is no step, such as a CONCAT in place, has the first step that writes to an operand.
-    """
-    out: dict[int, int] = {}
-    for n in graph.live():
-        node = graph.nodes[n]
-        known = [out[i] for i in node.inputs if i in out]
-        if n in step or node.op == "input" or known:
-            out[n] = step.get(n, min(known, default=0))
-    return out
-
-
-def _last_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:
-    """Returns {node: the last step that reads it}, directly or through nodes that are no steps."""
-    out: dict[int, int] = {}
-    for n in reversed(graph.live()):
-        at = step.get(n, out.get(n))
-        if at is not None:
-            for i in graph.nodes[n].inputs:
-                out[i] = max(out.get(i, 0), at)
-    return out
+            for k in range(first.get(n, 0), last.get(n, 0) + 1):
+                out[k] += size
+        return out

@@ -139,24 +139,14 @@ def with_locations(best: Compiled, explicit: bytes, made_of: Mapping[int, int] |
     made_of: {node of the e-graph's source: node of `explicit`} if they differ.
     It is an equal graph: Vela and the reference model ignore locations.
     """
-    if best.choices is None:
-        return best.tosa
     known = of_buffer(explicit)
     if made_of is not None:
         known = {n: known[k] for n, k in made_of.items() if k in known}
-    graph, made_for = best.choices.tensor_graph(best.choice)
-    if not known or not _is_of(best, graph):
+    if best.choices is None or not known:
         return best.tosa
-    found = of_choice(best.choices, graph if best.parts_of else best.graph, made_for, known)
+    found = of_choice(best.choices, *best.choices.tensor_graph(best.choice), known)
     parts_of = best.parts_of or {n: n for n in found}
     return dumps(best.graph, {n: text(found[k]) for n, k in parts_of.items() if k in found})
-
-
-def _is_of(best: Compiled, graph: TensorGraph) -> bool:
-    """Whether a choice's graph is the compiled one, or what that was made of."""
-    if best.parts_of:
-        return max(best.parts_of.values()) < len(graph.nodes)
-    return [(n.op, n.shape) for n in graph.nodes] == [(n.op, n.shape) for n in best.graph.nodes]
 
 
 def table(tosa: bytes, rows: Iterable[Row]) -> list[Row]:

@@ -5,14 +5,12 @@ It knows no pool, clock, budget or log; the loop (`loop.py`) has them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from eqsat.choice.compiled import Candidate
 from eqsat.options.decision import Decision
-from eqsat.options.effort import Effort
 from eqsat.search.state import State
 
 
@@ -48,10 +46,10 @@ def one_by_one(state: State, parts: Sequence[_Part], make: Callable[[Sequence[_P
 class Step:
     """A proposal that sets out from single graphs.
 
-    most: compilations for each graph from which it sets out, by effort.
+    share: of the compilations of an effort, that of each graph from which it sets out.
     aims: the decisions by which graphs have to be better, one after the other.
     """
 
     propose: Proposal
-    most: Callable[[Effort], float] = lambda effort: math.inf
+    share: float
     aims: Callable[[State], Sequence[Decision]] = lambda state: state.decision.aims

@@ -38,9 +38,9 @@ from eqsat.verification.verification import first_equal
 logger = logging.getLogger(__name__)
 
 #: Changes of a graph that is written; each goes on from the best so far.
-REWRITINGS = (Step(orders, lambda effort: effort.orders), Step(borders))
-_SETTINGS = Step(settings, lambda effort: effort.settings)
-_STRIPES = Step(stripes, lambda effort: effort.stripes, wanted)
+REWRITINGS = (Step(orders, 0.2), Step(borders, 0.3))
+_SETTINGS = Step(settings, 1 / 6)
+_STRIPES = Step(stripes, 0.3, wanted)
 #: Least gain over the answer, as a share, for which a wrongly compiled candidate is replaced.
 _BEHIND = 0.01
 #: Most searches for replacements.
@@ -96,16 +96,16 @@ def improved(loop: Loop, state: State, checks: Checks) -> State:
     state = _of_choices(loop, state)
     for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried
-    state = loop.improve(state, [Step(written)], lambda c: c.choices is None and not checks.is_suspect(c))
+    state = loop.improve(state, [Step(written, 1)], lambda c: c.choices is None and not checks.is_suspect(c))
     state = loop.improve(state, REWRITINGS, lambda c: c.choices is None and c.is_named)
-    if state.with_settings and EFFORTS[loop.options.effort].settings:  # while the best graph is proved
+    if state.with_settings and EFFORTS[loop.options.effort].compilations:  # while the best graph is proved
         loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)
     return state
 
 
 def _of_choices(loop: Loop, state: State) -> State:
     """Returns the state with choices within the limits of memory, and with rewritten graphs of choices."""
-    most = EFFORTS[loop.options.effort].memory
+    most = EFFORTS[loop.options.effort].compilations
     state = loop.drive(state, memory, most) if most and state.extracted else state
     return loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,9 +141,10 @@ def test_a_step_sets_out_from_the_best_graph_and_from_faster_ones_that_do_not_fi
         assert state.start is state.best is not None
         yield Ask([named(f"from {state.start.tosa.decode()}")])
 
-    end = own.improve(known, [Step(propose, lambda effort: 1)], lambda c: True)
+    end = own.improve(known, [Step(propose, 0.02)], lambda c: True)
     assert names(end.graphs[4:]) == ["from best", "from near", "from fast"] and end.start is end.best is None
-    assert own.improve(known, [Step(propose, lambda effort: 0)], lambda c: True) is known, "a budget of none is none"
+    idle = replace(own, options=Options(effort=0))
+    assert idle.improve(known, [Step(propose, 1)], lambda c: True) is known, "without effort nothing is tried"
 
 
 def test_what_is_far_behind_is_no_start_unless_memory_is_wanted() -> None:

@@ -10,13 +10,15 @@ import pytest
 import cost_models
 from cost_models.cache import PriceCache
 from eqsat.choice.choice import Choices, build
+from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import MemoryLimits
-from eqsat.search.memory_use import MemoryPrices, MemoryUse
+from eqsat.search.memory_use import MemoryUse
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.vela.compile import Estimate, compile_graph
+from eqsat.tosa import dumps
+from eqsat.vela.compile import compile_graph
 from extraction import extract
 from tests.graphs import ON_THE_NEWEST_VELA, conv, finish, rescale
 
@@ -35,47 +37,54 @@ def skipped() -> tuple[TensorGraph, dict[str, int]]:
 
 
 @pytest.fixture
-def known(pool: Pool, tmp_path: Path) -> tuple[Choices, dict[int, int], Estimate, dict[str, int]]:
+def known(pool: Pool, tmp_path: Path) -> tuple[Choices, Compiled, dict[str, int]]:
     graph, nodes = skipped()
     frozen = saturate(graph, [])
     prices = PriceCache(tmp_path / "prices")
     choices = build(frozen, cost_models.find("analytic")(U55, pool, prices))
     prices.close()
     choice = extract(choices.graph, "dag_greedy").choice
-    estimate = compile_graph(choices.tensor_graph(choice)[0], U55, pool)
     position = {c: i for i, c in enumerate(choices.classes)}
-    return choices, choice, estimate, {name: position[frozen.handle[n]] for name, n in nodes.items()}
+    found = compiled(choices, choice, pool)
+    return choices, found, {name: position[frozen.handle[n]] for name, n in nodes.items()}
 
 
-def extra(choices: Choices, charged: Choices, choice: dict[int, int]) -> np.ndarray:
-    """What is charged for each class of a choice."""
-    more = charged.graph.cost - choices.graph.cost
-    return np.array([more[choice[c]] for c in range(len(choices.classes))])
+def compiled(choices: Choices, choice: dict[int, int], pool: Pool) -> Compiled:
+    graph, _ = choices.tensor_graph(choice)
+    return Compiled.of(Candidate("eqsat", graph, dumps(graph), choices, choice), compile_graph(graph, U55, pool))
+
+
+def learnt(choices: Choices, graph: Compiled, sram: int | None = None) -> MemoryUse:
+    """What one graph shows."""
+    use = MemoryUse(choices, MemoryLimits(sram))
+    use.learn(choices, [graph])
+    return use
 
 
 @ON_THE_NEWEST_VELA
 def test_what_is_live_where_sram_runs_short_is_charged(known) -> None:
-    choices, choice, estimate, classes = known
-    prices = MemoryUse(choices, U55, MemoryLimits(sram=estimate.footprint.sram - 100))
-    prices.learn(choices, choices.tensor_graph(choice), estimate)
-    more = extra(choices, prices.charged(choices, MemoryPrices(2.0, 0.0)), choice)
-    assert {name: more[c] for name, c in classes.items()} == {"kept": 200, "wide": 200, "wider": 200, "narrow": 0}
+    choices, graph, classes = known
+    use = learnt(choices, graph, graph.figures.sram - 100)
+    charged = {name: use.sram[graph.choice[c]] for name, c in classes.items()}
+    assert charged == {"kept": 100, "wide": 100, "wider": 100, "narrow": 0}
+    share, prices = 0.5, use.priced(choices, graph.figures, 0.5).graph.cost - choices.graph.cost
+    assert np.allclose(prices, share * graph.figures.cycles / (graph.figures.sram - 100) * use.sram)
+    (budget,) = use.budgets(choices, graph)
+    assert budget.excess(graph.choice) == 100
 
 
 def test_what_fits_is_not_charged(known) -> None:
-    choices, choice, estimate, _ = known
-    prices = MemoryUse(choices, U55, MemoryLimits(sram=estimate.footprint.sram))
-    prices.learn(choices, choices.tensor_graph(choice), estimate)
-    assert (prices.charged(choices, MemoryPrices(2.0, 0.0)).graph.cost == choices.graph.cost).all()
+    choices, graph, _ = known
+    use = learnt(choices, graph, graph.figures.sram)
+    assert not use.sram.any()
+    assert (use.priced(choices, graph.figures, 0.5).graph.cost == choices.graph.cost).all()
 
 
 def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
-    """Commands of the compiled graph, without those of its last operator, and weights by their entropy."""
-    choices, choice, estimate, _ = known
-    prices = MemoryUse(choices, U55, MemoryLimits())
-    prices.learn(choices, choices.tensor_graph(choice), estimate)
-    more = extra(choices, prices.charged(choices, MemoryPrices(0.0, 1.0)), choice)
-    assert more.sum() == pytest.approx(estimate.footprint.payload, rel=0.1)
+    """Commands of the compiled graph, without those of its last operator, and weights as it encodes them."""
+    choices, graph, _ = known
+    flash = learnt(choices, graph).flash(choices)
+    assert flash[list(graph.choice.values())].sum() == pytest.approx(graph.figures.flash, rel=0.1)
 
 
 @ON_THE_NEWEST_VELA
@@ -87,13 +96,11 @@ def test_weights_that_are_in_sram_are_charged_to_their_convolution(pool: Pool, t
     both = finish(g, g.add("concat", [first, second], axis=3))
     choices = build(saturate(both, []), cost_models.find("analytic")(U55, pool, PriceCache(tmp_path / "prices")))
     choice = extract(choices.graph, "dag_greedy").choice
-    written = choices.tensor_graph(choice)
-    estimate = compile_graph(written[0], U55, pool)
+    graph = compiled(choices, choice, pool)
+    estimate = graph.estimate
     buffers = [t for t in estimate.tensors if estimate.read_by(t)]
     assert buffers and all(estimate.read_by(t).weight_bytes > 0 for t in buffers)
-    prices = MemoryUse(choices, U55, MemoryLimits(sram=1))
-    prices.learn(choices, written, estimate)
-    charged = prices.charged(choices, MemoryPrices(1.0, 0.0)).graph.cost - choices.graph.cost
+    charged = learnt(choices, graph, sram=1).sram
     largest: dict[str, int] = {}
     for t in buffers:
         source = estimate.read_by(t).source

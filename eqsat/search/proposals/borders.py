@@ -18,13 +18,11 @@ from math import isqrt, prod
 
 from eqsat.choice import copying
 from eqsat.choice.compiled import Candidate, Compiled
-from eqsat.search.proposal import Ask, Asking, one_by_one
+from eqsat.search.proposal import Asking, one_by_one
 from eqsat.search.state import State
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.types import Shape
 from eqsat.tosa.flatbuffer import written_names
-from eqsat.vela.compile import Estimate
-from eqsat.vela.table import Row
 
 #: Most inputs and outputs that are copied.
 _MOST = 6
@@ -32,88 +30,40 @@ _MOST = 6
 _CHANNELS = 16
 #: Channels below which nothing is copied.
 _FEWEST_CHANNELS = 8
-#: Cycles that an operator waits for memory per element of an input or output that is copied, at least.
-#: A copy takes about a third of a cycle per element.
-_WAITING = 0.5
 #: Elements of a tensor that is copied, at least; a command costs more than a smaller one gains.
 _ELEMENTS = 1024
 
 
-def borders(state: State) -> Asking:
-    """All copies are tried at once, and if that is no better, one after the other, the longest waits first."""
-    start = state.start
-    every = outside(start)[:_MOST] if start else []
-    if start is None or not every:
-        return
-    state = yield Ask([_with_copies(start, every)])
-    if state.best is start:
-        yield from one_by_one(state, every, lambda some: _with_copies(start, some))
-
-
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """An input or output of a graph outside SRAM, by its node.
-
-    view: the shape in which it is copied.
-    waiting: cycles for which an operator waits for it, at most.
-    """
+    """An input or output of a graph outside SRAM, by its node. view: the shape in which it is copied."""
 
     node: int
     view: Shape
-    waiting: int
+
+
+def borders(state: State) -> Asking:
+    """One copy after the other is tried, that of the largest tensor first."""
+    start = state.start
+    if start is not None:
+        yield from one_by_one(state, outside(start)[:_MOST], lambda some: _with_copies(start, some))
 
 
 def outside(compiled: Compiled) -> list[Outside]:
-    """Returns the inputs and outputs that may be worth a copy, those with the longest waits first.
+    """Returns the inputs and outputs that may be worth a copy, the largest first.
 
     They lie outside SRAM, and nothing but the result of the graph is computed of an output.
     """
-    graph, estimate = compiled.graph, compiled.estimate
-    names, readers = written_names(graph), graph.readers()
-    within, rows = {t.name for t in estimate.tensors}, [r for r in estimate.rows if r.cycles]
-    writers = {r.name: r for r in rows}
-    reading = {r.source: r for r in reversed(rows)}
+    graph, readers = compiled.graph, compiled.graph.readers()
+    names, within = written_names(graph), {t.name for t in compiled.estimate.tensors}
     found = []
     for n in dict.fromkeys([*graph.inputs, *graph.outputs]):
-        node, is_input = graph.nodes[n], n in graph.inputs
-        view = _view(graph, readers, n)
-        if names[n] in within or node.dtype != "INT8" or view is None:
-            continue
-        if is_input == (not readers[n]) or is_input and n in graph.outputs:
-            continue
-        if is_input:
-            at = [reading[names[r]] for r in _behind_views(graph, readers, n) if names[r] in reading]
-        else:
-            writer = _before_views(graph, n)
-            at = [r for r in (writers.get(names[n]), writers.get(names[writer])) if r]
-        waiting = max((_waiting(r, estimate) for r in at), default=0)
-        if waiting > _WAITING * prod(node.shape):
-            found.append(Outside(n, view, waiting))
-    return sorted(found, key=lambda o: (-o.waiting, o.node))
-
-
-def _waiting(row: Row, estimate: Estimate) -> int:
-    """Returns the cycles of an operator beyond those of its products."""
-    return row.priced - (row.macs // estimate.rates.macs if row.weight_bytes else 0)
-
-
-def _behind_views(graph: TensorGraph, readers: Mapping[int, Sequence[int]], node: int) -> list[int]:
-    """Returns the operators that read a node, directly or through views."""
-    found, left = list[int](), list(readers[node])
-    while left:
-        n = left.pop()
-        if graph.nodes[n].op == "reshape":
-            left.extend(readers[n])
-        else:
-            found.append(n)
-    return found
-
-
-def _before_views(graph: TensorGraph, node: int) -> int:
-    """Returns the operator whose result a node is, directly or through views."""
-    while graph.nodes[node].op == "reshape":
-        (node,) = graph.nodes[node].inputs
-    return node
+        is_read = n in graph.inputs and n not in graph.outputs and readers[n]
+        is_result = n not in graph.inputs and not readers[n]
+        view = _view(graph, readers, n) if graph.nodes[n].dtype == "INT8" and names[n] not in within else None
+        if view is not None and (is_read or is_result):
+            found.append(Outside(n, view))
+    return sorted(found, key=lambda o: (-prod(o.view), o.node))
 
 
 def _view(graph: TensorGraph, readers: Mapping[int, Sequence[int]], node: int) -> Shape | None:
@@ -126,8 +76,8 @@ def _view(graph: TensorGraph, readers: Mapping[int, Sequence[int]], node: int) -
     if size < _ELEMENTS or channels is None:
         return None
     views = [node, *(r for r in readers[node] if graph.nodes[r].op == "reshape")]
-    if not readers[node]:
-        views.append(_before_views(graph, node))
+    while not readers[node] and graph.nodes[views[-1]].op == "reshape":
+        views.append(graph.nodes[views[-1]].inputs[0])
     for shape in (graph.nodes[v].shape for v in reversed(views)):
         if len(shape) == 4 and shape[0] == 1 and _FEWEST_CHANNELS <= shape[-1] <= _CHANNELS:
             return shape

@@ -5,8 +5,6 @@ Each starts anew with the prices that Vela's table of the last choice corrected.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from eqsat.options.plugins import checked_extraction
 from eqsat.search.proposal import Ask, Asking
 from eqsat.search.state import State
@@ -18,23 +16,12 @@ GREEDY = "dag_greedy"
 
 def greedy(state: State) -> Asking:
     """Raises Infeasible if nothing can be extracted."""
-    choices, limit = state.priced, state.options.time_limit / 2
-
-    def relaxed(copied: bool) -> Callable[[State, Extraction | None], Extraction]:
-        def extracted(state: State, _: Extraction | None) -> Extraction:
-            known = state.priced
-            return known.settled(extract(known.relaxed(copied), GREEDY, time_limit=limit).choice)
-
-        return extracted
-
-    def again(state: State, found: Extraction | None) -> Extraction:
-        return extracted_by(GREEDY, state, found, limit)
-
+    choices = state.priced
     try:
-        for extracted in (*((relaxed(False), relaxed(True)) if choices.last else ()), again):
+        for copied in (False, True, None) if choices.last else (None,):
             found = None
             for _ in range(state.options.rounds):
-                found = extracted(state, found)
+                found = extracted_by(GREEDY, state, found) if copied is None else _relaxed(state, copied)
                 state = yield Ask([state.chosen(found, GREEDY)])
                 if not state.prices_rose:
                     break
@@ -43,12 +30,18 @@ def greedy(state: State) -> Asking:
         raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
 
 
-def extracted_by(extractor: str, state: State, start: Extraction | None, limit: float) -> Extraction:
+def _relaxed(state: State, copied: bool) -> Extraction:
+    """Returns the extraction with all views free or, if `copied`, with each view a copy."""
+    found = extract(state.priced.relaxed(copied), GREEDY, time_limit=state.options.time_limit)
+    return state.priced.settled(found.choice)
+
+
+def extracted_by(extractor: str, state: State, start: Extraction | None) -> Extraction:
     """Returns an extraction at the present prices.
 
-    start: another one to begin from. limit: seconds.
+    start: another one to begin from.
     Raises PluginError if the extractor gives no valid choice, and KeyboardInterrupt if that ended it.
     """
     graph = state.priced.graph
-    found = extract(graph, extractor, time_limit=limit, warm_start=start)
+    found = extract(graph, extractor, time_limit=state.options.time_limit, warm_start=start)
     return checked_extraction(found, graph, extractor).unless_interrupted()

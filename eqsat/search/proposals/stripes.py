@@ -7,7 +7,7 @@ Regions are added one by one, as long as that makes the graph better.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.options.decision import Decision, Figures
@@ -30,19 +30,17 @@ def stripes(state: State) -> Asking:
     first: Plans | None = Plans(start, decision.limits.sram)
     while first is not None:
         start, better, misses = first.start, None, 0
-        plans, learnt, least = list(first), _Learnt(start.figures), _rank(decision, start.figures, first.excess)
-        while plans and misses < _MISSES:
-            able = [p for p in plans if decision.may_beat(learnt.of(p.expected), answer)]
-            ranked = sorted(able, key=lambda p: _rank(decision, learnt.of(p.expected), p.excess))  # noqa: B023
-            if not ranked or _rank(decision, learnt.of((plan := ranked[0]).expected), plan.excess) >= least:
+        plans = [p for p in first if decision.may_beat(p.expected, answer)]
+        plans.sort(key=lambda p: _rank(decision, p.expected, p.excess))
+        least = _rank(decision, start.figures, first.excess)
+        for k, plan in enumerate(plans):
+            if misses == _MISSES or _rank(decision, plan.expected, plan.excess) >= least:
                 break
-            plans.remove(plan)
-            misses += 1
-            candidates = (_in_stripes(start, p) for p in ranked)
-            state = yield Ask([next(candidates)], likely=candidates)
+            likely = (_in_stripes(start, p) for p in plans[k + 1 :])  # noqa: B023
+            state = yield Ask([_in_stripes(start, plan)], likely)
             (tried,) = state.results
+            misses += 1
             if tried is not None:
-                learnt.learn(plan.expected, tried.figures)
                 found = Plans(tried, decision.limits.sram)
                 rank = _rank(decision, tried.figures, found.excess)
                 if rank < least and decision.may_beat(tried.figures, answer):
@@ -80,31 +78,3 @@ def _in_stripes(start: Compiled, plan: Plan) -> Candidate:
     """Returns the graph of a plan."""
     graph, source = striped(start.graph, plan.region, plan.parts)
     return replace(start.rewritten(graph, "stripes", source), predicted=float(plan.expected.cycles))
-
-
-@dataclass(slots=True)
-class _Learnt:
-    """The ratios of Vela's figures of the last plan for a graph to the expected ones.
-
-    start: figures of the graph.
-    cycles, flash: ratios of what is added.
-    sram: ratio of the bytes of SRAM.
-    """
-
-    start: Figures
-    cycles: float = 1.0
-    flash: float = 1.0
-    sram: float = 1.0
-
-    def of(self, expected: Figures) -> Figures:
-        """Returns expected figures, corrected by the ratios."""
-        more = int((self.cycles - 1) * (expected.cycles - self.start.cycles))
-        flash = int((self.flash - 1) * (expected.flash - self.start.flash))
-        return Figures(
-            expected.cycles + more, int(self.sram * expected.sram), expected.flash + flash, expected.vela_total + more
-        )
-
-    def learn(self, expected: Figures, figures: Figures) -> None:
-        self.cycles = max(0, figures.cycles - self.start.cycles) / max(1, expected.cycles - self.start.cycles)
-        self.flash = max(0, figures.flash - self.start.flash) / max(1, expected.flash - self.start.flash)
-        self.sram = figures.sram / max(1, expected.sram)
