@@ -41,7 +41,7 @@ OTHER = "what stock ExecuTorch makes of this delegate computes something else"
 
 @pytest.fixture
 def options() -> Options:
-    return Options(time_limit=2)
+    return Options(effort=1)
 
 
 def plain_relus(low: int = -100) -> TensorGraph:
@@ -92,7 +92,8 @@ def test_never_worse_than_either_graph(build, target: Target, options: Options, 
 def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> None:
     """With no rules there is nothing else to find."""
     stock = dumps(plain_relus())
-    result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=replace(options, preset="none"))
+    exact = Options(time_limit=2, preset="none")
+    result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=exact)
     assert (result.chosen, result.stock_verified, result.tosa) == ("stock", True, stock)
     assert result.kept == "nothing faster was found: stock's graph is kept"
     fewer = result.calibrated - 5
