@@ -1,27 +1,29 @@
-"""The benchmark that runs ExecuTorch's own Arm tests: a case runs once, and what it records is judged."""
+"""The study of ExecuTorch's own Arm tests: its table is that of its records, and what must not be is a fault."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
+import json
 
 from benchmarks import arm_tests
-from benchmarks.about import read_lines
+from benchmarks.about import RESULTS, read_lines
+from eqsat.options.options import Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.tosa import dumps
+from tests.graphs import transposed_relus
 
 
-@pytest.mark.slow
-def test_a_case_runs_once_and_faults_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(arm_tests, "cases", lambda *files: ["ops/test_abs.py::test_abs_u55_INT[zeros]"])
-    arguments = ["--out", str(tmp_path)]
-    for case in (1, 0):
-        assert arm_tests.main(arguments) == 0
-        assert capsys.readouterr().out.count("ops/test_abs.py::") == case
-    assert "| cases that xfailed | 1 |" in (tmp_path / "table.md").read_text()
-    (record,) = read_lines(tmp_path / "records.jsonl")
-    (delegate,) = record["delegates"]
+def test_the_recorded_table_is_that_of_the_records() -> None:
+    place = RESULTS / "arm_tests"
+    records, about = read_lines(place / "records.jsonl"), json.loads((place / "run.json").read_text())
+    told = (line for line in (place / "table.md").read_text().splitlines() if line.startswith(("* ", "| cases")))
+    assert set(told) <= set(arm_tests.table(records, about).splitlines())
+    assert len(arm_tests.faults(records)) == 2, "the page tells of them"
+
+
+def test_what_must_not_be_is_a_fault() -> None:
+    given = dumps(transposed_relus())
+    delegate = arm_tests._told(optimize_tosa(given, "ethos-u55-128", stock=given, options=Options(effort=0)))
+    record = {"case": "ops/a", "outcome": "passed", "error": "", "delegates": [delegate]}
     assert arm_tests.faults([record]) == []
     for changed in (
         {"calibrated": [1, 2]},
