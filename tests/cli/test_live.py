@@ -150,11 +150,8 @@ def test_version_and_help() -> None:
     "arguments",
     [
         ("--help",),
-        ("--version",),
-        ("compile", "none.pt2", "-t", "ethos-u55-128", "-o", "x.pte"),
         ("compile", "none.py:model", "-t", "ethos-u55-128", "-o", "x.pte"),
         ("compile", UPSCALE, "-t", "ethos-u99", "-o", "x.pte"),
-        ("compile", UPSCALE, "-t", "ethos-u55-128", "-o", "no/x.pte"),
         ("optimize", "none.tosa", "-t", "ethos-u55-128", "-o", "x.tosa"),
     ],
 )
