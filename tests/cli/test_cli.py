@@ -97,7 +97,7 @@ def test_optimize_a_tosa_file(tmp_path):
 def test_a_quiet_command_prints_warnings_alone(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(dumps(transposes(16)))
-    call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "-q")
+    call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "-q", "--effort", 1)
     done = run(*call)
     assert (done.exit_code, done.output) == (0, "") and out.is_file()
     (warning,) = run(*call, "--max-sram", 1024).output.splitlines()
@@ -107,14 +107,15 @@ def test_a_quiet_command_prints_warnings_alone(tmp_path):
 def test_a_limit_that_nothing_meets_has_an_exit_code(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(dumps(transposes(16)))
-    result = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--max-sram", 1024, "--json")
+    call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "--max-sram", 1024, "--effort", 1)
+    result = run(*call, "--json")
     record = json.loads(result.stdout)
     assert result.exit_code == 4 and record["fits"] is False and out.is_file()
     (told,) = record["warnings"]
     assert told.startswith(f"does not fit: {record['footprint']['sram']:,} of 1,024 bytes of SRAM; ")
     assert record["nearest"].keys() == {"cycles", "sram", "flash", "vela_total"}
     assert all(record[k]["eqsat"] <= record[k]["stock"] for k in ("cycles", "corrected"))
-    again = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--max-sram", 1024)
+    again = run(*call)
     assert again.exit_code == 4 and again.stdout.splitlines()[-1] == told
 
 
