@@ -45,8 +45,14 @@ class MovementCost(NodeModel):
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
         plain = [replace(u, operands=tuple(map(_plain, u.operands)), result=_plain(u.result)) for u in units]
-        quantized = any(t.dtype.startswith("Q:") for unit in units for t in unit.operands)
-        return [_in_place(unit, p, quantized) for unit, p in zip(units, super().price(plain), strict=True)]
+        quantized = any(_has_scale(t) for unit in units for t in unit.operands)
+        out = []
+        for unit, p in zip(units, super().price(plain), strict=True):
+            outside = quantized and not all(map(_has_scale, (*unit.operands, unit.result)))
+            is_one = [op for op, _ in p.steps].count("transpose") == 1
+            steps = shortest(unit.move) if unit.move and is_one else p.steps
+            out.append(Price(p.cycles * _OUTSIDE if outside else p.cycles, steps))
+        return out
 
     def cycles(self, unit: Unit) -> float:
         match unit.op:
@@ -60,19 +66,10 @@ class MovementCost(NodeModel):
                 return _VIEW + standalone(self.target, unit)
 
 
-def _in_place(unit: Unit, price: Price, quantized: bool) -> Price:
-    """Returns the price of a unit in a program, which is `quantized` or not."""
-    cycles, steps = price.cycles, price.steps
-    if quantized and not all(t.dtype.startswith("Q:") for t in (*unit.operands, unit.result)):
-        cycles *= _OUTSIDE
-    if unit.op in ("transpose", "reshape") and any(unit.constants):
-        cycles = _VIEW
-    if unit.move and [op for op, _ in steps].count("transpose") == 1:
-        steps = shortest(unit.move)
-    return Price(cycles, steps)
+def _has_scale(t: Type) -> bool:
+    return ":" in t.dtype
 
 
 def _plain(t: Type) -> Type:
-    """Returns the type of integers of the same size; a quantized tensor's dtype begins with Q:INT8, for instance."""
-    name = t.dtype.split(":")[1] if t.dtype.startswith("Q:") else t.dtype
-    return replace(t, dtype={1: "INT8", 2: "INT16"}.get(DType.of(name).size, "INT32"))
+    """Returns the type of integers of the same size."""
+    return replace(t, dtype={1: "INT8", 2: "INT16"}.get(DType.of(t.dtype).size, "INT32"))

@@ -25,6 +25,7 @@ from eqsat.before_lowering import fx
 from eqsat.before_lowering.lift import Lifted
 from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Const
 
 
 def emit(lifted: Lifted, graph: TensorGraph) -> ExportedProgram:
@@ -40,7 +41,6 @@ class _Emitter:
 
     copies: {node of the source: its copy}; named: the copies by their names.
     values: {node of the tensor graph: its FX node}.
-    data: {node: tensor} of constants and of movements of constants.
     constants: those that the source does not have, by their target.
     """
 
@@ -54,7 +54,6 @@ class _Emitter:
         self.named = {new.name: new for new in self.new.nodes}
         self.new.inserting_before(self.new.output_node())
         self.values: dict[int, Node] = {}
-        self.data: dict[int, torch.Tensor] = {}
         self.constants: dict[str, torch.Tensor] = {}
         self.params = {fx.quantized(q): q for n in self.copies if (q := fx.qparams(n))}
         # The Arm partitioner refuses ops without its quantizer's mark.
@@ -71,15 +70,12 @@ class _Emitter:
             if node.op == "input":
                 self.values[n] = self.named[node.attr("name")]
             elif node.op == "const":
-                self.data[n] = torch.from_numpy(node.attr("value").data.copy())
-            elif node.op in ("transpose", "reshape") and node.inputs[0] in self.data:
-                x = self.data[node.inputs[0]]
-                self.data[n] = x.permute(node.attr("perms")) if node.op == "transpose" else x.reshape(node.shape)
+                self.values[n] = self._constant(node.attr("value"))
             else:
                 self.values[n] = self._written(node)
         made = {}
         for old, n in zip(self.lifted.outputs, self.graph.outputs, strict=True):
-            found = self._value(n)
+            found = self.values[n]
             if found.op != "call_function" and old.op == "call_function":
                 found = self._moved([found], self.graph.nodes[n].dtype, "alias" if self.edge else "clone")
             made[self.copies[old]] = found
@@ -87,29 +83,23 @@ class _Emitter:
         output.args = map_arg(output.args, lambda o: made.get(o, o))
         return self._program(tree_leaves(output.args))
 
-    def _value(self, n: int) -> Node:
-        """Returns the FX node of a value; constants are added when they are first read."""
-        if n not in self.values:
-            node = self.graph.nodes[n]
-            origin = self.lifted.constants.get(node.attr("value").digest) if node.op == "const" else None
-            self.values[n] = self.copies[origin] if origin else self._constant(self.data[n].contiguous())
-        return self.values[n]
-
     def _operand(self, n: int) -> Node:
         """Returns the FX node of a pointwise op's operand, which needs no view that only adds leading axes."""
         node = self.graph.nodes[n]
         read = node.inputs[0] if node.op == "reshape" else n
-        return self._value(read if fx.aligned(self.graph.nodes[read].shape, len(node.shape)) == node.shape else n)
+        return self.values[read if fx.aligned(self.graph.nodes[read].shape, len(node.shape)) == node.shape else n]
 
-    def _constant(self, value: torch.Tensor) -> Node:
-        """Adds a constant, before the source's placeholders."""
+    def _constant(self, value: Const) -> Node:
+        """Returns the node of a constant, which is added before the source's placeholders if the source lacks it."""
+        if value.digest in self.lifted.constants:
+            return self.copies[self.lifted.constants[value.digest]]
         target = f"_eqsat_constant_{len(self.constants)}"
-        self.constants[target] = value
+        self.constants[target] = tensor = torch.from_numpy(value.data.copy())
         with self.new.inserting_before(next(iter(self.new.nodes))):
             node: Node = self.new.placeholder(f"c_{target}")
         # FakeTensor.from_tensor would leave traces of a source in the shape guards.
         with self.fake_mode:
-            node.meta["val"] = torch.empty(value.shape, dtype=value.dtype)
+            node.meta["val"] = torch.empty(tensor.shape, dtype=tensor.dtype)
         return node
 
     def _written(self, node: TensorNode) -> Node:
@@ -118,13 +108,13 @@ class _Emitter:
             case "fx":
                 operands = [self._operand(i) for i in node.inputs]
                 if max(x.meta["val"].ndim for x in operands) < len(node.shape):
-                    operands = [self._value(i) for i in node.inputs]
+                    operands = [self.values[i] for i in node.inputs]
                 return self._copied(node, operands)
             case "reduce_fx" | "opaque":
-                return self._copied(node, [self._value(i) for i in node.inputs])
+                return self._copied(node, [self.values[i] for i in node.inputs])
             case "item":
-                return self._call(operator.getitem, self._value(node.inputs[0]), node.attr("index"))
-        xs = [self._value(i) for i in node.inputs]
+                return self._call(operator.getitem, self.values[node.inputs[0]], node.attr("index"))
+        xs = [self.values[i] for i in node.inputs]
         for op, *args in fx.written(node, self.graph.nodes[node.inputs[0]].shape):
             xs = [self._moved(xs, node.dtype, op, *args)]
         return xs[0]

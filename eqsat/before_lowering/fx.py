@@ -1,7 +1,5 @@
-"""What an FX node does, at the level of ATen or of ExecuTorch's edge dialect.
+"""What an FX node does (`eqsat/executorch/nodes.py` has what it calls).
 
-Both dialects share a name.
-`permute` is aten.permute.default and edge's aten.permute_copy.default.
 A node is data movement, pointwise, a reduction along one axis, per-tensor quantize or dequantize, or opaque.
 """
 
@@ -16,6 +14,7 @@ import numpy as np
 import torch
 from torch.fx import Node
 
+from eqsat.executorch.nodes import is_dequantize, is_quantize, name, overload
 from eqsat.target import staging
 from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
@@ -38,18 +37,6 @@ QParams = tuple[float, int, int, int, torch.dtype]
 def dtype_name(dtype: torch.dtype) -> str:
     """Returns the name of a dtype in the tensor language, such as INT8 or FP32."""
     return str(dtype).removeprefix("torch.").upper().replace("FLOAT", "FP")
-
-
-def overload(target: Any) -> Any:
-    """Returns the ATen overload of a target, which an edge op wraps; None for anything else."""
-    found = target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)
-    return found if isinstance(found, torch._ops.OpOverload) else None
-
-
-def name(target: Any) -> str:
-    """Returns ATen's name without namespace, overload and `_copy`."""
-    op = overload(target)
-    return op._schema.name.split("::")[1].removesuffix("_copy") if op else getattr(target, "__name__", str(target))
 
 
 def arguments(node: Node) -> dict[str, Any]:
@@ -77,16 +64,6 @@ def aligned(shape: Shape, rank: int) -> Shape:
     return (1,) * (rank - len(shape)) + shape
 
 
-def is_quantize(node: Node) -> bool:
-    """Tells whether the node is a per-tensor quantize."""
-    return str(overload(node.target)) == "quantized_decomposed.quantize_per_tensor.default"
-
-
-def is_dequantize(node: Node) -> bool:
-    """Tells whether the node is a per-tensor dequantize."""
-    return str(overload(node.target)) == "quantized_decomposed.dequantize_per_tensor.default"
-
-
 def qparams(node: Node) -> QParams | None:
     """Returns the parameters of a quantize or dequantize, or None if the node has no constant ones."""
     a = arguments(node) if is_quantize(node) or is_dequantize(node) else {}
@@ -100,7 +77,7 @@ def qparams(node: Node) -> QParams | None:
 def dtype_of(node: Node, value: torch.Tensor | None = None) -> str:
     """Returns the dtype of a node's value in the tensor language.
 
-    That of a quantized tensor carries its parameters, and begins with Q:INT8, for instance.
+    That of a quantized tensor carries its parameters after a colon.
     A tensor is quantized as the quantize that makes it, or else as the first dequantize that reads it,
     if that one accepts all integers of the dtype, or of a constant's `value`.
     """
@@ -119,7 +96,7 @@ def dtype_of(node: Node, value: torch.Tensor | None = None) -> str:
 
 def quantized(q: QParams) -> str:
     """Returns the dtype of tensors with these parameters."""
-    return f"Q:{dtype_name(q[-1])}:{q}"
+    return f"{dtype_name(q[-1])}:{q}"
 
 
 def is_pointwise(node: Node) -> bool:

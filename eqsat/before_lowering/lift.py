@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves
 
 from eqsat.before_lowering import fx
 from eqsat.executorch.constants import constant_nodes
+from eqsat.executorch.nodes import is_dequantize, is_quantize, name, overload
 from eqsat.tensor.dtypes import DTYPES
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import GraphError
@@ -56,7 +57,7 @@ def read(program: Program) -> ExportedProgram:
     if program.range_constraints:
         names = ", ".join(map(str, program.range_constraints))
         raise ProgramError(f"dynamic shapes ({names}): export with fixed shapes")
-    if any((op := fx.overload(n.target)) and op._schema.is_mutable for n in program.graph.nodes):
+    if any((op := overload(n.target)) and op._schema.is_mutable for n in program.graph.nodes):
         program = program.run_decompositions({})
     assert isinstance(program, ExportedProgram)
     for n in program.graph.nodes:
@@ -79,7 +80,7 @@ class FxCall:
     @property
     def computing(self) -> list[Node]:
         """The nodes other than quantize and dequantize."""
-        return [n for n in self.nodes if not (fx.is_quantize(n) or fx.is_dequantize(n))]
+        return [n for n in self.nodes if not (is_quantize(n) or is_dequantize(n))]
 
     @property
     def key(self) -> str:
@@ -91,7 +92,7 @@ class FxCall:
     @property
     def moves(self) -> bool:
         """Whether the call only moves data, between equal parameters if it is quantized."""
-        params = [fx.qparams(n) for n in self.nodes if fx.is_quantize(n) or fx.is_dequantize(n)]
+        params = [fx.qparams(n) for n in self.nodes if is_quantize(n) or is_dequantize(n)]
         return all(map(fx.is_movement, self.computing)) and len(params) != 1 and len(set(params)) <= 1
 
     @property
@@ -153,7 +154,7 @@ class Lifted:
         """Returns the call that computes a value; it has no nodes for a leaf."""
         if n in self._fixed or n.op != "call_function":
             return FxCall()
-        if fx.is_quantize(n) and fx.qparams(n) and (region := self._region(n)):
+        if is_quantize(n) and fx.qparams(n) and (region := self._region(n)):
             return region
         if not fx.is_movement(n):
             return FxCall((n,), tuple(n.all_input_nodes))
@@ -164,10 +165,10 @@ class Lifted:
         inside, stack = {quantize}, [fx.operand(quantize)]
         while stack:
             n = stack.pop()
-            dequantizes = fx.is_dequantize(n) and fx.qparams(n) is not None
+            dequantizes = is_dequantize(n) and fx.qparams(n) is not None
             if n in inside or n in self._fixed and not dequantizes:
                 continue
-            if n.op != "call_function" or fx.is_dequantize(n) and not dequantizes:
+            if n.op != "call_function" or is_dequantize(n) and not dequantizes:
                 return None
             inside.add(n)
             stack += [] if dequantizes else n.all_input_nodes
@@ -193,28 +194,25 @@ class Lifted:
             return self.graph.add("fx", operands, call=call.key, dtype=dtype)
         if len(axes) == len(call.inputs) == 1 and axes[0] is not None:
             self.calls.setdefault(call.key, call)
-            x = self._values[call.inputs[0]]
-            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=call.key, dtype=dtype)
+            (x,) = call.inputs
+            return self.graph.add("reduce_fx", (self._values[x],), axis=axes[0], call=call.key, dtype=dtype)
         nodes, inputs = (tuple(m for m in ms if m not in self._fixed) for ms in (call.nodes, call.inputs))
         self.calls[n.name] = FxCall(nodes, inputs)
-        operands, kind = [self._values[x] for x in inputs], fx.name(nodes[0].target)
+        operands, kind = [self._values[x] for x in inputs], name(nodes[0].target)
         return self.graph.add("opaque", operands, tosa=kind, call=n.name, shape=shape, dtype=dtype)
 
     def _leaf(self, n: Node) -> int:
-        """Returns the node of an input or a constant, which it adds if it is new."""
-        if n not in self._values:
-            value = self._known.get(n)
-            if value is None or isinstance(value, FakeTensor) or not _is_array(value):
-                self._values[n] = self.graph.add_input(n.name, fx.shape_of(n), fx.dtype_of(n))
-            else:
-                found = self.graph.add_const(value.detach().numpy(), fx.dtype_of(n, value), tuple(value.shape))
-                self.constants.setdefault(self.graph.nodes[found].attr("value").digest, n)
-                self._values[n] = found
-        return self._values[n]
+        """Adds an input or a constant and returns its node."""
+        value = self._known.get(n)
+        if value is None or isinstance(value, FakeTensor) or not _is_array(value):
+            return self.graph.add_input(n.name, fx.shape_of(n), fx.dtype_of(n))
+        found = self.graph.add_const(value.detach().numpy(), fx.dtype_of(n, value), tuple(value.shape))
+        self.constants.setdefault(self.graph.nodes[found].attr("value").digest, n)
+        return found
 
     def _aligned(self, x: Node, rank: int) -> int:
         """Returns the node of a value with leading ones up to `rank`."""
-        found = self._leaf(x) if x in self._fixed else self._values[x]
+        found = self._values[x]
         shape = self.graph.nodes[found].shape
         return found if len(shape) == rank else self.graph.add("reshape", (found,), shape=fx.aligned(shape, rank))
 
@@ -225,7 +223,7 @@ class Lifted:
         def value(s: Node) -> int:
             if s in local:
                 return local[s]
-            q = fx.qparams(s) if fx.is_dequantize(s) and s in call.nodes else None
+            q = fx.qparams(s) if is_dequantize(s) and s in call.nodes else None
             found = self._aligned(fx.operand(s) if q else s, len(fx.shape_of(s)))
             if q and self.graph.nodes[found].dtype != fx.quantized(q):
                 raise GraphError(f"{s.name} reads integers of other parameters")
@@ -233,9 +231,9 @@ class Lifted:
 
         try:
             for m in call.nodes:
-                if fx.is_quantize(m):
+                if is_quantize(m):
                     local[m] = local[fx.operand(m)]
-                elif not fx.is_dequantize(m) and not fx.is_list_of_slices(m):
+                elif not is_dequantize(m) and not fx.is_list_of_slices(m):
                     local[m] = fx.move(self.graph, m, [value(s) for s in fx.sources(m)])
         except GraphError:
             return None

@@ -24,6 +24,7 @@ from eqsat.before_lowering.cost import cheapest
 from eqsat.before_lowering.emit import emit
 from eqsat.before_lowering.lift import Lifted, Program, ProgramError, read
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
+from eqsat.executorch.nodes import is_quantize, name
 from eqsat.executorch.session import EqsatWarning, compile_spec_of
 from eqsat.ground.files import PluginError
 from eqsat.options.options import OptionError, Options, given_options
@@ -189,7 +190,7 @@ def _rewritten(
     if not simpler and after >= before * (1 - _LEAST_GAIN):
         report.reason = "nothing to gain by the model"
         return None
-    report.exact, report.trials = any(map(fx.is_quantize, source.graph.nodes)), trials
+    report.exact, report.trials = any(map(is_quantize, source.graph.nodes)), trials
     report.largest_difference, differs = compare(source, new, trials, report.exact)
     done("verify")
     if differs:
@@ -215,4 +216,4 @@ def lowered(program: ExportedProgram, spec: EthosUCompileSpec, options: Options)
 
 def _movements(graph: Graph) -> Counter[str]:
     """Returns the number of data movements by op."""
-    return Counter(fx.name(n.target) for n in graph.nodes if fx.is_movement(n))
+    return Counter(name(n.target) for n in graph.nodes if fx.is_movement(n))

@@ -22,10 +22,12 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.utils._pytree import tree_map_only
 
+from eqsat.executorch.nodes import name
+
 logger = logging.getLogger(__name__)
 
 #: Operators that make a tensor from numbers; alone they are no reason to compute a subgraph.
-_CREATE = frozenset({"full", "zeros", "ones", "arange", "scalar_tensor", "eye", "linspace", "lift_fresh_copy"})
+_CREATE = frozenset({"full", "zeros", "ones", "arange", "scalar_tensor", "eye", "linspace", "lift_fresh"})
 #: An operator that only checks properties of a tensor.
 _ASSERT = "_assert_tensor_metadata"
 
@@ -44,7 +46,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
         return program
     functional._state_dict, functional._constants = dict(functional.state_dict), dict(functional.constants)
     for node in list(functional.graph.nodes):
-        if _name(node) == _ASSERT and folded.issuperset(node.all_input_nodes):
+        if name(node.target) == _ASSERT and folded.issuperset(node.all_input_nodes):
             functional.graph.erase_node(node)
     logger.info("%d operators of constants computed before the lowering", len(folded))
     _replace(functional, folded)
@@ -92,7 +94,7 @@ def constant_nodes(program: ExportedProgram) -> set[Node]:
 
 def _is_foreign(node: Node) -> bool:
     """Whether a constant's operator neither quantizes nor lies between DEQUANTIZE and QUANTIZE, on integers."""
-    if _name(node) in _CREATE or "quantize_per" in _name(node):
+    if name(node.target) in _CREATE or "quantize_per" in name(node.target):
         return False
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor) and not value.is_floating_point():
@@ -101,8 +103,5 @@ def _is_foreign(node: Node) -> bool:
 
 
 def _is_dequantize(node: Node) -> bool:
-    return "dequantize_per" in _name(node)
-
-
-def _name(node: Node) -> str:
-    return node.target._schema.name.partition("::")[2] if isinstance(node.target, torch._ops.OpOverload) else ""
+    """Whether a node dequantizes, per tensor or per channel."""
+    return name(node.target).startswith("dequantize_per")

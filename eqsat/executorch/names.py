@@ -43,6 +43,7 @@ def model_place(model: str) -> str:
     place = MODELS.available().get(model)
     if place is None:
         raise InputError(
-            f"{model!r} is neither a .pt2 file nor file.py:callable nor module:callable, nor an entry point in the group {MODELS.group}"
+            f"{model!r} is neither a .pt2 file nor file.py:callable nor module:callable, "
+            f"nor an entry point in the group {MODELS.group}"
         )
     return place

@@ -22,8 +22,9 @@ from torch.utils._pytree import tree_leaves
 
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
-from eqsat.executorch.reductions import reshape_sums
+from eqsat.executorch.reductions import pad_outside, reshape_sums
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
+from eqsat.executorch.tables import FUNCTION, replace_functions
 from eqsat.options.options import Options, given_options
 
 #: The lock for changes of the classes and of `ENABLED`.
@@ -56,7 +57,8 @@ def nothing_taken(program: ExportedProgram) -> str:
         return reason
     if any(map(_has_symbols, program.graph.nodes)):
         return "shapes in it depend on values, as nonzero's do, and an Ethos-U takes fixed shapes only"
-    return "the partitioner takes none of its operators; logging.getLogger('executorch.backends.arm') says why at level INFO"
+    logger = "logging.getLogger('executorch.backends.arm')"
+    return f"the partitioner takes none of its operators; {logger} says why at level INFO"
 
 
 def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
@@ -121,9 +123,16 @@ def operator_name(node: torch.fx.Node) -> str:
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
-    """Transforms like Arm's partitioner, computes constants that the NPU cannot, and reshapes sums for U55 and U65."""
+    """Transforms like Arm's partitioner, and brings more operators to the NPU.
+
+    Constants that it cannot compute are computed, and functions become TABLEs.
+    For U55 and U65 sums are reshaped, and convolutions of a large stride pad outside.
+    """
     program = fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
-    return reshape_sums(program) if self.compile_spec.tosa_spec.is_U55_subset else program
+    if not self.additional_checks:  # these may keep such operators on the CPU on purpose
+        self.register_custom_partition_op(FUNCTION)
+        program = replace_functions(program)
+    return pad_outside(reshape_sums(program)) if self.compile_spec.tosa_spec.is_U55_subset else program
 
 
 class EthosUPartitioner(ArmPartitioner):

@@ -93,7 +93,10 @@ def _unsafe(reader: PT2ArchiveReader) -> str:
             if "expr_str" in item or item.get("range_constraints"):
                 return _symbolic(item.get("range_constraints", {}))
             if "target" in item and "inputs" in item and not _is_operator(item["target"]):
-                return f"calls {item['target']!r}, which is no operator that PyTorch knows here: import what registers it, or export again"
+                return (
+                    f"calls {item['target']!r}, which is no operator that PyTorch knows here: "
+                    "import what registers it, or export again"
+                )
             stack.extend(item.values())
     return ""
 
@@ -101,7 +104,10 @@ def _unsafe(reader: PT2ArchiveReader) -> str:
 def _symbolic(ranges: Mapping[str, Any]) -> str:
     """Returns why a program with symbols in its shapes is refused; those that depend on values are u0, u1 and so on."""
     if ranges and all(name.startswith("u") for name in ranges):
-        return "has shapes that depend on values, as nonzero's do, whose expressions are not read from a file: give file.py:callable, or leave those operators out"
+        return (
+            "has shapes that depend on values, as nonzero's do, whose expressions are not read from a file: "
+            "give file.py:callable, or leave those operators out"
+        )
     return "has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)"
 
 

@@ -1,6 +1,10 @@
-"""Sums, and the means that ExecuTorch makes of them, in shapes that Arm's partitioner accepts.
+"""Sums and convolutions in forms that Arm's partitioner accepts on Ethos-U55 and U65.
 
-On Ethos-U55 and U65 it limits each summed axis to 65,536 elements.
+It refuses a convolution of a stride above 3 that pads.
+Padding first, with the zero point, gives the same, and is accepted.
+
+Sums are also what ExecuTorch makes of means.
+On Ethos-U55 and U65 the partitioner limits each summed axis to 65,536 elements.
 The limit holds as well for the product of all axes before it, and for that of all axes behind it.
 The source is executorch 1.5, backends/arm/operator_support/reduce_sum_support.py.
 An example that exceeds it is the mean over channels of a 300 x 300 image.
@@ -22,11 +26,16 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from eqsat.executorch.nodes import is_dequantize, is_quantize
+
 logger = logging.getLogger(__name__)
 
 #: Most elements of a summed axis, and of the axes before or behind it.
 _MOST = 65536
-_SUM = torch.ops.aten.sum.dim_IntList
+_SUM, _PAD = torch.ops.aten.sum.dim_IntList, torch.ops.aten.pad.default
+_CONVOLUTIONS = (torch.ops.aten.conv1d.default, torch.ops.aten.conv2d.default)
+#: Largest stride of a convolution that may pad.
+_LARGEST_STRIDE = 3
 #: Operators of views and permutes; a view is executed, since a permuted
 #: value need not be contiguous.
 _VIEW, _PERMUTE = torch.ops.aten.reshape.default, torch.ops.aten.permute.default
@@ -77,14 +86,32 @@ def reshape_sums(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
+def pad_outside(program: ExportedProgram) -> ExportedProgram:
+    """Pads before the convolutions that pad and have a large stride; returns the program, which is modified."""
+    for node in list(program.graph.nodes):
+        if node.target in _CONVOLUTIONS:
+            _pad_outside(program, node)
+    program.graph_module.recompile()
+    return program
+
+
+def _pad_outside(program: ExportedProgram, node: Node) -> None:
+    args: Sequence[Any] = node.args
+    stride, padding = args[3] if len(args) > 3 else [1], args[4] if len(args) > 4 else [0]
+    pads = not isinstance(padding, str) and any(padding)
+    if max(stride) <= _LARGEST_STRIDE or not pads or not is_dequantize(args[0]):
+        return
+    rank = len(args[0].meta["val"].shape) - 2
+    around = [p for p in reversed([*padding, *padding * (rank - len(padding))]) for _ in range(2)]
+    write = _Writer(program, node, args[0])
+    padded = write.quantized(write.call(_PAD, args[0], around), write.parameters)
+    node.args = (padded, *args[1:4], [0] * rank, *args[5:])
+
+
 def _is_quantized(node: Node) -> bool:
     """Whether a sum lies between a DEQUANTIZE and QUANTIZEs with equal parameters."""
-    parameters = {u.args[1:] if _is(u, "quantize_per_tensor") else None for u in node.users}
-    return _is(node.args[0], "dequantize_per_tensor") and len(parameters) == 1 and None not in parameters
-
-
-def _is(node: Any, name: str) -> bool:
-    return isinstance(node, Node) and node.op == "call_function" and f".{name}." in str(node.target)
+    parameters = {u.args[1:] if is_quantize(u) else None for u in node.users}
+    return is_dequantize(node.all_input_nodes[0]) and len(parameters) == 1 and None not in parameters
 
 
 def _reshape(program: ExportedProgram, node: Node) -> bool:

@@ -60,15 +60,13 @@ class Forked(Generic[_Value]):
             raise ForkError(str(e)) from e
         theirs.close()
 
-    def result(self, check: Callable[[], None] = lambda: None) -> _Value:
+    def result(self) -> _Value:
         """Returns the function's value, and blocks until it is there.
 
-        check: called while it waits; what it raises ends that.
         Raises whatever the function raises, and ForkError.
         """
         before, idle = -1.0, 0
         while not self._connection.poll(_POLL):
-            check()
             now = cpu_seconds(self._process.pid or 0)
             idle = idle + 1 if now == before else 0
             before = now
@@ -98,12 +96,9 @@ class Forked(Generic[_Value]):
         self.close()
 
 
-def beside(
-    here: Callable[[], _Here], there: Callable[[], _Value], check: Callable[[], None] = lambda: None
-) -> tuple[_Here, _Value]:
+def beside(here: Callable[[], _Here], there: Callable[[], _Value]) -> tuple[_Here, _Value]:
     """Returns the values of two functions; the second one runs in a fork if that is possible.
 
-    check: called after the first one and while this process waits; what it raises ends the fork.
     Raises whatever the functions raise.
     """
     try:
@@ -112,9 +107,8 @@ def beside(
         return here(), there()
     with forked:
         value = here()
-        check()
         with suppress(ForkError):
-            return value, forked.result(check)
+            return value, forked.result()
     return value, there()
 
 

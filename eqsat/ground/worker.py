@@ -14,10 +14,9 @@ import importlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
+from copy import copy
 from typing import Any, TypeVar
 
 from eqsat.ground.process import Limits, Process, WorkerError, caller_environment
@@ -182,16 +181,14 @@ class Pool:
             self._idle.put(w)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="eqsat-worker")
         self._beside = ThreadPoolExecutor(_BESIDE, thread_name_prefix="eqsat-beside")
-        self._here = threading.local()
         self._check: Callable[[], None] = lambda: None
 
     def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
         """Calls a function in a free worker; see `Process.call`.
 
-        Raises WorkerError, and the exceptions of `checking`.
+        Raises WorkerError, and the exceptions of the check if the pool is `checked`.
         """
-        if not self._is_beside():
-            self._check()
+        self._check()
         worker = self._idle.get()
         try:
             return worker.call(function, *args, limits=limits)
@@ -212,33 +209,17 @@ class Pool:
 
         The first calls begin while `items` still yields others.
         """
-        return list(self._threads.map(partial(self._not_checked, fn) if self._is_beside() else fn, items))
+        return list(self._threads.map(fn, items))
 
-    @contextmanager
-    def checking(self, check: Callable[[], None]) -> Iterator[None]:
-        """Within it `check` runs before each call; its exception takes the place of the call.
-
-        It runs in every thread, but not for work that was begun by `start`.
-        """
-        self._check = check
-        try:
-            yield
-        finally:
-            self._check = lambda: None
+    def checked(self, check: Callable[[], None]) -> Pool:
+        """Returns this pool for a caller whose calls are checked: what `check` raises takes the place of a call."""
+        pool = copy(self)
+        pool._check = check
+        return pool
 
     def start(self, fn: Callable[..., _Value], *args: Any) -> Future[_Value]:
         """Calls `fn` in a thread of its own, while the caller does something else."""
-        return self._beside.submit(self._not_checked, fn, *args)
-
-    def _is_beside(self) -> bool:
-        return getattr(self._here, "beside", False)
-
-    def _not_checked(self, fn: Callable[..., _Value], *args: Any) -> _Value:
-        before, self._here.beside = self._is_beside(), True
-        try:
-            return fn(*args)
-        finally:
-            self._here.beside = before
+        return self._beside.submit(fn, *args)
 
     def close(self) -> None:
         """Ends everything at once, calls under way included; idle workers are kept for later pools."""

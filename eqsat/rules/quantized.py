@@ -6,10 +6,15 @@ It grows along pointwise ops whose operands all come from one x or are constants
 The dtypes between do not matter.
 If y is INT8 again, it is one TABLE of x, equal to the bit.
 Examples are RESCALE, MUL by a constant and RESCALE, and x * sigmoid(x).
+
+A sum or product of two curves behind a RESCALE is a function of two INT8 values, so it has 65,536 results.
+Two RESCALEs of an operand become one if all of these stay the same.
+Converters from TFLite write residual sums with two, and Vela fuses one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -19,12 +24,14 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, ChannelRescale, Clamp, Constant, Unary, Value, op
+from eqsat.egraph.kinds import Binary, ChannelRescale, Clamp, Constant, Rescale, Unary, Value, op
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import fact, symbols
+from eqsat.rules.chains import integer_scale, is_plain, real_scale
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.ops.rescale import SINGLE_ROUND
 from eqsat.tensor.types import GraphError, Type
 
 #: Every INT8 value.
@@ -33,6 +40,8 @@ _POINTS = np.arange(-128, 128)
 #: Operators that may leave every value as it is.
 MaybeIdentity = Annotated[Call, op("clamp", "rescale", "identity")]
 ClampOrTable = Annotated[Call, op("clamp", "table")]
+#: Operators on two sums.
+Arithmetic = Annotated[Call, op("add", "sub", "mul", name="arithmetic")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,10 @@ def constant_curve(k: Constant) -> Curve | None:
 @extern
 def follow(f: Call, *curves: Curve) -> Curve | None:
     """Returns f of one or two curves of one value, at each of their points."""
+    return _after(f, *curves)
+
+
+def _after(f: Call, *curves: Curve) -> Curve | None:
     if any(not DType.of(c.dtype).is_integral for c in curves):
         return None
     try:
@@ -112,6 +125,60 @@ def as_one_op(c: Curve) -> ClampOrTable | None:
 def is_identity(c: Curve) -> bool:
     """Tells whether a curve of one or more ops leaves all 256 values as they are."""
     return bool(c.steps) and c.dtype == "INT8" and c.values == IDENTITY.values
+
+
+# ---- functions of two INT8 values ---------------------------------------------------------------
+
+
+@extern
+def one_scale(
+    narrow: Rescale, total: Arithmetic, second: Rescale, first: Rescale, x: Type, other: Curve
+) -> Rescale | None:
+    """Returns the RESCALE of x that may replace second(first(x)) in narrow(total(second(first(x)), other)).
+
+    other: the curve of the other operand.
+    None if no such RESCALE gives the same for all 65,536 pairs of INT8 values.
+    """
+    return _one_scale(second, first, x, lambda curve: _results(narrow, total, curve, other))
+
+
+@extern
+def one_scale_right(
+    narrow: Rescale, total: Arithmetic, second: Rescale, first: Rescale, x: Type, other: Curve
+) -> Rescale | None:
+    """Returns the RESCALE of x that may replace second(first(x)) in narrow(total(other, second(first(x)))).
+
+    None if no such RESCALE gives the same for all 65,536 pairs of INT8 values.
+    """
+    return _one_scale(second, first, x, lambda curve: _results(narrow, total, other, curve))
+
+
+def _one_scale(second: Call, first: Call, x: Type, results: Callable[[Curve], bytes | None]) -> Rescale | None:
+    """Returns the RESCALE of x whose curve has the same results as that of second(first(x)), None if there is none."""
+    scale = real_scale(first) * real_scale(second)
+    found = integer_scale(float(scale[0])) if len(scale) == 1 and is_plain(first) and is_plain(second) else None
+    curve = _after(second, c) if x.dtype == "INT8" and (c := _after(first, IDENTITY)) else None
+    wanted = results(curve) if found and curve else None
+    if found is None or wanted is None:
+        return None
+    for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
+        attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
+        merged = Call("rescale", attrs)
+        if (once := _after(merged, IDENTITY)) and results(once) == wanted:
+            return merged
+    return None
+
+
+def _results(narrow: Call, total: Call, left: Curve, right: Curve) -> bytes | None:
+    """Returns the results of narrow(total(left, right)) for all pairs of INT8 values, None if it is not defined."""
+    operands = [c.points.astype(DType.of(c.dtype).storage) for c in (left, right)]
+    types = [Type(shape, c.dtype) for shape, c in (((256, 1), left), ((1, 256), right))]
+    try:
+        t = infer(total.op, total.attrs, types)
+        sums = evaluate_op(total.op, total.attrs, [a.reshape(u.shape) for a, u in zip(operands, types)], t)
+        return evaluate_op(narrow.op, narrow.attrs, [sums], infer(narrow.op, narrow.attrs, [t])).tobytes()
+    except GraphError:
+        return None
 
 
 # ---- other dtypes -------------------------------------------------------------------------------
@@ -153,6 +220,8 @@ def leaves_all(f: Call, x: Type) -> bool:
 f, g = symbols("f", Unary), symbols("g", Binary)
 either, rescale = symbols("either", MaybeIdentity), symbols("rescale", ChannelRescale)
 c, d = symbols("c d", Clamp)
+narrow, second, first = symbols("narrow second first", Rescale)
+total = symbols("total", Arithmetic)
 x, y, z = symbols("x y z", Value)
 k = symbols("k", Constant)
 rule = partial(rule, family="quantized")
@@ -172,4 +241,14 @@ RULES = [
     rule("curve-left", curve(x, g(y, z)), follow(g, curve(x, y), scalar(z))),
     rule("curve-right", curve(x, g(z, y)), follow(g, scalar(z), curve(x, y))),
     rule("curve-both", curve(x, g(y, z)), follow(g, curve(x, y), curve(x, z))),
+    rule(
+        "rescale-twice-left",
+        narrow(total(second(first(x)), z)),
+        narrow(total(one_scale(narrow, total, second, first, x, curve(y, z))(x), z)),
+    ),
+    rule(
+        "rescale-twice-right",
+        narrow(total(z, second(first(x)))),
+        narrow(total(z, one_scale_right(narrow, total, second, first, x, curve(y, z))(x))),
+    ),
 ]

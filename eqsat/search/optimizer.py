@@ -23,7 +23,16 @@ from eqsat.search.oracle import Oracle
 from eqsat.search.outcome import Outcome
 from eqsat.search.recall import Memory, recalled, respelled
 from eqsat.search.result import Result
-from eqsat.search.stages import answered, extracted, improved, saturated, scheduled, was_interrupted, with_less_effort
+from eqsat.search.stages import (
+    answered,
+    extracted,
+    improved,
+    saturated,
+    scheduled,
+    was_interrupted,
+    with_less_effort,
+    without_dead,
+)
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
@@ -75,7 +84,8 @@ def optimize_tosa(
             loop.warnings.extend(store.warnings if store else ())
             if memory:
                 state, how = recalled(loop, state, memory, coming, checks)
-            exact = None if how else saturated(loop, target, reference)
+            smaller = None if how else without_dead(loop, reference, checks)
+            exact = None if how else saturated(loop, target, smaller.graph if smaller else reference)
             if memory and memory.alike and exact:
                 state, how = respelled(loop, coming.join(loop, state, container), memory, exact, checks)
             if exact and not how:
@@ -92,5 +102,6 @@ def optimize_tosa(
                 again = partial(again, container=container, interruption=loop.interruption, store=store)
                 state = scheduled(loop, state, checks)
                 state = with_less_effort(loop, state, checks, partial(again, with_settings=with_settings))
-        found = Outcome(name, loop, checks, reference, given, exact, state, how, interrupted, answer)
+        made_of = smaller.source if smaller else None
+        found = Outcome(name, loop, checks, reference, given, exact, state, how, interrupted, answer, made_of)
         return found.verified().result(memory)

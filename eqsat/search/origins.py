@@ -132,15 +132,18 @@ class _Source:
         return sorted(back & forth if before else back - forth)
 
 
-def with_locations(best: Compiled, explicit: bytes) -> bytes:
+def with_locations(best: Compiled, explicit: bytes, made_of: Mapping[int, int] | None = None) -> bytes:
     """Returns the flatbuffer of a compiled graph with the origins of its operators.
 
     They are known if the operators of `explicit` have locations.
+    made_of: {node of the e-graph's source: node of `explicit`} if they differ.
     It is an equal graph: Vela and the reference model ignore locations.
     """
     if best.choices is None:
         return best.tosa
     known = of_buffer(explicit)
+    if made_of is not None:
+        known = {n: known[k] for n, k in made_of.items() if k in known}
     graph, made_for = best.choices.tensor_graph(best.choice)
     if not known or not _is_of(best, graph):
         return best.tosa

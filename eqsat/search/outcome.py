@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.egraph.encoding import Frozen
@@ -32,6 +32,7 @@ class Outcome:
     state: the state with all graphs that were compared.
     how: "remembered" or "respelled" if the answer is that of an earlier search, else "".
     interrupted: whether the search was ended early.
+    made_of: {node of the e-graph's source: node of the reference} if they differ, else None.
     nearest: the figures of the graph that exceeds the limits least, None if the answer fits.
     """
 
@@ -45,6 +46,7 @@ class Outcome:
     how: str
     interrupted: bool
     answer: Answer
+    made_of: Mapping[int, int] | None = None
     nearest: Figures | None = None
 
     def verified(self) -> Outcome:
@@ -67,7 +69,7 @@ class Outcome:
         """Returns the result, which is remembered unless it was or is not worth it."""
         best, checks = self.answer.best, self.checks
         proof, kept = checks.binaries.begin_proof(best), []
-        located = with_locations(best, self.given.buffers["explicit"])
+        located = with_locations(best, self.given.buffers["explicit"], self.made_of)
         if memory and not (self.how == "remembered" or self.interrupted or self.nearest):
             kept = memory.entries(self.answer, located, self.exact, self.state.graphs)
         result = self._result(located)

@@ -29,7 +29,8 @@ from eqsat.search.proposals.written import written
 from eqsat.search.result import Result
 from eqsat.search.state import State
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.dead_channels import without_dead_channels
+from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.judging import Judged
 from eqsat.verification.verification import first_equal
@@ -44,6 +45,16 @@ _STRIPES = Step(stripes, lambda effort: effort.stripes, wanted)
 _BEHIND = 0.01
 #: Most searches for replacements.
 _REPAIRS = 3
+
+
+def without_dead(loop: Loop, reference: TensorGraph, checks: Checks) -> Rewritten | None:
+    """Returns the reference without dead channels, None if it has none or the prover does not prove it equal."""
+    with loop.failing(), loop.clock.stage("saturate"):
+        smaller = without_dead_channels(reference)
+        if smaller and checks.verifier.proves(smaller.graph):
+            logger.info("the search goes on without dead channels")
+            return smaller
+    return None
 
 
 def saturated(loop: Loop, target: Target, reference: TensorGraph) -> Frozen | None:
@@ -69,9 +80,10 @@ def extracted(loop: Loop, state: State, frozen: Frozen, pool: Pool) -> State:
     prices = PriceCache(loop.options.cache)
     try:
         with loop.failing():
-            model = made_cost_model(loop.options.cost_model, state.target, pool, prices)
+            checked = pool.checked(loop.interruption.check)
+            model = made_cost_model(loop.options.cost_model, state.target, checked, prices)
             loop.interruption.check()
-            with loop.clock.stage("price"), pool.checking(loop.interruption.check):
+            with loop.clock.stage("price"):
                 state = replace(state, choices=build(frozen, model))
     finally:
         prices.close()

@@ -154,6 +154,11 @@ class Verifier:
         begun = self.begin(c)
         return begun.result() if begun else self._proved(self._as_read(c))
 
+    def proves(self, graph: TensorGraph) -> bool:
+        """Returns whether a graph is proved to equal the reference."""
+        proof = self._background.prove(dumps(graph)) if self._background else self._proved(graph)
+        return proof is not None and proof.verdict == PROVED
+
     def proves_binary(self, c: Compiled, raw: RawOutput, limits: Limits) -> bool:
         """Returns whether a candidate's binary is proved to compute the reference.
 

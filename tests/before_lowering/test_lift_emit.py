@@ -7,8 +7,9 @@ import torch
 
 from eqsat.before_lowering.compare import compare, run, samples
 from eqsat.before_lowering.emit import emit
-from eqsat.before_lowering.fx import is_dequantize, is_quantize, name, qparams
+from eqsat.before_lowering.fx import qparams
 from eqsat.before_lowering.lift import Lifted, ProgramError, read
+from eqsat.executorch.nodes import is_dequantize, is_quantize, name
 from tests.before_lowering.programs import CASES, program
 
 #: Movement by every name that ATen has for it.

@@ -14,10 +14,10 @@ from torch.utils._pytree import tree_leaves
 
 import eqsat
 from eqsat.before_lowering.compare import samples
-from eqsat.before_lowering.fx import name
 from eqsat.before_lowering.lift import read
 from eqsat.before_lowering.optimize import CHECKS, ProgramReport
 from eqsat.egraph.engine import Budget
+from eqsat.executorch.nodes import name
 from eqsat.executorch.quantize import quantize
 from eqsat.options.options import OptionError, Options
 from eqsat.target import TargetError

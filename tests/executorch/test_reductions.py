@@ -1,4 +1,4 @@
-"""Sums in shapes that Arm's partitioner refuses on U55: the same values, in shapes that it takes."""
+"""Sums and convolutions that Arm's partitioner refuses on U55: the same values, in forms that it takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import eqsat
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.quantize import quantize
-from eqsat.executorch.reductions import fits, reshape_sums, split
+from eqsat.executorch.reductions import fits, pad_outside, reshape_sums, split
 
 CASES = [
     ((1, 8, 300, 300), (1,)),  # in front 1, behind 90,000: the sum goes between H and W
@@ -91,3 +91,55 @@ def test_nothing_of_it_stays_on_the_cpu() -> None:
     assert set(cpu_operators(edge)) == {f"quantized_decomposed.{q}quantize_per_tensor" for q in ("", "de")}
     (result,) = session.results
     assert result.verified and result.binary_verified is not False
+
+
+# ---- convolutions that pad --------------------------------------------------------------------------------
+
+
+class Strided(torch.nn.Module):
+    def __init__(self, stride: tuple[int, ...], padding: tuple[int, ...]) -> None:
+        super().__init__()
+        kind = {1: torch.nn.Conv1d, 2: torch.nn.Conv2d}[len(stride)]
+        self.conv = kind(3, 4, 5, stride, padding)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.conv(x))
+
+
+STRIDED = [((5,), (2,)), ((4, 4), (1, 2)), ((2, 6), (2, 0))]
+
+
+def strided(stride: tuple[int, ...], padding: tuple[int, ...]) -> tuple[torch.export.ExportedProgram, torch.Tensor]:
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, *(24 for _ in stride))
+    return quantize(Strided(stride, padding).eval(), (x,), EthosUCompileSpec("ethos-u55-128")), x
+
+
+def padding_of(ep: torch.export.ExportedProgram) -> list[int]:
+    (conv,) = (n for n in ep.graph.nodes if n.target in (torch.ops.aten.conv1d.default, torch.ops.aten.conv2d.default))
+    return list(conv.args[4])
+
+
+@pytest.mark.parametrize(("stride", "padding"), STRIDED)
+def test_a_convolution_of_a_large_stride_pads_outside_to_the_bit(stride, padding) -> None:
+    before, x = strided(stride, padding)
+    after = pad_outside(copy.deepcopy(before))
+    assert any(padding_of(before)) and not any(padding_of(after))
+    for seed in range(3):
+        x = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed))
+        assert torch.equal(before.module()(x), after.module()(x))
+
+
+def test_a_convolution_of_a_small_stride_pads_itself() -> None:
+    before, _ = strided((3, 2), (1, 1))
+    assert padding_of(pad_outside(before)) == [1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stride", "padding"), STRIDED[:2])
+def test_such_a_convolution_runs_on_the_npu(stride, padding) -> None:
+    edge, session = eqsat.lower_with_session(
+        strided(stride, padding)[0], "ethos-u55-128", options=eqsat.Options(effort=0)
+    )
+    assert set(cpu_operators(edge)) == {f"quantized_decomposed.{q}quantize_per_tensor" for q in ("", "de")}
+    assert session.results[0].verified

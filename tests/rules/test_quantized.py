@@ -228,3 +228,37 @@ def test_a_chain_that_changes_no_value_is_its_input():
     g.outputs = [rescale(g, shifted, "INT8", out_zp=9)]
     frozen = check(g, only("curve-identity"))
     assert frozen.handle[g.outputs[0]] == frozen.handle[x]
+
+
+# ---- functions of two INT8 values ---------------------------------------------------------------
+
+
+def residual(first: tuple[int, int], second: tuple[int, int], *, swapped: bool = False, op: str = "add") -> TensorGraph:
+    """A sum as converters from TFLite write it, with two RESCALEs, (multiplier, shift) each, on one operand."""
+    g = TensorGraph()
+    x, y = g.add_input("x", (1, 4, 6), "INT8"), g.add_input("y", (1, 4, 6), "INT8")
+    twice = rescale(g, rescale(g, x, "INT32", *first, -128), "INT32", *second)
+    once = rescale(g, y, "INT32", 1 << 30, 11, -4)
+    total = g.add(op, (once, twice) if swapped else (twice, once))
+    g.outputs = [rescale(g, total, "INT8", 1_610_612_736, 50, 0, -128)]
+    return g
+
+
+@pytest.mark.parametrize("op", ["add", "sub"])
+@pytest.mark.parametrize(("rule", "swapped"), [("rescale-twice-left", False), ("rescale-twice-right", True)])
+def test_two_rescales_of_an_operand_become_one_if_all_65536_pairs_give_the_same(rule, swapped, op):
+    assert fires(residual((1 << 30, 10), (1_518_500_250, 33), swapped=swapped, op=op), rule)
+
+
+def test_two_rescales_stay_where_one_would_give_another_result_for_some_pair():
+    """The first one rounds to a multiple of 32 steps of the sum, which one RESCALE would not."""
+    assert not fires(residual((1 << 30, 35), (1 << 30, 5)), "rescale-twice-left")
+
+
+def test_two_rescales_stay_behind_a_wider_value():
+    g = TensorGraph()
+    x = g.add_input("x", (1, 4, 6), "INT16")
+    twice = rescale(g, rescale(g, x, "INT32", 1 << 30, 20), "INT32", 1_518_500_250, 33)
+    once = rescale(g, g.add_input("y", (1, 4, 6), "INT8"), "INT32", 1 << 30, 11)
+    g.outputs = [rescale(g, g.add("add", (twice, once)), "INT8", 1_610_612_736, 50)]
+    assert not fires(g, "rescale-twice-left")

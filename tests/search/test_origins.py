@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from eqsat.options.options import Options
@@ -13,7 +14,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import tensor_names
 from eqsat.tosa.locations import Origin, Origins, read, text
-from tests.graphs import channel_shuffle, conv, finish, relu, residual, transpose, transposed_relus
+from tests.graphs import channel_shuffle, conv, finish, relu, rescale, residual, transpose, transposed_relus
 
 
 def named(graph: TensorGraph) -> bytes:
@@ -77,3 +78,20 @@ def test_a_given_graph_that_wins_keeps_its_locations(tmp_path: Path) -> None:
     given = named(g)
     result = optimized(given, tmp_path)
     assert result.chosen == "explicit" and result.tosa == given and result.origins == read(given) != {}
+
+
+def test_dead_channels_are_not_computed_and_operators_keep_their_names(tmp_path: Path) -> None:
+    """Half of 32 filters are zero, and the 1x1 convolution behind them takes their biases into its own."""
+    g, random = TensorGraph(), np.random.default_rng(0)
+    weights = random.integers(-127, 128, (32, 3, 3, 16))
+    weights[::2] = 0
+    operands = [g.add_const(weights, "INT8"), g.add_const(random.integers(-500, 500, 32), "INT32")]
+    y = g.add_with("conv2d", [g.add_input("x", (1, 8, 8, 16), "INT8"), *operands], makers.conv("INT8", pad=(1,) * 4))
+    finish(g, conv(g, rescale(g, y, "INT8", multiplier=[1 << 30] * 32, shift=[38] * 32, out_zp=-5), 16))
+    result = optimized(named(g), tmp_path)
+    assert result.chosen == "eqsat" and result.proved
+    assert [n.shape[3] for n in loads(result.tosa).nodes if n.op == "conv2d"] == [16, 16]
+    assert [origins[0].node.rpartition("_")[0] for op, origins in by_operator(result) if op == "conv2d"] == [
+        "conv2d"
+    ] * 2
+    assert len({origins for _, origins in by_operator(result)}) == len(by_operator(result))

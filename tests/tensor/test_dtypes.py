@@ -64,8 +64,12 @@ def test_constants_survive_the_file(dtype: DType) -> None:
 
 
 def test_unknown_names_are_carried() -> None:
-    fx = DType.of("Q:int8:0.1:0:-128:127")
-    assert fx.carried and not (fx.is_integral or fx.is_activation or fx.is_accumulator) and fx.size == 4
+    found = DType.of("UINT4")
+    assert found.carried and not (found.is_integral or found.is_activation or found.is_accumulator) and found.size == 4
+
+
+def test_what_follows_a_colon_does_not_matter() -> None:
+    assert DType.of("INT16:0.1") == DType.of("INT16")
 
 
 def test_what_is_carried_is_never_computed_with() -> None:

@@ -1,0 +1,91 @@
+"""Functions of one INT8 tensor that Arm's quantizer does not know: one TABLE each, with PyTorch's own integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+import eqsat
+from eqsat.executorch.lowering import cpu_operators
+from eqsat.executorch.names import A16W8
+from eqsat.executorch.quantize import quantize
+from eqsat.executorch.tables import FUNCTION, replace_functions
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+FUNCTIONS: dict[str, Function] = {
+    "relu6": F.relu6,
+    "mish": F.mish,
+    "softplus": F.softplus,
+    "hswish": lambda x: x * F.relu6(x + 3) / 6,
+    "chain": lambda x: F.softshrink(torch.atan(F.celu(x)).abs() + 0.25),
+    "where": lambda x: torch.where(x > 0, F.mish(x), x.square()),
+}
+
+
+class Between(torch.nn.Module):
+    """A function between two convolutions."""
+
+    def __init__(self, function: Callable[..., torch.Tensor], operands: int = 1) -> None:
+        super().__init__()
+        self.function = function
+        self.before = torch.nn.ModuleList(torch.nn.Conv2d(3, 8, 3, padding=1) for _ in range(operands))
+        self.after = torch.nn.Conv2d(8, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.after(self.function(*(conv(x) for conv in self.before)))
+
+
+def program(
+    function: Callable[..., torch.Tensor], operands: int = 1, kind: str = "int8"
+) -> torch.export.ExportedProgram:
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, 8, 8)
+    spec = EthosUCompileSpec("ethos-u55-128")
+    return quantize(Between(function, operands).eval(), (x,), spec, [(3 * x,)], kind)
+
+
+def functions(found: torch.export.ExportedProgram) -> int:
+    return sum(n.target is FUNCTION for n in found.graph.nodes)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_the_program_computes_the_same_to_the_bit(function: Function) -> None:
+    given = program(function)
+    inputs = [3 * torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
+    before = [given.module()(x) for x in inputs]
+    found = replace_functions(given)
+    assert functions(found) >= 1
+    assert all(torch.equal(found.module()(x), y) for x, y in zip(inputs, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("function", "operands", "kind"),
+    [
+        (torch.nn.functional.relu, 1, "int8"),
+        (torch.hypot, 2, "int8"),
+        (lambda x: F.mish(torch.renorm(x, 2, 0, 1.0)), 1, "int8"),
+        (F.mish, 1, A16W8),
+    ],
+    ids=["the quantizer knows it", "two tensors", "another operator between", "INT16"],
+)
+def test_what_is_no_function_of_one_int8_tensor_stays(function, operands: int, kind: str) -> None:
+    given = program(function, operands, kind)
+    before = str(given.graph)
+    assert functions(replace_functions(given)) == 0 and str(given.graph) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_nothing_of_it_stays_on_the_cpu(target: str) -> None:
+    given = program(FUNCTIONS["hswish"])
+    options = eqsat.Options(effort=0, cache=None)
+    edge, session = eqsat.lower_with_session(given, target, options=options)
+    assert set(cpu_operators(edge)) == {
+        "quantized_decomposed.quantize_per_tensor",
+        "quantized_decomposed.dequantize_per_tensor",
+    }
+    assert len(session.results) == 1 and session.results[0].verified
