@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -42,9 +42,7 @@ _TOKEN = "EQSAT_DRILL"
 class Command:
     """A command of ours under way, whose descendants can be found wherever they went."""
 
-    def __init__(
-        self, *args: object, env: Mapping[str, str] | None = None, limit: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, *args: object, env: Mapping[str, str] | None = None) -> None:
         self.token = uuid.uuid4().hex
         self.process = subprocess.Popen(
             [sys.executable, "-m", "eqsat.cli", *map(str, args)],
@@ -54,7 +52,6 @@ class Command:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            preexec_fn=limit,
         )
 
     def finish(self) -> tuple[int, str, str]:
@@ -73,13 +70,11 @@ class Command:
             return False
 
 
-def optimize(
-    place: Path, out: Path, env: Mapping[str, str] | None = None, limit: Callable[[], None] | None = None
-) -> Command:
+def optimize(place: Path, out: Path, env: Mapping[str, str] | None = None) -> Command:
     source = place / "in.tosa"
     source.write_bytes(dumps(transposes()))
     given = {"EQSAT_CACHE": str(place / "cache"), **(env or {})}
-    return Command("optimize", source, "-t", TARGET, "-o", out, "--json", env=given, limit=limit)
+    return Command("optimize", source, "-t", TARGET, "-o", out, "--json", env=given)
 
 
 def is_one_line(err: str) -> bool:
@@ -115,24 +110,6 @@ def killing(module: str, times: int) -> Iterator[list[int]]:
     finally:
         end.set()
         thread.join()
-
-
-def test_a_full_disk_leaves_the_older_file_whole(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], capture_output=True).returncode:
-        pytest.skip("mounting a disk needs root")
-    try:
-        out = disk / "out.tosa"
-        out.write_bytes(b"precious")
-        with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as f:
-            while f.write(bytes(4096)):
-                pass
-        code, _, err = optimize(tmp_path, out).finish()
-        assert code == 3 and is_one_line(err)
-        assert out.read_bytes() == b"precious" and sorted(p.name for p in disk.iterdir()) == ["filler", "out.tosa"]
-    finally:
-        subprocess.run(["umount", "-l", disk], capture_output=True)
 
 
 def test_a_corrupted_store_changes_no_result(tmp_path: Path) -> None:
@@ -176,7 +153,7 @@ def test_a_solver_that_is_killed_loses_no_choice() -> None:
     greedy = extract(graph, "dag_greedy").cost
     with killing("extraction.", 6) as killed:
         try:
-            found = extract(graph, "asp", time_limit=20)
+            found = extract(graph, "asp", time_limit=5)
         except SolverUnavailable as e:
             assert "signal 9" in str(e)
         else:
@@ -184,9 +161,9 @@ def test_a_solver_that_is_killed_loses_no_choice() -> None:
     assert killed
 
 
-@pytest.mark.parametrize(("stage", "times", "code"), [("import", 1, 130), ("extract", 1, 0), ("extract", 2, 130)])
+@pytest.mark.parametrize(("stage", "times", "code"), [("extract", 1, 0), ("extract", 2, 130)])
 def test_ctrl_c(stage: str, times: int, code: int, tmp_path: Path) -> None:
-    """In the search the first ends it with the best so far, in any other stage and a second time the command ends."""
+    """The first ends the search with the best so far, the second the command."""
     out = tmp_path / "out"
     (tmp_path / "sitecustomize.py").write_text(
         "import contextlib, os, sys, threading, time\n"

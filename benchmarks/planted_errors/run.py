@@ -18,13 +18,10 @@ from eqsat.proof import DIFFERENT, PROVED, Prover
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
-from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.reference import Reference, run_samples
+from eqsat.tosa.reference import Reference
 
 #: Numbers of constant planes, random planes and samples in the search for an input on which an error shows.
 _PLANES, _RANDOM_PLANES, _SAMPLES = 64, 64, 32
-#: Number of samples of version 0.1.
-_FORMER_TRIALS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,6 @@ class Planted:
     kind, what: what is wrong, and where.
     changes: whether an input was found on which the outputs differ; otherwise the rest does not count.
     equivalent: whether the prover proves that they never do; without either it is not known.
-    former: whether the error passes the six samples of version 0.1.
     outputs: whether it passes the comparison of outputs on the reference model.
     passes: whether it passes verification, which takes what is proved.
     """
@@ -48,7 +44,6 @@ class Planted:
     kind: str
     what: str
     changes: bool
-    former: bool = False
     outputs: bool = False
     passes: bool = False
     equivalent: bool = False
@@ -61,12 +56,10 @@ class Trial:
     """A subject, with the data that all errors in it are compared with."""
 
     def __init__(self, subject: Subject, pool: Pool) -> None:
-        self.subject, self.graph, self._pool = subject, subject.graph, pool
+        self.subject, self.graph = subject, subject.graph
         self.prover, self.reference = Prover(self.graph), Reference(self.graph, pool)
         self._known: list[tuple[Sequence[np.ndarray], list[np.ndarray]]] = []
         self._search = self._inputs()
-        self._former = former_samples(self.graph)
-        self._expected = run_samples(dumps(self.graph), self._former, pool)
 
     def _inputs(self) -> Iterator[list[np.ndarray]]:
         """Yields inputs on which an error may show.
@@ -123,36 +116,7 @@ class Trial:
             outputs = self.reference.compare(found).equal
         except WorkerError:  # The graph is UNPREDICTABLE and its source is not, so the reference model notices.
             outputs = False
-        return Planted(*facts, True, self._passes_former(found), outputs, verdict == PROVED)
-
-    def _passes_former(self, found: TensorGraph) -> bool:
-        for want, got in zip(
-            self._expected, run_samples(dumps(found), self._former, self._pool, deaths=1), strict=True
-        ):
-            if isinstance(want, WorkerError) or isinstance(got, WorkerError):
-                return False
-            if not all(np.array_equal(x, y) for x, y in zip(want, got, strict=True)):
-                return False
-        return True
-
-
-def former_samples(graph: TensorGraph) -> list[list[np.ndarray]]:
-    """Returns the samples of version 0.1: the lowest and highest values, alternating ones, and uniform ones."""
-    rng = np.random.default_rng(0)
-    out: list[list[np.ndarray]] = []
-    for k in range(_FORMER_TRIALS):
-        xs = []
-        for t in graph.signature()[0]:
-            low, high = DType.of(t.dtype).limits
-            if k < 2:
-                x: NDArray[Any] = np.full(t.shape, (low, high)[k])
-            elif k == 2:
-                x = np.where(np.arange(t.elements).reshape(t.shape) % 2, low, high)
-            else:
-                x = rng.integers(low, high, t.shape, endpoint=True)
-            xs.append(x.astype(DType.of(t.dtype).storage))
-        out.append(xs)
-    return out
+        return Planted(*facts, True, outputs, verdict == PROVED)
 
 
 def chosen(all_edits: Iterable[Edit], count: int, seed: int) -> list[Edit]:

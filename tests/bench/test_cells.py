@@ -8,7 +8,6 @@ import pytest
 
 from eqsat.bench import cells
 from eqsat.bench.cells import Configuration, Model
-from eqsat.bench.fingerprint import digest
 from eqsat.ground.files import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -117,9 +116,3 @@ def test_a_project_declares_its_own_zoo(tmp_path, monkeypatch):
     assert Model.find("wakeword") == Model("wakeword", "their_zoo.wakeword:model")
     monkeypatch.undo()
     cells.model_sets.cache_clear()
-
-
-@pytest.mark.slow
-def test_keys_follow_packages_and_sources():
-    assert cells.lowering_fingerprint() != cells.measuring_fingerprint()
-    assert digest("ab", "c") != digest("a", "bc")

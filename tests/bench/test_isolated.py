@@ -1,7 +1,6 @@
 """A task's process: limits, deaths, and what the next task sees of them."""
 
 import os
-import signal
 
 import pytest
 
@@ -21,21 +20,6 @@ def test_values_and_errors_come_back_and_the_process_is_kept():
     assert e.value.refused
     other, _ = call("os:getpid", (), WIDE)
     assert other != first  # another function had a process of its own in between
-
-
-@pytest.mark.parametrize(
-    "function, args, limits, word",
-    [
-        ("time:sleep", (60,), Limits(0.5, 4096), "time limit"),
-        ("numpy:ones", (400_000_000,), Limits(60, 120), "memory limit"),
-        ("signal:raise_signal", (signal.SIGKILL,), WIDE, "signal 9"),
-    ],
-)
-def test_a_task_that_passes_a_limit_or_dies_is_lost_alone(function, args, limits, word):
-    with pytest.raises(WorkerError, match=word) as e:
-        call(function, args, limits)
-    assert not e.value.refused
-    assert call("os:getpid", (), WIDE)[0] > 0
 
 
 def test_nothing_outlives_the_caller():

@@ -7,30 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ablation import ALL, WITHOUT, families, ratios, rule_sets, run
+from benchmarks.ablation import ALL, WITHOUT, ratios, run
 from benchmarks.saved import graphs
-from eqsat.rules import RULES
-from eqsat.rules.presets import PRESETS
 from eqsat.tosa.flatbuffer import dumps
 from tests.graphs import transposed_relus
 
 pytestmark = pytest.mark.slow
 
 OPTIONS = {"extractor": "dag_greedy", "time_limit": 1.0, "max_flash": "1%"}
-
-
-def test_columns() -> None:
-    sets = rule_sets()
-    assert set(sets) == {*PRESETS, *(WITHOUT + f for f in families())}
-    for f in families():
-        gone = set(RULES) - set(sets[WITHOUT + f])
-        assert gone == {r for r in RULES if r.family == f and not r.analysis}
-        declared = {symbol for r in sets[WITHOUT + f] for symbol in r.compiled.declarations}
-        for name in ("resized", "cut"):
-            assert f"Postponed.{name}." not in declared or name in {r.name for r in sets[WITHOUT + f]}, (
-                "a postponed operator that nothing makes"
-            )
-    assert {f"Postponed.{name}." for name in ("resized", "cut")} <= {s for r in RULES for s in r.compiled.declarations}
 
 
 def test_one_graph(tmp_path: Path) -> None:

@@ -11,12 +11,6 @@ import pytest
 
 from benchmarks.cost_models import __main__ as command
 from benchmarks.cost_models.metrics import kendall, spearman
-from benchmarks.cost_models.sample import draw, saturated
-from benchmarks.cost_models.unseen import UNSEEN
-from cost_models import find
-from cost_models.cache import PriceCache
-from eqsat.ground.worker import Pool
-from eqsat.target import Target
 from eqsat.tosa import dumps
 from tests.graphs import channel_shuffle, conv, finish, relu, transpose
 
@@ -44,17 +38,6 @@ def test_correlations_against_worked_examples() -> None:
     assert spearman(a, b) == pytest.approx(1 - 6 * 4 / (5 * 24))  # 1 - 6 sum d^2 / (n (n^2 - 1))
     assert kendall(a, b) == pytest.approx((8 - 2) / 10)
     assert kendall(np.array([1.0, 1, 2]), np.array([1.0, 2, 3])) == pytest.approx(2 / math.sqrt(2 * 3))
-
-
-def test_a_sample_holds_distinct_graphs_that_are_equal(pool: Pool, tmp_path: Path) -> None:
-    source = branches()
-    cache = PriceCache(tmp_path / "p")
-    sample = draw(saturated(dumps(source)), find("vela_groups")(Target.of(TARGET), pool, cache), 12)
-    cache.close()
-    assert len({dumps(s.graph) for s in sample}) == len(sample) >= 4
-    x = np.random.default_rng(0).integers(-128, 128, (1, 6, 6, 16)).astype(np.int8)
-    want = source.evaluate([x])[0]
-    assert all(np.array_equal(s.graph.evaluate([x])[0], want) for s in sample)
 
 
 def test_a_users_model_is_in_the_table_and_cells_are_not_run_again(
@@ -99,15 +82,3 @@ def test_a_users_model_is_in_the_table_and_cells_are_not_run_again(
     monkeypatch.setattr(command, "run_cell", never)
     command.main(args)
     assert json.loads(out.read_text()) == records
-
-
-def test_seven_unseen_networks_run() -> None:
-    import torch
-
-    from benchmarks.cost_models import unseen
-
-    assert len(UNSEEN) >= 7
-    for name in UNSEEN:
-        module, inputs = getattr(unseen, name)()
-        with torch.no_grad():
-            assert torch.isfinite(module(*inputs)).all()

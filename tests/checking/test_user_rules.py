@@ -75,7 +75,7 @@ def test_the_example_is_sound_and_fires() -> None:
 @pytest.mark.slow
 def test_the_example_improves_a_graph(tmp_path: Path) -> None:
     pack = user_rules.load(EXAMPLE, graphs=8)
-    options = Options(cache=tmp_path / "p", rules=pack.rules)
+    options = Options(effort=1, cache=tmp_path / "p", rules=pack.rules)
     result = optimize_tosa(dumps(reversed_twice()), Target.of("ethos-u85-256"), options=options)
     assert (
         result.verified and "reverse" not in loads(result.tosa).op_counts() and result.cycles < result.explicit_cycles

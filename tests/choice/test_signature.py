@@ -23,7 +23,7 @@ SHAPE = (1, 16, 12, 20)
 
 @pytest.fixture
 def options() -> Options:
-    return Options(time_limit=2)
+    return Options(effort=1)
 
 
 def useless_transposes(g: TensorGraph) -> int:

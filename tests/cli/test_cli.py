@@ -49,11 +49,11 @@ def test_compile_a_callable(tmp_path):
 def test_other_seeds_of_hashes_and_stores_give_the_same_bytes(tmp_path):
     running = []
     for seed in "12":
-        command = ("compile", UPSCALE, "-t", "ethos-u85-256", "-o", tmp_path / f"{seed}.pte", "-q")
-        own = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed, "EQSAT_CACHE": str(tmp_path / seed)}
+        command = ("optimize", ROOT / "examples/upscale.tosa", "-t", "ethos-u85-256", "-o", tmp_path / seed, "-q")
+        own = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed, "EQSAT_CACHE": str(tmp_path / f"cache {seed}")}
         running.append(subprocess.Popen([sys.executable, "-m", "eqsat.cli", *command], env={**os.environ, **own}))
     assert [p.wait() for p in running] == [0, 0]
-    assert (tmp_path / "1.pte").read_bytes() == (tmp_path / "2.pte").read_bytes()
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_optimize_a_tosa_file(tmp_path):
 def test_a_quiet_command_prints_warnings_alone(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(dumps(transposes(16)))
-    call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "-q")
+    call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "-q", "--effort", 1)
     done = run(*call)
     assert (done.exit_code, done.output) == (0, "") and out.is_file()
     (warning,) = run(*call, "--max-sram", 1024).output.splitlines()
@@ -107,14 +107,15 @@ def test_a_quiet_command_prints_warnings_alone(tmp_path):
 def test_a_limit_that_nothing_meets_has_an_exit_code(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(dumps(transposes(16)))
-    result = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--max-sram", 1024, "--json")
+    call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "--max-sram", 1024, "--effort", 1)
+    result = run(*call, "--json")
     record = json.loads(result.stdout)
     assert result.exit_code == 4 and record["fits"] is False and out.is_file()
     (told,) = record["warnings"]
     assert told.startswith(f"does not fit: {record['footprint']['sram']:,} of 1,024 bytes of SRAM; ")
     assert record["nearest"].keys() == {"cycles", "sram", "flash", "vela_total"}
     assert all(record[k]["eqsat"] <= record[k]["stock"] for k in ("cycles", "corrected"))
-    again = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--max-sram", 1024)
+    again = run(*call)
     assert again.exit_code == 4 and again.stdout.splitlines()[-1] == told
 
 
@@ -127,24 +128,6 @@ def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
     result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, *refusing)
     assert result.exit_code == 4 and "has a price" in " ".join(result.output.split())
     assert out.is_file()
-
-
-@pytest.mark.slow
-def test_compile_says_so_too(tmp_path, monkeypatch):
-    (tmp_path / "refusing.py").write_text(
-        "from cost_models.node_model import NodeModel\n"
-        "class Refusing(NodeModel):\n"
-        "    def cycles(self, unit):\n"
-        "        return float('inf')\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    out = tmp_path / "model.pte"
-    args = (UPSCALE, "-t", "ethos-u85-256", "-o", out, "--json", "--cost-model", "refusing:Refusing")
-    result = run("compile", *args)
-    assert result.exit_code == 4, result.output
-    record = json.loads(result.stdout.splitlines()[-1])
-    assert record["stepped_back"] == record["delegates"] == 1 and out.is_file()
-    assert any("no form of TRANSPOSE" in w for w in record["warnings"])
 
 
 def test_a_cache_that_cannot_be_used_is_told_once(tmp_path, monkeypatch):
@@ -220,7 +203,7 @@ def test_bad_input_is_one_line_that_names_it(tmp_path, args, words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [(), ("--json",), ("--save", "run")])
+@pytest.mark.parametrize("more", [(), ("--json", "--save", "run")])
 def test_a_disk_that_fails_costs_the_files_and_not_the_figures(tmp_path, more):
     """Every write of more than 100 bytes fails."""
     (tmp_path / "in.tosa").write_bytes(dumps(transposes(16)))
@@ -243,22 +226,3 @@ def test_a_disk_that_fails_costs_the_files_and_not_the_figures(tmp_path, more):
         assert record["verified"] and 0 < record["cycles"]["eqsat"] < record["cycles"]["stock"]
     else:
         assert "verified bit for bit: yes" in done.stdout and "wrote" not in done.stdout
-
-
-def pair_of_transposes() -> bytes:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 16, 16, 8), "INT8")
-    y = g.add("transpose", (x,), perms=(0, 3, 1, 2))
-    y = g.add_with("clamp", (y,), makers.clamp("INT8", 0, 127))
-    y = g.add("transpose", (y,), perms=(0, 2, 3, 1))
-    g.outputs.append(g.add_with("clamp", (y,), makers.clamp("INT8", 5, 96)))
-    return dumps(g)
-
-
-def test_an_existing_output_survives_a_failure(tmp_path):
-    out = tmp_path / "x.tosa"
-    out.write_bytes(b"precious")
-    source = tmp_path / "cut.tosa"
-    source.write_bytes(pair_of_transposes()[:200])
-    assert run("optimize", source, "-t", "ethos-u55-128", "-o", out).exit_code == 2
-    assert out.read_bytes() == b"precious"

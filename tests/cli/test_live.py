@@ -65,7 +65,9 @@ def on_a_terminal(command: list[str]) -> tuple[int, str]:
 
 @pytest.mark.slow
 def test_a_terminal_gets_stages_and_nobody_elses_output(tmp_path: Path) -> None:
-    code, seen = on_a_terminal(["compile", UPSCALE, "-t", "ethos-u55-128", "-o", str(tmp_path / "m.pte")])
+    code, seen = on_a_terminal(
+        ["compile", UPSCALE, "-t", "ethos-u55-128", "-o", str(tmp_path / "m.pte"), "--effort", "1"]
+    )
     assert code == 0, seen
     for ours in ("importing ExecuTorch", "quantizing", "forward/0 (1 of 1)", "best so far"):
         assert ours in seen
@@ -150,11 +152,8 @@ def test_version_and_help() -> None:
     "arguments",
     [
         ("--help",),
-        ("--version",),
-        ("compile", "none.pt2", "-t", "ethos-u55-128", "-o", "x.pte"),
         ("compile", "none.py:model", "-t", "ethos-u55-128", "-o", "x.pte"),
         ("compile", UPSCALE, "-t", "ethos-u99", "-o", "x.pte"),
-        ("compile", UPSCALE, "-t", "ethos-u55-128", "-o", "no/x.pte"),
         ("optimize", "none.tosa", "-t", "ethos-u55-128", "-o", "x.tosa"),
     ],
 )

@@ -16,28 +16,6 @@ from eqsat.cli.app import app
 from eqsat.ground.registry import Registry, load
 
 ROOT = Path(__file__).parents[2]
-ABSOLUTE = """
-from typing import Annotated
-
-from eqsat import Call, kinds, op, rule, symbols
-from eqsat.tensor.graph import TensorGraph
-
-absolute, x = symbols("absolute", Annotated[Call, op("abs")]), symbols("x", kinds.Value)
-RULES = [rule("absolute-twice", absolute(absolute(x)), absolute(x))]
-
-
-def example():
-    g = TensorGraph()
-    y = g.add_input("x", (1, 4, 4, 8), "INT32")
-    for _ in range(2):
-        y = g.add("abs", [y])
-    g.outputs.append(y)
-    g.output_names.append("y")
-    return g
-
-
-GRAPHS = [example]
-"""
 PLUGINS = ("rule", "cost-model", "extractor")
 
 
@@ -45,38 +23,18 @@ def new(*args: object):
     return CliRunner().invoke(app, ["new", *map(str, args)])
 
 
-def run_tests_in(directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("plugin", PLUGINS)
-def test_a_start_passes_its_own_tests_and_the_linter(plugin: str, tmp_path: Path) -> None:
-    done = new(plugin, "my-first", "-d", tmp_path)
-    assert done.exit_code == 0, done.output
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["my_first.py", "test_my_first.py"]
-    assert "test_my_first.py" in done.output
+def test_what_is_begun_passes_its_own_tests_and_the_linter(tmp_path: Path) -> None:
+    for plugin in PLUGINS:
+        done = new(plugin, f"my-{plugin}", "-d", tmp_path)
+        assert done.exit_code == 0 and f"test_my_{plugin.replace('-', '_')}.py" in done.output, done.output
+    assert len(list(tmp_path.iterdir())) == 2 * len(PLUGINS)
     assert not re.findall(r"@[A-Z]+@", "".join(p.read_text() for p in tmp_path.iterdir()))
-    linted = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--line-length=140", str(tmp_path)], capture_output=True, text=True
-    )
-    assert linted.returncode == 0, linted.stdout
-    tested = run_tests_in(tmp_path)
-    assert tested.returncode == 0 and " passed" in tested.stdout, tested.stdout
-
-
-@pytest.mark.slow
-def test_the_tests_of_a_rule_serve_the_rule_that_replaces_it(tmp_path: Path) -> None:
-    assert new("rule", "mine", "-d", tmp_path).exit_code == 0
-    (tmp_path / "mine.py").write_text(ABSOLUTE)
-    tested = run_tests_in(tmp_path)
-    assert tested.returncode == 0 and "2 passed" in tested.stdout, tested.stdout
+    for place, command in ((ROOT, ["ruff", "check", "--line-length=140"]), (tmp_path, ["pytest", "-q"])):
+        call = [sys.executable, "-m", *command, str(tmp_path)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(call, cwd=place, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)

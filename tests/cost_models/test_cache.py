@@ -50,14 +50,6 @@ def test_prices_stay(tmp_path: Path) -> None:
     assert reopened(path, "a") == {"a": 2}
 
 
-def test_many_keys(tmp_path: Path) -> None:
-    cache = PriceCache(tmp_path / "p.sqlite")
-    prices = {f"k{i}": float(i) for i in range(1700)}
-    cache.put(prices)
-    assert cache.get(list(prices)) == prices
-    cache.close()
-
-
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "p.sqlite"
     root = Path(__file__).parents[2]
@@ -113,21 +105,6 @@ def test_a_database_with_other_tables_is_left_alone(tmp_path: Path, definition: 
     with pytest.raises(InputError, match="store.sqlite is no store of eqsat: choose another place for the cache"):
         PriceCache(path)
     assert path.read_bytes() == content and [p.name for p in tmp_path.iterdir()] == ["store.sqlite"]
-
-
-def test_a_file_damaged_inside_is_replaced_or_empty(tmp_path: Path) -> None:
-    path = tmp_path / "p.sqlite"
-    cache = PriceCache(path)
-    cache.put({f"k{i}": i for i in range(2000)})
-    cache.close()
-    data = bytearray(path.read_bytes())
-    data[4096:] = b"\xee" * (len(data) - 4096)
-    path.write_bytes(data)
-    assert reopened(path, "k7") == {}
-    cache = PriceCache(path)
-    cache.put({"new": 1})
-    assert cache.get(["new"]) == {"new": 1}
-    cache.close()
 
 
 def test_a_database_in_use_is_not_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ def test_the_answer_is_dearer_by_neither_total(target: str, tmp_path: Path) -> N
     """Depthwise convolutions do these products with more flash; on U55 they take 0.06 of stock's cycles by Vela's own
     total, 0.67 by the corrected one."""
     stock = dumps(products(False))
-    result = optimize_tosa(stock, Target.of(target), stock=stock, options=Options(cache=tmp_path / "prices"))
+    result = optimize_tosa(stock, Target.of(target), stock=stock, options=Options(effort=1, cache=tmp_path / "prices"))
     assert result.cycles <= result.stock_cycles and result.corrected <= result.stock_corrected < result.stock_cycles
 
 
@@ -116,17 +116,6 @@ def test_no_rule_writes_an_op_that_costs_nothing(make) -> None:
 
 
 # ---- U55 and U65 transposes are estimated far cheaper than copies -----------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
-def test_transposes_are_not_sought_because_they_look_cheap(target: str) -> None:
-    """A graph without movement stays without: there is no rule that gains by putting a transpose where a copy was."""
-    g = TensorGraph()
-    x = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16)
-    both = g.add("concat", [x, clamp(g, x, -90, 90), x], axis=3)
-    result = optimize_tosa(dumps(finish(g, conv(g, both, 8, seed=3), clamp(g, x, -50, 50))), Target.of(target))
-    assert loads(result.tosa).op_counts().get("transpose", 0) == 0
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])

@@ -25,6 +25,9 @@ from eqsat.executorch.quantize import quantize
 from eqsat.options.options import Options
 from eqsat.store.store import LOWERINGS, Store
 
+#: A network is lowered for all of them.
+pytestmark = pytest.mark.slow
+
 TARGET = "ethos-u55-128"
 Delegate = tuple[ExportedProgram, list[CompileSpec]]
 

@@ -95,17 +95,6 @@ class Widening(torch.nn.Module):
         return self.c(torch.relu(self.b(torch.relu(self.a(x)))))
 
 
-class Shuffled(torch.nn.Module):
-    """A convolution whose channels become pixels."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(4, 16, 1)
-
-    def forward(self, x):
-        return torch.relu(torch.nn.functional.pixel_shuffle(self.conv(x), 2))
-
-
 def pixel_shuffle():
     return load("pixel_shuffle")
 
@@ -245,22 +234,6 @@ def test_a_network_of_int16_and_int8_is_optimized_before_lowering():
     after, report = eqsat.optimize(before, target=TARGETS[1], check="model")
     (x,) = before.example_inputs[0]
     assert report.changed and torch.equal(after.module()(x), before.module()(x))
-
-
-class LargePermute(torch.nn.Module):
-    """Stock splits this permute for Ethos-U55; as it is, Vela refuses it there."""
-
-    def forward(self, x):
-        return torch.relu(x.permute(1, 0, 3, 2)).sigmoid()
-
-
-@pytest.mark.pins
-def test_a_permute_that_u55_has_no_room_for_is_no_step_back():
-    """Its binary, of 73,604 commands, is not run."""
-    _, _, _, session = lower(LargePermute(), (torch.randn(280, 260, 1, 2),), "ethos-u55-128", BRIEF)
-    (result,) = session.results
-    assert session.stepped_back == 0 and result.explicit_cycles is None
-    assert result.verified and result.calibrated <= result.stock_calibrated
 
 
 @pytest.mark.pins
@@ -436,20 +409,3 @@ def test_what_ships_is_compiled_with_the_chosen_settings():
     with Pool(1) as pool:
         plain = compile_tosa(result.tosa, Target.of(target), pool)
     assert result.raw["stream"] in payload and plain.stream not in payload
-
-
-def test_the_same_model_again_is_remembered(tmp_path):
-    options = Options(effort=1, cache=tmp_path / "store.sqlite")
-    runs = [
-        lower(Shuffled(), (torch.zeros(1, 4, 8, 8),), "ethos-u55-128", options)[2:]
-        for _ in (torch.manual_seed(k) for k in (0, 0, 1))
-    ]
-    programs = [edge.to_executorch().buffer for edge, _ in runs]
-    assert [s.results[0].remembered for _, s in runs] == [False, True, False] and not any(
-        s.stepped_back for _, s in runs
-    )
-    assert programs[0] == programs[1] != programs[2]
-    assert runs[0][1].results[0].origins and runs[0][1].results[0].origins == runs[1][1].results[0].origins
-    again = replace(options, remember=False)
-    torch.manual_seed(0)
-    assert not lower(Shuffled(), (torch.zeros(1, 4, 8, 8),), "ethos-u55-128", again)[3].results[0].remembered

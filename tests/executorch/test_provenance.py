@@ -55,7 +55,7 @@ def lowered(tmp_path_factory: pytest.TempPathFactory, dumped: Path) -> tuple[tor
     spec.dump_intermediate_artifacts_to(str(dumped)).dump_debug_info(EthosUCompileSpec.DebugMode.JSON)
     program = quantize(Net().eval(), (torch.randn(1, 8, 16, 16),), spec)
     options = Options(
-        extractor="dag_greedy",
+        effort=1,
         cache=tmp_path_factory.mktemp("cache") / "prices",
         binary_time_limit=0,
         max_sram="any",
@@ -118,7 +118,7 @@ def test_an_etrecord_knows_the_debug_handles_within_a_delegate(
 ) -> None:
     """Stock's delegate tells none."""
     spec, (program, _) = EthosUCompileSpec("ethos-u85-256"), lowered
-    options = Options(extractor="dag_greedy", binary_time_limit=0)
+    options = Options(effort=1, binary_time_limit=0)
     tables = {}
     for partitioner in (ArmPartitioner(spec), eqsat.EthosUPartitioner(spec, options=options)):
         edge = to_edge_transform_and_lower(copy.deepcopy(program), partitioner=[partitioner], generate_etrecord=True)

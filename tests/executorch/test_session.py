@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from eqsat.executorch.session import Delegate, LeftOperator, Session
 from eqsat.options.decision import MemoryLimits
 from eqsat.options.options import Options
@@ -27,16 +29,14 @@ def test_what_is_left_is_told_with_the_reason() -> None:
     assert "<p>left to the CPU: aten.sort 2" in session._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_line_tells_what_a_limit_of_memory_costs_and_what_does_not_fit(tmp_path: Path) -> None:
-    options = Options(extractor="dag_greedy", cache=tmp_path, max_flash="any", binary_time_limit=0)
+    options = Options(effort=1, cache=tmp_path, max_flash="any", binary_time_limit=0)
     given = dumps(recomputed())
 
-    def line(max_sram: int) -> str:
-        return str(
-            Delegate("forward/0", optimize_tosa(given, "ethos-u55-128", options=replace(options, max_sram=max_sram)))
-        )
-
-    assert line(1).count("; does not fit: ") == 1 and "limit" not in line(1)
+    too_large = optimize_tosa(given, "ethos-u55-128", options=replace(options, max_sram=1, effort=0))
+    line = str(Delegate("forward/0", too_large))
+    assert line.count("; does not fit: ") == 1 and "limit" not in line
     result = optimize_tosa(given, "ethos-u55-128", options=options)
     slower = replace(result.figures["eqsat"], calibrated=result.explicit_calibrated + 1)
     paid = replace(

@@ -79,6 +79,7 @@ def test_bad_input_is_named(saved: Path, tmp_path: Path, args: tuple[str, ...], 
     assert words in done.stderr.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_a_model_is_saved_and_explained(tmp_path: Path) -> None:
     """The pixel shuffle's transpose of six axes is written as a chain of native ones; Vela's cycles of its pieces add
     up."""

@@ -25,7 +25,9 @@ U85 = Target.of("ethos-u85-256")
 
 
 def optimized(build, where: Path, **options) -> Result:
-    return optimize_tosa(dumps(build()), U85, options=Options(cache=where / "prices", **options), name=build.__name__)
+    return optimize_tosa(
+        dumps(build()), U85, options=Options(effort=1, cache=where / "prices", **options), name=build.__name__
+    )
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +112,7 @@ def test_the_names_of_pytorch_are_told(relus: tuple[Result, Explanation], tmp_pa
     graph = transposed_relus()
     ops = [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
     given = dumps(graph, {n: text([Origin(f"{graph.nodes[n].op}_{n}", f"layer{n}", "their.Kind")]) for n in ops})
-    result = optimize_tosa(given, U85, options=Options(cache=tmp_path / "prices"), name="named")
+    result = optimize_tosa(given, U85, options=Options(effort=1, cache=tmp_path / "prices"), name="named")
     e = explain(result)
     lines = e.text().splitlines()
     first = next(n for n in e.ops if e.ops[n].op.startswith("conv2d"))
@@ -155,7 +157,7 @@ def test_another_winner_is_told(tmp_path: Path) -> None:
         dumps(transposed_relus()),
         U85,
         stock=dumps(transposed_relus(0)),
-        options=Options(cache=tmp_path / "p", preset="none"),
+        options=Options(effort=1, cache=tmp_path / "p", preset="none"),
     )
     run = replace(result.run, chosen="stock")
     assert "The stock graph won" in explain(run).text(removals=False)

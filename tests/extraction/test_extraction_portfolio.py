@@ -211,29 +211,6 @@ def test_ctrl_c_returns_the_incumbent(tmp_path):
     assert process.wait() == -signal.SIGINT
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_so_does_one_whose_exception_is_lost(tmp_path):
-    """Python ignores what a finalizer raises."""
-    script = (
-        "import signal\n"
-        "from extraction import extract, portfolio\n"
-        "from tests.extraction.test_extraction_portfolio import hard_graph\n"
-        "class Finalized:\n"
-        "    def __del__(self):\n"
-        "        signal.raise_signal(signal.SIGINT)\n"
-        "search = portfolio._search\n"
-        "def interrupted(*a):\n"
-        "    Finalized()\n"
-        "    search(*a)\n"
-        "portfolio._search = interrupted\n"
-        "found = extract(hard_graph(layers=60, width=30), time_limit=300)\n"
-        "print(found.status, found.interrupted, flush=True)\n"
-    )
-    done = subprocess.run(**of_user(tmp_path, script), capture_output=True)
-    assert done.stdout.strip() == "feasible True" and "KeyboardInterrupt" in done.stderr, done.stderr
-
-
 def test_ctrl_c_while_clingo_begins_leaves_no_thread_behind(tmp_path):
     """Such a thread aborts the process at its end."""
     script = (

@@ -46,7 +46,7 @@ def _command(process: psutil.Process) -> list[str]:
 @pytest.mark.slow
 def test_a_race_under_way_is_ended() -> None:
     graph, asked = hard_graph(layers=60, width=30), threading.Event()
-    timer = threading.Timer(3, asked.set)
+    timer = threading.Timer(1, asked.set)
     timer.start()
     with stopping(asked.is_set):
         found = extract(graph, time_limit=LONG)

@@ -11,7 +11,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -83,13 +82,6 @@ def test_a_worker_killed_at_work_is_replaced(own: Worker) -> None:
     killer.join()
     assert not e.value.refused
     assert np.array_equal(run_reference(dumps(graph), ones(graph), own), want)
-
-
-def test_a_worker_killed_between_requests_is_replaced(own: Worker) -> None:
-    cycles = compile_graph(conv_graph(), U85, own).cycles
-    own._process.kill()
-    own._process.wait()
-    assert compile_graph(conv_graph(), U85, own).cycles == cycles
 
 
 def test_a_crash_of_native_code_is_an_error(own: Worker) -> None:
@@ -291,22 +283,3 @@ def test_workers_that_were_begun_are_those_of_the_next_pool() -> None:
     with Pool() as pool:
         assert {w._worker for w in pool._all} < set(begun)
         assert pool.call(is_imported, "tabnanny", limits=Limits())
-
-
-def test_a_worker_that_is_closed_ends_a_call_of_another_thread() -> None:
-    with Worker() as closed, ThreadPoolExecutor(1) as threads:
-        asleep = threads.submit(closed.call, time.sleep, 60)
-        while not closed.runs:
-            time.sleep(0.01)
-        closed.close()
-        assert isinstance(asleep.exception(60), WorkerError) and not closed.runs
-        assert closed.call(is_imported, "sys")
-
-
-def test_workers_are_recycled() -> None:
-    pids = []
-    with Worker(recycle=2) as own:
-        for _ in range(5):
-            compile_graph(conv_graph(), U85, own)
-            pids.append(own._process.pid)
-    assert len(set(pids)) == 3 and pids[0] == pids[1] and pids[2] == pids[3]

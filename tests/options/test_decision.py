@@ -38,7 +38,7 @@ U55 = Target.of("ethos-u55-128")
 
 @pytest.fixture
 def options() -> Options:
-    return Options(preset="none", extractor="dag_greedy", time_limit=2, rounds=1)
+    return Options(preset="none", effort=1, rounds=1)
 
 
 def footprint(sram: int, payload: int) -> Footprint:

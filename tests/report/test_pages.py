@@ -32,7 +32,7 @@ def compiled(zoo_run, tmp_path_factory):
     explicit, stock = (
         (graphs / f"pixel_shuffle.0.{TARGET}.{which}.tosa").read_bytes() for which in ("explicit", "stock")
     )
-    write_page(path, optimize_tosa(explicit, TARGET, stock=stock, options=Options(extractor="dag_greedy")))
+    write_page(path, optimize_tosa(explicit, TARGET, stock=stock, options=Options(effort=1)))
     return path
 
 
@@ -74,13 +74,6 @@ def test_the_page_of_a_model_marks_what_is_gone_and_new(report, browser):
     assert shown(browser, ".side:last-child .transpose.new") and not shown(browser, ".side:last-child .gone")
 
 
-def test_links_lead_to_pages(report, browser):
-    browser.open(report / "index.html")
-    links = browser.value("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
-    assert [a for a in links if not a.startswith("#")] == [PAGE] and (report / PAGE).exists()
-    assert all(browser.value(f"document.querySelector({a!r}) !== null") for a in links if a.startswith("#"))
-
-
 def test_a_heading_sorts_and_the_field_filters(compiled, browser):
     browser.open(compiled)
     rows = "[...document.querySelectorAll('tr[data-module]')]"
@@ -98,20 +91,6 @@ def test_a_heading_sorts_and_the_field_filters(compiled, browser):
     shown = browser.value(f"[...{table}.tBodies[0].rows].filter(r => !r.hidden).map(r => r.textContent)")
     assert shown and all("conv2d" in r for r in shown)
     assert len(shown) < browser.value(f"{table}.tBodies[0].rows.length")
-
-
-def test_dark_as_the_system_has_it_or_as_chosen(compiled, browser):
-    ground = "getComputedStyle(document.body).backgroundColor"
-    seen = {}
-    for scheme in ("light", "dark"):
-        browser.open(compiled)
-        browser.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        seen[scheme] = browser.value(ground)
-        browser.value("document.querySelector('button.theme').click()")
-        seen[f"not {scheme}"] = browser.value(ground)
-        browser.value("localStorage.clear()")
-    assert seen["light"] != seen["dark"]
-    assert (seen["not light"], seen["not dark"]) == (seen["dark"], seen["light"])
 
 
 def test_graphs_zoom_and_show_what_belongs_together(compiled, browser):
@@ -134,16 +113,7 @@ def test_graphs_zoom_and_show_what_belongs_together(compiled, browser):
     assert browser.value("[...document.querySelectorAll('.side')].every(s => s.querySelector('g.picked'))")
 
 
-def test_another_graph_can_stand_on_the_left(compiled, browser):
-    browser.open(compiled)
-    browser.value("(() => { const s = document.querySelector('.view select'); s.value = 'explicit'; s.onchange(); })()")
-    assert browser.value("[...document.querySelectorAll('.side:first-child .pane')].map(p => p.hidden)") == [
-        True,
-        False,
-    ]
-
-
-@pytest.mark.parametrize("width", [360, 800, 1600])
+@pytest.mark.parametrize("width", [360, 1600])
 def test_no_page_is_wider_than_the_window(compiled, report, browser, width):
     for page in (compiled, report / "index.html", report / PAGE):
         browser.open(page)

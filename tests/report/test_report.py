@@ -55,18 +55,8 @@ def test_the_standing_is_by_the_cycles_that_decide(zoo_run, tmp_path):
     "fields, shown",
     [
         ({"binary_verified": lambda v: [None], "proved": lambda v: False}, "| yes |"),
-        ({"binary_verified": lambda v: [True], "proved": lambda v: False}, "| yes, in the binary too |"),
-        ({"binary_verified": lambda v: [True], "binary_proved": lambda v: [None]}, "| proved, in the binary too |"),
         ({"binary_verified": lambda v: [True], "binary_proved": lambda v: [True]}, "| proved, its binary too |"),
         ({"binary_verified": lambda v: [False]}, "| proved, binary of eqsat wrong |"),
-        (
-            {
-                "proved": lambda v: False,
-                "binary_verified": lambda v: [True],
-                "stock_binary_verified": lambda v: [False],
-            },
-            "| yes, in the binary too, stock's binary wrong |",
-        ),
     ],
 )
 def test_what_was_found_in_the_binary_is_shown(fields, shown, zoo_run, tmp_path):
@@ -144,8 +134,7 @@ def test_damaged_outlines_are_named(zoo_run, tmp_path):
         assert result.exit_code == 2 and "outlines.json.xz" in result.output
 
 
-@pytest.mark.parametrize("name", ["../escaped", "a/b", "..", "", "/tmp/x", 7, None])
-@pytest.mark.parametrize("which", ["model", "target"])
+@pytest.mark.parametrize(("which", "name"), [("model", "../escaped"), ("target", "/tmp/x"), ("model", 7)])
 def test_a_name_in_a_record_is_no_path(tmp_path, which, name):
     run = tmp_path / "run"
     run.mkdir()
@@ -181,17 +170,6 @@ def test_marks_what_is_gone_and_new():
     assert picture.count('class="transpose gone"') == 2 and picture.count("<rect") == len(graphs.shown(before))
 
 
-def test_model_explorer_graphs_are_closed():
-    g = transposed_relus()
-    made = graphs.model_explorer("x", {"before": (g, {graphs.shown(g)[1]}, "gone")})
-    (graph,) = made["graphs"]
-    ids = {n["id"] for n in graph["nodes"]}
-    assert len(ids) == len(graph["nodes"]) == len(graphs.shown(g)) + 1
-    assert all(e["sourceNodeId"] in ids for n in graph["nodes"] for e in n["incomingEdges"])
-    assert sum("style" in n for n in graph["nodes"]) == 1
-    json.dumps(made)
-
-
 FIELDS = {
     **{"model": "m", "target": TARGET, "configuration": "eqsat", "vela": "5.2.0", "verified": True},
     **{"cycles": 7, "corrected": 7, "seconds": {"vela": 1.5}, "peak_mib": 1.5, "gap": 0.5, "max_difference": 0.0},
@@ -205,7 +183,7 @@ FIELDS = {
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_field_of_another_form_is_named_with_its_file_and_line(tmp_path, name):
     stock, path = {**FIELDS, "configuration": "stock"}, tmp_path / "records.jsonl"
-    for value in ("a" * 5000, "\ud800", [1], {"a": "b"}, {"a": {"b": -1}}, -1e308, float("nan"), None, 0):
+    for value in ("a" * 5000, {"a": {"b": -1}}, float("nan")):
         path.write_text("".join(json.dumps(r) + "\n" for r in (stock, {**FIELDS, name: value})))
         try:
             write(RecordedRun.read(tmp_path), tmp_path / "pages")  # nothing else is raised
@@ -227,7 +205,7 @@ ABOUT = {
 @pytest.mark.parametrize("name", ABOUT)
 def test_a_field_of_run_json_of_another_form_is_named_with_its_file(tmp_path, name):
     (tmp_path / "records.jsonl").write_text(json.dumps(FIELDS) + "\n")
-    for value in ("a", ["a"], [1], {"a": 1}, -1, None, True):
+    for value in ("a", [1], None):
         (tmp_path / "run.json").write_text(json.dumps({**ABOUT, name: value}))
         try:
             write(RecordedRun.read(tmp_path), tmp_path / "pages")  # nothing else is raised

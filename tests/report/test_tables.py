@@ -10,7 +10,7 @@ import pytest
 
 from eqsat.report.data import RecordedRun
 from eqsat.report.table import markdown
-from eqsat.report.tables import bounds, excess, headline, standings
+from eqsat.report.tables import excess, headline, standings
 
 TARGET = "ethos-u55-128"
 BOUND = {"macs": 1000, "weight_bytes": 10, "io_bytes": 10, "mac_cycles": 8.0, "roofline": 10.0, "operators": 20.0}
@@ -75,24 +75,6 @@ def test_a_stock_graph_that_computes_something_else_is_compared_with_nothing() -
     assert beside.to_baseline("a", TARGET, "eqsat") == 0.8
 
 
-@pytest.mark.parametrize("total", ["corrected", "calibrated"])
-def test_other_totals_stand_beside_velas(total: str) -> None:
-    """The better peer by one total is not that by the other."""
-    run = run_of(
-        record("a", "stock", 100, **{total: 50}),
-        record("a", "litert", 80, **{total: 80}, cpu_operators=0),
-        record("a", "eqsat", 60, **{total: 40}),
-        record("b", "stock", 100),  # of before there was this one
-        record("b", "eqsat", 60),
-    )
-    eqsat = partial(run.by_model, TARGET, "eqsat")
-    assert eqsat(run.over_peer, "cycles") == {"a": 0.75, "b": 0.6}
-    assert eqsat(run.to_baseline, total) == {"a": 0.8} and eqsat(run.over_peer, total) == {"a": 0.8}
-    assert not any(f"{total} cycles" in line for line in markdown(headline(run)))
-    whole_run = run_of(*(r for r in run.records.values() if r["model"] == "a"))
-    assert any(f"{total} cycles" in line for line in markdown(headline(whole_run)))
-
-
 def test_eqsat_stands_beside_stock_and_beside_stock_at_its_best() -> None:
     run = run_of(
         record("a", "stock", 200, corrected=160, calibrated=100),
@@ -115,47 +97,6 @@ def test_eqsat_stands_beside_stock_and_beside_stock_at_its_best() -> None:
     )
 
 
-def test_standings_in_words() -> None:
-    rows = {row[1]: row for row in standings(whole()).rows}
-    assert rows["stock"][2:] == (
-        "3",
-        "-",
-        "1.260",
-        "-",
-        "-",
-        "-",
-        "2.000 a",
-        "-",
-        "10.000",
-        "5.000",
-        "8.0%",
-        "1.000",
-        "1.000",
-    )
-    assert rows["eqsat"][2:10] == ("3", "0.660", "0.832", "-", "-", "-", "0.900 c", "0") and rows["eqsat"][13:] == (
-        "1.000",
-        "0.630",
-    )
-    assert rows["litert"][2] == "2" and rows["litert"][8] == "1.000 a"  # its bound is that of the model's other cells
-    alone = standings(run_of(record("a", "stock", 100), record("a", "eqsat", 90)))
-    assert [row[3:] for row in alone.rows] == [("-",) * 12, ("0.900", "-", "-", "-", "-", "0.900 a", "0", *("-",) * 5)]
-
-
-def test_columns_are_aligned_and_markdown_has_as_many() -> None:
-    table = standings(whole())
-    lines = table.plain()
-    assert len({line.index(word) + len(word) for line, word in zip(lines, ("to peer", "1.260", "1.000", "0.832"))}) == 1
-    assert {line.count("|") for line in table.markdown()} == {len(table.header) + 1}
-
-
-def test_bounds_by_model() -> None:
-    table = bounds(whole(), TARGET)
-    rows = {row[0]: dict(zip(table.header, row)) for row in table.rows}
-    assert rows["a"]["roofline"] == "10" and rows["a"]["eqsat: over roofline"] == "4.00"
-    assert rows["a"]["eqsat: SRAM, KiB"] == "0.5" and rows["b"]["litert: over roofline"] == "-"
-    assert rows["c"]["litert: over roofline"] == rows["c"]["litert: file, KiB"] == "-"
-
-
 def test_excess_is_a_mean_of_shares_of_each_models_cycles() -> None:
     def operators(**cycles: tuple[int, float, int]) -> dict[str, Any]:
         return {k: {"cycles": c, "ideal": i, "waiting": w} for k, (c, i, w) in cycles.items()}
@@ -173,8 +114,3 @@ def test_excess_is_a_mean_of_shares_of_each_models_cycles() -> None:
     table = excess(run, TARGET)
     assert table.header == ("operator", "stock: computing", "stock: waiting")
     assert table.rows[0] == ("Conv2D", "5.0%", "30.0%") and table.rows[-1] == ("others", "0.0%", "0.0%")
-
-
-def test_records_without_bounds_have_fewer_tables() -> None:
-    run = run_of(record("a", "stock", 100))
-    assert not bounds(run, TARGET).rows and not excess(run, TARGET).rows and standings(run).rows

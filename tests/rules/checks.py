@@ -61,7 +61,7 @@ def fires(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> boo
 
 def optimized(graph: TensorGraph, target: str, place: Path) -> Result:
     """What a short search without limits of memory finds, verified. place: of its prices."""
-    options = Options(extractor="dag_greedy", cache=place / "prices", max_sram="any", max_flash="any")
+    options = Options(effort=1, cache=place / "prices", max_sram="any", max_flash="any")
     found = optimize_tosa(dumps(graph), target, options=options)
     assert found.verified and found.explicit_calibrated
     return found

@@ -147,7 +147,7 @@ def lowered(groups: int, size: int, edge: int, explicit: bool = True) -> TensorG
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "most"), [("ethos-u55-128", 2600), ("ethos-u85-256", 3200)])
+@pytest.mark.parametrize(("target", "most"), [("ethos-u85-256", 3200)])
 def test_the_e_graph_of_32_groups_is_linear_in_their_number(target: str, most: int) -> None:
     """To merge any two neighbours would take 2^31 concats. After one pass there are 663 e-nodes; U85 has orders of
     channels too."""

@@ -242,7 +242,7 @@ def test_equal_values_in_two_output_slots_stay_two_tensors(tmp_path: Path) -> No
     result = optimize_tosa(
         explicit,
         Target.of("ethos-u85-256"),
-        options=Options(preset="unique-outputs", cache=tmp_path / "prices", max_sram="any", max_flash="any"),
+        options=Options(effort=1, preset="unique-outputs", cache=tmp_path / "prices", max_sram="any", max_flash="any"),
     )
     chosen = loads(result.tosa)
     assert result.chosen == "eqsat" and result.verified and chosen.output_names == g.output_names

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    options = Options(cache=tmp_path_factory.mktemp("prices") / "p")
+    options = Options(effort=1, cache=tmp_path_factory.mktemp("prices") / "p")
     return optimize_tosa(
         dumps(channel_shuffle()), Target.of("ethos-u85-256"), stock=dumps(channel_shuffle()), options=options
     )

@@ -47,7 +47,7 @@ def test_a_result_is_dearer_by_no_price(accelerator: str) -> None:
     """Two TRANSPOSEs less are so many commands less."""
     target = Target.of(accelerator)
     graph = dumps(transposed_relus())
-    result = optimize_tosa(graph, target, stock=graph, options=Options(time_limit=2))
+    result = optimize_tosa(graph, target, stock=graph, options=Options(effort=1))
     assert result.stock_calibrated and result.stock_cycles and result.change
     assert result.calibrated < result.stock_calibrated and result.cycles <= result.stock_cycles * (1 + spread(target))
     assert result.change.value == result.calibrated / result.stock_calibrated and result.change.within >= 0

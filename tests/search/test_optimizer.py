@@ -41,7 +41,7 @@ OTHER = "what stock ExecuTorch makes of this delegate computes something else"
 
 @pytest.fixture
 def options() -> Options:
-    return Options(time_limit=2)
+    return Options(effort=1)
 
 
 def plain_relus(low: int = -100) -> TensorGraph:
@@ -92,7 +92,8 @@ def test_never_worse_than_either_graph(build, target: Target, options: Options, 
 def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> None:
     """With no rules there is nothing else to find."""
     stock = dumps(plain_relus())
-    result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=replace(options, preset="none"))
+    exact = Options(time_limit=2, preset="none")
+    result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=exact)
     assert (result.chosen, result.stock_verified, result.tosa) == ("stock", True, stock)
     assert result.kept == "nothing faster was found: stock's graph is kept"
     fewer = result.calibrated - 5
@@ -320,8 +321,8 @@ def test_a_refused_explicit_graph_is_still_the_reference(options: Options, worke
     x = g.add_input("x", (280, 260, 1, 2), "INT8")
     halves = [g.add("slice", [x], start=(k * 140, 0, 0, 0), size=(140, 260, 1, 2)) for k in (0, 1)]
     finish(g, relu(g, g.add("concat", [transpose(g, h, 1, 0, 3, 2) for h in halves], axis=1)))
-    options = replace(options, binary_time_limit=0)  # a binary has 73,604 commands
-    result = optimize_tosa(explicit, U55, stock=dumps(g), options=options)
+    no_search = Options(effort=0, binary_time_limit=0)  # a binary has 73,604 commands
+    result = optimize_tosa(explicit, U55, stock=dumps(g), options=no_search)
     assert result.explicit_cycles is None and result.explicit_by_kind == {} and result.chosen in ("stock", "eqsat")
     assert result.verified and result.calibrated <= result.stock_calibrated and result.run
     assert compare(too_large_for_u55(), loads(result.tosa), worker, trials=4, seed=3).equal

@@ -24,9 +24,7 @@ def named(graph: TensorGraph) -> bytes:
 
 
 def optimized(explicit: bytes, where: Path, **more) -> Result:
-    options = Options(
-        extractor="dag_greedy", cache=where / "prices", max_sram="any", max_flash="any", binary_time_limit=0
-    )
+    options = Options(effort=1, cache=where / "prices", max_sram="any", max_flash="any", binary_time_limit=0)
     return optimize_tosa(explicit, "ethos-u85-256", options=options, **more)
 
 

@@ -22,7 +22,7 @@ TARGET = "ethos-u55-128"
 
 
 def optimized(place: Path) -> Result:
-    own = Options(extractor="dag_greedy", cache=place / "prices", max_sram="any", max_flash="any")
+    own = Options(effort=1, cache=place / "prices", max_sram="any", max_flash="any")
     return optimize_tosa(dumps(transposed_relus()), TARGET, options=own)
 
 

@@ -53,14 +53,6 @@ def test_a_setting_that_takes_more_cycles_than_stock_is_not_chosen_for_sram() ->
     assert all(p.figures.sram < found.footprint.sram and p.figures.cycles > found.stock_calibrated for p in dearer)
 
 
-@pytest.mark.slow
-def test_settings_of_the_user_win() -> None:
-    given = dumps(widening())
-    target = U55.with_flags(["--arena-cache-size=400000", "--optimise=Performance"])
-    assert target.sets("--arena-cache-size") and not target.sets("--arena")
-    assert optimize_tosa(given, target, stock=given, options=LEAST, with_settings=True).settings == ()
-
-
 def test_sizes_of_the_arena_are_those_of_the_steps() -> None:
     with Pool(1) as pool:
         estimate = compile_graph(widening(), U55, pool)

@@ -82,9 +82,7 @@ answer = cache(searched)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("made", "target"), [(widening, U55), (forked, U85), (along_time, U55), (along_time, U85), (twice, U55)]
-)
+@pytest.mark.parametrize(("made", "target"), [(widening, U55), (forked, U85), (along_time, U55), (twice, U55)])
 def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Target) -> None:
     result = answer(made, target)
     assert result.footprint.sram <= 0.6 * peak(dumps(made()), target)
@@ -159,9 +157,3 @@ def test_a_view_is_divided_with_what_it_views_alone() -> None:
         start = by_vela(graph, U55, pool)
     found = [{graph.nodes[n].op for n in p.region.inner} for p in Plans(start, None)]
     assert {(f >= {"transpose"}, f >= {"reshape"}) for f in found} == {(True, True), (False, False)}
-
-
-@pytest.mark.slow
-def test_the_same_graph_has_the_same_answer() -> None:
-    first, second = answer(widening, U55), searched(widening, U55)
-    assert first.tosa == second.tosa and striped_graphs(first) == striped_graphs(second)

@@ -30,7 +30,7 @@ def scaled() -> TensorGraph:
 @ON_THE_NEWEST_VELA
 def test_of_equal_gains_as_many_are_taken_as_fit_into_flash(tmp_path: Path) -> None:
     given = dumps(scaled())
-    options = Options(extractor="dag_greedy", time_limit=5, cache=tmp_path / "p", max_sram="any", max_flash="any")
+    options = Options(effort=1, cache=tmp_path / "p", max_sram="any", max_flash="any")
     free = optimize_tosa(given, "ethos-u55-128", stock=given, options=options)
     least, most = free.stock_footprint.payload, free.footprint.payload
     assert free.calibrated < free.stock_calibrated / 2 and most > 2 * least

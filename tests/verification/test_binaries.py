@@ -32,7 +32,7 @@ U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
 @pytest.fixture
 def options() -> Options:
-    return Options(time_limit=2)
+    return Options(effort=1)
 
 
 def largest_of_rows(sliced_first: bool) -> TensorGraph:

@@ -29,7 +29,7 @@ U85 = Target.of("ethos-u85-256")
 
 @pytest.fixture
 def options() -> Options:
-    return Options(time_limit=2)
+    return Options(effort=1)
 
 
 def picked(transposes: bool = True) -> TensorGraph:
