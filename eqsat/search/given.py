@@ -117,7 +117,7 @@ class Coming:
             compiled[which] = read.compiled
             cycles = read.compiled.figures.cycles
             logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
-        is_wrong = "stock" in compiled and self._checks.differs(compiled["stock"])
+        is_wrong = "stock" in compiled and self._checks.reject(compiled["stock"])
         return Given(buffers, compiled, refusals, compiled.pop("stock") if is_wrong else None)
 
     def _read_stock(self, stock: Stock) -> _Read:
@@ -132,6 +132,6 @@ class Coming:
             found = self._oracle.compiled(Candidate(which, graph, buffer))
         except WorkerError as e:
             return _Read(buffer, e)
-        if self._checks.breaks_a_guard(found):
+        if self._checks.guards(found):
             self._checks.binaries.begin(found)  # what becomes of the graph depends on it
         return _Read(buffer, found)

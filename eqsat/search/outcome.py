@@ -18,7 +18,7 @@ from eqsat.search.state import State
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
 from eqsat.verification.checks import Answer, Checks
-from eqsat.verification.judging import BinaryProof
+from eqsat.verification.equality import Attempt
 from eqsat.verification.verification import first_equal, pareto_set, rank, tell, verify_offers
 
 
@@ -93,8 +93,7 @@ class Outcome:
             of_binary = proof_of_binary.result()
         if stock_verified is False:  # such a graph is no peer
             stock, figures["stock"] = None, GraphFigures()
-        of_stock = of_binary if best is stock else BinaryProof(None)
-        proof = answer.proof
+        of_stock = of_binary if best is stock else Attempt(False)
         return Result(
             tosa=located,
             explicit=given.buffers["explicit"],
@@ -102,18 +101,18 @@ class Outcome:
             figures=figures,
             verified=answer.verified,
             stock_verified=stock_verified,
-            proved=answer.is_proved,
-            undecided=[o.text for o in proof.undecided] if proof else [],
-            error_bound=proof.error_bound if proof else float(best.name != "explicit"),
+            proved=answer.proof.proved,
+            undecided=list(answer.proof.undecided),
+            error_bound=answer.proof.error_bound,
             stock_proved=stock_proved,
             settings=best.settings,
             binary_verified=answer.binary.equal,
             binary_reason=answer.binary.reason,
             binary_samples=answer.binary.samples,
-            binary_proved=of_binary.proved,
+            binary_proved=of_binary.proved or None,
             binary_undecided=list(of_binary.undecided),
             stock_binary_verified=stock_binary.equal if stock_binary else None,
-            stock_binary_proved=of_stock.proved,
+            stock_binary_proved=of_stock.proved or None,
             stock_binary_undecided=list(of_stock.undecided),
             bound=lower_bound,
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),

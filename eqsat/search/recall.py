@@ -32,7 +32,7 @@ from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.verification.checks import Answer, Checks
-from eqsat.verification.judging import BinaryProof
+from eqsat.verification.equality import Attempt
 
 #: Highest cycles that a respelled choice may take, or share of the cycles before, as multiples of the known ones.
 #: Cycles before and after depend differently on how well the weights can be compressed.
@@ -134,7 +134,7 @@ class Memory:
         spelled = replace(known, tosa=b"", choice=choice, before=_before(graphs), rewritten=best.is_rewritten)
         return [(self.graph, known), (self.structure, spelled)]
 
-    def keep(self, entries: Sequence[tuple[str, KnownAnswer]], proof: BinaryProof) -> None:
+    def keep(self, entries: Sequence[tuple[str, KnownAnswer]], proof: Attempt) -> None:
         """Stores the entries of an answer. proof: of its binary."""
         for place, known in entries:
             self.store.put(place, self.key, replace(known, undecided=proof.is_final and not proof.proved))

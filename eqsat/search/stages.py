@@ -31,7 +31,6 @@ from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.verification.checks import Answer, Checks
-from eqsat.verification.judging import Judged
 from eqsat.verification.verification import first_equal
 
 logger = logging.getLogger(__name__)
@@ -109,7 +108,7 @@ def answered(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, S
         with loop.clock.stage("verify"):
             answer = first_equal(state.graphs, checks, state.decision)
         wrong, known = checks.miscompiled[known:], len(checks.miscompiled)
-        forbidden = _at_fault(wrong, answer, state) if answer and left else set()
+        forbidden = _at_fault(wrong, checks, answer, state) if answer and left else set()
         if not forbidden:
             return answer, state
         allowed = replace(state, choices=state.priced.without(forbidden))
@@ -119,17 +118,18 @@ def answered(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, S
         state, left = replace(allowed, compiled={**state.compiled, **found.compiled}), left - 1
 
 
-def _at_fault(wrong: Sequence[tuple[Compiled, Judged]], answer: Answer, state: State) -> set[int]:
+def _at_fault(wrong: Sequence[Compiled], checks: Checks, answer: Answer, state: State) -> set[int]:
     """Returns the choice nodes at which wrong binaries begin to differ.
 
     Only binaries count whose graphs are better than the answer by more than `_BEHIND`.
     """
     out = set[int]()
-    for c, judged in wrong:
+    for c in wrong:
         if c.choices is None or not state.decision.is_better(c.figures, answer.best.figures, by=_BEHIND):
             continue
         origin = c.choices.tensor_graph(c.choice)[1]
-        culprit = judged.culprit if judged.culprit is None else c.parts_of.get(judged.culprit, judged.culprit)
+        culprit = checks.binaries.culprits.get(c)
+        culprit = c.parts_of.get(culprit, culprit) if culprit is not None else None
         if culprit in origin:
             out.add(origin[culprit])
     return out

@@ -97,7 +97,7 @@ def _is_doubtful(found: Answer, checks: Checks) -> bool:
     Stock's graph is excepted, as it is what there is without eqsat.
     """
     c = found.best
-    return found.binary.equal is None and c.name != "stock" and (checks.breaks_a_guard(c) or bool(checks.miscompiled))
+    return found.binary.equal is None and c.name != "stock" and bool(checks.guards(c) or checks.miscompiled)
 
 
 def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks, decision: Decision) -> None:

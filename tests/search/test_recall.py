@@ -22,7 +22,7 @@ from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.verification import judging
+from eqsat.verification import equality
 from tests.graphs import add, clamp, conv, finish, reshape, transpose
 
 TARGET = "ethos-u85-256"
@@ -163,7 +163,7 @@ def test_other_weights_may_be_equal_where_the_known_ones_differ(store: AnswerSto
 def test_a_proof_of_a_binary_that_passed_its_limit_is_not_tried_again(
     store: AnswerStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "_PROOF_MIB", 1)
+    monkeypatch.setattr(equality, "_PROOF_MIB", 1)
     first, again, others = answered(store), answered(store), answered(store, around(seed=5))
     assert again.remembered and again.tosa == first.tosa and others.respelled
     assert [r.binary_proved for r in (first, again, others)] == [None] * 3
