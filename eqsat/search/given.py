@@ -36,12 +36,6 @@ Stock = bytes | Callable[[], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    buffer: bytes
-    compiled: Compiled | WorkerError
-
-
-@dataclass(frozen=True, slots=True)
 class Given:
     """The given graphs, by name ("explicit" and "stock").
 
@@ -79,10 +73,10 @@ class Coming:
     def __init__(
         self, reference: TensorGraph, explicit: bytes, stock: Stock | None, oracle: Oracle, checks: Checks, pool: Pool
     ) -> None:
-        self._explicit, self._oracle, self._checks = explicit, oracle, checks
-        self._begun = {"explicit": pool.start(self._compiled, "explicit", explicit, reference)}
+        self._buffers, self._oracle, self._checks = {"explicit": explicit}, oracle, checks
+        self._begun = {"explicit": pool.start(self._compiled, "explicit", reference)}
         if stock is not None:
-            self._begun["stock"] = pool.start(self._read_stock, stock)
+            self._begun["stock"] = pool.start(self._compiled_stock, stock)
         self._given: Given | None = None
 
     def given(self, loop: Loop) -> Given:
@@ -99,39 +93,32 @@ class Coming:
         return replace(state, decision=given.decision(state.options, container, state.target))
 
     def _waited(self, warnings: list[str]) -> Given:
-        buffers, compiled, refusals = {"explicit": self._explicit}, dict[str, Compiled](), dict[str, WorkerError]()
+        compiled, refusals = dict[str, Compiled](), dict[str, WorkerError]()
         for which, future in self._begun.items():
             try:
-                read = future.result()
+                compiled[which] = future.result()
             except StockError as e:
                 warnings.append(f"stock ExecuTorch failed on this graph: {e}")
-                continue
             except TosaError as e:
                 warnings.append(f"stock's graph cannot be read: {e}")
-                continue
-            buffers[which] = read.buffer
-            if isinstance(read.compiled, WorkerError):
-                refusals[which] = read.compiled
-                warnings.append(f"{_REFUSED[which]}: {read.compiled}")
-                continue
-            compiled[which] = read.compiled
-            cycles = read.compiled.figures.cycles
-            logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
+            except WorkerError as e:
+                refusals[which] = e
+                warnings.append(f"{_REFUSED[which]}: {e}")
+            else:
+                cycles = compiled[which].figures.cycles
+                logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
         is_wrong = "stock" in compiled and self._checks.reject(compiled["stock"])
-        return Given(buffers, compiled, refusals, compiled.pop("stock") if is_wrong else None)
+        return Given(self._buffers, compiled, refusals, compiled.pop("stock") if is_wrong else None)
 
-    def _read_stock(self, stock: Stock) -> _Read:
+    def _compiled_stock(self, stock: Stock) -> Compiled:
         buffer = stock if isinstance(stock, bytes) else stock()
-        read = self._compiled("stock", buffer, loads(buffer, "stock's TOSA"))
-        if isinstance(read.compiled, Compiled):
-            self._checks.begin(read.compiled)
-        return read
+        graph, self._buffers["stock"] = loads(buffer, "stock's TOSA"), buffer
+        found = self._compiled("stock", graph)
+        self._checks.begin(found)
+        return found
 
-    def _compiled(self, which: str, buffer: bytes, graph: TensorGraph) -> _Read:
-        try:
-            found = self._oracle.compiled(Candidate(which, graph, buffer))
-        except WorkerError as e:
-            return _Read(buffer, e)
+    def _compiled(self, which: str, graph: TensorGraph) -> Compiled:
+        found = self._oracle.compiled(Candidate(which, graph, self._buffers[which]))
         if self._checks.guards(found):
             self._checks.binaries.begin(found)  # what becomes of the graph depends on it
-        return _Read(buffer, found)
+        return found

@@ -10,7 +10,7 @@ Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too la
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
@@ -23,7 +23,7 @@ from eqsat.search.oracle import Oracle
 from eqsat.search.outcome import Outcome
 from eqsat.search.recall import Memory, recalled, respelled
 from eqsat.search.result import Result
-from eqsat.search.stages import answered, extracted, improved, saturated, scheduled, was_interrupted, with_less_effort
+from eqsat.search.stages import answered, extracted, improved, saturated, scheduled, was_interrupted
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
@@ -74,7 +74,7 @@ def optimize_tosa(
             memory = Memory.of(store, explicit, reference, target, options, container, with_settings) if store else None
             loop.warnings.extend(store.warnings if store else ())
             if memory:
-                state, how = recalled(loop, state, memory, coming, checks)
+                state, how = recalled(loop, state, memory, coming, container, checks)
             exact = None if how else saturated(loop, target, reference)
             if memory and memory.alike and exact:
                 state, how = respelled(loop, coming.join(loop, state, container), memory, exact, checks)
@@ -88,9 +88,24 @@ def optimize_tosa(
             if answer is None:
                 raise given.refusals["explicit"]
             if not how:
-                again = partial(optimize_tosa, explicit, target, stock=given.buffers.get("stock"), name=name)
-                again = partial(again, container=container, interruption=loop.interruption, store=store)
                 state = scheduled(loop, state, checks)
-                state = with_less_effort(loop, state, checks, partial(again, with_settings=with_settings))
         found = Outcome(name, loop, checks, reference, given, exact, state, how, interrupted, answer)
-        return found.verified().result(memory)
+        result = found.verified().result(memory)
+    less = options.with_less_effort()
+    if result.fits or less is None or loop.interruption.asked():
+        return result
+    with loop.failing():  # a search with less effort takes another path, which may end nearer to the limits
+        other = optimize_tosa(
+            explicit,
+            target,
+            stock=given.buffers.get("stock"),
+            options=less,
+            name=name,
+            container=container,
+            interruption=loop.interruption,
+            with_settings=with_settings,
+            store=store,
+        )
+        loop.clock.add(other.seconds)
+        return replace(other if other.fits else result, seconds=loop.clock.seconds)
+    return result

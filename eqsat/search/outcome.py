@@ -64,21 +64,9 @@ class Outcome:
         return replace(self, answer=answer, nearest=nearest)
 
     def result(self, memory: Memory | None) -> Result:
-        """Returns the result, which is remembered unless it was or is not worth it."""
-        best, checks = self.answer.best, self.checks
-        proof, kept = checks.binaries.begin_proof(best), []
-        located = with_locations(best, self.given.buffers["explicit"])
-        if memory and not (self.how == "remembered" or self.interrupted or self.nearest):
-            kept = memory.entries(self.answer, located, self.exact, self.state.graphs)
-        result = self._result(located)
-        if memory:
-            memory.keep(kept, proof.result())
-        return result
+        """Returns the result, which is remembered unless it was or is not worth it.
 
-    def _result(self, located: bytes) -> Result:
-        """Returns the result; what waits for nothing is computed while the answer's binary is proved.
-
-        located: the flatbuffer of the answer with the origins of its operators.
+        What waits for nothing is computed while the answer's binary is proved.
         """
         loop, answer, best, frozen = self.loop, self.answer, self.answer.best, self.exact
         checks, given, counts = self.checks, self.given, self.reference.op_counts()
@@ -87,12 +75,16 @@ class Outcome:
         opaque = {name: counts.get(name, 0) for name in names}
         with loop.clock.stage("verify"):
             proof_of_binary, figures, points = checks.binaries.begin_proof(best), self._figures(), self._points()
+            located = with_locations(best, given.buffers["explicit"])
             run, lower_bound = self._run(located, points), bound(self.reference, best.estimate.rates)
             rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
             stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
+            if memory and not (self.how == "remembered" or self.interrupted or self.nearest):
+                memory.keep(answer, located, frozen, self.state.graphs, proof_of_binary)
             of_binary = proof_of_binary.result()
         if stock_verified is False:  # such a graph is no peer
             stock, figures["stock"] = None, GraphFigures()
+        no_e_graph = "interrupted" if self.interrupted else "remembered" if self.how else "failed"
         of_stock = of_binary if best is stock else Attempt(False)
         return Result(
             tosa=located,
@@ -118,7 +110,7 @@ class Outcome:
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
             opaque=opaque,
             e_nodes=frozen.n_nodes if frozen else 0,
-            stop=frozen.saturation.stop if frozen else self._why_no_e_graph(),
+            stop=frozen.saturation.stop if frozen else no_e_graph,
             candidates=len(self.state.graphs),
             searched=bool(self.how or self.state.extracted),
             remembered=self.how == "remembered",
@@ -134,9 +126,6 @@ class Outcome:
             raw=best.estimate.raw,
             known=run,
         )
-
-    def _why_no_e_graph(self) -> str:
-        return "interrupted" if self.interrupted else "remembered" if self.how else "failed"
 
     def _figures(self) -> dict[str, GraphFigures]:
         """Returns the figures of "stock", of "explicit" and of the chosen graph ("eqsat")."""

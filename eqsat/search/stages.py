@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cost_models.cache import PriceCache
@@ -14,7 +14,6 @@ from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
 from eqsat.options.effort import EFFORTS
 from eqsat.options.plugins import made_cost_model
-from eqsat.search.answer_store import KnownAnswer
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.borders import borders
@@ -22,11 +21,9 @@ from eqsat.search.proposals.exact import exact
 from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
-from eqsat.search.proposals.remembered import same_graph
 from eqsat.search.proposals.settings import settings
 from eqsat.search.proposals.stripes import stripes, wanted
 from eqsat.search.proposals.written import written
-from eqsat.search.result import Result
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -151,21 +148,3 @@ def was_interrupted(loop: Loop, state: State) -> bool:
     nothing = "nothing had been found by then, and there is no run to save"
     loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
     return True
-
-
-def with_less_effort(loop: Loop, state: State, checks: Checks, again: Callable[..., Result]) -> State:
-    """Returns the state with the graph of a search with less effort, if the answer does not fit.
-
-    again: repeats the optimization with other options.
-    Searches of different efforts take different paths, and another one may end nearer to the limits.
-    """
-    less, limits = loop.options.with_less_effort(), state.decision.limits.widest
-    answer = first_equal(state.graphs, checks, state.decision)
-    if not less or not answer or limits.fits(answer.best.figures) or loop.interruption.asked():
-        return state
-    with loop.failing():
-        result = again(options=less)
-        loop.clock.add(result.seconds)
-        own = KnownAnswer(result.chosen, "", 0, 0, 0, result.settings, result.tosa)
-        return loop.drive(state, same_graph([own])) if result.chosen == "eqsat" else state
-    return state
