@@ -23,7 +23,7 @@ from eqsat.search.oracle import Oracle
 from eqsat.search.outcome import Outcome
 from eqsat.search.recall import Memory, recalled, respelled
 from eqsat.search.result import Result
-from eqsat.search.stages import answered, extracted, improved, saturated, scheduled, was_interrupted
+from eqsat.search.stages import answered, extracted, improved, saturated, scheduled, warn_if_interrupted
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
@@ -83,7 +83,7 @@ def optimize_tosa(
             state = coming.join(loop, state, container)
             if not how:
                 state = improved(loop, state, checks)
-            given, interrupted = coming.given(loop), was_interrupted(loop, state)
+            given, interrupted = coming.given(loop), warn_if_interrupted(loop, state)
             answer, state = answered(loop, state, checks)
             if answer is None:
                 raise given.refusals["explicit"]

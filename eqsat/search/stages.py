@@ -140,8 +140,8 @@ def scheduled(loop: Loop, state: State, checks: Checks) -> State:
     return loop.improve(state, in_settings, lambda c: c.by == "stripes")
 
 
-def was_interrupted(loop: Loop, state: State) -> bool:
-    """Whether the search was ended early, of which it then warns the user."""
+def warn_if_interrupted(loop: Loop, state: State) -> bool:
+    """Warns the user if the search was ended early; returns whether it was."""
     if not loop.interruption.asked():
         return False
     found = "the result is the best that was found until then"

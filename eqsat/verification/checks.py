@@ -172,4 +172,4 @@ class Checks:
         binary = self.binaries.verdict(stock)
         if binary.equal is False and stock not in self.miscompiled:
             self.warnings.append(f"Vela compiles stock's graph wrongly: {binary.reason}")
-        return None if found.reason else True, found.proof and found.proof.proved, binary
+        return None if found.reason else True, found.proof.proved if found.proof else None, binary

@@ -109,17 +109,13 @@ def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks
         while other := next((c for c in pareto_set(candidates, checks) if checks.verified(c) is None), None):
             checks.compared(other)
         return
-    own = answer.best.figures
-    for _ in range(_OFFERS):
-        over = [
-            c
-            for c in candidates
-            if checks.verified(c) is not False and c.figures.cycles < own.cycles and not decision.limits.fits(c.figures)
-        ]
-        fastest = min(over, key=lambda c: c.figures, default=None)
-        if fastest is None or checks.verified(fastest):
+    possible = (c for c in candidates if checks.verified(c) is not False)
+    faster = (c for c in possible if c.figures.cycles < answer.best.figures.cycles)
+    over = [c for c in faster if not decision.limits.fits(c.figures)]
+    for c in sorted(over, key=lambda c: c.figures)[:_OFFERS]:
+        checks.compared(c)
+        if checks.verified(c):
             return
-        checks.compared(fastest)
 
 
 def tell(
