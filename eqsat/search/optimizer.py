@@ -16,7 +16,7 @@ from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
 from eqsat.options.options import Options, given_options
 from eqsat.search.answer_store import AnswerStore
-from eqsat.search.given import Coming, Stock
+from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
@@ -68,22 +68,22 @@ def optimize_tosa(
         with loop.clock.stage("import"):
             reference = loads(explicit, name)
             checks = Checks(reference, target, pool, options, loop.warnings)
-            coming = Coming(reference, explicit, stock, loop.oracle, checks, pool)
+            given = Given(reference, explicit, stock, container, loop.oracle, checks, pool)
         with loop.interruption.heeded():
             state, how = State(target, options, with_settings), ""
             memory = Memory.of(store, explicit, reference, target, options, container, with_settings) if store else None
             loop.warnings.extend(store.warnings if store else ())
             if memory:
-                state, how = recalled(loop, state, memory, coming, container, checks)
+                state, how = recalled(loop, state, memory, given, checks)
             exact = None if how else saturated(loop, target, reference)
             if memory and memory.alike and exact:
-                state, how = respelled(loop, coming.join(loop, state, container), memory, exact, checks)
+                state, how = respelled(loop, given.join(loop, state), memory, exact, checks)
             if exact and not how:
                 state = extracted(loop, state, exact, pool)
-            state = coming.join(loop, state, container)
+            state = given.join(loop, state)
             if not how:
                 state = improved(loop, state, checks)
-            given, interrupted = coming.given(loop), warn_if_interrupted(loop, state)
+            interrupted = warn_if_interrupted(loop, state)
             answer, state = answered(loop, state, checks)
             if answer is None:
                 raise given.refusals["explicit"]

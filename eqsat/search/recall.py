@@ -25,7 +25,7 @@ from eqsat.options import plugins
 from eqsat.options.decision import Container
 from eqsat.options.options import Options
 from eqsat.search.answer_store import AnswerStore, KnownAnswer
-from eqsat.search.given import Coming
+from eqsat.search.given import Given
 from eqsat.search.loop import Loop
 from eqsat.search.proposals.remembered import same_graph, same_structure
 from eqsat.search.stages import REWRITINGS
@@ -119,16 +119,14 @@ class Memory:
             self.store.put(self.structure, self.key, spelled)
 
 
-def recalled(
-    loop: Loop, state: State, memory: Memory, coming: Coming, container: Container, checks: Checks
-) -> tuple[State, str]:
+def recalled(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> tuple[State, str]:
     """Returns the state with the known graphs, and "remembered" if the answer of the very same search still holds."""
     state, known = loop.drive(state, same_graph(memory.answers)), memory.answer
     if known is None:
         return state, ""
     for c in state.graphs:  # beside the given graphs, which Vela compiles
         checks.begin_answer(c, known.undecided)
-    found, state = state.graphs, coming.join(loop, state, container)
+    found, state = state.graphs, given.join(loop, state)
     found = found or [c for c in state.graphs if c.name == known.chosen]
     return state, "remembered" if holds(loop, state, known, found, checks) else ""
 
