@@ -58,7 +58,7 @@ class Outcome:
             answer = first_equal(graphs, checks, decision) or answer
             if not decision.limits.widest.fits(answer.best.figures):
                 nearest = answer.best.figures
-                answer = first_equal(graphs, checks, decision.fallback) or answer
+                answer = first_equal(graphs, checks, replace(decision, limits=decision.default)) or answer
             verify_offers(graphs, answer, checks, decision)
             tell(answer, graphs, checks, decision, nearest)
         return replace(self, answer=answer, nearest=nearest)

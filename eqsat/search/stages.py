@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 REWRITINGS = (Step(orders, lambda effort: effort.orders), Step(borders))
 _SETTINGS = Step(settings, lambda effort: effort.settings)
 _STRIPES = Step(stripes, lambda effort: effort.stripes, wanted)
-#: Least gain over the answer, as a share, for which a wrongly compiled candidate is replaced.
-_BEHIND = 0.01
+#: Share of the answer's objective that a wrongly compiled candidate may take to be replaced.
+_AHEAD = 0.99
 #: Most searches for replacements.
 _REPAIRS = 3
 
@@ -118,11 +118,11 @@ def answered(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, S
 def _at_fault(wrong: Sequence[Compiled], checks: Checks, answer: Answer, state: State) -> set[int]:
     """Returns the choice nodes at which wrong binaries begin to differ.
 
-    Only binaries count whose graphs are better than the answer by more than `_BEHIND`.
+    Only binaries count whose graphs are so much better than the answer (`_AHEAD`).
     """
     out = set[int]()
     for c in wrong:
-        if c.choices is None or not state.decision.is_better(c.figures, answer.best.figures, by=_BEHIND):
+        if c.choices is None or not state.decision.takes_at_most(_AHEAD, c.figures, answer.best.figures):
             continue
         origin = c.choices.tensor_graph(c.choice)[1]
         culprit = checks.binaries.culprits.get(c)

@@ -9,8 +9,8 @@ from eqsat.options.decision import Decision, Figures, front, shortfall
 from eqsat.options.options import PARETO
 from eqsat.verification.checks import CALLED, Answer, Checks
 
-#: Share of the objective by which a checked graph may be worse than one that could not be checked.
-_ABOUT = 0.01
+#: Share of the objective of a graph that could not be checked that a checked one may take.
+_ABOUT = 1.01
 #: Candidates that are tried after so many could not be proved are stock's graph and the explicit one.
 _UNPROVED = 3
 #: Graphs that need more memory and are verified to find one for the user, at most.
@@ -70,7 +70,7 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     held: Answer | None = None
     undecided = 0
     for c in in_order(candidates, decision, checks.is_suspect):
-        if held is not None and not decision.is_about_as_good(c.figures, held.best.figures, by=_ABOUT):
+        if held is not None and not decision.takes_at_most(_ABOUT, c.figures, held.best.figures):
             break
         if c.name == "eqsat" and undecided == _UNPROVED:
             continue
