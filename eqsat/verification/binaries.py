@@ -73,22 +73,22 @@ class Binaries:
         """Returns whether the binary of a candidate computes what the candidate does, or why that is not known."""
         return self.begin(c, whatever_it_takes).result()
 
-    def begin_proof(self, c: Compiled) -> Future[Attempt]:
-        """Starts to prove the binary of a candidate, once, and returns the pending result."""
+    def begin_proof(self, c: Compiled, undecided: bool = False) -> Future[Attempt]:
+        """Starts to prove the binary of a candidate, once, and returns the pending result.
+
+        undecided: leaves the proof out, as an earlier one of its kind ended without a result.
+        """
         if c not in self._proofs:
             self.begin(c)  # here, as two threads that begin it would run the binary twice
-            self._proofs[c] = self._pool.start(self._prove, c)
+            self._proofs[c] = self._pool.start(self._prove, c, undecided)
         return self._proofs[c]
 
-    def leave_undecided(self, c: Compiled) -> None:
-        """Leaves out the proof of a candidate's binary, as an earlier one of its kind ended without a result."""
-        self._proofs[c] = Future()
-        self._proofs[c].set_result(Attempt(False, (_UNDECIDED_BEFORE,)))
-
-    def _prove(self, c: Compiled) -> Attempt:
+    def _prove(self, c: Compiled, undecided: bool) -> Attempt:
         verdict = self.verdict(c)
         if not self.run_at_all or verdict.equal is False:
             return Attempt(False, (verdict.reason,))
+        if undecided:
+            return Attempt(False, (_UNDECIDED_BEFORE,))
         return self._verifier.prove_binary(c, raw_of(c.estimate), self._seconds)
 
     def _judge(self, c: Compiled, whatever_it_takes: bool, compared: Future[Comparison]) -> Verdict:

@@ -70,10 +70,7 @@ class Checks:
         undecided: whether its binary is known not to be proved.
         """
         self.begin(c)
-        if undecided and self.binaries.run_at_all:
-            self.binaries.leave_undecided(c)
-        else:
-            self.binaries.begin_proof(c)
+        self.binaries.begin_proof(c, undecided)
 
     def guards(self, c: Compiled) -> list[str]:
         """Returns descriptions of the guards that a candidate breaks."""

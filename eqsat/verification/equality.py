@@ -76,9 +76,12 @@ def evaluate(reference: bytes) -> None:
     _prover(reference).begin()
 
 
-def prove(reference: bytes, tosa: bytes) -> _Told:
-    """Returns whether a graph is proved to equal the reference; called in the worker."""
-    proof = _prover(reference).prove(loads(tosa, "the other graph"))
+def prove(reference: bytes, tosa: bytes, search: bool) -> _Told:
+    """Returns whether a graph is proved to equal the reference; called in the worker.
+
+    search: whether to look for a counterexample of what is not proved.
+    """
+    proof = _prover(reference).prove(loads(tosa, "the other graph"), search=search)
     found = proof.counterexample.text if proof.counterexample else ""
     return proof.verdict == PROVED, [o.text for o in proof.undecided], proof.error_bound, found
 
@@ -148,6 +151,8 @@ class Verifier:
             if c.name == "stock" and (seen := _difference(on_samples)):
                 return Equality(difference=seen + self._reshaped(c))  # whatever the prover says, which takes longer
             proof = self.begin(c).result()
+            if not proof.proved:
+                proof = self._prove(c, search=True)  # which says why, or finds a counterexample
             seen = _difference(on_samples)
         except Unjudged:
             raise
@@ -197,10 +202,12 @@ class Verifier:
     def begin(self, c: Compiled) -> Future[Attempt]:
         """Starts to prove that a graph equals the reference, once, and returns the pending proof."""
         if c.tosa not in self._proofs:
-            graph = self._as_read(c)
-            tosa = c.tosa if graph is c.graph else dumps(graph)
-            self._proofs[c.tosa] = self._pool.start(self._attempt, prove, tosa)
+            self._proofs[c.tosa] = self._pool.start(self._prove, c, False)
         return self._proofs[c.tosa]
+
+    def _prove(self, c: Compiled, search: bool) -> Attempt:
+        graph = self._as_read(c)
+        return self._attempt(prove, c.tosa if graph is c.graph else dumps(graph), search)
 
     def prove_binary(self, c: Compiled, raw: RawOutput, seconds: float) -> Attempt:
         """Returns the proof that the binary of a candidate computes the reference, or what the candidate does.

@@ -47,8 +47,10 @@ def test_equal_graphs_are_proved_and_others_are_not(verifier: Verifier, pool: Po
     proof = verifier.begin(by_vela(EQUAL, U55, pool)).result()
     assert proof.proved and 0 < proof.error_bound < 2.0**-60
     for other in (rotated((0, 3, 1, 2), low=1), rotated((0, 2, 3, 1))):  # another value, another shape
-        found = verifier.begin(by_vela(other, U55, pool)).result()
-        assert not found.proved and found.counterexample and found.error_bound == 1
+        candidate = by_vela(other, U55, pool)
+        assert not verifier.begin(candidate).result().proved
+        found = verifier.equality(candidate)
+        assert found.difference and found.proof and found.proof.counterexample and found.proof.error_bound == 1
 
 
 def test_a_binary_is_proved_to_compute_the_reference(verifier: Verifier, pool: Pool) -> None:
