@@ -9,29 +9,24 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from eqsat.choice.compiled import Compiled
-from eqsat.device.compile import binary_of
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
-from eqsat.proof import PROVED, Prover
-from eqsat.proof.binary import SlowProof, prove_binary
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph, unread
 from eqsat.tensor.types import Type
-from eqsat.tosa.flatbuffer import dumps, loads
+from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import Comparison, Reference, Unjudged
 from eqsat.vela.guards import broken
 from eqsat.vela.regor import RawOutput
+from eqsat.verification.worker import Told, evaluate, forget, prove, prove_raw
 
 logger = logging.getLogger(__name__)
 
-#: Seconds of processor time for the proof of a candidate.
-#: Stock's ViT, the largest of the zoo, takes 18.
-_PROOF_SECONDS = 60.0
 #: Wall-clock seconds after which a proof counts as hung.
 _HUNG = 600.0
 _LIMITS = Limits(_HUNG)
@@ -43,9 +38,6 @@ _ELEMENTS = 1 << 22
 _MOST = 16
 #: What is said of a proof that a sample contradicts.
 _REPORT = "the proof is wrong, please report this with the model"
-
-#: What a worker tells of a proof, see `Attempt`: whether it is one, where it ended, its error, and a counterexample.
-_Told = tuple[bool, list[str], float, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,47 +55,6 @@ class Attempt:
     error_bound: float = 1.0
     counterexample: str = ""
     is_final: bool = True
-
-
-@lru_cache(maxsize=1)
-def _prover(reference: bytes) -> Prover:
-    """Returns the prover of a reference, which is evaluated once; called in the worker."""
-    return Prover(loads(reference, "the reference"), seconds=_PROOF_SECONDS)
-
-
-def evaluate(reference: bytes) -> None:
-    """Evaluates a reference, for the proofs to come; called in the worker."""
-    _prover(reference).begin()
-
-
-def prove(reference: bytes, tosa: bytes, search: bool) -> _Told:
-    """Returns whether a graph is proved to equal the reference; called in the worker.
-
-    search: whether to look for a counterexample of what is not proved.
-    """
-    proof = _prover(reference).prove(loads(tosa, "the other graph"), search=search)
-    found = proof.counterexample.text if proof.counterexample else ""
-    return proof.verdict == PROVED, [o.text for o in proof.undecided], proof.error_bound, found
-
-
-def prove_raw(reference: bytes, tosa: bytes, raw: RawOutput, seconds: float) -> _Told:
-    """Returns whether Vela's raw output of a graph is proved to compute the reference, or else the graph.
-
-    seconds: of processor time, for each of both. Called in the worker.
-    """
-    graph, binary = loads(tosa, "the graph"), binary_of(raw)
-    try:
-        proof = prove_binary(graph, binary, prover=_prover(reference), seconds=seconds)
-        if proof.verdict != PROVED:  # the other proof says where it ends
-            proof = prove_binary(graph, binary, seconds=seconds)
-    except SlowProof as e:
-        return False, [str(e)], 1.0, ""
-    return proof.verdict == PROVED, [o.text for o in proof.undecided], proof.error_bound, ""
-
-
-def forget() -> None:
-    """Frees the reference; called in the worker."""
-    _prover.cache_clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +167,7 @@ class Verifier:
         """
         return self._attempt(prove_raw, c.tosa, raw, seconds, limits=Limits(_HUNG, _PROOF_MIB, seconds))
 
-    def _attempt(self, function: Callable[..., _Told], *given: Any, limits: Limits = _LIMITS) -> Attempt:
+    def _attempt(self, function: Callable[..., Told], *given: Any, limits: Limits = _LIMITS) -> Attempt:
         """Returns what the worker tells of a proof, or why it fails."""
         try:
             proved, undecided, bound, found = self._worker.call(function, self._tosa, *given, limits=limits)
