@@ -36,7 +36,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -96,7 +95,6 @@ class StreamPrice:
         return StreamPrice(sum(p.cycles for p in every), sum(p.commands for p in every), dict(sorted(kinds.items())))
 
 
-@lru_cache(maxsize=16)  # stock's and the explicit graph may be the same, and are asked for with several constants
 def price(stream: bytes, target: Target, measured: Calibration | None = None) -> StreamPrice:
     """Returns the price of a command stream with the driver's header (`Binary.stream`).
 
@@ -104,36 +102,24 @@ def price(stream: bytes, target: Target, measured: Calibration | None = None) ->
     measured: constants in place of the calibrated ones.
     Raises DeviceError for a stream that cannot be decoded, or is for another accelerator.
     """
-    counts, cycles, end = Counter[str](), defaultdict[str, float](float), 0.0
-    for done in _schedule(stream, target, measured or calibration(target)):
-        counts.update(done.issued.kinds)
-        cycles[done.issued.kinds[0]] += done.taken
-        end = done.end
-    if "copy" in counts:
-        cycles["copy"] = end - (sum(cycles.values()) - cycles["copy"])
-    by_kind = {kind: KindPrice(counts[kind], round(cycles[kind])) for kind in sorted(counts)}
-    return StreamPrice(round(end), sum(counts.values()), by_kind)
+    return _by_kind(_schedule(_decoded(stream, target), target, measured or calibration(target)))
 
 
-def price_all(streams: Iterable[bytes], target: Target) -> int:
-    """Returns the calibrated cycles of command streams that run one after the other; raises DeviceError."""
-    return sum(price(stream, target).cycles for stream in streams)
-
-
-def price_rows(stream: bytes, target: Target, rows: Mapping[int, int]) -> dict[int, float]:
-    """Returns {row of Vela's table: cycles}, which add up to the price of the stream.
+def price_rows(stream: bytes, target: Target, rows: Mapping[int, int]) -> tuple[StreamPrice, dict[int, float]]:
+    """Returns the price of a stream, and {row of Vela's table: cycles}, which add up to it.
 
     rows: {offset of a command: its row}. A copy, a wait and commands of no row belong to the row before.
     Raises DeviceError, like `price`.
     """
+    schedule = list(_schedule(_decoded(stream, target), target, calibration(target)))
     out: dict[int, float] = defaultdict(float)
     row, end = rows.get(min(rows), 0) if rows else 0, 0.0
-    for done in _schedule(stream, target, calibration(target), places=True):
+    for done in schedule:
         if done.issued.kinds != ("copy",):
             row = rows.get(done.issued.offset, row)
         out[row] += done.end - end
         end = done.end
-    return dict(out)
+    return _by_kind(schedule), dict(out)
 
 
 class _Done(NamedTuple):
@@ -144,24 +130,39 @@ class _Done(NamedTuple):
     end: float
 
 
-def _schedule(stream: bytes, target: Target, measured: Calibration, places: bool = False) -> Iterator[_Done]:
-    """Yields the commands of a stream in order; raises DeviceError.
+def _by_kind(schedule: Iterable[_Done]) -> StreamPrice:
+    """Returns the price of the commands of a stream."""
+    counts, cycles, end = Counter[str](), defaultdict[str, float](float), 0.0
+    for done in schedule:
+        counts.update(done.issued.kinds)
+        cycles[done.issued.kinds[0]] += done.taken
+        end = done.end
+    if "copy" in counts:
+        cycles["copy"] = end - (sum(cycles.values()) - cycles["copy"])
+    by_kind = {kind: KindPrice(counts[kind], round(cycles[kind])) for kind in sorted(counts)}
+    return StreamPrice(round(end), sum(counts.values()), by_kind)
 
-    places: whether the offsets of poolings that differ in addresses alone are their own.
-    """
+
+def _decoded(stream: bytes, target: Target) -> Iterator[Any]:
+    """Returns the commands of a stream for a target; raises DeviceError."""
     accelerator = read_header(stream)[0].accelerator
     if accelerator != target.accelerator:
         raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
-    clock, machine, before = _Clock(), hardware_of(target, measured), None
-    for c in _ISSUED[target.family.commands](machine, commands(stream, places)):
+    return commands(stream)
+
+
+def _schedule(decoded: Iterable[Any], target: Target, measured: Calibration) -> Iterator[_Done]:
+    """Yields the commands of a stream in order; raises DeviceError."""
+    clock, machine = _Clock(), hardware_of(target, measured)
+    for c in _ISSUED[target.family.commands](machine, decoded):
         if isinstance(c, Wait):
             clock.wait(clock.work if c.kernel else clock.copies, c.outstanding)
         elif c.kinds == ("copy",):
             clock.issue(clock.copies, c.cycles)
             yield _Done(c, 0.0, clock.end)
         else:
-            share = machine.repeated if c is before else len(c.kinds)
-            taken, before = machine.per_command * share + c.cycles, c
+            share = machine.repeated if c.again else len(c.kinds)
+            taken = machine.per_command * share + c.cycles
             clock.wait(clock.work, _OUTSTANDING - 1)
             clock.issue(clock.work, taken)
             yield _Done(c, taken, clock.end)
@@ -172,9 +173,10 @@ def price_ends(stream: bytes, target: Target) -> tuple[tuple[int, int], ...]:
 
     The other constants keep their values. Raises DeviceError.
     """
+    decoded = list(_decoded(stream, target))
 
     def cycles(at: Calibration) -> int:
-        return price(stream, target, at).cycles
+        return _by_kind(_schedule(decoded, target, at)).cycles
 
     return tuple((cycles(low), cycles(high)) for low, high in extremes(target))
 
@@ -183,23 +185,23 @@ class Ratio(NamedTuple):
     """The ratio of the cycles of two graphs, and how far it may be off by what measurements leave open."""
 
     value: float
-    within: float
+    within: float | None
 
     @staticmethod
     def of(ours: int, theirs: int, ends: Sequence[tuple[int, int]], their_ends: Sequence[tuple[int, int]]) -> Ratio:
-        """Returns the ratio of cycles, the ends of which are those of `price_ends`.
+        """Returns the ratio of cycles, the ends of which are those of `price_ends`; it has no interval without them.
 
         What each constant changes is added up as independent errors are: the root of the sum of squares.
         """
         found = ours / max(1, theirs)
-        changes = (
+        changes = [
             max(abs(n / max(1, d) - found) for n, d in zip(*both, strict=True)) for both in zip(ends, their_ends)
-        )
-        return Ratio(found, sqrt(sum(c * c for c in changes)))
+        ]
+        return Ratio(found, sqrt(sum(c * c for c in changes)) if changes else None)
 
     def __str__(self) -> str:
-        """Returns it as a change, like "-1.2% +- 5.0%"."""
-        return f"{self.value - 1:+.1%} +- {self.within:.1%}"
+        """Returns it as a change, like "-1.2% +- 5.0%", or "-1.2%" without an interval."""
+        return f"{self.value - 1:+.1%}" + ("" if self.within is None else f" +- {self.within:.1%}")
 
 
 @dataclass(slots=True)

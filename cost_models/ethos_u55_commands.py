@@ -27,20 +27,18 @@ def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]
 
     Raises DeviceError for commands that are not known.
     """
-    pooling, again = None, Issued(("pooling",), 0.0, 0)
+    block, cycles = None, 0.0
     for c in commands:
         match c:
             case Wait():
                 yield c
             case Dma():
                 yield Issued(("copy",), _copy(machine, c), c.offset)
-            case Pooling() if c is pooling:  # it differs in addresses alone (`Registers.places`)
-                yield again
+            case Pooling() if c.block is block:  # such a command shares all objects but its feature maps
+                yield Issued(("pooling",), cycles, c.offset, again=True)
             case Convolution() | Pooling() | Elementwise():
-                found = Issued((type(c).__name__.lower(),), _cycles(machine, without_addresses(c)), c.offset)
-                if isinstance(c, Pooling):
-                    pooling, again = c, found
-                yield found
+                block, cycles = c.block, _cycles(machine, without_addresses(c))
+                yield Issued((type(c).__name__.lower(),), cycles, c.offset)
 
 
 def _copy(machine: Machine, c: Dma) -> float:

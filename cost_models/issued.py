@@ -25,11 +25,13 @@ class Issued:
     kinds : convolution, pooling, elementwise, resize or copy, for each
     cycles: of all of them
     offset: in the stream, of the first one
+    again : whether it differs from the command before in addresses alone
     """
 
     kinds: tuple[str, ...]
     cycles: float
     offset: int
+    again: bool = False
 
 
 def memory(machine: Machine, region: int | None) -> Memory:

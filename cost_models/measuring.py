@@ -66,7 +66,7 @@ def _cycles(unit: Unit, flags: list[str]) -> float | None:
         rows, stream, offsets = table(buffer, flags)
     except Exception:  # noqa: BLE001 - Vela raises what it likes
         return math.inf
-    cycles = price_rows(stream, Target.from_flags(flags), offsets)
+    _, cycles = price_rows(stream, Target.from_flags(flags), offsets)
     return sum((c for k, c in cycles.items() if rows[k].name not in pads), 0.0)
 
 

@@ -21,7 +21,7 @@ SEES = {
     "tosa": "ground tensor",
     "vela": "ground tensor target tosa",
     "device": "ground tensor target tosa vela",
-    "proof": "tensor tosa vela device",
+    "proof": "tensor device",
     "egraph": "ground tensor",
     "rules": "tensor vela egraph",
     "cost_models": "ground store tensor target tosa vela device",

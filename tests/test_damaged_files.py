@@ -9,7 +9,6 @@ import lzma
 import shutil
 import subprocess
 import sys
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -235,7 +234,7 @@ def _inputs(_: Path) -> list[bytes]:
 def _answers(_: Path) -> list[bytes]:
     graph = dumps(of(PIECES[2]))
     answer = KnownAnswer("eqsat", "", 7, 8, 9, ("--optimise=Size",), graph, "[1,2]", 10)
-    return [zlib.decompress(answer.packed())]
+    return [gzip.decompress(answer.packed())]
 
 
 def _read_answer(data: bytes, place: Path) -> None:
@@ -277,7 +276,7 @@ FORMATS = {
     "payload": Format(_payloads, _read_binary, examples=40),
     "certificate": Format(_certificates, _read_certificate),
     "inputs": Format(_inputs, lambda data, _: unpack_arrays(data), (UnpackError,)),
-    "answer": Format(_answers, _read_answer, packed=lambda data: zlib.compress(data, 1)),
+    "answer": Format(_answers, _read_answer, packed=lambda data: gzip.compress(data, 1)),
     "defaults": Format(_defaults, _read_defaults),
     "weights": Format(_weights, _read_weights, (DeviceError,), examples=300),
 }

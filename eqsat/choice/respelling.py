@@ -2,19 +2,15 @@
 
 Such a graph is the same architecture with other weights and scales.
 Their e-graphs differ in constants, and where a rule that depends on values matches in only one of them.
-So a choice is told from its inputs and constants upwards.
-An e-node is found again by its operator, its attributes without values, and the classes that it reads.
-Inputs, constants and e-nodes that differ in values alone are told apart by their surroundings (`Outline`).
+So a choice is told from the outputs down to inputs and constants.
+An e-node is found again in the class that its reader reads, by its signature: all but values.
+Where several differ in values alone, their order in the class tells them apart.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -43,103 +39,6 @@ def structure(graph: TensorGraph) -> str:
     return digest(repr(part).encode() for part in [*nodes, graph.inputs, graph.outputs])
 
 
-@dataclass(frozen=True)
-class Outline:
-    """An e-graph without constants, scales and zero points: hashes of classes and e-nodes.
-
-    names: hash of each class, per round of refinement; that of round r tells what is up to r e-nodes away.
-    heads: {id of an e-node: hash of its operator and attributes}.
-    """
-
-    frozen: Frozen
-    names: list[list[int]]
-    heads: dict[int, int]
-
-    @staticmethod
-    def of(frozen: Frozen) -> Outline:
-        """Returns the outline by colour refinement (Weisfeiler and Leman).
-
-        A class starts with its type and the first node of the source graph that it computes.
-        Each round adds the operands of its e-nodes, and the e-nodes that read it.
-        """
-        heads = {id(e): _number(repr((e.op, _masked(e.attrs), e.move))) for nodes in frozen.classes for e in nodes}
-        computed = {c: n for n, c in sorted(frozen.handle.items(), reverse=True)}
-        names = [[_number(repr((t, computed.get(c)))) for c, t in enumerate(frozen.types)]]
-        while True:
-            last = names[-1]
-            seen: list[list[int]] = [[] for _ in last]
-            for e in (e for nodes in frozen.classes for e in nodes):
-                seen[e.cls].append(hash((heads[id(e)], *(last[c] for c in e.children))))
-                for k, c in enumerate(e.children):
-                    seen[c].append(hash((heads[id(e)], k, last[e.cls])))
-            names.append([hash((name, *sorted(around))) for name, around in zip(last, seen, strict=True)])
-            if len(set(names[-1])) == len(set(last)):
-                return Outline(frozen, names, heads)
-
-    @cached_property
-    def _unique(self) -> list[dict[int, int]]:
-        """For each round {hash: class}, for classes whose hash is unique."""
-        numbers = [Counter(names) for names in self.names]
-        return [
-            {name: c for c, name in enumerate(names) if of[name] == 1}
-            for names, of in zip(self.names, numbers, strict=True)
-        ]
-
-    @cached_property
-    def constants(self) -> dict[int, str]:
-        """{class of a constant: its type}; which constants are equal depends on values."""
-        found = enumerate(self.frozen.classes)
-        return {c: repr(self.frozen.types[c]) for c, nodes in found if any(e.op == "const" for e in nodes)}
-
-    @cached_property
-    def _alike(self) -> dict[tuple[int, tuple[int | str, ...]], list[ENode]]:
-        """The e-nodes of equal hash that read the same classes, or constants of the same types."""
-        out: dict[tuple[int, tuple[int | str, ...]], list[ENode]] = {}
-        for e in (e for nodes in self.frozen.classes for e in nodes):
-            out.setdefault((self.heads[id(e)], self.reads(e.children)), []).append(e)
-        return out
-
-    def reads(self, classes: Iterable[int]) -> tuple[int | str, ...]:
-        """Returns classes, with the types of constants in their place."""
-        return tuple(self.constants.get(c, c) for c in classes)
-
-    def place(self, cls: int) -> tuple[int, int] | None:
-        """Returns the first round in which the hash of a class is unique, and that hash; None if there is none."""
-        found = ((r, self.names[r][cls]) for r, unique in enumerate(self._unique) if self.names[r][cls] in unique)
-        return next(found, None)
-
-    def at(self, place: Sequence[int] | None) -> int | None:
-        """Returns the class that has a place in this e-graph, None if there is none."""
-        return self._unique[place[0]].get(place[1]) if place and 0 <= place[0] < len(self._unique) else None
-
-    def rank(self, e: ENode) -> int:
-        """Returns the number of an e-node among those of its class that differ from it in values alone."""
-        found = (other for other in self._alike[self.heads[id(e)], self.reads(e.children)] if other.cls == e.cls)
-        return next(k for k, other in enumerate(found) if other is e)
-
-    def e_node(
-        self, head: int, reads: Sequence[int | str], classes: Sequence[int | None], cls: int | None, rank: int
-    ) -> ENode:
-        """Returns an e-node by its hash, what it reads, and its rank.
-
-        classes: those of the operands, as far as they are known.
-        cls: its own class, if that is known.
-        Raises LookupError if there is none, or if several classes have one.
-        """
-        found = [e for e in self._alike[head, tuple(reads)] if cls in (None, e.cls)]
-        same = [e for e in found if all(known in (None, c) for known, c in zip(classes, e.children, strict=True))]
-        if len(same) == 1:
-            return same[0]
-        own = {e.cls for e in same or found}
-        if len(own) != 1:
-            raise LookupError("no such e-node, or several")
-        return [e for e in found if e.cls in own][rank]
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
-
-
 def _masked(attrs: Attrs) -> list[Any]:
     """Returns attributes, with only the lengths of those that come from values."""
     return [(k, _length(v) if k in _OF_VALUES else v) for k, v in attrs]
@@ -151,6 +50,24 @@ def _length(value: Any) -> Any:
     return len(value) if isinstance(value, tuple | bytes) else None
 
 
+def signer(frozen: Frozen) -> Callable[[ENode], str]:
+    """Returns the function that gives signatures: all but values, and what the operands compute of the source.
+
+    Of what depends on no input only the type counts, since values decide which of that is equal.
+    """
+    varying = set(frozen.source.inputs)
+    for n, node in enumerate(frozen.source.nodes):
+        if varying.intersection(node.inputs):
+            varying.add(n)
+    computed = {c: n for n, c in sorted(frozen.handle.items(), reverse=True) if n in varying}
+
+    def signature(e: ENode) -> str:
+        operands = [(frozen.types[c], computed.get(c)) for c in e.children]
+        return digest([repr((e.op, _masked(e.attrs), e.move, operands)).encode()])
+
+    return signature
+
+
 def told(best: Compiled, exact: Frozen) -> str:
     """Returns the choice of a graph extracted from the exact e-graph, as JSON.
 
@@ -159,23 +76,20 @@ def told(best: Compiled, exact: Frozen) -> str:
     choices = best.choices
     if choices is None or choices.frozen is not exact:
         return ""
-    outline, rows, row_of = Outline.of(exact), list[list[Any]](), dict[int, int]()
-    every = (choices.candidates[n] for n in choices.of_classes(best.choice).values())
-    chosen = {c.enode.cls: c for c in every if c.enode.op not in _LEAVES}
-    for cls in TopologicalSorter({cls: c.enode.children for cls, c in chosen.items()}).static_order():
-        place, row_of[cls] = outline.place(cls), len(rows)
-        if cls not in chosen:
-            rows.append([place, outline.constants.get(cls)])
+    signature, rows = signer(exact), dict[str, Any]()
+    shapes = {choices.classes[c]: shape for c, shape in choices.last_shapes(best.choice).items()}
+    for c in (choices.candidates[n] for n in choices.of_classes(best.choice).values()):
+        e = c.enode
+        if e.op in _LEAVES:
             continue
-        candidate = chosen[cls]
-        e, own = candidate.enode, candidate.steps
-        movement = [[op, dict(attrs)] for op, attrs in own] if e.move else None
-        if movement is None and own != _own(e):
+        if not e.move and c.steps != _own(e):
             return ""
-        operands = [row_of[c] for c in e.children]
-        rows.append([place, outline.heads[id(e)], operands, outline.rank(e), movement])
-    last = ((choices.classes[c], shape) for c, shape in choices.last_shapes(best.choice).items())
-    return json.dumps({"nodes": rows, "shapes": [[row_of[c], shape] for c, shape in last if c in row_of]})
+        own = signature(e)
+        rank = next(k for k, other in enumerate(alike(exact.classes[e.cls], own, signature)) if other is e)
+        movement = [[op, dict(attrs)] for op, attrs in c.steps] if e.move else None
+        rows[str(e.cls)] = own, rank, movement, e.children
+    outputs = [exact.handle[n] for n in exact.source.outputs]
+    return json.dumps({"rows": rows, "outputs": outputs, "shapes": shapes})
 
 
 def _own(e: ENode) -> Steps:
@@ -188,37 +102,33 @@ def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
     Returns None if the e-graphs differ in what is chosen, or if the text is not one of `told`.
     """
     try:
-        data, outline = json.loads(known), Outline.of(frozen)
-        rows, reads, found_at = [], list[int | str](), list[int | None]()
-        for place, *spelled in data["nodes"]:
-            cls = outline.at(place)
-            if len(spelled) > 1:
-                head, operands, rank, movement = spelled
-                e = outline.e_node(head, [reads[k] for k in operands], [found_at[k] for k in operands], cls, rank)
-                rows.append((e, movement))
-                cls = e.cls
-            found_at.append(cls)
-            reads.append(spelled[0] if cls is None else outline.constants.get(cls, cls))
-        # classes that were two may be one
-        TopologicalSorter({e.cls: e.children for e, _ in rows}).prepare()
-        computed = {e.cls for e, _ in rows}
-        needed = {c for e, _ in rows for c in e.children} | {frozen.handle[n] for n in frozen.source.outputs}
-        rows += [(_leaf(frozen.classes[c]), None) for c in sorted(needed - computed)]
-        classes = sorted({c for e, _ in rows for c in (e.cls, *e.children)} | set(frozen.handle.values()))
+        data, signature = json.loads(known), signer(frozen)
+        chosen, shape_of = dict[int, tuple[ENode, Any]](), dict[int, tuple[int, ...]]()
+        left = list(zip(data["outputs"], (frozen.handle[n] for n in frozen.source.outputs), strict=True))
+        while left:
+            there, cls = left.pop()
+            if cls in chosen:  # classes that were two may be one
+                continue
+            own, rank, movement, operands = data["rows"].get(str(there), ("", 0, None, ()))
+            e = alike(frozen.classes[cls], own, signature)[rank]
+            chosen[cls] = e, movement
+            if shape := data["shapes"].get(str(there)):
+                shape_of[cls] = tuple(shape)
+            left += zip(operands, e.children, strict=True)
+        TopologicalSorter({cls: e.children for cls, (e, _) in chosen.items()}).prepare()  # it reads itself nowhere
+        classes = sorted({*chosen, *frozen.handle.values()})
         position = {c: k for k, c in enumerate(classes)}
-        found = [_candidate(e, movement, position) for e, movement in rows]
-        shapes = {position[found_at[k]]: tuple(shape) for k, shape in data["shapes"] if found_at[k] is not None}
-        choice = {c.cls: n for n, c in enumerate(found)}
-        written = GraphWriter(frozen, classes, found, shapes, choice).written()
+        found = [_candidate(e, movement, position) for e, movement in chosen.values()]
+        shapes = {position[c]: shape for c, shape in shape_of.items()}
+        written = GraphWriter(frozen, classes, found, shapes, {c.cls: n for n, c in enumerate(found)}).written()
         return with_inputs_read(*with_needed_copies(*written, remedies(Copy, family)), frozen.source)[0]
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, GraphError):
         return None
 
 
-def _leaf(nodes: Sequence[ENode]) -> ENode:
-    """Returns the input or constant among the e-nodes of a class, or raises LookupError."""
-    found = [e for e in nodes if e.op in _LEAVES]
-    return found[0]
+def alike(nodes: Sequence[ENode], own: str, signature: Callable[[ENode], str]) -> list[ENode]:
+    """Returns the e-nodes of a class that have a signature; "": inputs and constants."""
+    return [e for e in nodes if (signature(e) == own if own else e.op in _LEAVES)]
 
 
 def _candidate(e: ENode, movement: Any, position: dict[int, int]) -> Candidate:

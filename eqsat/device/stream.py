@@ -79,15 +79,14 @@ def with_commands(data: bytes, words: Sequence[int]) -> bytes:
     return data[: start - 4] + header + struct.pack(f"<{len(words)}I", *words)
 
 
-def commands(data: bytes, places: bool = True) -> Iterator[Any]:
+def commands(data: bytes) -> Iterator[Any]:
     """Returns the commands of a driver payload, in its family's types.
 
     The types are those of `ethos_u55/commands.py` or `ethos_u85/commands.py`.
-    places: see `Registers`.
     Raises DeviceError.
     """
     config, words = read_header(data)
-    return config.commands.decoded(words, places)
+    return config.commands.decoded(words)
 
 
 def _config(word: int) -> Config:

@@ -36,13 +36,11 @@ class Verdict:
     None: the binary did not run on every sample, or there was nothing to compare with.
     reason: why equal is False or None.
     samples: number of samples that were compared.
-    offset: of the command that does what none may do, in the stream, in bytes; -1 if there is none.
     """
 
     equal: bool | None
     reason: str = ""
     samples: int = 0
-    offset: int = -1
 
 
 def run_raw(raw: RawOutput, inputs: bytes) -> list[dict[str, Any]]:
@@ -82,7 +80,7 @@ def _run(device: Device, inputs: Sequence[Array], samples: int) -> list[dict[str
 
 def _why_none(e: DeviceError) -> dict[str, Any]:
     if isinstance(e, DeviceFault):
-        return {"fault": str(e), "offset": e.offset}
+        return {"fault": str(e)}
     return {"unknown": f"the functional model cannot run it: {e}"}
 
 
@@ -137,7 +135,7 @@ def judged(
     if not samples:
         return Verdict(None, f"TOSA leaves open what the graph gives on all of {len(inputs)} samples")
     if fault := next((a for a, _ in samples if "fault" in a), None):
-        return Verdict(False, fault["fault"], len(samples), fault.get("offset", -1))
+        return Verdict(False, fault["fault"], len(samples))
     ran = [(unpacked(a["outputs"]), want) for a, want in samples if "outputs" in a]
     unknown = [a["unknown"] for a, _ in samples if "unknown" in a]
     if ran and (outputs := len(ran[0][0])) != len(expected[0]):

@@ -146,7 +146,15 @@ class PooledWorker:
         self._lock, self._closed = threading.Lock(), False
 
     def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
-        """Calls a function, after the calls of other threads; see `Process.call`."""
+        """Calls a function, after the calls of other threads, once more if it was killed; see `Process.call`."""
+        try:
+            return self._called(function, *args, limits=limits)
+        except WorkerError as e:
+            if not e.killed:
+                raise
+            return self._called(function, *args, limits=limits)
+
+    def _called(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
         with self._lock:
             if self._closed:
                 raise WorkerError("the workers are gone")
@@ -191,10 +199,6 @@ class Pool:
         self._check()
         worker = self._idle.get()
         try:
-            return worker.call(function, *args, limits=limits)
-        except WorkerError as e:
-            if not e.killed:
-                raise
             return worker.call(function, *args, limits=limits)
         finally:
             self._idle.put(worker)

@@ -211,7 +211,7 @@ class Decision:
 
     cycles: with the objective "sram", the cycles of stock's graph, which are the limit; else None.
     vela_total: the limit of cycles by Vela's own total (None: no limit).
-    default: the limits without the user's options.
+    default: the limits without the user's options, which stock's graph meets.
     """
 
     objective: str = CYCLES
@@ -228,11 +228,6 @@ class Decision:
         """
         within = self.limits.and_of(self.default)
         return [self] if within == self.limits else [replace(self, limits=within), self]
-
-    @property
-    def fallback(self) -> Decision:
-        """The decision where nothing fits: the same within the default limits, which stock's graph meets."""
-        return replace(self, limits=self.default)
 
     @property
     def wider_aims(self) -> list[Decision]:
@@ -263,21 +258,10 @@ class Decision:
             MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), footprints, container, dedicated),
         )
 
-    def is_better(self, a: Figures, b: Figures, by: float) -> bool:
-        """Whether a exceeds no limit by more than b and is better by the objective.
-
-        by: the least gain, as a share of a's value.
-        """
+    def takes_at_most(self, share: float, a: Figures, b: Figures) -> bool:
+        """Whether a exceeds no limit by more than b and takes at most this share of b's objective."""
         ours, theirs = self.rank(a), self.rank(b)
-        return ours[:2] <= theirs[:2] and (1 + by) * ours[2] < theirs[2]
-
-    def is_about_as_good(self, a: Figures, b: Figures, by: float) -> bool:
-        """Whether a exceeds no limit by more than b and is hardly worse by the objective.
-
-        by: the largest loss, as a share of b's value.
-        """
-        ours, theirs = self.rank(a), self.rank(b)
-        return ours[:2] <= theirs[:2] and ours[2] <= (1 + by) * theirs[2]
+        return ours[:2] <= theirs[:2] and ours[2] <= share * theirs[2]
 
     def may_beat(self, figures: Figures, best: Figures) -> bool:
         """Whether a graph would be better than the best one with as many cycles and no memory at all."""

@@ -11,8 +11,9 @@ import cost_models
 from cost_models.protocol import CostModel, Price, Unit
 from eqsat.ground.files import PluginError
 from eqsat.ground.process import WorkerError
+from eqsat.ground.registry import Registry
 from eqsat.options.options import Options
-from extraction import ChoiceGraph, Extraction, ExtractionError, InvalidExtraction, check, find
+from extraction import ChoiceGraph, Extraction, ExtractionError, InvalidExtraction, check
 from extraction.api import BUILT_IN, EXTRACTORS
 
 #: The members of a cost model, see `CostModel`.
@@ -44,22 +45,18 @@ def places(options: Options) -> list[str]:
 
     Raises InputError.
     """
-    return [
-        registry.place(name)
-        for registry, name in (
-            (cost_models.COST_MODELS, options.cost_model),
-            (EXTRACTORS, options.extractor),
-        )
-        if name not in registry.built_in
-    ]
+    return [registry.place(name) for registry, name in _own(options)]
+
+
+def _own(options: Options) -> list[tuple[Registry, str]]:
+    named = (cost_models.COST_MODELS, options.cost_model), (EXTRACTORS, options.extractor)
+    return [(registry, name) for registry, name in named if name not in registry.built_in]
 
 
 def _files(options: Options) -> Iterator[tuple[str, str]]:
     """Yields (file, what it defines) of all code that is the user's own."""
-    if options.cost_model not in cost_models.BUILT_IN:
-        yield _file(cost_models.find(options.cost_model)), f"the cost model {options.cost_model!r}"
-    if options.extractor not in BUILT_IN:
-        yield _file(find(options.extractor)), f"the extractor {options.extractor!r}"
+    for registry, name in _own(options):
+        yield _file(registry.find(name)), f"the {registry.what} {name!r}"
     for r in options.rules:
         for f in r.functions:
             fn = getattr(f, "fn", None)

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from eqsat.device.binary import READ_ONLY, Binary
-from eqsat.device.compile import binary_of
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Element, Stop, Wait
 from eqsat.device.run import UNKNOWN
@@ -45,8 +44,6 @@ from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph, unread
-from eqsat.tosa.flatbuffer import loads
-from eqsat.vela.regor import RawOutput
 
 #: {set of commands (`eqsat.target.Family`): the class that executes it}.
 _EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: binary_u55.Execution, 2: binary_u85.Execution}
@@ -126,20 +123,6 @@ def _foretell(source: Terms, terms: Terms, began: float, seconds: float, bound: 
     foretold = spent / share * (1 if last else 2)
     if foretold > too_long:
         raise SlowProof(f"it would take about {foretold:.0f} s of processor time, of {seconds:.0f} s")
-
-
-def prove_raw(raw: RawOutput, buffer: bytes, seconds: float) -> tuple[bool, list[str]]:
-    """Returns whether Vela's raw output is proved to compute what a TOSA graph does.
-
-    Also returns descriptions of where the proof ended. It is meant to run in a worker.
-    seconds: of processor time that the proof may take.
-    Raises what reading either raises.
-    """
-    try:
-        proof = prove_binary(loads(buffer, "the graph"), binary_of(raw), seconds=seconds)
-    except SlowProof as e:
-        return False, [str(e)]
-    return proof.verdict == PROVED, [o.text for o in proof.undecided]
 
 
 def _inputs(graph: TensorGraph, source: Side) -> tuple[Terms, list[Value]]:

@@ -6,25 +6,18 @@ So a wrong entry costs time, but never gives a wrong result.
 
 from __future__ import annotations
 
-import json
-import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.store.setting import Setting
 from eqsat.store.store import ANSWERS, Store
 
 #: Most entries per graph.
 _OF_A_GRAPH = 4
-#: Most bytes that an entry may unpack to, per packed byte; an entry that
-#: packs better is stored plain.
-_RATIO = 50
-#: Bytes that any entry may unpack to.
-_LEAST = 4 << 20
-#: Most bytes of an entry's header.
-_HEADER = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +50,7 @@ class KnownAnswer:
 
     def packed(self) -> bytes:
         """Returns the bytes of an entry."""
-        figures = self.cycles, self.sram, self.flash, self.before
-        marks = self.rewritten, self.undecided
-        header = json.dumps([self.chosen, self.given, figures, self.settings, self.choice, marks])
-        content = header.encode() + b"\n" + self.tosa
-        packed = zlib.compress(content, 1)
-        return packed if len(content) <= _most(packed) else zlib.compress(content, 0)
+        return pack_json({**asdict(self), "tosa": b64encode(self.tosa).decode()})
 
     @staticmethod
     def unpacked(data: bytes) -> KnownAnswer:
@@ -70,32 +58,19 @@ class KnownAnswer:
 
         Raises ValueError if the bytes are not those of an entry.
         """
-        unpacking = zlib.decompressobj()
+        told = unpack_json(data)
         try:
-            content = unpacking.decompress(data, _most(data))
-        except zlib.error as e:
-            raise ValueError(str(e)) from e
-        header, _, tosa = content.partition(b"\n")
-        if not unpacking.eof or len(header) > _HEADER:
-            raise ValueError("it is too large")
-        try:
-            chosen, given, figures, settings, choice, marks = json.loads(header)
-            cycles, sram, flash, before = map(int, figures)
-            rewritten, undecided = map(bool, marks)
-            is_known = all(isinstance(s, str) for s in (chosen, given, choice, *settings))
             answer = KnownAnswer(
-                chosen, given, cycles, sram, flash, tuple(settings), tosa, choice, before, rewritten, undecided
+                **{**told, "settings": tuple(told["settings"]), "tosa": b64decode(told["tosa"], validate=True)}
             )
-        except (TypeError, OverflowError, RecursionError) as e:
+        except (TypeError, LookupError) as e:
             raise ValueError(str(e)) from e
-        if not is_known:
+        kinds = {f.name: str(f.type).partition("[")[0] for f in fields(KnownAnswer)}
+        if any(type(getattr(answer, name)).__name__ != kind for name, kind in kinds.items()):
             raise ValueError("it has another form")
+        if not all(isinstance(s, str) for s in answer.settings):
+            raise ValueError("its settings are no texts")
         return answer
-
-
-def _most(packed: bytes) -> int:
-    """Returns the bytes that an entry may unpack to."""
-    return max(_LEAST, _RATIO * len(packed))
 
 
 class AnswerStore:

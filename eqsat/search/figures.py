@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from cost_models.command_stream import Ratio, StreamPrice, price, price_all, price_ends
+from cost_models.command_stream import Ratio, StreamPrice, price, price_ends
 from eqsat.device.core.errors import DeviceError
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate, Footprint
@@ -53,7 +53,7 @@ class GraphFigures:
 
         Without a price of its commands, Vela's corrected total takes the place of the calibrated cycles.
         """
-        stream, ends = _stream_price(estimate, target)
+        stream = _stream_price(estimate, target)
         cycles = stream.cycles if stream else estimate.corrected
         return GraphFigures(
             estimate.cycles,
@@ -63,7 +63,7 @@ class GraphFigures:
             stream,
             milliseconds=1e3 * cycles / estimate.rates.clock,
             calibrated=cycles,
-            ends=ends,
+            ends=_added(price_ends(s, target) for s in estimate.streams) if stream else (),
         )
 
     def over(self, before: GraphFigures) -> Ratio | None:
@@ -93,7 +93,7 @@ class GraphFigures:
             _together([d.stream for d in delegates]),
             milliseconds=_sum(d.milliseconds for d in delegates),
             calibrated=_sum(d.calibrated for d in delegates),
-            ends=tuple((sum(a), sum(b)) for a, b in (zip(*ends) for ends in zip(*(d.ends for d in delegates)))),
+            ends=_added(d.ends for d in delegates),
         )
 
 
@@ -149,22 +149,21 @@ def calibrated_cycles(estimate: Estimate, target: Target) -> int:
 
     Without a price of its commands, Vela's corrected total takes their place.
     """
-    try:
-        return price_all(estimate.streams, target) if estimate.streams else estimate.corrected
-    except DeviceError:
-        return estimate.corrected
+    stream = _stream_price(estimate, target)
+    return stream.cycles if stream else estimate.corrected
 
 
-def _stream_price(estimate: Estimate, target: Target) -> tuple[StreamPrice | None, tuple[tuple[int, int], ...]]:
-    """Returns the price of a compiled graph's command streams and its ends; None without a price."""
+def _stream_price(estimate: Estimate, target: Target) -> StreamPrice | None:
+    """Returns the price of a compiled graph's command streams, None if a command has none."""
     try:
-        prices = [price(s, target) for s in estimate.streams]
-        ends = [price_ends(s, target) for s in estimate.streams]
+        return _together([price(s, target) for s in estimate.streams])
     except DeviceError:
-        return None, ()
-    if not prices:
-        return None, ()
-    return StreamPrice.together(prices), tuple((sum(a), sum(b)) for a, b in (zip(*one) for one in zip(*ends)))
+        return None
+
+
+def _added(ends: Iterable[Sequence[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
+    """Returns the sums of several graphs' ends, constant by constant; none if those of a graph are unknown."""
+    return tuple((sum(a), sum(b)) for a, b in (zip(*one) for one in zip(*ends)))
 
 
 def _together(prices: Sequence[StreamPrice | None]) -> StreamPrice | None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from cost_models.calibration import spread
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Container, Decision
-from eqsat.options.options import Options
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.state import State
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.verification.checks import Checks
@@ -35,103 +33,84 @@ class StockError(Exception):
 Stock = bytes | Callable[[], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    buffer: bytes
-    compiled: Compiled | WorkerError
-
-
-@dataclass(frozen=True, slots=True)
 class Given:
-    """The given graphs, by name ("explicit" and "stock").
+    """The given graphs by name, "explicit" and "stock", read and compiled while the caller does something else.
 
+    Stock's graph is compared with the explicit one meanwhile, and its binary is run.
     buffers: the flatbuffers as they were given.
     compiled: the graphs that Vela accepts.
     refusals: Vela's errors for the others.
     wrong: stock's graph where it computes something else; then it is none of the graphs that compete.
+    `join` fills them.
     """
 
-    buffers: Mapping[str, bytes]
-    compiled: Mapping[str, Compiled]
-    refusals: Mapping[str, WorkerError]
-    wrong: Compiled | None = None
+    def __init__(
+        self,
+        reference: TensorGraph,
+        explicit: bytes,
+        stock: Stock | None,
+        container: Container,
+        oracle: Oracle,
+        checks: Checks,
+        pool: Pool,
+    ) -> None:
+        """reference: the explicit graph as it was read."""
+        self.buffers = {"explicit": explicit}
+        self.compiled: dict[str, Compiled] = {}
+        self.refusals: dict[str, WorkerError] = {}
+        self.wrong: Compiled | None = None
+        self._container, self._oracle, self._checks = container, oracle, checks
+        self._pending = {"explicit": pool.start(self._compiled, "explicit", reference)}
+        if stock is not None:
+            self._pending["stock"] = pool.start(self._compiled_stock, stock)
 
     @property
     def stock(self) -> Compiled | None:
         """Stock's graph, whatever it computes."""
         return self.compiled.get("stock") or self.wrong
 
-    def decision(self, options: Options, container: Container, target: Target) -> Decision:
-        """Returns the decision that the given graphs' figures lead to."""
-        footprints = {n: c.estimate.footprint for n, c in self.compiled.items()}
-        figures = {n: c.figures for n, c in self.compiled.items()}
-        dedicated = max((c.estimate.dedicated for c in self.compiled.values()), default=0)
-        return Decision.of(options, footprints, figures, container, dedicated, spread(target))
+    def join(self, loop: Loop, state: State) -> State:
+        """Returns a state with the given graphs, and with the decision that their figures lead to.
 
-
-class Coming:
-    """The given graphs, which are read and compiled while the caller does something else.
-
-    Stock's graph is compared with the explicit one meanwhile, and its binary is run.
-    reference: the explicit graph as it was read.
-    """
-
-    def __init__(
-        self, reference: TensorGraph, explicit: bytes, stock: Stock | None, oracle: Oracle, checks: Checks, pool: Pool
-    ) -> None:
-        self._explicit, self._oracle, self._checks = explicit, oracle, checks
-        self._begun = {"explicit": pool.start(self._compiled, "explicit", explicit, reference)}
-        if stock is not None:
-            self._begun["stock"] = pool.start(self._read_stock, stock)
-        self._given: Given | None = None
-
-    def given(self, loop: Loop) -> Given:
-        """Waits until both graphs are compiled, and stock's is compared on a few samples; failures become warnings."""
-        if self._given is None:
+        Waits until both are compiled, and stock's is compared on a few samples; failures become warnings.
+        """
+        if self._pending:
             with loop.clock.stage("given graphs"):
-                self._given = self._waited(loop.warnings)
-        return self._given
+                self._wait(loop.warnings)
+        known, target = self.compiled, state.target
+        footprints = {n: c.estimate.footprint for n, c in known.items()}
+        figures = {n: c.figures for n, c in known.items()}
+        dedicated = max((c.estimate.dedicated for c in known.values()), default=0)
+        decision = Decision.of(state.options, footprints, figures, self._container, dedicated, spread(target))
+        return replace(state.with_graphs(known.values()), decision=decision)
 
-    def join(self, loop: Loop, state: State, container: Container) -> State:
-        """Returns a state with the given graphs, and with the decision that their figures lead to."""
-        given = self.given(loop)
-        state = state.with_graphs(given.compiled.values())
-        return replace(state, decision=given.decision(state.options, container, state.target))
-
-    def _waited(self, warnings: list[str]) -> Given:
-        buffers, compiled, refusals = {"explicit": self._explicit}, dict[str, Compiled](), dict[str, WorkerError]()
-        for which, future in self._begun.items():
+    def _wait(self, warnings: list[str]) -> None:
+        for which, future in self._pending.items():
             try:
-                read = future.result()
+                found = self.compiled[which] = future.result()
             except StockError as e:
                 warnings.append(f"stock ExecuTorch failed on this graph: {e}")
-                continue
             except TosaError as e:
                 warnings.append(f"stock's graph cannot be read: {e}")
-                continue
-            buffers[which] = read.buffer
-            if isinstance(read.compiled, WorkerError):
-                refusals[which] = read.compiled
-                warnings.append(f"{_REFUSED[which]}: {read.compiled}")
-                continue
-            compiled[which] = read.compiled
-            cycles = read.compiled.figures.cycles
-            logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
-        is_wrong = "stock" in compiled and self._checks.differs(compiled["stock"])
-        return Given(buffers, compiled, refusals, compiled.pop("stock") if is_wrong else None)
+            except WorkerError as e:
+                self.refusals[which] = e
+                warnings.append(f"{_REFUSED[which]}: {e}")
+            else:
+                cycles = found.figures.cycles
+                logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
+        self._pending = {}
+        if "stock" in self.compiled and self._checks.reject(self.compiled["stock"]):
+            self.wrong = self.compiled.pop("stock")
 
-    def _read_stock(self, stock: Stock) -> _Read:
+    def _compiled_stock(self, stock: Stock) -> Compiled:
         buffer = stock if isinstance(stock, bytes) else stock()
-        read = self._compiled("stock", buffer, loads(buffer, "stock's TOSA"))
-        if isinstance(read.compiled, Compiled):
-            self._checks.begin(read.compiled)
-        return read
+        graph, self.buffers["stock"] = loads(buffer, "stock's TOSA"), buffer
+        found = self._compiled("stock", graph)
+        self._checks.begin(found)
+        return found
 
-    def _compiled(self, which: str, buffer: bytes, graph: TensorGraph) -> _Read:
-        try:
-            found = self._oracle.compiled(Candidate(which, graph, buffer))
-        except WorkerError as e:
-            return _Read(buffer, e)
-        if self._checks.breaks_a_guard(found):
+    def _compiled(self, which: str, graph: TensorGraph) -> Compiled:
+        found = self._oracle.compiled(Candidate(which, graph, self.buffers[which]))
+        if self._checks.guards(found):
             self._checks.binaries.begin(found)  # what becomes of the graph depends on it
-        return _Read(buffer, found)
+        return found

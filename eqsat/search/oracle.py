@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
-from cost_models.command_stream import price_all, price_rows
+from cost_models.command_stream import price_rows
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.device.core.errors import DeviceError
 from eqsat.ground.process import WorkerError
@@ -67,9 +67,8 @@ def price_compiled(target: Target, candidate: Candidate, estimate: Estimate) -> 
     Raises WorkerError if a command has no price.
     """
     try:
-        cycles = price_all(estimate.streams, target)
-        rows = price_rows(estimate.stream, target, dict(estimate.raw["rows"])) if estimate.raw else {}
+        price, rows = price_rows(estimate.stream, target, dict(estimate.raw["rows"] if estimate.raw else ()))
     except DeviceError as e:
         raise WorkerError(f"its commands have no price: {e}", refused=True) from e
     told = tuple(replace(row, calibrated=round(rows.get(k, 0))) for k, row in enumerate(estimate.rows))
-    return Compiled.of(candidate, replace(estimate, rows=told), cycles)
+    return Compiled.of(candidate, replace(estimate, rows=told), price.cycles)

@@ -18,7 +18,7 @@ from eqsat.search.state import State
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
 from eqsat.verification.checks import Answer, Checks
-from eqsat.verification.judging import BinaryProof
+from eqsat.verification.equality import Attempt
 from eqsat.verification.verification import first_equal, pareto_set, rank, tell, verify_offers
 
 
@@ -60,27 +60,15 @@ class Outcome:
             answer = first_equal(graphs, checks, decision) or answer
             if not decision.limits.widest.fits(answer.best.figures):
                 nearest = answer.best.figures
-                answer = first_equal(graphs, checks, decision.fallback) or answer
+                answer = first_equal(graphs, checks, replace(decision, limits=decision.default)) or answer
             verify_offers(graphs, answer, checks, decision)
             tell(answer, graphs, checks, decision, nearest)
         return replace(self, answer=answer, nearest=nearest)
 
     def result(self, memory: Memory | None) -> Result:
-        """Returns the result, which is remembered unless it was or is not worth it."""
-        best, checks = self.answer.best, self.checks
-        proof, kept = checks.binaries.begin_proof(best), []
-        located = with_locations(best, self.given.buffers["explicit"], self.made_of)
-        if memory and not (self.how == "remembered" or self.interrupted or self.nearest):
-            kept = memory.entries(self.answer, located, self.exact, self.state.graphs)
-        result = self._result(located)
-        if memory:
-            memory.keep(kept, proof.result())
-        return result
+        """Returns the result, which is remembered unless it was or is not worth it.
 
-    def _result(self, located: bytes) -> Result:
-        """Returns the result; what waits for nothing is computed while the answer's binary is proved.
-
-        located: the flatbuffer of the answer with the origins of its operators.
+        What waits for nothing is computed while the answer's binary is proved.
         """
         loop, answer, best, frozen = self.loop, self.answer, self.answer.best, self.exact
         checks, given, counts = self.checks, self.given, self.reference.op_counts()
@@ -89,14 +77,17 @@ class Outcome:
         opaque = {name: counts.get(name, 0) for name in names}
         with loop.clock.stage("verify"):
             proof_of_binary, figures, points = checks.binaries.begin_proof(best), self._figures(), self._points()
+            located = with_locations(best, given.buffers["explicit"], self.made_of)
             run, lower_bound = self._run(located, points), bound(self.reference, best.estimate.rates)
             rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
             stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
+            if memory and not (self.how == "remembered" or self.interrupted or self.nearest):
+                memory.keep(answer, located, frozen, self.state.graphs, proof_of_binary)
             of_binary = proof_of_binary.result()
         if stock_verified is False:  # such a graph is no peer
             stock, figures["stock"] = None, GraphFigures()
-        of_stock = of_binary if best is stock else BinaryProof(None)
-        proof = answer.proof
+        no_e_graph = "interrupted" if self.interrupted else "remembered" if self.how else "failed"
+        of_stock = of_binary if best is stock else Attempt(False)
         return Result(
             tosa=located,
             explicit=given.buffers["explicit"],
@@ -104,24 +95,24 @@ class Outcome:
             figures=figures,
             verified=answer.verified,
             stock_verified=stock_verified,
-            proved=answer.is_proved,
-            undecided=[o.text for o in proof.undecided] if proof else [],
-            error_bound=proof.error_bound if proof else float(best.name != "explicit"),
+            proved=answer.proof.proved,
+            undecided=list(answer.proof.undecided),
+            error_bound=answer.proof.error_bound,
             stock_proved=stock_proved,
             settings=best.settings,
             binary_verified=answer.binary.equal,
             binary_reason=answer.binary.reason,
             binary_samples=answer.binary.samples,
-            binary_proved=of_binary.proved,
+            binary_proved=of_binary.proved or None,
             binary_undecided=list(of_binary.undecided),
             stock_binary_verified=stock_binary.equal if stock_binary else None,
-            stock_binary_proved=of_stock.proved,
+            stock_binary_proved=of_stock.proved or None,
             stock_binary_undecided=list(of_stock.undecided),
             bound=lower_bound,
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
             opaque=opaque,
             e_nodes=frozen.n_nodes if frozen else 0,
-            stop=frozen.saturation.stop if frozen else self._why_no_e_graph(),
+            stop=frozen.saturation.stop if frozen else no_e_graph,
             candidates=len(self.state.graphs),
             searched=bool(self.how or self.state.extracted),
             remembered=self.how == "remembered",
@@ -137,9 +128,6 @@ class Outcome:
             raw=best.estimate.raw,
             known=run,
         )
-
-    def _why_no_e_graph(self) -> str:
-        return "interrupted" if self.interrupted else "remembered" if self.how else "failed"
 
     def _figures(self) -> dict[str, GraphFigures]:
         """Returns the figures of "stock", of "explicit" and of the chosen graph ("eqsat")."""

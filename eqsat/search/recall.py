@@ -10,7 +10,8 @@ If that gains as much as before, there is no search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from eqsat.options import plugins
 from eqsat.options.decision import Container
 from eqsat.options.options import Options
 from eqsat.search.answer_store import AnswerStore, KnownAnswer
-from eqsat.search.given import Coming, Given
+from eqsat.search.given import Given
 from eqsat.search.loop import Loop
 from eqsat.search.proposals.remembered import same_graph, same_structure
 from eqsat.search.stages import REWRITINGS
@@ -32,10 +33,10 @@ from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.verification.checks import Answer, Checks
-from eqsat.verification.judging import BinaryProof
+from eqsat.verification.equality import Attempt
 
-#: Highest cycles that a respelled choice may take, or share of the cycles before, as multiples of the known ones.
-#: Cycles before and after depend differently on how well the weights can be compressed.
+#: Highest cycles that a known answer may take, or share of the cycles before, as multiples of the known ones.
+#: With other constants, cycles before and after depend differently on how well the weights can be compressed.
 _AS_GOOD = 1.003
 #: Other projects' packages that decide an answer.
 _THEIRS = ("egglog", "ethos-u-vela", "tosa-tools", "clingo", "numpy")
@@ -91,96 +92,76 @@ class Memory:
         """The known answers that are candidates: only that of the very same search if there is one."""
         return [self.answer] if self.answer else list(self.known.values())
 
-    def holds(self, given: Given, candidates: Sequence[Compiled], checks: Checks) -> bool:
-        """Whether the known answer of the very same search still holds.
+    def keep(
+        self, answer: Answer, tosa: bytes, exact: Frozen | None, graphs: Sequence[Compiled], proof: Future[Attempt]
+    ) -> None:
+        """Stores the answer of a search: its graph with locations, and its choice from the exact e-graph.
 
-        It has to have the same figures, equal the reference and have a binary that is not wrong.
+        graphs: all that were compared. proof: of its binary, for which this waits.
         """
-        answer = self.answer
-        if answer is None:
-            return False
-        best = candidates[0] if candidates else given.compiled.get(answer.chosen)
-        if best is None or best.figures.costs != (answer.cycles, answer.sram, answer.flash):
-            return False
-        return _is_right(best, checks, answer)
-
-    def gains_as_before(self, state: State, is_respelled: Callable[[Compiled], bool], checks: Checks) -> bool:
-        """Whether the best respelled graph that fits gains as much as the known one, and is verified."""
-        known, decision = self.alike, state.decision
-        fitting = [c for c in state.graphs if is_respelled(c) and decision.limits.fits(c.figures)]
-        if known is None or not known.before or not fitting:
-            return False
-        best = min(fitting, key=decision.rank_of)
-        share = max(1.0, _before(state.graphs) / known.before)
-        if best.figures.cycles > _AS_GOOD * known.cycles * share:
-            return False
-        return _is_right(best, checks, known)
-
-    def entries(
-        self, answer: Answer, tosa: bytes, exact: Frozen | None, graphs: Sequence[Compiled]
-    ) -> list[tuple[str, KnownAnswer]]:
-        """Returns what is to be kept of the answer of a search, each with the digest that it is kept for.
-
-        That is its graph with locations, and its choice from the exact e-graph.
-        graphs: all that were compared.
-        """
-        best, figures = answer.best, answer.best.figures
+        best = answer.best
         if not self.key or not answer.verified or answer.binary.equal is False:
-            return []
-        known = KnownAnswer(best.name, best.given, *figures.costs, best.settings, tosa if best.name == "eqsat" else b"")
+            return
         choice = exact and told(best, exact)
-        if not choice:
-            return [(self.graph, known)]
-        spelled = replace(known, tosa=b"", choice=choice, before=_before(graphs), rewritten=best.is_rewritten)
-        return [(self.graph, known), (self.structure, spelled)]
+        undecided = proof.result().is_final and not proof.result().proved
+        known = KnownAnswer(
+            best.name,
+            best.given,
+            *best.figures.costs,
+            best.settings,
+            tosa if best.name == "eqsat" else b"",
+            before=_before(graphs),
+            undecided=undecided,
+        )
+        self.store.put(self.graph, self.key, known)
+        if choice:
+            spelled = replace(known, tosa=b"", choice=choice, rewritten=best.is_rewritten)
+            self.store.put(self.structure, self.key, spelled)
 
-    def keep(self, entries: Sequence[tuple[str, KnownAnswer]], proof: BinaryProof) -> None:
-        """Stores the entries of an answer. proof: of its binary."""
-        for place, known in entries:
-            self.store.put(place, self.key, replace(known, undecided=proof.is_final and not proof.proved))
 
-
-def recalled(loop: Loop, state: State, memory: Memory, coming: Coming, checks: Checks) -> tuple[State, str]:
+def recalled(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> tuple[State, str]:
     """Returns the state with the known graphs, and "remembered" if the answer of the very same search still holds."""
-    state = loop.drive(state, same_graph(memory.answers))
-    if memory.answer is None:
+    state, known = loop.drive(state, same_graph(memory.answers)), memory.answer
+    if known is None:
         return state, ""
     for c in state.graphs:  # beside the given graphs, which Vela compiles
-        checks.begin_answer(c, memory.answer.undecided)
-    given = coming.given(loop)
-    with loop.failing():
-        return state, "remembered" if memory.holds(given, state.graphs, checks) else ""
-    return state, ""
+        checks.begin_answer(c, known.undecided)
+    found, state = state.graphs, given.join(loop, state)
+    found = found or [c for c in state.graphs if c.name == known.chosen]
+    return state, "remembered" if holds(loop, state, known, found, checks) else ""
 
 
 def respelled(loop: Loop, state: State, memory: Memory, exact: Frozen, checks: Checks) -> tuple[State, str]:
-    """Returns the state with the choice for a graph of equal structure, and "respelled" if it gains as much.
+    """Returns the state with the choice for a graph of equal structure, and "respelled" if that answer holds.
 
     If the known graph was changed after it was written, so is this one.
     """
     before, known = set(state.compiled), memory.alike
     if known is None:
         return state, ""
-
-    def is_new(c: Compiled) -> bool:
-        return c.key not in before
-
     state = loop.drive(state, same_structure(known, exact))
     if known.rewritten:
-        state = loop.improve(state, REWRITINGS, is_new)
-    with loop.failing():
-        return state, "respelled" if memory.gains_as_before(state, is_new, checks) else ""
-    return state, ""
+        state = loop.improve(state, REWRITINGS, lambda c: c.key not in before)
+    found = [c for c in state.graphs if c.key not in before]
+    return state, "respelled" if holds(loop, state, known, found, checks) else ""
 
 
-def _is_right(best: Compiled, checks: Checks, known: KnownAnswer) -> bool:
-    """Whether a graph equals the reference, and its binary is not wrong.
+def holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compiled], checks: Checks) -> bool:
+    """Whether the best of the graphs that are made of a known answer is as good as that was, within the limits.
 
-    Its binary is proved beside the comparison, unless that of the known answer could not be.
+    It has to equal the reference, and its binary must not be wrong.
+    That is proved beside the comparison, unless that of the known answer could not be.
     """
-    checks.begin_answer(best, known.undecided)
-    found = checks.compared(best)
-    return found is not None and found.binary.equal is not False
+    with loop.failing():
+        fitting = [c for c in found if state.decision.limits.widest.fits(c.figures)]
+        best = min(fitting, key=state.decision.rank_of, default=None)
+        share = max(1.0, _before(state.graphs) / known.before) if known.before else 1.0
+        if best is None or best.figures.cycles > _AS_GOOD * known.cycles * share:
+            return False
+        checks.begin_answer(best, known.undecided)
+        compared = checks.compared(best)
+        return compared is not None and compared.binary.equal is not False
+    return False
 
 
 def _before(graphs: Sequence[Compiled]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cost_models.cache import PriceCache
@@ -14,7 +14,6 @@ from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
 from eqsat.options.effort import EFFORTS
 from eqsat.options.plugins import made_cost_model
-from eqsat.search.answer_store import KnownAnswer
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.borders import borders
@@ -22,17 +21,14 @@ from eqsat.search.proposals.exact import exact
 from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
-from eqsat.search.proposals.remembered import same_graph
 from eqsat.search.proposals.settings import settings
 from eqsat.search.proposals.stripes import stripes, wanted
 from eqsat.search.proposals.written import written
-from eqsat.search.result import Result
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.dead_channels import without_dead_channels
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.verification.checks import Answer, Checks
-from eqsat.verification.judging import Judged
 from eqsat.verification.verification import first_equal
 
 logger = logging.getLogger(__name__)
@@ -41,8 +37,8 @@ logger = logging.getLogger(__name__)
 REWRITINGS = (Step(orders, 0.2), Step(borders, 0.3))
 _SETTINGS = Step(settings, 1 / 6)
 _STRIPES = Step(stripes, 0.3, wanted)
-#: Least gain over the answer, as a share, for which a wrongly compiled candidate is replaced.
-_BEHIND = 0.01
+#: Share of the answer's objective that a wrongly compiled candidate may take to be replaced.
+_AHEAD = 0.99
 #: Most searches for replacements.
 _REPAIRS = 3
 
@@ -121,7 +117,7 @@ def answered(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, S
         with loop.clock.stage("verify"):
             answer = first_equal(state.graphs, checks, state.decision)
         wrong, known = checks.miscompiled[known:], len(checks.miscompiled)
-        forbidden = _at_fault(wrong, answer, state) if answer and left else set()
+        forbidden = _at_fault(wrong, checks, answer, state) if answer and left else set()
         if not forbidden:
             return answer, state
         allowed = replace(state, choices=state.priced.without(forbidden))
@@ -131,17 +127,18 @@ def answered(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, S
         state, left = replace(allowed, compiled={**state.compiled, **found.compiled}), left - 1
 
 
-def _at_fault(wrong: Sequence[tuple[Compiled, Judged]], answer: Answer, state: State) -> set[int]:
+def _at_fault(wrong: Sequence[Compiled], checks: Checks, answer: Answer, state: State) -> set[int]:
     """Returns the choice nodes at which wrong binaries begin to differ.
 
-    Only binaries count whose graphs are better than the answer by more than `_BEHIND`.
+    Only binaries count whose graphs are so much better than the answer (`_AHEAD`).
     """
     out = set[int]()
-    for c, judged in wrong:
-        if c.choices is None or not state.decision.is_better(c.figures, answer.best.figures, by=_BEHIND):
+    for c in wrong:
+        if c.choices is None or not state.decision.takes_at_most(_AHEAD, c.figures, answer.best.figures):
             continue
         origin = c.choices.tensor_graph(c.choice)[1]
-        culprit = judged.culprit if judged.culprit is None else c.parts_of.get(judged.culprit, judged.culprit)
+        culprit = checks.binaries.culprits.get(c)
+        culprit = c.parts_of.get(culprit, culprit) if culprit is not None else None
         if culprit in origin:
             out.add(origin[culprit])
     return out
@@ -155,29 +152,11 @@ def scheduled(loop: Loop, state: State, checks: Checks) -> State:
     return loop.improve(state, in_settings, lambda c: c.by == "stripes")
 
 
-def was_interrupted(loop: Loop, state: State) -> bool:
-    """Whether the search was ended early, of which it then warns the user."""
+def warn_if_interrupted(loop: Loop, state: State) -> bool:
+    """Warns the user if the search was ended early; returns whether it was."""
     if not loop.interruption.asked():
         return False
     found = "the result is the best that was found until then"
     nothing = "nothing had been found by then, and there is no run to save"
     loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
     return True
-
-
-def with_less_effort(loop: Loop, state: State, checks: Checks, again: Callable[..., Result]) -> State:
-    """Returns the state with the graph of a search with less effort, if the answer does not fit.
-
-    again: repeats the optimization with other options.
-    Searches of different efforts take different paths, and another one may end nearer to the limits.
-    """
-    less, limits = loop.options.with_less_effort(), state.decision.limits.widest
-    answer = first_equal(state.graphs, checks, state.decision)
-    if not less or not answer or limits.fits(answer.best.figures) or loop.interruption.asked():
-        return state
-    with loop.failing():
-        result = again(options=less)
-        loop.clock.add(result.seconds)
-        own = KnownAnswer(result.chosen, "", 0, 0, 0, result.settings, result.tosa)
-        return loop.drive(state, same_graph([own])) if result.chosen == "eqsat" else state
-    return state

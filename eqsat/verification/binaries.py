@@ -1,4 +1,4 @@
-"""Checks of compiled binaries on the functional model, within a budget of work.
+"""Checks of candidates' binaries: a run on the functional model, and a proof for every input.
 
 A binary is right if it computes what its graph does.
 """
@@ -6,8 +6,12 @@ A binary is right if it computes what its graph does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 
+from eqsat.choice.compiled import Compiled
 from eqsat.device.compile import raw_of
 from eqsat.device.verification import Verdict, check
 from eqsat.ground.process import WorkerError
@@ -18,14 +22,10 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.reference import run_samples
+from eqsat.tosa.reference import Comparison, run_samples
 from eqsat.vela.compile import compile_tosa
-from eqsat.vela.regor import RawOutput
+from eqsat.verification.equality import Attempt, Verifier, samples_for
 
-#: Elements that a comparison computes in all tensors and samples, about.
-_ELEMENTS = 1 << 22
-#: Samples per binary, at most.
-_MOST = 16
 #: Elements that the functional model computes per second, about, in all tensors and samples.
 #: It converts a limit in seconds into a budget of work.
 #: So a busy machine runs the same binaries as an idle one.
@@ -33,101 +33,136 @@ _MOST = 16
 _ELEMENTS_PER_SECOND = 2_000_000
 #: Seconds after which a run counts as hung.
 _HUNG = 600.0
+#: What is said of a proof that is left out.
+_UNDECIDED_BEFORE = "not tried again: the proof for the known answer ended without a result"
 
 Samples = Sequence[Sequence[Array]]
-#: A graph's outputs per sample, or why there are none.
-Outputs = Sequence[Sequence[Array] | WorkerError]
 
 
 class Binaries:
-    """Checks binaries for a target.
+    """Checks the binaries of candidates, each once, in the background.
 
-    seconds: budget for all of them together, counted in work; 0: none is run.
+    seconds: budget for stock's binary, and that for all others together, counted in work; 0: none is run.
+    It is also the processor time for the proof of one binary.
+    culprits: {candidate whose binary is wrong: node from which on it is, if that is known}.
     """
 
-    def __init__(self, target: Target, pool: Pool, seconds: float) -> None:
-        self._target, self._pool, self._asked = target, pool, seconds
-        self._left, self._lock = seconds * _ELEMENTS_PER_SECOND, threading.Lock()
+    def __init__(self, verifier: Verifier, target: Target, pool: Pool, seconds: float) -> None:
+        self._verifier, self._target, self._pool, self._seconds = verifier, target, pool, seconds
+        self._left, self._lock = [seconds * _ELEMENTS_PER_SECOND] * 2, threading.Lock()
+        self._verdicts: dict[tuple[Compiled, bool], Future[Verdict]] = {}
+        self._proofs: dict[Compiled, Future[Attempt]] = {}
+        self.culprits: dict[Compiled, int] = {}
 
     @property
     def run_at_all(self) -> bool:
         """Whether the user wants binaries to be run."""
-        return self._asked > 0
+        return self._seconds > 0
 
-    def verdict(
-        self,
-        graph: TensorGraph,
-        raw: RawOutput,
-        inputs: Samples,
-        expected: Callable[[], Outputs],
-        whatever_it_takes: bool = False,
-    ) -> Verdict:
-        """Returns whether the binary of a graph computes what is expected on `inputs`.
+    def begin(self, c: Compiled, whatever_it_takes: bool = False) -> Future[Verdict]:
+        """Starts to run the binary of a candidate, once, and returns the pending verdict.
 
-        raw: the compiled graph.
-        expected: returns the graph's outputs per sample.
-        whatever_it_takes: runs the binary even if the budget is used up.
-        The verdict is None, with the reason, if the binary was not run.
+        whatever_it_takes: also if the budget is used up.
+        """
+        key = c, whatever_it_takes
+        if key not in self._verdicts:
+            self._verdicts[key] = self._pool.start(self._judge, *key, self._verifier.begin_samples(c))
+        return self._verdicts[key]
+
+    def verdict(self, c: Compiled, whatever_it_takes: bool = False) -> Verdict:
+        """Returns whether the binary of a candidate computes what the candidate does, or why that is not known."""
+        return self.begin(c, whatever_it_takes).result()
+
+    def begin_proof(self, c: Compiled, undecided: bool = False) -> Future[Attempt]:
+        """Starts to prove the binary of a candidate, once, and returns the pending result.
+
+        undecided: leaves the proof out, as an earlier one of its kind ended without a result.
+        """
+        if c not in self._proofs:
+            self.begin(c)  # here, as two threads that begin it would run the binary twice
+            self._proofs[c] = self._pool.start(self._prove, c, undecided)
+        return self._proofs[c]
+
+    def _prove(self, c: Compiled, undecided: bool) -> Attempt:
+        verdict = self.verdict(c)
+        if not self.run_at_all or verdict.equal is False:
+            return Attempt(False, (verdict.reason,))
+        if undecided:
+            return Attempt(False, (_UNDECIDED_BEFORE,))
+        return self._verifier.prove_binary(c, raw_of(c.estimate), self._seconds)
+
+    def _judge(self, c: Compiled, whatever_it_takes: bool, compared: Future[Comparison]) -> Verdict:
+        """Returns the verdict on a candidate's binary, with the operator at which it goes wrong.
+
+        compared: the pending comparison of its graph on the same samples, whose outputs are expected.
+        So nothing that the graph does is taken for Vela's.
         """
         if not self.run_at_all:
             return Verdict(None, "binaries are not run (binary_time_limit is 0)")
-        work = len(inputs) * sum(graph.type(n).elements for n in graph.live())
-        with self._lock:
-            if self._left <= 0 and not whatever_it_takes:
-                return Verdict(None, f"no time was left of {self._asked:g} s (binary_time_limit)")
-            self._left -= work
-
-        def wanted() -> Outputs:
-            found = expected()
-            shown = next((ys for ys in found if not isinstance(ys, WorkerError)), None)
-            if shown and any(y.size != graph.type(o).elements for y, o in zip(shown, graph.outputs, strict=True)):
-                raise WorkerError("the reference model does not show all outputs")
-            return found
-
         try:
-            return check(graph, raw, self._pool, inputs, wanted, _HUNG)
+            inputs, _ = self._verifier.reference().first(samples_for(c.graph))
+            if not self._spend(c, len(inputs)) and not whatever_it_takes:
+                return Verdict(None, f"no time was left of {self._seconds:g} s (binary_time_limit)")
+            found = check(c.graph, raw_of(c.estimate), self._pool, inputs, partial(_expected, c.graph, compared), _HUNG)
         except WorkerError as e:
             return Verdict(None, str(e))
+        if found.equal is False and (culprit := find_culprit(c.graph, inputs, self._target, self._pool)) is not None:
+            self.culprits[c] = culprit
+            return replace(found, reason=f"{found.reason}, from {c.graph.nodes[culprit].op} n{culprit} on")
+        return found
 
-    def culprit(self, graph: TensorGraph, inputs: Samples) -> int | None:
-        """Returns the first node up to which the graph's binary is wrong, or None.
+    def _spend(self, c: Compiled, samples: int) -> bool:
+        """Takes the work of running a binary from its budget; returns whether something was left of that."""
+        whose = int(c.name == "stock")
+        with self._lock:
+            before = self._left[whose]
+            self._left[whose] -= samples * sum(c.graph.type(n).elements for n in c.graph.live())
+        return before > 0
 
-        It is found by bisection, so it may be a later one if errors come and go.
-        """
-        inner = [n for n in graph.live() if _activation(graph, n)]
+
+def _expected(graph: TensorGraph, compared: Future[Comparison]) -> Sequence[Sequence[Array] | WorkerError]:
+    """Returns a graph's outputs per sample, or why there are none. Raises WorkerError if it differs, or hides some."""
+    found = compared.result()
+    if not found.equal:
+        raise WorkerError(f"the graph itself differs from what it was made from: {found.reason}")
+    shown = next((ys for ys in found.outputs if not isinstance(ys, WorkerError)), None)
+    if shown and any(y.size != graph.type(o).elements for y, o in zip(shown, graph.outputs, strict=True)):
+        raise WorkerError("the reference model does not show all outputs")
+    return found.outputs
+
+
+def find_culprit(graph: TensorGraph, inputs: Samples, target: Target, pool: Pool) -> int | None:
+    """Returns the first node up to which the graph's binary is wrong, or None.
+
+    It is found by bisection, so it may be a later one if errors come and go.
+    """
+    inner = [n for n in graph.live() if _activation(graph, n)]
+    try:
+        answers = run_samples(dumps(_up_to(graph, inner)), inputs, pool, _HUNG)
+    except WorkerError:
+        return None
+    shown = [(x, a) for x, a in zip(inputs, answers, strict=True) if not isinstance(a, WorkerError)]
+
+    def is_wrong_up_to(k: int) -> bool:
+        part = _up_to(graph, [inner[k]])
         try:
-            answers = run_samples(dumps(_up_to(graph, inner)), inputs, self._pool, _HUNG)
-        except WorkerError:
-            return None
-        shown = [(x, a) for x, a in zip(inputs, answers, strict=True) if not isinstance(a, WorkerError)]
-        low, high = 0, len(inner)
-        while low < high:
-            middle = (low + high) // 2
-            expected = [[values[middle]] for _, values in shown]
-            if self._is_wrong_up_to(graph, inner[middle], [x for x, _ in shown], expected):
-                high = middle
-            else:
-                low = middle + 1
-        return inner[low] if low < len(inner) else None
-
-    def _is_wrong_up_to(self, graph: TensorGraph, node: int, inputs: Samples, expected: Samples) -> bool:
-        part = _up_to(graph, [node])
-        try:
-            raw = raw_of(compile_tosa(dumps(part), self._target, self._pool))
+            raw = raw_of(compile_tosa(dumps(part), target, pool))
+            return (
+                check(part, raw, pool, [x for x, _ in shown], lambda: [[a[k]] for _, a in shown], _HUNG).equal is False
+            )
         except WorkerError:
             return False
-        return self.verdict(part, raw, inputs, lambda: expected, whatever_it_takes=True).equal is False
+
+    low, high = 0, len(inner)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_wrong_up_to(middle) else (middle + 1, high)
+    return inner[low] if low < len(inner) else None
 
 
 def _up_to(graph: TensorGraph, nodes: Sequence[int]) -> TensorGraph:
     """Returns the graph with some nodes as its outputs."""
     return TensorGraph(nodes=graph.nodes, inputs=graph.inputs, outputs=list(nodes))
-
-
-def samples_for(graph: TensorGraph) -> int:
-    """Returns the number of samples on which a graph's binary is run; large graphs get fewer."""
-    elements = sum(graph.type(n).elements for n in graph.live())
-    return max(2, min(_MOST, _ELEMENTS // elements))
 
 
 def _activation(graph: TensorGraph, n: int) -> bool:

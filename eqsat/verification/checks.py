@@ -9,17 +9,17 @@ from eqsat.device.verification import Verdict
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
-from eqsat.proof import PROVED, Proof
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.reference import Unjudged
 from eqsat.vela.guards import violations
-from eqsat.verification.equality import Equality, Verifier
-from eqsat.verification.judging import BinaryChecks, Judged
+from eqsat.verification.binaries import Binaries
+from eqsat.verification.equality import Attempt, Equality, Verifier
 
 #: Names of the graphs in warnings.
 CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
-#: What is said of stock's graph where it differs from the reference.
+#: What is said of stock's graph where it differs from the reference, and of a candidate.
+_DIFFERS = "it differs from the graph before layout passes"
 _OTHER = "what stock ExecuTorch makes of this delegate computes something else"
 
 
@@ -29,25 +29,20 @@ class Answer:
 
     verified: whether it is the reference or proved equal to it; of stock's graph also whether samples say so.
     binary: whether its binary computes what the graph does.
-    proof: of its equality for every input; None for the reference, or if none was tried.
+    proof: of its equality for every input.
     """
 
     best: Compiled
     verified: bool
     binary: Verdict
-    proof: Proof | None = None
-
-    @property
-    def is_proved(self) -> bool:
-        """Whether the graph is equal to the reference for every input."""
-        return self.best.name == "explicit" or self.proof is not None and self.proof.verdict == PROVED
+    proof: Attempt
 
 
 class Checks:
     """Checks candidates against one reference, whose values are computed in the background.
 
     warnings: what the user is told, once for each candidate.
-    miscompiled: candidates that Vela compiles wrongly, with the operator.
+    miscompiled: candidates that Vela compiles wrongly.
     undecided: {candidate that is passed over since nothing is proved of it: why}.
     """
 
@@ -55,9 +50,9 @@ class Checks:
         self, reference: TensorGraph, target: Target, pool: Pool, options: Options, warnings: list[str]
     ) -> None:
         self.verifier = Verifier(reference, target, pool, options)
-        self.binaries = BinaryChecks(self.verifier, target, pool, options.binary_time_limit)
+        self.binaries = Binaries(self.verifier, target, pool, options.binary_time_limit)
         self.warnings = warnings
-        self.miscompiled: list[tuple[Compiled, Judged]] = []
+        self.miscompiled: list[Compiled] = []
         self.undecided: dict[Compiled, str] = {}
         self._family = target.family
         self._equal: dict[tuple[str, bytes], Equality] = {}
@@ -75,10 +70,7 @@ class Checks:
         undecided: whether its binary is known not to be proved.
         """
         self.begin(c)
-        if undecided and self.binaries.run_at_all:
-            self.binaries.leave_undecided(c)
-        else:
-            self.binaries.begin_proof(c)
+        self.binaries.begin_proof(c, undecided)
 
     def guards(self, c: Compiled) -> list[str]:
         """Returns descriptions of the guards that a candidate breaks."""
@@ -86,19 +78,16 @@ class Checks:
             self._guards[c] = violations(c.graph, self._family)
         return self._guards[c]
 
-    def breaks_a_guard(self, c: Compiled) -> bool:
-        return bool(self.guards(c))
-
     def is_suspect(self, c: Compiled) -> bool:
         """Whether a candidate breaks a guard, and its binary is not known to be right."""
-        return self.breaks_a_guard(c) and self.binaries.verdict(c).equal is not True
+        return bool(self.guards(c)) and self.binaries.verdict(c).equal is not True
 
     def compared(self, c: Compiled) -> Answer | None:
         """Returns the candidate as an answer, or None, with a warning, if it may not be one."""
         if c not in self._compared:
             found = self._compared[c] = self._compare(c)
             if found is not None and found.binary.equal is False:
-                self._warn_of_binary(c, False)
+                self._warn_of_binary(c, found.binary)
         return self._compared[c]
 
     def verified(self, c: Compiled) -> bool | None:
@@ -116,37 +105,36 @@ class Checks:
         c = found.best
         binary = self.binaries.verdict(c, whatever_it_takes=True)
         if binary.equal is False:
-            self._warn_of_binary(c, True)
+            self._warn_of_binary(c, binary)
         changed = self._compared[c] = replace(found, binary=binary)
         return changed
 
-    def _warn_of_binary(self, c: Compiled, whatever_it_takes: bool) -> None:
-        judged = self.binaries.begin(c, whatever_it_takes).result()
-        self.miscompiled.append((c, judged))
-        self.warnings.append(f"{CALLED[c.name]} was not used: Vela compiles it wrongly: {judged.reason}")
+    def _warn_of_binary(self, c: Compiled, binary: Verdict) -> None:
+        self.miscompiled.append(c)
+        self.warnings.append(f"{CALLED[c.name]} was not used: Vela compiles it wrongly: {binary.reason}")
 
     def _compare(self, c: Compiled) -> Answer | None:
-        binaries = self.binaries
-        binaries.begin(c)
+        self.binaries.begin(c)
         if c.name == "explicit":
-            return Answer(c, True, binaries.verdict(c))
+            return Answer(c, True, self.binaries.verdict(c), Attempt(True, error_bound=0.0))
         try:
             found = self._equality(c)
         except Unjudged as e:
             if c.name == "stock":
                 self.warnings.append(f"stock's graph is the result, which could not be verified: {e}")
-                return Answer(c, False, binaries.verdict(c))
+                return Answer(c, False, self.binaries.verdict(c), Attempt(False))
             found = Equality(f"it could not be verified: {e}")
         if found.difference and c.name == "stock":
             self.warnings.append(f"{_OTHER}: {found.difference}")
-        elif found.reason:
-            self.warnings.append(f"{CALLED[c.name]} was not used: {found.reason}")
-        if found.reason:
             return None
-        if found.undecided and c.name != "stock":  # stock's graph is what there is without eqsat
-            self.undecided[c] = found.undecided
+        if reason := found.reason or found.difference and f"{_DIFFERS}: {found.difference}":
+            self.warnings.append(f"{CALLED[c.name]} was not used: {reason}")
             return None
-        return Answer(c, True, binaries.verdict(c), found.proof)
+        assert found.proof is not None, "what may replace the reference was tried to be proved"
+        if not found.proof.proved and c.name != "stock":  # stock's graph is what there is without eqsat
+            self.undecided[c] = ", ".join(found.proof.undecided)
+            return None
+        return Answer(c, True, self.binaries.verdict(c), found.proof)
 
     def _equality(self, c: Compiled) -> Equality:
         """Returns whether a graph equals the reference. Raises Unjudged."""
@@ -155,8 +143,8 @@ class Checks:
             self._equal[key] = self.verifier.equality(c)
         return self._equal[key]
 
-    def differs(self, stock: Compiled) -> bool:
-        """Whether stock's graph computes something else on the samples of its binary, of which it then warns."""
+    def reject(self, stock: Compiled) -> bool:
+        """Warns if stock's graph computes something else on the samples of its binary; returns whether it does."""
         try:
             differs = bool(self.verifier.begin_samples(stock).result().reason)
         except WorkerError:
@@ -178,10 +166,7 @@ class Checks:
         if found.difference:
             self.compared(stock)
             return False, False, None
-        proved = None if found.proof is None else found.proof.verdict == PROVED
-        equal = None if found.reason else True
-        if not any(c is stock for c, _ in self.miscompiled):
-            judged = self.binaries.begin(stock).result()
-            if judged.verdict.equal is False:
-                self.warnings.append(f"Vela compiles stock's graph wrongly: {judged.reason}")
-        return equal, proved, self.binaries.verdict(stock)
+        binary = self.binaries.verdict(stock)
+        if binary.equal is False and stock not in self.miscompiled:
+            self.warnings.append(f"Vela compiles stock's graph wrongly: {binary.reason}")
+        return None if found.reason else True, found.proof.proved if found.proof else None, binary

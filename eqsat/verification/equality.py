@@ -1,16 +1,21 @@
-"""Comparison of a candidate with the reference: a proof for every input, and samples behind it."""
+"""Comparison of a candidate with the reference: a proof for every input, and samples behind it.
+
+Proofs run in a process of their own, beside the search, of the bytes that Vela compiles.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from eqsat.choice.compiled import Compiled
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
-from eqsat.proof import PROVED, Proof, Prover, SignatureError
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph, unread
 from eqsat.tensor.types import Type
@@ -18,54 +23,63 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import Comparison, Reference, Unjudged
 from eqsat.vela.guards import broken
 from eqsat.vela.regor import RawOutput
-from eqsat.verification.background import BackgroundProver
-from eqsat.verification.binaries import samples_for
+from eqsat.verification.worker import Told, evaluate, forget, prove, prove_raw
 
 logger = logging.getLogger(__name__)
 
-#: Elements of the tensors of a reference up to which proofs take less time than a process for them.
-#: ESPCN has more: the same program again takes 2.6 s with a process, 3.5 s without.
-_SMALL = 1 << 16
-#: Seconds of processor time for the proof of a candidate.
-#: Stock's ViT, the largest of the zoo, takes 18.
-_PROOF_SECONDS = 60.0
-
-
+#: Wall-clock seconds after which a proof counts as hung.
+_HUNG = 600.0
+_LIMITS = Limits(_HUNG)
+#: MiB of memory that the proof of a binary may take.
+_PROOF_MIB = 4096
+#: Elements that a comparison of a binary computes in all tensors and samples, about.
+_ELEMENTS = 1 << 22
+#: Samples per binary, at most.
+_MOST = 16
 #: What is said of a proof that a sample contradicts.
 _REPORT = "the proof is wrong, please report this with the model"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The result of trying to prove that a graph or its binary computes the reference, for every input.
+
+    undecided: where the proof ended, or why there is none.
+    error_bound: the highest probability that "proved" is wrong.
+    counterexample: where another input gives something else, "" if none was found.
+    is_final: whether another try with the same limits would most likely end alike.
+    """
+
+    proved: bool
+    undecided: tuple[str, ...] = ()
+    error_bound: float = 1.0
+    counterexample: str = ""
+    is_final: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Equality:
     """The result of comparing a candidate with the reference.
 
-    reason: why the candidate may not replace the reference, or "" if it may.
+    reason: why the candidate may not replace the reference whatever it computes, or "".
     difference: where it computes something else, "" if it is not known to.
-    proof: of equality for every input, None if none was tried or it was wrong.
-    undecided: why nothing is proved of a candidate that equals the reference on samples, or "".
+    proof: of equality for every input, None if none was tried.
     """
 
     reason: str = ""
-    proof: Proof | None = None
     difference: str = ""
-    undecided: str = ""
-
-    @staticmethod
-    def differing(difference: str, proof: Proof | None = None) -> Equality:
-        """Returns the result for a candidate that computes something else."""
-        return Equality(f"it differs from the graph before layout passes: {difference}", proof, difference)
+    proof: Attempt | None = None
 
 
 class Verifier:
-    """Compares candidates with one reference, which is run once, in the background."""
+    """Compares candidates with one reference, which is run and evaluated once, beside the caller."""
 
     def __init__(self, graph: TensorGraph, target: Target, pool: Pool, options: Options) -> None:
-        self.graph, self._family, self._pool, self._options = graph, target.family, pool, options
+        self.graph, self._family, self._pool = graph, target.family, pool
         self._reference = pool.start(Reference, graph, pool, options.trials)
-        self._prover = Prover(graph, seconds=_PROOF_SECONDS)
-        large = sum(graph.type(n).elements for n in graph.live()) > _SMALL
-        self._background = BackgroundProver(graph, pool, _PROOF_SECONDS) if large else None
-        self._begun: dict[Compiled, Future[Proof | None]] = {}
+        self._tosa, self._worker = dumps(graph), pool.reserved(forget)
+        pool.start(partial(self._worker.call, evaluate, self._tosa, limits=_LIMITS))
+        self._proofs: dict[bytes, Future[Attempt]] = {}
         self._on_samples: dict[bytes, Future[Comparison]] = {}
 
     def reference(self) -> Reference:
@@ -86,23 +100,20 @@ class Verifier:
         try:
             self.reference()  # a proof is void for a graph that overflows on every input
             if c.name == "stock" and (seen := _difference(on_samples)):
-                return Equality.differing(seen + self._reshaped(c))  # whatever the prover says, which takes longer
-            proof = self.proof_of(c)
-            if self._background is not None and (proof is None or proof.verdict != PROVED):
-                proof = self._proved(self._as_read(c))  # which says why, or finds a counterexample
+                return Equality(difference=seen + self._reshaped(c))  # whatever the prover says, which takes longer
+            proof = self.begin(c).result()
+            if not proof.proved:
+                proof = self._prove(c, search=True)  # which says why, or finds a counterexample
             seen = _difference(on_samples)
         except Unjudged:
             raise
         except WorkerError as e:
-            return Equality(f"the reference model failed: {e}", proof)
-        if proof is not None and proof.verdict == PROVED:
-            return Equality.differing(f"{seen}, though it was proved equal: {_REPORT}") if seen else Equality("", proof)
-        if proof is not None and proof.counterexample is not None:
-            seen = proof.counterexample.text
-        if seen:
-            return Equality.differing(seen + self._reshaped(c), proof)
-        why = ", ".join(o.text for o in proof.undecided) if proof is not None else "the prover failed"
-        return Equality(proof=proof, undecided=why)
+            return Equality(f"the reference model failed: {e}", proof=proof)
+        if seen and proof.proved:
+            return Equality(difference=f"{seen}, though it was proved equal: {_REPORT}")
+        if seen := proof.counterexample or seen:
+            return Equality(difference=seen + self._reshaped(c), proof=proof)
+        return Equality(proof=proof)
 
     def begin_samples(self, c: Compiled) -> Future[Comparison]:
         """Starts to compare a graph with the reference on the samples of its binary, once.
@@ -139,44 +150,41 @@ class Verifier:
         found = (f" (output {k} is {list(t.shape)}, not {list(w.shape)})" for k, (t, w) in pairs if t.shape != w.shape)
         return next(found, "")
 
-    def begin(self, c: Compiled) -> Future[Proof | None] | None:
-        """Starts to prove that a graph as a whole equals the reference, once, and returns the pending proof.
+    def begin(self, c: Compiled) -> Future[Attempt]:
+        """Starts to prove that a graph equals the reference, once, and returns the pending proof."""
+        if c.tosa not in self._proofs:
+            self._proofs[c.tosa] = self._pool.start(self._prove, c, False)
+        return self._proofs[c.tosa]
 
-        Returns None if that takes no time.
+    def _prove(self, c: Compiled, search: bool) -> Attempt:
+        graph = self._as_read(c)
+        return self._attempt(prove, c.tosa if graph is c.graph else dumps(graph), search)
+
+    def prove_binary(self, c: Compiled, raw: RawOutput, seconds: float) -> Attempt:
+        """Returns the proof that the binary of a candidate computes the reference, or what the candidate does.
+
+        seconds: of processor time, so that a busy machine proves what an idle one does.
         """
-        if self._background is not None and c not in self._begun:
-            graph = self._as_read(c)
-            self._begun[c] = self._background.start(c.tosa if graph is c.graph else dumps(graph))
-        return self._begun.get(c)
-
-    def proof_of(self, c: Compiled) -> Proof | None:
-        """Returns the proof that a graph as a whole equals the reference; None if the prover fails."""
-        begun = self.begin(c)
-        return begun.result() if begun else self._proved(self._as_read(c))
+        return self._attempt(prove_raw, c.tosa, raw, seconds, limits=Limits(_HUNG, _PROOF_MIB, seconds))
 
     def proves(self, graph: TensorGraph) -> bool:
         """Returns whether a graph is proved to equal the reference."""
-        proof = self._background.prove(dumps(graph)) if self._background else self._proved(graph)
-        return proof is not None and proof.verdict == PROVED
+        return self._attempt(prove, dumps(graph), False).proved
 
-    def proves_binary(self, c: Compiled, raw: RawOutput, limits: Limits) -> bool:
-        """Returns whether a candidate's binary is proved to compute the reference.
-
-        Raises WorkerError if the proof passes a limit.
-        """
-        if self._background is None:
-            return False
-        return self._background.proves_binary(raw, c.tosa, limits)
-
-    def _proved(self, graph: TensorGraph) -> Proof | None:
-        """Returns the proof that a graph equals the reference; None if the prover fails."""
+    def _attempt(self, function: Callable[..., Told], *given: Any, limits: Limits = _LIMITS) -> Attempt:
+        """Returns what the worker tells of a proof, or why it fails."""
         try:
-            return self._prover.prove(graph)
-        except SignatureError:
-            return None  # the comparison on samples reports it
-        except Exception:  # noqa: BLE001 - a proof that fails costs the candidate, never the result
-            logger.warning("the proof of a candidate failed; it is not used", exc_info=True)
-            return None
+            proved, undecided, bound, found = self._worker.call(function, self._tosa, *given, limits=limits)
+        except Exception as e:  # noqa: BLE001 - a failed proof is only less knowledge, never a wrong result
+            logger.debug("a proof failed", exc_info=True)
+            return Attempt(False, (f"the proof failed: {e}",), is_final=isinstance(e, WorkerError) and e.stopped)
+        return Attempt(proved, tuple(undecided), bound, found)
+
+
+def samples_for(graph: TensorGraph) -> int:
+    """Returns the number of samples on which a graph's binary is run; large graphs get fewer."""
+    elements = sum(graph.type(n).elements for n in graph.live())
+    return max(2, min(_MOST, _ELEMENTS // elements))
 
 
 def _difference(on_samples: Future[Comparison]) -> str:

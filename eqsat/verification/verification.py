@@ -9,8 +9,8 @@ from eqsat.options.decision import Decision, Figures, front, shortfall
 from eqsat.options.options import PARETO
 from eqsat.verification.checks import CALLED, Answer, Checks
 
-#: Share of the objective by which a checked graph may be worse than one that could not be checked.
-_ABOUT = 0.01
+#: Share of the objective of a graph that could not be checked that a checked one may take.
+_ABOUT = 1.01
 #: Candidates that are tried after so many could not be proved are stock's graph and the explicit one.
 _UNPROVED = 3
 #: Graphs that need more memory and are verified to find one for the user, at most.
@@ -70,7 +70,7 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     held: Answer | None = None
     undecided = 0
     for c in in_order(candidates, decision, checks.is_suspect):
-        if held is not None and not decision.is_about_as_good(c.figures, held.best.figures, by=_ABOUT):
+        if held is not None and not decision.takes_at_most(_ABOUT, c.figures, held.best.figures):
             break
         if c.name == "eqsat" and undecided == _UNPROVED:
             continue
@@ -97,7 +97,7 @@ def _is_doubtful(found: Answer, checks: Checks) -> bool:
     Stock's graph is excepted, as it is what there is without eqsat.
     """
     c = found.best
-    return found.binary.equal is None and c.name != "stock" and (checks.breaks_a_guard(c) or bool(checks.miscompiled))
+    return found.binary.equal is None and c.name != "stock" and bool(checks.guards(c) or checks.miscompiled)
 
 
 def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks, decision: Decision) -> None:
@@ -109,17 +109,13 @@ def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks
         while other := next((c for c in pareto_set(candidates, checks) if checks.verified(c) is None), None):
             checks.compared(other)
         return
-    own = answer.best.figures
-    for _ in range(_OFFERS):
-        over = [
-            c
-            for c in candidates
-            if checks.verified(c) is not False and c.figures.cycles < own.cycles and not decision.limits.fits(c.figures)
-        ]
-        fastest = min(over, key=lambda c: c.figures, default=None)
-        if fastest is None or checks.verified(fastest):
+    possible = (c for c in candidates if checks.verified(c) is not False)
+    faster = (c for c in possible if c.figures.cycles < answer.best.figures.cycles)
+    over = [c for c in faster if not decision.limits.fits(c.figures)]
+    for c in sorted(over, key=lambda c: c.figures)[:_OFFERS]:
+        checks.compared(c)
+        if checks.verified(c):
             return
-        checks.compared(fastest)
 
 
 def tell(

@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 
 from eqsat.device.binary import Binary
-from eqsat.device.compile import compile_binary, raw_of
+from eqsat.device.compile import compile_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.ethos_u55.commands import Convolution
 from eqsat.device.run import run
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.proof import PROVED, UNDECIDED
-from eqsat.proof.binary import EndedError, SlowProof, prove_binary, prove_raw
+from eqsat.proof.binary import EndedError, SlowProof, prove_binary
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela.compile import compile_tosa
 from tests.device import graphs
 from tests.device.ethos_u85.pieces import PIECES
 from tests.device.test_run import PLANTED, flipped, with_word
@@ -62,15 +61,6 @@ def test_a_proof_that_would_take_far_longer_than_it_may_ends_early(worker: Worke
     with pytest.raises(SlowProof, match="of processor time, of 0 s"):
         prove_binary(graph, binary, seconds=1e-9)
     assert prove_binary(graph, binary, seconds=600).verdict == PROVED
-
-
-def test_a_result_says_how_long_its_proof_would_take(worker: Worker) -> None:
-    graph = graphs.of(graphs.PIECES[0])
-    tosa = dumps(graph)
-    raw = raw_of(compile_tosa(tosa, U55, worker))
-    proved, (why,) = prove_raw(raw, tosa, 1e-9)
-    assert not proved and why.endswith("of processor time, of 0 s")
-    assert prove_raw(raw, tosa, 600) == (True, [])
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)

@@ -15,7 +15,7 @@ from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.result import Result
 from eqsat.tosa import dumps, loads
-from eqsat.verification.judging import BinaryChecks, Judged
+from eqsat.verification.binaries import Binaries
 from tests.graphs import transposed_relus
 
 TARGET = "ethos-u55-128"
@@ -36,21 +36,22 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
 
     All candidates without a TRANSPOSE, which are the cheapest, count as compiled wrongly from their first CLAMP on.
     """
-    begin, without, forbidden = BinaryChecks.begin, Choices.without, list[set[int]]()
+    begin, without, forbidden = Binaries.begin, Choices.without, list[set[int]]()
 
-    def judged(self: BinaryChecks, c: Compiled, *more: Any) -> Any:
+    def judged(self: Binaries, c: Compiled, *more: Any) -> Any:
         if not without_transposes(c):
             return begin(self, c, *more)
         culprit = next(n for n in c.graph.live() if c.graph.nodes[n].op == "clamp")
-        future: Future[Judged] = Future()
-        future.set_result(Judged(Verdict(False, "planted"), culprit, "planted"))
+        future: Future[Verdict] = Future()
+        future.set_result(Verdict(False, "planted"))
+        self.culprits[c] = culprit
         return future
 
     def spied(self: Choices, nodes: set[int]) -> Choices:
         forbidden.append(nodes)
         return without(self, nodes)
 
-    monkeypatch.setattr(BinaryChecks, "begin", judged)
+    monkeypatch.setattr(Binaries, "begin", judged)
     monkeypatch.setattr(Choices, "without", spied)
     return forbidden
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
 
 from eqsat.choice.compiled import Compiled
-from eqsat.device.compile import raw_of
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
@@ -18,10 +16,9 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps
-from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
-from eqsat.verification.binaries import Binaries, Outputs
+from eqsat.verification.binaries import find_culprit
 from eqsat.verification.checks import Checks
 from eqsat.verification.verification import first_equal, tell, verify_offers
 from tests.fake_oracle import by_vela, compiled
@@ -151,29 +148,18 @@ def test_what_is_offered_for_more_memory_was_verified(options: Options, pool: Po
 def test_the_operator_at_which_a_binary_goes_wrong(pool: Pool) -> None:
     graph = largest_of_rows(True)
     inputs = samples(domains(graph), 6, 0)
-    culprit = Binaries(U55, pool, 60).culprit(graph, inputs)
+    culprit = find_culprit(graph, inputs, U55, pool)
     assert culprit is not None and graph.nodes[culprit].op == "reduce_max"
-    assert Binaries(U55, pool, 60).culprit(largest_of_rows(False), inputs) is None
+    assert find_culprit(largest_of_rows(False), inputs, U55, pool) is None
 
 
-@pytest.mark.parametrize(
-    "target, seconds, reason",
-    [
-        (U55, 0, "binary_time_limit is 0"),
-        (U55, 1e-9, "no time was left"),
-    ],
-)
-def test_what_is_not_run_says_why(target: Target, seconds: float, reason: str, pool: Pool) -> None:
+@pytest.mark.parametrize("seconds, reason", [(0, "binary_time_limit is 0"), (1e-9, "no time was left")])
+def test_what_is_not_run_says_why(seconds: float, reason: str, options: Options, pool: Pool) -> None:
     graph = residual()
-    binaries = Binaries(target, pool, seconds)
-    inputs = samples(domains(graph), 2, 0)
-    raw = raw_of(compile_graph(graph, target, pool))
-
-    def expected() -> Outputs:
-        return run_samples(dumps(graph), inputs, pool)
-
-    binaries.verdict(graph, raw, inputs, expected)
-    found = binaries.verdict(graph, raw, inputs, expected)
-    assert found.equal is None and re.search(reason, found.reason)
+    binaries = Checks(graph, U55, pool, replace(options, binary_time_limit=seconds), []).binaries
+    first, other = (_candidate("eqsat", graph, 1, pool) for _ in range(2))
+    assert binaries.verdict(first).equal is (True if seconds else None)
+    assert binaries.verdict(other).equal is None and reason in binaries.verdict(other).reason
     if seconds:
-        assert binaries.verdict(graph, raw, inputs, expected, whatever_it_takes=True).equal
+        assert binaries.verdict(other, whatever_it_takes=True).equal
+        assert binaries.verdict(_candidate("stock", graph, 1, pool)).equal, "stock's has a budget of its own"

@@ -47,13 +47,12 @@ class CommandSet:
     dependency: int
     tables: int = 0
 
-    def decoded(self, stream: Sequence[int], places: bool = True) -> Iterator[Any]:
+    def decoded(self, stream: Sequence[int]) -> Iterator[Any]:
         """Returns the commands of a stream's words, including waits and the end.
 
-        places: see `Registers`.
         Raises DeviceError, also for words behind the end.
         """
-        return commands_of(list(instructions(stream, self.layouts)), self.makers, places)
+        return commands_of(list(instructions(stream, self.layouts)), self.makers)
 
     def kind_of(self, c: Any) -> str:
         """Returns the kind of any command, also of a wait and the end."""

@@ -26,14 +26,11 @@ class Registers:
     reader: the operation that reads them, for messages.
     last: the operation before, and its command.
     It is None once a register was set that does more than place a feature map.
-    places: whether commands say where their feature maps are.
-    Without that, a command that differs from the one before in places alone is that one.
     """
 
     reader: Instruction
 
-    def __init__(self, places: bool = True) -> None:
-        self.places = places
+    def __init__(self) -> None:
         self._values: dict[str, Instruction] = {}
         self.last: tuple[Instruction, Any] | None = None
 
@@ -176,15 +173,14 @@ _COMMON: Makers = {
 }
 
 
-def commands_of(stream: Iterable[Instruction], makers: Makers, places: bool = True) -> Iterator[Any]:
+def commands_of(stream: Iterable[Instruction], makers: Makers) -> Iterator[Any]:
     """Yields the commands of a stream.
 
     makers: the functions for operations that not all families have.
-    places: see `Registers`.
     Raises DeviceError.
     """
     known = {**_COMMON, **makers}
-    registers = Registers(places)
+    registers = Registers()
     for i in stream:
         if not i.layout.operation:
             registers.set(i)

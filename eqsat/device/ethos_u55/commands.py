@@ -207,9 +207,7 @@ def _convolution(r: Registers, i: Instruction) -> Convolution:
 
 def _pooling(r: Registers, i: Instruction) -> Pooling:
     c: Pooling | None = r.same(i)
-    if c is not None and not r.places:
-        return c
-    if c is not None:
+    if c is not None:  # all but the places of its feature maps are the same objects
         o = c.output
         placed = Output(r.placed(o.map, "OFM"), o.scale, o.rounding, o.activation)
         return Pooling(i.offset, c.mode, r.placed(c.ifm, "IFM"), placed, c.kernel, c.upscale, c.scales, c.block)

@@ -19,15 +19,12 @@ def same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
     """Returns a proposal of the answers for the very same graph."""
 
     def remembered(state: State) -> Asking:
-        wanted = {(a.tosa, a.settings): a for a in answers if a.tosa and _may_choose(a.settings, state)}
         found = []
-        for answer in wanted.values():
+        for a in (a for a in answers if a.tosa and _may_choose(a.settings, state)):
             with suppress(TosaError):
-                graph = loads(answer.tosa, "the answer of another search")
-                given, own = answer.given, answer.settings
-                found.append(Candidate("eqsat", graph, answer.tosa, given=given, settings=own))
-        if found:
-            yield Ask(found)
+                graph = loads(a.tosa, "the answer of another search")
+                found.append(Candidate("eqsat", graph, a.tosa, given=a.given, settings=a.settings))
+        yield Ask(found)
 
     return remembered
 
