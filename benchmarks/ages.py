@@ -62,7 +62,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "sram": _ZOO,
     "sram-half": _ZOO,
     "transpose_counts": _LOWERED,
-    "traps": (*_DEVICE, "cost_models"),
     "u85-1024": _ZOO,
     "whole_job": (*_ZOO, "eqsat/store"),
     "zoo": _ZOO,

@@ -177,7 +177,9 @@ class Verifier:
             proved, undecided, bound, found = self._worker.call(function, self._tosa, *given, limits=limits)
         except Exception as e:  # noqa: BLE001 - a failed proof is only less knowledge, never a wrong result
             logger.debug("a proof failed", exc_info=True)
-            return Attempt(False, (f"the proof failed: {e}",), is_final=isinstance(e, WorkerError) and e.stopped)
+            stopped = isinstance(e, WorkerError) and e.stopped
+            why = "it takes more processor time than a proof may" if stopped else f"the proof failed: {e}"
+            return Attempt(False, (why,), is_final=stopped)
         return Attempt(proved, tuple(undecided), bound, found)
 
 
