@@ -33,4 +33,4 @@ class NoChoiceFound(ExtractionError):
 
 
 class SolverUnavailable(ExtractionError):
-    """The solver behind an extractor is not installed or died at once; the message says which."""
+    """The solver behind an extractor is not installed; the message says which."""

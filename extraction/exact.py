@@ -1,4 +1,4 @@
-"""The common part of the exact extractors: greedy first, then reductions, then solver processes."""
+"""The common part of the exact extractors: greedy first, then reductions, then a solver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from .normal_form import NormalForm
 from .protocol import Extractor, Solver
 from .reduce import Reduced, reduce
 from .result import Extraction, closes
-from .solver_process import solve_apart
 from .state import State
 from .stopping import clock, stopping_on_interrupt
 
@@ -40,14 +39,17 @@ def extractor(name: str, solver: Solver) -> Extractor:
     def extract(
         graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
     ) -> Extraction:
-        """Raises Infeasible, NoChoiceFound, and SolverUnavailable if the solver failed from the start."""
+        """Raises Infeasible, NoChoiceFound, and SolverUnavailable if a library of the solver is not installed."""
         run = ExactSearch(graph, time_limit, name)
         with run.interruptible():
             state = run.start(seed, warm_start)
             if not run.proved:
-                solve_apart(state, solver, seed, run.time_limit - run.worked)
-                if not state.reported and state.failure:
-                    raise SolverUnavailable(f"{name}: {state.failure}")
+                deadline = time.perf_counter() + run.time_limit - run.worked
+                try:
+                    ending = solver.solve(state.graph, state, deadline=deadline, seed=seed, warm_start=state.incumbent)
+                except ImportError as e:
+                    raise SolverUnavailable(f"{name}: {e}") from e
+                state.end(ending)
         return run.result()
 
     return extract

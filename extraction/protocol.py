@@ -2,9 +2,7 @@
 
 An *extractor* is what a user names: a function from a ChoiceGraph to an Extraction.
 The exact extractors share greedy extraction and reductions (`exact`).
-They leave the remaining graph to *solvers*, each in a process of its own (`solver_process`).
-A solver is a frozen dataclass whose fields are its options, plain values that JSON holds.
-The process makes the solver anew from these fields.
+They leave the remaining graph to a *solver*, a frozen dataclass whose fields are its options.
 Another package defines a solver and its extractor like this:
 
     @dataclass(frozen=True)
@@ -20,7 +18,7 @@ Another package defines a solver and its extractor like this:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 from .check import Choice
 from .graph import ChoiceGraph
@@ -49,9 +47,7 @@ class SolverReport(Protocol):
 
 
 class Solver(Protocol):
-    """Solves a graph in normal form (`normal_form`), in a process of its own."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    """Solves a graph in normal form (`normal_form`)."""
 
     def solve(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None

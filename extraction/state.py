@@ -13,14 +13,12 @@ from .result import closes
 
 @dataclass
 class State:
-    """The known facts about one graph; a SolverReport for solvers that run in this process.
+    """The known facts about one graph, as a SolverReport.
 
     incumbent : the best choice, or None
     cost      : its cost, or inf
     least     : no choice costs less
     infeasible: whether it is proved that there is no choice
-    reported  : whether any solver has reported a choice or a bound
-    failure   : why the solver failed, or ""
     on_better : called with each new incumbent and its cost
     """
 
@@ -29,8 +27,6 @@ class State:
     cost: float = float("inf")
     least: float = float("-inf")
     infeasible: bool = False
-    reported: bool = False
-    failure: str = ""
     on_better: Callable[[Choice, float], None] = lambda choice, cost: None
 
     @property
@@ -51,12 +47,10 @@ class State:
     def choice(self, choice: dict[int, int]) -> None:
         """Takes a choice that a solver reports, like `offer`."""
         self.offer(choice)
-        self.reported = True
 
     def bound(self, value: float) -> None:
         """Takes a lower bound that a solver reports."""
         self.least = max(self.least, value)
-        self.reported = True
 
     def end(self, ending: Ending) -> None:
         """Takes what a solver proved at its end."""

@@ -5,7 +5,7 @@
 
 It is a context and not an argument, so that extractors of other packages need not know of it.
 Extractors built on these modules end early, too.
-It applies to extractions in this thread; solver processes are ended from here (`solver_process`).
+It applies to extractions in this thread.
 """
 
 from __future__ import annotations

@@ -28,8 +28,6 @@ from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps, loads
-from extraction import SolverUnavailable, check, extract
-from tests.extraction.test_extraction_portfolio import hard_graph
 from tests.graphs import transposes
 
 pytestmark = pytest.mark.slow
@@ -146,19 +144,6 @@ def test_workers_of_vela_that_are_killed_change_no_result(tmp_path: Path) -> Non
     with killing("eqsat.ground.worker", 1) as killed:
         assert run("killed") == calm
     assert len(killed) == 1
-
-
-def test_a_solver_that_is_killed_loses_no_choice() -> None:
-    graph = hard_graph(layers=60, width=30)
-    greedy = extract(graph, "dag_greedy").cost
-    with killing("extraction.", 6) as killed:
-        try:
-            found = extract(graph, "asp", time_limit=5)
-        except SolverUnavailable as e:
-            assert "signal 9" in str(e)
-        else:
-            assert check(graph, found.choice) <= greedy
-    assert killed
 
 
 @pytest.mark.parametrize(("stage", "times", "code"), [("extract", 1, 0), ("extract", 2, 130)])

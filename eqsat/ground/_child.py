@@ -4,9 +4,8 @@
 
 A message is a head of two sizes, JSON, and the byte strings that the JSON refers to.
 Nothing is pickled.
-A request is {"function": "module:name", "args": [...], "streams": bool}.
-A function that streams answers with any number of {"message": x}.
-The last answer is {"value": x} or {"error": text, "place": "file.py:line"}.
+A request is {"function": "module:name", "args": [...]}.
+The answer is {"value": x} or {"error": text, "place": "file.py:line"}.
 Only the standard library is imported before a function asks for more.
 
 Functions run in a thread with a stack of the given size, while the main thread reads requests.
@@ -64,12 +63,11 @@ def unpack(read: Callable[[int], bytes]) -> Any:
     return json.loads(text, object_hook=lambda x: blobs[x[_BYTES]] if x.keys() == {_BYTES} else x)
 
 
-def _answer(request: dict[str, Any], send: Callable[[Any], None]) -> dict[str, Any]:
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         module, _, name = request["function"].partition(":")
         function = getattr(importlib.import_module(module), name)
-        more = {"send": lambda x: send({"message": x})} if request["streams"] else {}
-        answer = {"value": function(*request["args"], **more)}
+        answer = {"value": function(*request["args"])}
         pack(answer)
         return answer
     except BaseException as e:  # noqa: BLE001 - native bindings raise what they like; the caller gets the text
@@ -79,15 +77,9 @@ def _answer(request: dict[str, Any], send: Callable[[Any], None]) -> dict[str, A
 
 
 def _serve(requests: queue.SimpleQueue[dict[str, Any]], sink: BinaryIO) -> None:
-    lock = threading.Lock()
-
-    def send(answer: Any) -> None:
-        with lock:
-            sink.write(pack(answer))
-            sink.flush()
-
     while True:
-        send(_answer(requests.get(), send))
+        sink.write(pack(_answer(requests.get())))
+        sink.flush()
 
 
 def main() -> None:

@@ -10,13 +10,11 @@ All processes use this protocol.
 Solvers, Vela, the reference model and cells of a benchmark run in such processes.
 Arguments and results are JSON values and byte strings; nothing is pickled.
 `_child.py` describes the format.
-A function may stream messages while it runs.
 
 No library is used: Pebble 5.2 (ProcessPool, spawned workers) was tried.
 - It imports the user's script again in each worker.
   A script without a main guard then ends in BrokenProcessPool.
 - It pickles.
-- It gives no results before the last one.
 - It has no limit of memory or of processor time.
 - A worker that hangs in native code outlives its deadline by the 3 s that SIGTERM is given.
 """
@@ -150,25 +148,21 @@ class Process:
         function: str | Callable[..., Any],
         *args: Any,
         limits: Limits = Limits(),  # noqa: B008 - frozen
-        on_message: Callable[[Any], None] | None = None,
     ) -> Any:
         """Calls a function and returns its result.
 
         function: "module:name", or a function that can be named so.
-        on_message: called with each value that the function passes to its argument `send`.
         Raises WorkerError, OSError, and TypeError for arguments that cannot be sent.
         """
         name = function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
         what = name.partition(":")[2]
-        request = pack({"function": name, "args": args, "streams": on_message is not None})
+        request = pack({"function": name, "args": args})
         process = self.start()
         self._calls += 1
         watch = _CallPipes(process, limits)
         try:
             watch.write(request)
-            while "message" in (answer := unpack(watch.read)):
-                assert on_message
-                on_message(answer["message"])
+            answer = unpack(watch.read)
         except _LimitPassed as e:
             self.close()
             raise WorkerError(f"{what} was stopped at the {e}", stopped=True) from None

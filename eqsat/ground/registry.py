@@ -127,12 +127,6 @@ def split(place: str) -> tuple[str, str]:
     return module, attribute
 
 
-def place_of(kind: type) -> str:
-    """Returns the place of a class for `load`, also in another process."""
-    files = [place for place, (_, module) in _files.items() if module.__name__ == kind.__module__]
-    return f"{files[0] if files else kind.__module__}:{kind.__qualname__}"
-
-
 #: {path of a file that was imported: (its content then, its module)}.
 _files: dict[str, tuple[bytes, ModuleType]] = {}
 

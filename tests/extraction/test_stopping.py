@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
 
-import psutil
 import pytest
 
 from extraction import check, extract, stopping
@@ -22,25 +20,6 @@ def test_an_extraction_that_begins_after_it_is_done_at_once(method: str) -> None
         found = extract(graph, method, time_limit=LONG)
     assert found.cost == check(graph, found.choice) and found.status == "feasible" and not found.interrupted
     assert found.seconds < LONG / 4
-
-
-def test_it_leaves_no_solver_at_work() -> None:
-    """It ends before the thread that is to start the solver has done so."""
-    before = threading.active_count()
-    with stopping(lambda: True):
-        extract(hard_graph(layers=60, width=30), "asp", time_limit=LONG)
-    for _ in range(400):
-        if threading.active_count() <= before:
-            break
-        time.sleep(0.05)
-    assert not [p for p in psutil.Process().children() if "extraction.asp" in _command(p)]
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.NoSuchProcess:  # another test's, which has just ended
-        return []
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -19,12 +19,6 @@ from eqsat.ground.process import Limits, Process, WorkerError
 
 def echo(*args: object) -> list[object]:
     return [*args, os.getpid()]
-
-
-def counts(n: int, send: Callable[[object], None]) -> str:
-    for i in range(n):
-        send({"i": i, "data": bytes([i])})
-    return "done"
 
 
 def loops() -> None:
@@ -71,12 +65,6 @@ def test_values_and_bytes_go_and_come(process: Process) -> None:
     with pytest.raises(TypeError, match="set"):
         process.call("test_process:echo", {1})
     assert process.call("test_process:echo") == [pid]
-
-
-def test_messages_come_before_the_result(process: Process) -> None:
-    messages: list[dict] = []
-    assert process.call("test_process:counts", 3, on_message=messages.append) == "done"
-    assert messages == [{"i": i, "data": bytes([i])} for i in range(3)]
 
 
 @pytest.mark.parametrize(

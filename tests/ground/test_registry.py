@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from eqsat.ground import registry
 from eqsat.ground.files import InputError, PluginError
 from eqsat.ground.registry import Registry
 from extraction import ChoiceGraph, extract
-from extraction.solver_process import solve_apart
-from extraction.state import State
 
 PARTS = Registry("part", "tests.parts", {"path": "pathlib:Path"})
 GRAPH = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], [0])
@@ -104,20 +101,3 @@ def test_an_extractor_of_a_file(place: Path) -> None:
     ):
         with pytest.raises(InputError, match=words):
             extract(GRAPH, name)
-
-
-def test_a_solver_of_a_file_runs_in_its_process(place: Path) -> None:
-    (place / "my-solver.py").write_text(
-        "from dataclasses import dataclass\n"
-        "@dataclass(frozen=True)\n"
-        "class Known:\n"
-        "    last: int = 9\n"
-        "    def solve(self, graph, report, *, deadline, seed, warm_start):\n"
-        "        report.choice({0: 1, 1: self.last})\n"
-        "        return 'optimal'\n"
-    )
-    solver = registry.load("my-solver.py:Known")(last=2)
-    graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
-    state = State(graph)
-    solve_apart(state, solver, 0, 20)
-    assert (state.incumbent, state.proved, state.failure) == ({0: 1, 1: 2}, True, "")
