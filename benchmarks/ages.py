@@ -53,7 +53,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "device": (*_DEVICE, "tests/random_graphs"),
     "effort": _ZOO,
     "extraction/gym": ("extraction",),
-    "extraction/joined": ("extraction",),
     "extraction/zoo": (*_PRICES, "extraction"),
     "int16": _ZOO,
     "measured": (*_DEVICE, "cost_models"),

@@ -10,12 +10,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import parts
 from .bottom_up import Rank, bottom_up
 from .check import Choice, check, reachable
 from .closure import flags_of
@@ -48,26 +46,9 @@ def extract(
     """Returns the best of `warm_start`, `restarts` greedy passes and the choices `starts`.
 
     At least one pass is made; passes and `starts` are improved locally.
-    Large graphs are extracted by `parts`.
     Deterministic for a seed unless `time_limit` (seconds of computing) ends it early.
     Raises Infeasible, NoChoiceFound.
     """
-    whole = partial(extract_whole, restarts=restarts, starts=starts)
-    if graph.n_nodes > parts.WHOLE and not starts:
-        return parts.extract(graph, whole, "dag_greedy", time_limit=time_limit, seed=seed, warm_start=warm_start)
-    return whole(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)
-
-
-def extract_whole(
-    graph: ChoiceGraph,
-    *,
-    time_limit: float = 10.0,
-    seed: int = 0,
-    warm_start: Choice | None = None,
-    restarts: int = RESTARTS,
-    starts: Sequence[Choice] = (),
-) -> Extraction:
-    """Extracts like `extract`, but never by parts."""
     start = time.perf_counter()
     deadline = clock() + time_limit
     prices = Prices(graph)

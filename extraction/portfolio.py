@@ -3,10 +3,9 @@
 Core-guided clingo proves most graphs within a second, in one of two ways.
 One states in the program which components an active one needs; the other shrinks cores.
 What they leave without a proof, neighbourhood search improves.
-Graphs of more than 100,000 e-nodes are cut into parts if that is possible (`parts`).
 
 Both count their work in conflicts and neighbourhoods, not in seconds.
-So the answer is the same on every machine and under any load; but parts share the seconds that are left.
+So the answer is the same on every machine and under any load.
 The seconds of a limit stand for these counts on an idle machine, where some graphs take twice as many.
 A race of solvers in processes was tried: where optima tie the answer was that of whoever came first.
 Over 21 choice graphs of the zoo it also took longer than this clingo alone, but for two, and these it did not prove.
@@ -19,7 +18,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from . import parts
 from .asp import Asp
 from .check import Choice
 from .exact import ExactSearch
@@ -66,20 +64,11 @@ PATIENCE = 20.0
 def extract(
     graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
 ) -> Extraction:
-    """Returns the best choice that is found, for large graphs by `parts`.
+    """Returns the best choice that is found.
 
     time_limit: seconds on an idle machine; it decides how many conflicts and neighbourhoods are tried.
     Raises Infeasible, NoChoiceFound, and ImportError if clingo is not installed and the graph needs it.
     """
-    if graph.n_nodes > parts.WHOLE:
-        return parts.extract(graph, extract_whole, "portfolio", time_limit=time_limit, seed=seed, warm_start=warm_start)
-    return extract_whole(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)
-
-
-def extract_whole(
-    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
-) -> Extraction:
-    """Extracts like `extract`, but never by parts."""
     run = ExactSearch(graph, time_limit, "portfolio")
     with run.interruptible():
         state = run.start(seed, warm_start)

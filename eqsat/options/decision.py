@@ -154,11 +154,6 @@ class MemoryLimits:
         """The limits with all the flash that may be earned."""
         return replace(self, flash=self.earned.most, earned=None) if self.earned else self
 
-    @property
-    def earning_share(self) -> float:
-        """The share of a graph's cycles that `flash` bytes cost at the price that earned flash has, 0 without any."""
-        return _PERCENT_BUYS * self.flash / self.earned.percent if self.earned and self.flash else 0.0
-
     def __str__(self) -> str:
         limits = ((self.sram, "SRAM"), (self.flash, "flash"))
         return " and ".join(f"{n:,} bytes of {what}" for n, what in limits if n is not None) or "any memory"

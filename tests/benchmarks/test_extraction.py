@@ -1,4 +1,4 @@
-"""The benchmark: graphs of saved delegates are extracted, joined and compared in a table."""
+"""The benchmark: graphs of saved delegates are extracted and compared in a table."""
 
 from __future__ import annotations
 
@@ -7,25 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.extraction import join, run, table, zoo
+from benchmarks.extraction import run, table, zoo
 from eqsat.tosa import dumps
 from extraction import ChoiceGraph, check, extract
 from extraction.io import write_gym
 from tests.graphs import channel_shuffle
 
 pytestmark = pytest.mark.slow
-
-
-def test_joined_graphs_cost_what_their_parts_cost() -> None:
-    """The leaf of class 3 is farther than that of class 2, but not needed."""
-    first = ChoiceGraph.build(
-        [[(2, [1])], [(1, [2, 3]), (2, [2])], [(0, [])], [(0, [])]], [0], {(0, 1): -1, (0, 2): -1}
-    )
-    second = ChoiceGraph.build([[(5, [1])], [(4, [])]], [0])
-    assert (join.farthest_leaf(first), join.farthest_leaf(second)) == (3, 1)
-    graph = join.joined([first, second], 12)
-    assert (graph.n_nodes, graph.roots) == (12, (0,))
-    assert extract(graph).cost == 2 + 2 * 9 + 3 * 2
 
 
 def test_saved_graphs_are_extracted_once_and_shown_in_a_table(tmp_path: Path) -> None:
