@@ -116,7 +116,7 @@ class Op:
     None if the operator does not multiply and add.
     along: for axial operators, and for those whose form per channel is axial.
     roles: for operators whose axes have roles, a letter for each axis of operands and result, as "nKc,nw->nwc".
-    The operator acts along upper-case ones.
+    The operator acts along upper-case ones; 1 stands for an axis that must have size 1 for the letters to hold.
     Raises TypeError if an axial operator has no `along`, or an indexed one no `roles`.
     """
 
