@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Axial, Binary, ChannelRescale, Concat, Ternary, Unary, Value, Values
+from eqsat.egraph.kinds import Binary, ChannelRescale, Concat, Single, Ternary, Value, Values
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
 from eqsat.rules.crossing import (
     concat_pulled,
     concat_pushed,
+    is_axial,
     pulled,
     pushed,
     stack_pushed,
@@ -96,7 +97,7 @@ def beside_channels(call: ChannelRescale, concat: Concat, result: Type) -> bool:
 
 
 m = symbols("m", Move)
-f, g, h, a = symbols("f", Unary), symbols("g", Binary), symbols("h", Ternary), symbols("a", Axial)
+f, g, h = symbols("f", Single), symbols("g", Binary), symbols("h", Ternary)
 rescale, concat = symbols("rescale", ChannelRescale), symbols("concat", Concat)
 x, y, z = symbols("x y z", Value)
 xs, axis = symbols("xs", Values), symbols("axis", int)
@@ -118,14 +119,12 @@ def pointwise(op: Any, xs: Sequence[Any], name: str, *operands: str) -> Iterator
 
 
 RULES = [
-    rule("push-unary", m(f(x)), f(m(x))),
-    rule("pull-unary", f(m(x)), m(f(x))),
+    rule("push-unary", m(f(x)), let(pushed(m, f, x), lambda h, n: h(n(x)))),
+    rule("pull-unary", f(m(x)), let(pulled(f, m, m(x)), lambda n, h: n(h(x)))),
     *pointwise(g, (x, y), "binary", "left", "right"),
     *pointwise(h, (x, y, z), "select", "0", "1", "2"),
-    rule("push-axial", m(a(x)), let(pushed(m, a, x), lambda b, n: b(n(x)))),
-    rule("pull-axial", a(m(x)), let(pulled(a, m, m(x)), lambda n, b: n(b(x)))),
-    rule("push-units", m(a(x)), let(units_pushed(m, a, x), lambda v, b, n: v(b(n(x))))),
-    rule("pull-units", a(m(x)), let(units_pulled(a, m, m(x)), lambda n, b, v: n(b(v(x))))),
+    rule("push-units", m(f(x)), let(units_pushed(m, f, x), lambda v, h, n: v(h(n(x)))), where=is_axial(f)),
+    rule("pull-units", f(m(x)), let(units_pulled(f, m, m(x)), lambda n, h, v: n(h(v(x)))), where=is_axial(f)),
     rule("push-concat", m(concat(xs)), let(concat_pushed(m, concat), lambda c, axis: c(each(resized(m, axis), xs)))),
     rule(
         "push-concat-units",

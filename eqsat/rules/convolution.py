@@ -32,8 +32,7 @@ from eqsat.egraph.kinds import (
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
 from eqsat.rules.across import reordered
-from eqsat.rules.moves import moved
-from eqsat.rules.roles import PULLED, Moving, Reordering, pushed
+from eqsat.rules.roles import Moving, Reordering, convolution_pulled, convolution_pushed
 from eqsat.rules.weights import MAX_CHANNELS, kernel_of, scales_taken, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
@@ -298,26 +297,21 @@ conv, plain, transposed = symbols("conv", Convolution), symbols("plain", Conv2d)
 pool = symbols("pool", Pooling)
 depthwise, scale = symbols("depthwise", DepthwiseConv2d), symbols("scale", ChannelRescale)
 w, c = symbols("w c", Constant)
-s, x, b = symbols("s", Slice), *symbols("x b", Value)
+s = symbols("s", Slice)
+x, b = symbols("x b", Value)
 rule = partial(rule, family="convolution")
 
 
 def giving_in_order(rest: Any, order: Any) -> Any:
     """Returns a term: the RESCALE of the convolution that gives channels in an order, and the rest of the movement."""
-
-    def whole(same: Any, of_weights: Any, of_bias: Any, view: Any) -> Any:
-        return rest(reordered(order, scale)(plain(x, moved(of_weights, w), moved(of_bias, c))))
-
-    return let(pushed(order, plain, x, w, c, plain(x, w, c)), whole)
+    call = convolution_pushed(order, plain, x, w, c, plain(x, w, c))
+    return let(call, lambda same, v, d, view: rest(reordered(order, scale)(plain(x, v, d))))
 
 
 def reading_in_order(order: Any, rest: Any) -> Any:
     """Returns a term: the convolution that reads channels in an order, after the rest of the movement."""
-
-    def whole(view: Any, of_weights: Any, of_bias: Any, result: Any) -> Any:
-        return plain(rest(x), moved(of_weights, w), c)
-
-    return let(PULLED[0](order, plain, n(x), w, c, LHS), whole)
+    call = convolution_pulled(order, plain, n(x), w, c, LHS)
+    return let(call, lambda view, v, d, same: plain(rest(x), v, d))
 
 
 RULES = [

@@ -1,4 +1,4 @@
-"""Exchanges data movement with the operators that act along axes, in both directions.
+"""Exchanges data movement with the operators of one operand, which act along some axes or none, in both directions.
 
 An axis of size 1 has no place in a `Move`.
 If an operator acts along one (a TILE that repeats, a stack of tensors), the movement first gets
@@ -12,28 +12,26 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Axial, Concat
+from eqsat.egraph.kinds import Concat, Single, acts_along_axes
 from eqsat.tensor.movement import Move, split
 from eqsat.tensor.ops import OPS, infer
-from eqsat.tensor.ops.op import Along, AxisPlacement
+from eqsat.tensor.ops.op import NOWHERE, Along, AxisPlacement
 from eqsat.tensor.types import Shape, Type
 
 #: Most axes of a tensor (TOSA 1.0, level 8K).
 MAX_RANK = 6
 
 
-def _along(call: Axial) -> Along:
-    along = OPS[call.op].along
-    assert along is not None
-    return along
+def _along(call: Single) -> Along:
+    return OPS[call.op].along or NOWHERE
 
 
-def _axes(call: Axial, operand: Type) -> tuple[int, ...]:
+def _axes(call: Single, operand: Type) -> tuple[int, ...]:
     """Returns the axes of an operand along which an operator acts."""
     return _along(call).axes(dict(call.attrs), operand.shape)
 
 
-def carry(call: Axial, operand: Type, m: Move, units: Mapping[int, int] | None = None) -> tuple[Axial, Move] | None:
+def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None = None) -> tuple[Single, Move] | None:
     """Returns (call', m') with m' (call y) = call' (m y), or None.
 
     An axis that the operator acts along must stay whole and be outermost within its new axis.
@@ -71,7 +69,7 @@ def _without(shape: Shape, axes: Collection[int]) -> Shape:
 
 
 @extern
-def pushed(m: Move, call: Axial, operand: Type) -> tuple[Axial, Move] | None:
+def pushed(m: Move, call: Single, operand: Type) -> tuple[Single, Move] | None:
     """Returns call' and m' such that m (call x) = call' (m' x).
 
     call' acts on the axis where m puts the axis of call.
@@ -90,7 +88,7 @@ def pushed(m: Move, call: Axial, operand: Type) -> tuple[Axial, Move] | None:
 
 
 @extern
-def pulled(call: Axial, m: Move, moved: Type) -> tuple[Move, Axial] | None:
+def pulled(call: Single, m: Move, moved: Type) -> tuple[Move, Single] | None:
     """Returns m' and call' such that call (m x) = m' (call' x)."""
     carried = carry(call, moved, m.inverse())
     return None if carried is None else (carried[1].inverse(), carried[0])
@@ -100,7 +98,13 @@ def pulled(call: Axial, m: Move, moved: Type) -> tuple[Move, Axial] | None:
 
 
 @extern
-def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, Move]]:
+def is_axial(call: Single) -> bool:
+    """Tells whether an operator is not pointwise."""
+    return acts_along_axes(call)
+
+
+@extern
+def units_pulled(call: Single, m: Move, moved: Type) -> list[tuple[Move, Single, Move]]:
     """Returns m', call', view such that call (m x) = m' (call' (view x)), where call acts along axes of size 1.
 
     The view puts each beside the axis before it or the one after, which gives several answers.
@@ -115,7 +119,7 @@ def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, M
 
 
 @extern
-def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Axial, Move] | None:
+def units_pushed(m: Move, call: Single, operand: Type) -> tuple[Move, Single, Move] | None:
     """Returns view, call', m' such that m (call x) = view (call' (m' x)), where call makes axes of size 1 longer.
 
     call' acts on axes of their own.

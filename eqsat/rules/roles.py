@@ -17,11 +17,10 @@ from typing import Annotated, Any, TypeVar
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import LEAF, Constant, Convolution, Slice, Value, kind_of, op, such
+from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, kind_of, op, such
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.egraph.tree import Extern
-from eqsat.rules.moves import moved as moved_constant
 from eqsat.rules.slicing import constant_part, slice_call
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
@@ -102,8 +101,38 @@ def sliced(s: Slice, call: Call, result: Type, *operands: Type) -> tuple[Slice, 
     return None if found is None else tuple(slice_call(*zip(*of, strict=True)) for of in found[:-1])
 
 
+# ---- convolutions, whose weights are constants --------------------------------------------------
+
+
+@extern
+def convolution_pushed(
+    m: Reordering, call: Convolution, x: Type, weights: Constant, bias: Constant, result: Type
+) -> tuple[Move, Constant, Constant, Move] | None:
+    """Returns n, weights', bias' and a view such that m (call x weights bias) = view (call (n x) weights' bias')."""
+    found = pushed.fn(m, call, x, weights.type, bias.type, result)
+    return None if found is None else (found[0], weights.moved(found[1]), bias.moved(found[2]), found[3])
+
+
+@extern
+def convolution_pulled(
+    m: Moving, call: Convolution, x: Type, weights: Constant, bias: Constant, result: Type
+) -> tuple[Move, Constant, Constant, Move] | None:
+    """Returns a view, weights', bias' and n such that call (m x) weights bias = n (call (view x) weights' bias')."""
+    found = PULLED[0].fn(m, call, x, weights.type, bias.type, result)
+    return None if found is None else (found[0], weights.moved(found[1]), bias.moved(found[2]), found[3])
+
+
+@extern
+def convolution_sliced(
+    s: Slice, call: Convolution, result: Type, x: Type, weights: Constant, bias: Constant
+) -> tuple[Slice, Constant, Constant] | None:
+    """Returns s', weights' and bias' such that s (call x weights bias) = call (s' x) weights' bias'."""
+    found = sliced.fn(s, call, result, x, weights.type, bias.type)
+    return None if found is None else (found[0], constant_part.fn(found[1], weights), constant_part.fn(found[2], bias))
+
+
 m, r, s = symbols("m", Moving), symbols("r", Reordering), symbols("s", Slice)
-a, b, c = symbols("a b c", Value)
+a, b, c, x = symbols("a b c x", Value)
 weights, bias = symbols("weights bias", Constant)
 rule = partial(rule, family="roles")
 
@@ -113,20 +142,16 @@ def across(f: Any, xs: Sequence[Any], name: str) -> Iterator[Rule]:
 
     name: what the names of the rules call the operators.
     """
-    constants = [LEAF.includes(x.kind) for x in xs]
 
-    def whole(*n: Any) -> Any:
-        operands = (moved_constant(of, x) if k else of(x) for of, x, k in zip(n, xs, constants, strict=False))
-        return n[-1](f(*operands))
+    def moved_all(*n: Any) -> Any:
+        return n[-1](f(*(of(x) for of, x in zip(n, xs, strict=False))))
 
-    def parts(*cut: Any) -> Any:
-        return f(*(constant_part(of, x) if k else of(x) for of, x, k in zip(cut, xs, constants, strict=True)))
-
-    yield rule(f"push-{name}", r(f(*xs)), let(pushed(r, f, *xs, f(*xs)), whole))
-    for k in (k for k, is_constant in enumerate(constants) if not is_constant):
+    yield rule(f"push-{name}", r(f(*xs)), let(pushed(r, f, *xs, f(*xs)), moved_all))
+    for k in range(len(xs)):
         given = [m(x) if i == k else x for i, x in enumerate(xs)]
-        yield rule(f"pull-{name}-{k}", f(*given), let(PULLED[k](m, f, *given, LHS), whole))
-    yield rule(f"slice-{name}", s(f(*xs)), let(sliced(s, f, f(*xs), *xs), parts))
+        yield rule(f"pull-{name}-{k}", f(*given), let(PULLED[k](m, f, *given, LHS), moved_all))
+    cut = sliced(s, f, f(*xs), *xs)
+    yield rule(f"slice-{name}", s(f(*xs)), let(cut, lambda *n: f(*(of(x) for of, x in zip(n, xs, strict=True)))))
 
 
 def with_roles(operands: int) -> Any:
@@ -137,7 +162,28 @@ def with_roles(operands: int) -> Any:
     return Annotated[Call, op(*names, name="roles")]
 
 
+f = symbols("f", Convolution)
 RULES = [
     *(r for n in (1, 2, 3) for r in across(symbols("f", with_roles(n)), (a, b, c)[:n], f"roles-{n}")),
-    *across(symbols("f", Convolution), (a, weights, bias), "convolution"),
+    rule(
+        "push-convolution",
+        r(f(x, weights, bias)),
+        let(
+            convolution_pushed(r, f, x, weights, bias, f(x, weights, bias)),
+            lambda n, w, b, view: view(f(n(x), w, b)),
+        ),
+    ),
+    rule(
+        "pull-convolution",
+        f(m(x), weights, bias),
+        let(convolution_pulled(m, f, m(x), weights, bias, LHS), lambda view, w, b, n: n(f(view(x), w, b))),
+    ),
+    rule(
+        "slice-convolution",
+        s(f(x, weights, bias)),
+        let(
+            convolution_sliced(s, f, f(x, weights, bias), x, weights, bias),
+            lambda cut, w, b: f(cut(x), w, b),
+        ),
+    ),
 ]

@@ -77,10 +77,12 @@ class Along:
     axes: returns these axes for (attributes, shape of the operand).
     across: returns the attributes that differ where a movement has placed these axes elsewhere.
     It returns None if the operator cannot be written there.
+    following: attributes with an element for each index along the axis, between which nothing else is exchanged.
     """
 
     axes: Callable[[Attributes, Shape], tuple[int, ...]]
     across: Callable[[Attributes, AxisPlacement], Attributes | None]
+    following: tuple[str, ...] = ()
 
 
 def never(attrs: Attributes) -> bool:
@@ -283,6 +285,8 @@ def but_the_lowest(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowe
     return {0: Allowed(low=DType.of("INT32").limits[0] + 1)} if xs[0].dtype == "INT32" else {}
 
 
+#: For operators that act along no axis.
+NOWHERE = Along(lambda attrs, shape: (), lambda attrs, p: {})
 #: For operators that act along the attribute "axis", which must have a new axis to itself.
 ALONG_AXIS = Along(
     lambda attrs, shape: (attrs["axis"],), lambda attrs, p: {"axis": p.to[attrs["axis"]]} if p.alone else None
