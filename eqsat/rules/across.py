@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Binary, ChannelRescale, Concat, Single, Ternary, Value, Values
 from eqsat.egraph.rule import Rule, rule
@@ -26,7 +24,6 @@ from eqsat.rules.crossing import (
     units_pulled,
     units_pushed,
 )
-from eqsat.rules.weights import scales_taken
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -41,40 +38,6 @@ def seen_by(m: Move, operand: Type) -> Move | None:
 def back(m: Move, result: Type, operand: Type) -> Move | None:
     """Returns the inverse of `m` for `operand`, None if m does not give the whole result."""
     return m.inverse().restrict(operand.shape) if m.out_shape == result.shape else None
-
-
-# ---- channels ----------------------------------------------------------------------------------
-
-
-@extern
-def regrouped(call: ChannelRescale, m: Move) -> ChannelRescale | None:
-    """Returns call' such that call (m x) = m (call' x), where each channel of m x is given by x's last axis.
-
-    So m may split the last axis to make the channels, or reorder it.
-    """
-    channels = _channel_of(m)
-    if channels is None or channels == tuple(range(m.out_shape[-1])):
-        return None
-    return scales_taken(call, channels)
-
-
-@extern
-def reordered(m: Move, call: ChannelRescale) -> ChannelRescale | None:
-    """Returns call' such that m (call x) = call' (m x), where m reorders the channels."""
-    return regrouped.fn(call, m.inverse()) if m.in_shape[-1:] == m.out_shape[-1:] else None
-
-
-def _channel_of(m: Move) -> tuple[int, ...] | None:
-    """Returns the index along m's last output axis for each along its last input axis; None if others decide too."""
-    atoms = m.atoms()
-    last, channels = len(m.in_shape) - 1, m.out_shape[-1]
-    if atoms is None or last < 0 or any(a.in_dim != last for a in atoms if a.out_dim == len(m.out_shape) - 1):
-        return None
-    index = np.zeros(m.in_shape[-1], np.int64)
-    for a in atoms:
-        if a.out_dim == len(m.out_shape) - 1:
-            index += np.arange(m.in_shape[-1]) // a.in_stride % a.size * (a.out_stride % channels)
-    return tuple(index.tolist())
 
 
 # ---- concat -------------------------------------------------------------------------------------
@@ -142,7 +105,5 @@ RULES = [
         concat(each(rescale, xs)),
         where=beside_channels(rescale, concat, concat(xs)),
     ),
-    rule("rescale-view", rescale(m(x)), m(regrouped(rescale, m)(x))),
-    rule("order-rescale", m(rescale(x)), reordered(m, rescale)(m(x))),
     rule("resized", resized(m, axis)(x), adjusted(m, axis, x)(x)),
 ]

@@ -31,9 +31,9 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
-from eqsat.rules.across import reordered
+from eqsat.rules.crossing import reordered, taken_along
 from eqsat.rules.roles import Moving, Reordering, convolution_pulled, convolution_pushed
-from eqsat.rules.weights import MAX_CHANNELS, kernel_of, scales_taken, taken
+from eqsat.rules.weights import MAX_CHANNELS, kernel_of, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.movement import Move
@@ -219,7 +219,7 @@ def halved(
     for k in range(2):
         of = channels_out[:, k].reshape(-1).tolist()
         kernel = taken(weights, range(k * half, (k + 1) * half), 3)
-        parts.append((scales_taken(scale, of), kernel, taken(bias, of, 0)))
+        parts.append((taken_along(scale, of), kernel, taken(bias, of, 0)))
     # The concat has the halves outermost among its channels.
     split = (*result.shape[:-1], 2, channels, half)
     return Halves(

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
+import numpy as np
+
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Concat, Single, acts_along_axes
+from eqsat.egraph.kinds import ChannelRescale, Concat, Single, acts_along_axes
 from eqsat.tensor.movement import Move, split
 from eqsat.tensor.ops import OPS, infer
 from eqsat.tensor.ops.op import NOWHERE, Along, AxisPlacement
@@ -39,9 +41,12 @@ def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None 
     operand: the type of y.
     units: {axis of size 1 of the operand: the axis of size 1 of `m.out_shape` that it becomes}.
     """
-    axes = _axes(call, operand)
+    axes, names = _axes(call, operand), _along(call).following
     if m.in_shape != operand.shape:
         return None
+    if axes and names:
+        channels = _channels(m)
+        return None if channels is None else (taken_along(call, channels), m)
     to, inner = {}, {}
     for d in axes:
         if units is not None and d in units:
@@ -64,6 +69,33 @@ def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None 
     return None if after is None else (call.with_attrs(**changed), after)
 
 
+def _channels(m: Move) -> tuple[int, ...] | None:
+    """Returns the index along m's last input axis for each along its last output axis; None if others decide too.
+
+    So m may join channels with elements outside of them, or reorder them.
+    """
+    back = m.inverse()
+    atoms, last, out = back.atoms(), len(back.in_shape) - 1, len(back.out_shape) - 1
+    if atoms is None or last < 0 or any(a.in_dim != last for a in atoms if a.out_dim == out):
+        return None
+    index = np.zeros(back.in_shape[-1], np.int64)
+    for a in (a for a in atoms if a.out_dim == out):
+        index += np.arange(len(index)) // a.in_stride % a.size * a.out_stride
+    return tuple(index.tolist())
+
+
+def taken_along(call: Single, index: Sequence[int]) -> Single:
+    """Returns an operator with the elements at `index` of its attributes that follow an axis."""
+    return call.with_attrs(**{name: tuple(call.attr(name)[k] for k in index) for name in _along(call).following})
+
+
+@extern
+def reordered(m: Move, call: ChannelRescale) -> ChannelRescale | None:
+    """Returns call' such that m (call x) = call' (m x), where m reorders the channels."""
+    channels = _channels(m)
+    return None if channels is None else taken_along(call, channels)
+
+
 def _without(shape: Shape, axes: Collection[int]) -> Shape:
     return tuple(n for d, n in enumerate(shape) if d not in axes)
 
@@ -74,10 +106,13 @@ def pushed(m: Move, call: Single, operand: Type) -> tuple[Single, Move] | None:
 
     call' acts on the axis where m puts the axis of call.
     """
+    axes = _axes(call, operand)
     # The operator drops axes, whose places in m' are open; `pulled` finds all that there is to gain.
     if len(m.in_shape) < len(operand.shape):
         return None
-    axes = _axes(call, operand)
+    # Attributes that follow an axis are repeated towards the operands only, by `pulled`.
+    if axes and _along(call).following and m.in_shape[-1:] != m.out_shape[-1:]:
+        return None
     shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
     free = [d for d, n in enumerate(m.out_shape) if n == 1]
     if len(shrunk) > len(free):

@@ -33,6 +33,7 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
+from eqsat.rules.crossing import taken_along
 from eqsat.rules.weights import kernel_of
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
@@ -100,7 +101,7 @@ def exchanged(f: Slice, g: Sliceable, x: Type, result: Type) -> tuple[Sliceable,
         return None
     for d in along.axes(dict(g.attrs), x.shape):
         if along.following:
-            g = g.with_attrs(**{k: g.attr(k)[start[d] : start[d] + size[d]] for k in along.following})
+            g = taken_along(g, range(start[d], start[d] + size[d]))
         elif size[d] != result.shape[d]:
             return None
         else:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.kinds import ChannelRescale, Constant, Convolution, such
+from eqsat.egraph.kinds import Constant, Convolution, such
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape
 
@@ -75,8 +75,3 @@ def taken(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> Lea
     if leaf.data.ndim == 1 and leaf.data.size == 1:
         return leaf
     return LeafValue.constant(np.take(leaf.data, index, axis), leaf.node.dtype)
-
-
-def scales_taken(call: ChannelRescale, channels: Sequence[int]) -> ChannelRescale:
-    """Returns a RESCALE per channel with the scales of `channels`."""
-    return call.with_attrs(**{k: tuple(call.attr(k)[c] for c in channels) for k in ("multiplier", "shift")})

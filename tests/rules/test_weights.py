@@ -117,13 +117,13 @@ def test_an_order_behind_a_convolution(depthwise):
     g, x = image(6)
     c = conv(g, x, 1 if depthwise else 6, (2, 2), zp=1, padding=(0, 1, 0, 1), depthwise=depthwise)
     g.outputs = [shuffle(g, narrowed(g, c), 3)]
-    assert fires(g, "push-convolution", "order-rescale", "move-move")
+    assert fires(g, "push-convolution", "push-unary", "move-move")
 
 
 def test_an_order_before_a_depthwise_convolution():
     g, x = image(6, 3, 3)
     g.outputs = [narrowed(g, conv(g, shuffle(g, x, 2), 1, (2, 2), zp=1, depthwise=True))]
-    assert fires(g, "pull-convolution", "rescale-view", "move-move")
+    assert fires(g, "pull-convolution", "pull-unary", "move-move")
 
 
 def test_a_depthwise_convolution_with_a_multiplier_is_left_alone():

@@ -77,7 +77,8 @@ class Along:
     axes: returns these axes for (attributes, shape of the operand).
     across: returns the attributes that differ where a movement has placed these axes elsewhere.
     It returns None if the operator cannot be written there.
-    following: attributes with an element for each index along the axis, between which nothing else is exchanged.
+    following: attributes with an element for each index along the last axis, which is then the only one.
+    They are all that differs between its elements, so a movement or slice of the axis is one of these attributes.
     """
 
     axes: Callable[[Attributes, Shape], tuple[int, ...]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsat.tensor.allowed import ANY, Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, AxisPlacement, record, wide, with_dtype
+from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, record, wide, with_dtype
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 #: Values of RoundingMode in the TOSA schema.
@@ -131,11 +131,6 @@ def _axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
     return (len(shape) - 1,) if attrs["per_channel"] else ()
 
 
-def _across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
-    """Returns no changes if the channels stay the last axis, else None."""
-    return {} if p.alone and all(to == len(p.out_shape) - 1 for to in p.to.values()) else None
-
-
 record(
     "pointwise",
     "rescale",
@@ -145,6 +140,6 @@ record(
     shown=("dtype",),
     folded=(("multiplier", "scale"), ("shift", "INT8"), *ZERO_POINTS),
     declared=True,
-    along=Along(_axes, _across, following=("multiplier", "shift")),
+    along=Along(_axes, lambda attrs, p: {}, following=("multiplier", "shift")),
     allowed=_scalable,
 )
