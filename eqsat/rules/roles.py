@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, kind_of, op, such
+from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, every, kind_of, such
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.egraph.tree import Extern
@@ -154,12 +154,13 @@ def across(f: Any, xs: Sequence[Any], name: str) -> Iterator[Rule]:
     yield rule(f"slice-{name}", s(f(*xs)), let(cut, lambda *n: f(*(of(x) for of, x in zip(n, xs, strict=True)))))
 
 
+def _has_roles(call: Call) -> bool:
+    return OPS[call.op].roles is not None and not kind_of(Convolution).accepts(call)
+
+
 def with_roles(operands: int) -> Any:
-    """Returns the kind of operators of the op table that have roles and so many operands, without convolutions."""
-    names = [
-        o.name for o in OPS.values() if o.roles and o.operands == operands and o.name not in kind_of(Convolution).ops
-    ]
-    return Annotated[Call, op(*names, name="roles")]
+    """Returns the kind of operators that have roles and so many operands, without convolutions."""
+    return Annotated[Call, such("roles", every(f"M{operands}", "roles"), _has_roles)]
 
 
 f = symbols("f", Convolution)
