@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, ChannelRescale, Concat, Single, Ternary, Value, Values
+from eqsat.egraph.kinds import Binary, Concat, Single, Ternary, Value, Values
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
 from eqsat.rules.crossing import (
@@ -53,15 +53,9 @@ def adjusted(m: Move, axis: int, operand: Type) -> Move | None:
     return None if found is None or found.in_shape != operand.shape else found
 
 
-@extern
-def beside_channels(call: ChannelRescale, concat: Concat, result: Type) -> bool:
-    """Tells whether a concat is along another axis than the last."""
-    return bool(concat.attr("axis") != len(result.shape) - 1)
-
-
 m = symbols("m", Move)
 f, g, h = symbols("f", Single), symbols("g", Binary), symbols("h", Ternary)
-rescale, concat = symbols("rescale", ChannelRescale), symbols("concat", Concat)
+concat = symbols("concat", Concat)
 x, y, z = symbols("x y z", Value)
 xs, axis = symbols("xs", Values), symbols("axis", int)
 rule = partial(rule, family="across")
@@ -98,12 +92,6 @@ RULES = [
         "pull-concat",
         concat(xs[..., m(y), ...]),
         let(concat_pulled(concat, m, LHS), lambda n, c, t, b, axis: n(typed(c(each(resized(b, axis), xs)), t))),
-    ),
-    rule(
-        "push-concat-rescale",
-        rescale(concat(xs)),
-        concat(each(rescale, xs)),
-        where=beside_channels(rescale, concat, concat(xs)),
     ),
     rule("resized", resized(m, axis)(x), adjusted(m, axis, x)(x)),
 ]

@@ -24,13 +24,14 @@ from eqsat.tensor.types import Shape, Type
 MAX_RANK = 6
 
 
-def _along(call: Single) -> Along:
+def along_of(call: Single) -> Along:
+    """Returns how an operator acts along axes; a pointwise one acts along none."""
     return OPS[call.op].along or NOWHERE
 
 
-def _axes(call: Single, operand: Type) -> tuple[int, ...]:
+def axes_of(call: Single, operand: Type) -> tuple[int, ...]:
     """Returns the axes of an operand along which an operator acts."""
-    return _along(call).axes(dict(call.attrs), operand.shape)
+    return along_of(call).axes(dict(call.attrs), operand.shape)
 
 
 def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None = None) -> tuple[Single, Move] | None:
@@ -41,7 +42,7 @@ def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None 
     operand: the type of y.
     units: {axis of size 1 of the operand: the axis of size 1 of `m.out_shape` that it becomes}.
     """
-    axes, names = _axes(call, operand), _along(call).following
+    axes, names = axes_of(call, operand), along_of(call).following
     if m.in_shape != operand.shape:
         return None
     if axes and names:
@@ -58,7 +59,7 @@ def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None 
             to[d], inner[d] = atom.out_dim, m.out_shape[atom.out_dim] // operand.shape[d]
     if len(set(to.values())) != len(to):
         return None
-    changed = _along(call).across(dict(call.attrs), AxisPlacement(m.out_shape, to, inner))
+    changed = along_of(call).across(dict(call.attrs), AxisPlacement(m.out_shape, to, inner))
     if changed is None:
         return None
     result = infer(call.op, call.attrs, [operand]).shape
@@ -86,7 +87,7 @@ def _channels(m: Move) -> tuple[int, ...] | None:
 
 def taken_along(call: Single, index: Sequence[int]) -> Single:
     """Returns an operator with the elements at `index` of its attributes that follow an axis."""
-    return call.with_attrs(**{name: tuple(call.attr(name)[k] for k in index) for name in _along(call).following})
+    return call.with_attrs(**{name: tuple(call.attr(name)[k] for k in index) for name in along_of(call).following})
 
 
 @extern
@@ -106,12 +107,12 @@ def pushed(m: Move, call: Single, operand: Type) -> tuple[Single, Move] | None:
 
     call' acts on the axis where m puts the axis of call.
     """
-    axes = _axes(call, operand)
+    axes = axes_of(call, operand)
     # The operator drops axes, whose places in m' are open; `pulled` finds all that there is to gain.
     if len(m.in_shape) < len(operand.shape):
         return None
     # Attributes that follow an axis are repeated towards the operands only, by `pulled`.
-    if axes and _along(call).following and m.in_shape[-1:] != m.out_shape[-1:]:
+    if axes and along_of(call).following and m.in_shape[-1:] != m.out_shape[-1:]:
         return None
     shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
     free = [d for d, n in enumerate(m.out_shape) if n == 1]
@@ -144,7 +145,7 @@ def units_pulled(call: Single, m: Move, moved: Type) -> list[tuple[Move, Single,
 
     The view puts each beside the axis before it or the one after, which gives several answers.
     """
-    units = [d for d in _axes(call, moved) if moved.shape[d] == 1]
+    units = [d for d in axes_of(call, moved) if moved.shape[d] == 1]
     out = []
     for back, to in _opened(m.inverse(), units):
         carried = carry(call, moved, back, to)
@@ -161,7 +162,7 @@ def units_pushed(m: Move, call: Single, operand: Type) -> tuple[Move, Single, Mo
     """
     if len(m.in_shape) < len(operand.shape):
         return None
-    axes = _axes(call, operand)
+    axes = axes_of(call, operand)
     parted = _parted(m, [d for d in axes if operand.shape[d] == 1 < m.in_shape[d]])
     if parted is None:
         return None

@@ -33,11 +33,10 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules.crossing import taken_along
+from eqsat.rules.crossing import along_of, axes_of, taken_along
 from eqsat.rules.weights import kernel_of
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops import OPS, evaluate_op, infer
-from eqsat.tensor.ops.op import NOWHERE
+from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
 
 #: Most elements of a slice before a convolution, as a share of those of the slice behind it.
@@ -96,11 +95,11 @@ def exchanged(f: Slice, g: Sliceable, x: Type, result: Type) -> tuple[Sliceable,
     f' takes all of an axis along which g acts, and None if f does not.
     Attributes that follow the axis, as scales, are sliced with it.
     """
-    along, start, size = OPS[g.op].along or NOWHERE, list(f.attr("start")), list(f.attr("size"))
+    start, size = list(f.attr("start")), list(f.attr("size"))
     if len(x.shape) != len(result.shape):
         return None
-    for d in along.axes(dict(g.attrs), x.shape):
-        if along.following:
+    for d in axes_of(g, x):
+        if along_of(g).following:
             g = taken_along(g, range(start[d], start[d] + size[d]))
         elif size[d] != result.shape[d]:
             return None

@@ -163,7 +163,7 @@ def upsampled(kernel=(2, 2), stride=(2, 2), out_pad=(0, 0, 0, 0), bias: int = 4)
 def test_a_transposed_convolution_as_two(bias):
     g = upsampled(bias=bias)
     assert fires(g, "transpose-conv-phases", *PLAIN)
-    assert fires(g, "push-concat-rescale", "pull-unary", "transpose-conv-phases", *PLAIN)
+    assert fires(g, "push-concat-unary", "pull-unary", "transpose-conv-phases", *PLAIN)
     assert fires(g, "pull-unary", "transpose-conv-phases", *PLAIN)
 
 

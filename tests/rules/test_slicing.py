@@ -253,6 +253,18 @@ def _(draw):
     return g, rescale(g, c, "INT32")
 
 
+def reduced_or_reversed(draw, axis: int) -> tuple[TensorGraph, int]:
+    """An operator along an axis of a concat along axis 0."""
+    g = TensorGraph()
+    c = g.add("concat", [g.add_input(f"x{k}", (2 + k, 3), "INT8") for k in range(3)], axis=0)
+    more = draw(st.sampled_from([("reduce_max", {"nan_mode": 1}), ("reverse", {})]))
+    return g, g.add(more[0], (c,), axis=axis, **more[1])
+
+
+CASES.fires_on("push-concat-unary")(lambda draw: reduced_or_reversed(draw, 1))
+CASES.spares("push-concat-unary")(lambda draw: reduced_or_reversed(draw, 0))
+
+
 @CASES.fires_on("pull-concat-unary")
 def _(draw):
     g, xs, axis, _ = joined(draw, draw(st.integers(2, 5)))
