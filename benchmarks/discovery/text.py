@@ -51,16 +51,14 @@ def _kinds(form: Form) -> list[str]:
 
 
 def _kind(op: str, attribute: Any) -> str:
-    channelwise = op == "rescale" and attribute.attr("per_channel")
-    return "Move" if op == "move" else f"{'Channel' if channelwise else ''}{op.title().replace('_', '')}"
+    return "Move" if op == "move" else op.title().replace("_", "")
 
 
 def _declarations(form: Form) -> set[str]:
     """Returns the declarations of all kinds but Move, which is imported."""
     out = set()
     for (op, *_), kind in zip(form.lines, _kinds(form), strict=True):
-        more = ', name="channel_rescale", per_channel=True' if kind == "ChannelRescale" else ""
-        out |= {f'{kind} = Annotated[Call, op("{op}"{more})]'} if op != "move" else set()
+        out |= {f'{kind} = Annotated[Call, op("{op}")]'} if op != "move" else set()
     return out
 
 

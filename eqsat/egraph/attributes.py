@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node
+from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Attrs, Const, attrs_of
+from eqsat.tensor.types import Attrs, Const, Type, attrs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,15 @@ class LeafValue:
         value = Const(np.asarray(data, DType.of(dtype).storage), dtype)
         return LeafValue(Node("const", (), attrs_of({"value": value}), data.shape, dtype))
 
+    def moved(self, m: Move) -> LeafValue:
+        """Returns a constant after a movement."""
+        return LeafValue.constant(m.apply(self.data), self.node.dtype)
+
+    @property
+    def type(self) -> Type:
+        """Shape and dtype."""
+        return Type(self.node.shape, self.node.dtype)
+
     @property
     def is_const(self) -> bool:
         return self.node.op == "const"
@@ -62,23 +72,15 @@ class LeafValue:
         return array
 
 
-def constructor(op: str, attrs: Attrs, operands: int) -> str:
+def constructor(op: str, operands: int) -> str:
     """Returns the name of the constructor (`encoding.py`) of an operator's e-nodes.
 
     operands: their number.
     """
-    return constructor_of(op, operands, op == "rescale" and dict(attrs)["per_channel"])
-
-
-def constructor_of(op: str, operands: int, per_channel: bool) -> str:
-    """Returns the name of the constructor of an operator's e-nodes, given without the attributes.
-
-    per_channel: whether it is a RESCALE with one scale for each index of the last axis.
-    """
     match OPS[op].kind:
-        case "pointwise":
-            return "Ax" if per_channel else f"P{operands}"
+        case "pointwise" | "axial":
+            return f"P{operands}"
         case "mac" | "indexed":
             return f"M{operands}"
         case kind:
-            return {"axial": "Ax", "concat": "Cat", "leaf": "Leaf", "move": "Move", "opaque": "Opq"}[kind]
+            return {"concat": "Cat", "leaf": "Leaf", "move": "Move", "opaque": "Opq"}[kind]

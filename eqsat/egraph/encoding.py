@@ -6,9 +6,8 @@ The first argument of each is the number of its interned attribute, the others a
   Leaf      an input or a constant
   Move      a data movement in normal form (`eqsat/tensor/movement.py`):
             every TRANSPOSE and RESHAPE, and any chain of them
-  P1 P2 P3  pointwise operators of one, two and three operands
-  Ax        operators that act along some axes and are pointwise along the others:
-            SLICE, PAD, reductions, RESCALE per channel and the like
+  P1 P2 P3  pointwise operators of one, two and three operands; P1 also those that act along some
+            axes and are pointwise along the others: SLICE, PAD, reductions and the like
   Cat       CONCAT along an axis
   M1 M2 M3  multiply-accumulate operators (pooling, MATMUL, convolutions), GATHER and SCATTER
   Opq       operators that are not modelled, and ITEM, which selects one of their results
@@ -85,7 +84,7 @@ _m, _leaf, _x = symbols("m", Move), symbols("leaf", LeafValue), symbols("x", Val
 #: Rules that infer the type of a class from one of its e-nodes.
 #: A CONCAT gets its type from the rule that makes it.
 TYPES = (
-    *(_typing(name) for name in ("P1", "P2", "P3", "Ax", "M1", "M2", "M3")),
+    *(_typing(name) for name in ("P1", "P2", "P3", "M1", "M2", "M3")),
     rule("type-Move", type_of(_m(_x)), moved(_m, _x), family="analysis"),
     rule("type-Leaf", type_of(_leaf), of_leaf(_leaf), family="analysis"),
 )
@@ -225,7 +224,7 @@ def load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
             attribute = Move.reshape(graph.nodes[node.inputs[0]].shape, node.shape)
         else:
             attribute = Call(node.op, node.attrs)
-        name = constructor(node.op, node.attrs, len(node.inputs))
+        name = constructor(node.op, len(node.inputs))
         tables.setdefault((name, len(node.inputs)), []).append((n, engine.intern.id(attribute), *node.inputs))
     engine.run("(relation load-type (i64 i64))")
     engine.run("(rule ((load-type i s)) ((set (type (Node i)) s)) :ruleset load)")

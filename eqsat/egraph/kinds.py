@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn, TypeVar, get_origin
 
-from eqsat.egraph.attributes import Call, LeafValue, constructor_of
+from eqsat.egraph.attributes import Call, LeafValue, constructor
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
@@ -115,7 +115,6 @@ OPERANDS: dict[str, tuple[Kind, ...]] = {
     "P1": (VALUE,),
     "P2": (VALUE, VALUE),
     "P3": (VALUE, VALUE, VALUE),
-    "Ax": (VALUE,),
     "Cat": (VALUES,),
     "M1": (VALUE,),
     "M2": (VALUE, VALUE),
@@ -148,24 +147,23 @@ def such(name: str, of: Any, test: Callable[[Any], bool]) -> Kind:
     return Kind(name, base.type, test, base.constructor, base.ops)
 
 
-def op(*names: str, name: str = "", per_channel: bool = False) -> Kind:
+def op(*names: str, name: str = "") -> Kind:
     """Returns the kind of calls of some operators of the op table.
 
     name: the name of the kind; by default it is made of theirs.
-    per_channel: whether a RESCALE has one scale for each index of the last axis.
     Raises RuleError if the table lacks an operator, or if no constructor that rules match holds them all.
     """
     for unknown in (n for n in names if n not in OPS):
         near = difflib.get_close_matches(unknown, OPS)
         remedy = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(OPS))}"
         raise RuleError(f"the op table has no operator {unknown!r}; {remedy}")
-    made = {n: constructor_of(n, OPS[n].operands, per_channel and n == "rescale") for n in names}
+    made = {n: constructor(n, OPS[n].operands) for n in names}
     holders = set(made.values())
     if len(holders) != 1 or not holders <= OPERANDS.keys():
         stored = ", ".join(f"{n} {c}" for n, c in made.items())
         raise RuleError(f"no constructor that rules match holds all of these operators: {stored}")
     (holder,) = holders
-    held = {n for n in OPS if constructor_of(n, OPS[n].operands, False) == holder}
+    held = {n for n in OPS if constructor(n, OPS[n].operands) == holder}
     ops = frozenset() if held <= set(names) else frozenset(names)
     return Kind(name or "|".join(names), Call, None, holder, ops)
 
@@ -175,12 +173,24 @@ def every(constructor: str, name: str) -> Kind:
     return Kind(name, Call, None, constructor)
 
 
+def acts_along_axes(call: Call) -> bool:
+    """Tells whether an operator of one operand is not pointwise."""
+    return OPS[call.op].kind == "axial" or _per_channel(call)
+
+
+def _per_channel(call: Call) -> bool:
+    """Tells whether an operator is a RESCALE with one scale for each index of the last axis."""
+    return call.op == "rescale" and bool(call.attr("per_channel"))
+
+
 # ---- all operators of a constructor -------------------------------------------------------------
 
-Unary = Annotated[Call, every("P1", "pointwise")]
+#: An operator of one operand, pointwise or along axes.
+Single = Annotated[Call, every("P1", "single")]
+Unary = Annotated[Call, such("pointwise", Single, lambda call: not acts_along_axes(call))]
 Binary = Annotated[Call, every("P2", "pointwise")]
 Ternary = Annotated[Call, every("P3", "pointwise")]
-Axial = Annotated[Call, every("Ax", "axial")]
+Axial = Annotated[Call, such("axial", Single, acts_along_axes)]
 Concat = Annotated[Call, op("concat")]
 
 #: An operator of any kind; a function from it to it returns one of its argument's kind.
@@ -189,8 +199,10 @@ Operator = TypeVar("Operator", bound=Call)
 # ---- single operators ---------------------------------------------------------------------------
 
 Clamp = Annotated[Call, op("clamp")]
-Rescale = Annotated[Call, op("rescale")]
-ChannelRescale = Annotated[Call, op("rescale", name="channel_rescale", per_channel=True)]
+AnyRescale = Annotated[Call, op("rescale")]
+#: A RESCALE with one scale, and one with a scale for each index of the last axis.
+Rescale = Annotated[Call, such("rescale", AnyRescale, lambda call: not _per_channel(call))]
+ChannelRescale = Annotated[Call, such("channel_rescale", AnyRescale, _per_channel)]
 Mul = Annotated[Call, op("mul")]
 Slice = Annotated[Call, op("slice")]
 Pad = Annotated[Call, op("pad")]

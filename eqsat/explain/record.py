@@ -124,7 +124,7 @@ class Record:
         elif e.move is not None:
             name, value = "Move", e.move
         else:
-            name, value = constructor(e.op, e.attrs, len(operands)), Call(e.op, e.attrs)
+            name, value = constructor(e.op, len(operands)), Call(e.op, e.attrs)
         known = self.values.known(value)
         term = None if known is None else self.closure.term(Row(name, (known,), tuple(operands), 0))
         return None if term is None else self.closure.at(self.closure.terms[term])

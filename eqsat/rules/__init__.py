@@ -13,11 +13,10 @@ from eqsat.rules import (
     matmul,
     moves,
     operators,
-    positions,
     quantized,
+    roles,
     slicing,
     sparsity,
-    weights,
 )
 
 FAMILIES = (
@@ -27,13 +26,12 @@ FAMILIES = (
     concats,
     quantized,
     channels,
-    weights,
+    roles,
     matmul,
     convolution,
     grouped,
     blocking,
     sparsity,
     operators,
-    positions,
 )
 RULES = [r for family in FAMILIES for r in family.RULES]

@@ -10,22 +10,20 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Axial, Binary, ChannelRescale, Concat, Ternary, Unary, Value, Values
+from eqsat.egraph.kinds import Binary, Concat, Single, Ternary, Value, Values
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
 from eqsat.rules.crossing import (
     concat_pulled,
     concat_pushed,
+    is_axial,
     pulled,
     pushed,
     stack_pushed,
     units_pulled,
     units_pushed,
 )
-from eqsat.rules.weights import scales_taken
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -42,40 +40,6 @@ def back(m: Move, result: Type, operand: Type) -> Move | None:
     return m.inverse().restrict(operand.shape) if m.out_shape == result.shape else None
 
 
-# ---- channels ----------------------------------------------------------------------------------
-
-
-@extern
-def regrouped(call: ChannelRescale, m: Move) -> ChannelRescale | None:
-    """Returns call' such that call (m x) = m (call' x), where each channel of m x is given by x's last axis.
-
-    So m may split the last axis to make the channels, or reorder it.
-    """
-    channels = _channel_of(m)
-    if channels is None or channels == tuple(range(m.out_shape[-1])):
-        return None
-    return scales_taken(call, channels)
-
-
-@extern
-def reordered(m: Move, call: ChannelRescale) -> ChannelRescale | None:
-    """Returns call' such that m (call x) = call' (m x), where m reorders the channels."""
-    return regrouped.fn(call, m.inverse()) if m.in_shape[-1:] == m.out_shape[-1:] else None
-
-
-def _channel_of(m: Move) -> tuple[int, ...] | None:
-    """Returns the index along m's last output axis for each along its last input axis; None if others decide too."""
-    atoms = m.atoms()
-    last, channels = len(m.in_shape) - 1, m.out_shape[-1]
-    if atoms is None or last < 0 or any(a.in_dim != last for a in atoms if a.out_dim == len(m.out_shape) - 1):
-        return None
-    index = np.zeros(m.in_shape[-1], np.int64)
-    for a in atoms:
-        if a.out_dim == len(m.out_shape) - 1:
-            index += np.arange(m.in_shape[-1]) // a.in_stride % a.size * (a.out_stride % channels)
-    return tuple(index.tolist())
-
-
 # ---- concat -------------------------------------------------------------------------------------
 
 #: A movement adjusted to the size of its operand along one axis, by the rule "resized".
@@ -89,15 +53,9 @@ def adjusted(m: Move, axis: int, operand: Type) -> Move | None:
     return None if found is None or found.in_shape != operand.shape else found
 
 
-@extern
-def beside_channels(call: ChannelRescale, concat: Concat, result: Type) -> bool:
-    """Tells whether a concat is along another axis than the last."""
-    return bool(concat.attr("axis") != len(result.shape) - 1)
-
-
 m = symbols("m", Move)
-f, g, h, a = symbols("f", Unary), symbols("g", Binary), symbols("h", Ternary), symbols("a", Axial)
-rescale, concat = symbols("rescale", ChannelRescale), symbols("concat", Concat)
+f, g, h = symbols("f", Single), symbols("g", Binary), symbols("h", Ternary)
+concat = symbols("concat", Concat)
 x, y, z = symbols("x y z", Value)
 xs, axis = symbols("xs", Values), symbols("axis", int)
 rule = partial(rule, family="across")
@@ -118,14 +76,12 @@ def pointwise(op: Any, xs: Sequence[Any], name: str, *operands: str) -> Iterator
 
 
 RULES = [
-    rule("push-unary", m(f(x)), f(m(x))),
-    rule("pull-unary", f(m(x)), m(f(x))),
+    rule("push-unary", m(f(x)), let(pushed(m, f, x), lambda h, n: h(n(x)))),
+    rule("pull-unary", f(m(x)), let(pulled(f, m, m(x)), lambda n, h: n(h(x)))),
     *pointwise(g, (x, y), "binary", "left", "right"),
     *pointwise(h, (x, y, z), "select", "0", "1", "2"),
-    rule("push-axial", m(a(x)), let(pushed(m, a, x), lambda b, n: b(n(x)))),
-    rule("pull-axial", a(m(x)), let(pulled(a, m, m(x)), lambda n, b: n(b(x)))),
-    rule("push-units", m(a(x)), let(units_pushed(m, a, x), lambda v, b, n: v(b(n(x))))),
-    rule("pull-units", a(m(x)), let(units_pulled(a, m, m(x)), lambda n, b, v: n(b(v(x))))),
+    rule("push-units", m(f(x)), let(units_pushed(m, f, x), lambda v, h, n: v(h(n(x)))), where=is_axial(f)),
+    rule("pull-units", f(m(x)), let(units_pulled(f, m, m(x)), lambda n, h, v: n(h(v(x)))), where=is_axial(f)),
     rule("push-concat", m(concat(xs)), let(concat_pushed(m, concat), lambda c, axis: c(each(resized(m, axis), xs)))),
     rule(
         "push-concat-units",
@@ -137,13 +93,5 @@ RULES = [
         concat(xs[..., m(y), ...]),
         let(concat_pulled(concat, m, LHS), lambda n, c, t, b, axis: n(typed(c(each(resized(b, axis), xs)), t))),
     ),
-    rule(
-        "push-concat-rescale",
-        rescale(concat(xs)),
-        concat(each(rescale, xs)),
-        where=beside_channels(rescale, concat, concat(xs)),
-    ),
-    rule("rescale-view", rescale(m(x)), m(regrouped(rescale, m)(x))),
-    rule("order-rescale", m(rescale(x)), reordered(m, rescale)(m(x))),
     rule("resized", resized(m, axis)(x), adjusted(m, axis, x)(x)),
 ]

@@ -21,7 +21,8 @@ from eqsat.egraph.kinds import Concat, Constant, Index, Slice, Unary, Value, Val
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, each, element, fact, length, let, postponed, symbols, typed
 from eqsat.egraph.tree import Term, term
-from eqsat.rules.slicing import slice_call
+from eqsat.rules.crossing import axes_of
+from eqsat.rules.slicing import Sliceable, slice_call
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape, Type
 
@@ -143,6 +144,12 @@ def both_constants(concat: Concat, j: Constant, k: Constant) -> Constant:
 
 
 @extern
+def beside(call: Sliceable, concat: Concat, operand: Type, result: Type) -> bool:
+    """Tells whether an operator keeps all axes and acts along none, or along others than a concat's."""
+    return len(operand.shape) == len(result.shape) and concat.attr("axis") not in axes_of(call, operand)
+
+
+@extern
 def no_wider(x: Type, y: Type) -> bool:
     """Tells whether an element of x takes no more bytes than one of y."""
     return DType.of(x.dtype).size <= DType.of(y.dtype).size
@@ -161,7 +168,7 @@ def with_dtype_of(x: Type, y: Type) -> Type:
 
 
 s, r = symbols("s r", Slice)
-f, concat = symbols("f", Unary), symbols("concat", Concat)
+f, a, concat = symbols("f", Unary), symbols("a", Sliceable), symbols("concat", Concat)
 x, y = symbols("x y", Value)
 xs, ys = symbols("xs ys", Values)
 j, k = symbols("j k", Constant)
@@ -212,7 +219,12 @@ RULES = [
         concat(xs[..., ys, ...]),
         where=element(xs, first_concat(concat, xs), concat(ys)),
     ),
-    rule("push-concat-unary", f(concat(xs)), concat(each(f, xs)), where=no_wider(LHS, concat(xs))),
+    rule(
+        "push-concat-unary",
+        a(concat(xs)),
+        concat(each(a, xs)),
+        where=(beside(a, concat, concat(xs), LHS), no_wider(LHS, concat(xs))),
+    ),
     rule(
         "pull-concat-unary",
         concat(xs),

@@ -1,4 +1,5 @@
-"""Convolutions: height and width exchanged, and the transposed and the multiplying one as plain ones.
+"""Convolutions: height and width exchanged, the transposed and the multiplying one as plain ones, and channels in an
+order or part of them.
 
 A convolution distinguishes H from W only by the order of its kernel's axes, so both may be exchanged.
 """
@@ -23,13 +24,16 @@ from eqsat.egraph.kinds import (
     Operator,
     PaddingConvolution,
     Pooling,
+    Slice,
     TransposeConv2d,
     Value,
     such,
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
-from eqsat.rules.weights import kernel_of, scales_taken, taken
+from eqsat.rules.crossing import reordered, taken_along
+from eqsat.rules.roles import Moving, Reordering, convolution_pulled, convolution_pushed
+from eqsat.rules.weights import MAX_CHANNELS, kernel_of, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.movement import Move
@@ -215,7 +219,7 @@ def halved(
     for k in range(2):
         of = channels_out[:, k].reshape(-1).tolist()
         kernel = taken(weights, range(k * half, (k + 1) * half), 3)
-        parts.append((scales_taken(scale, of), kernel, taken(bias, of, 0)))
+        parts.append((taken_along(scale, of), kernel, taken(bias, of, 0)))
     # The concat has the halves outermost among its channels.
     split = (*result.shape[:-1], 2, channels, half)
     return Halves(
@@ -228,13 +232,87 @@ def halved(
     )
 
 
-m, direct = symbols("m", Exchange), symbols("direct", PaddingConvolution)
+# ---- orders of channels -------------------------------------------------------------------------
+
+
+def _run(m: Move) -> int:
+    """Returns the number of elements that m moves together."""
+    size, stride = m.axes[-1]
+    return size if stride == 1 else 1
+
+
+@extern
+def order_first(m: Move) -> tuple[Move, Reordering] | None:
+    """Returns rest and an order of channels such that m x = rest (order x), where rest moves longer runs than m.
+
+    The order gives the factors of the channels in the order in which m's output has them.
+    None unless the order moves something, and the rest has fewer axes than m.
+    """
+    atoms, last = m.atoms(), len(m.in_shape) - 1
+    if m.is_view or atoms is None or m.in_shape[last] > MAX_CHANNELS:
+        return None
+    parts = [Move.reshape((n,), (n,)) for n in m.in_shape]
+    parts[last] = Move.ordered([(a.size, a.in_stride) for a in atoms if a.in_dim == last])
+    order = Move.product(parts)
+    rest = order.inverse().then(m)
+    if order.is_view or rest is None or rest.is_view or _run(rest) <= _run(m) or len(rest.axes) >= len(m.axes):
+        return None
+    return rest, order
+
+
+@extern
+def order_last(m: Move) -> tuple[Moving, Move] | None:
+    """Returns an order of channels and rest such that m x = order (rest x), where rest moves longer runs than m."""
+    found = order_first.fn(m.inverse())
+    return None if found is None else (found[1].inverse(), found[0].inverse())
+
+
+# ---- slices of channels -------------------------------------------------------------------------
+
+
+def _channel_range(call: Slice, operand: Type) -> tuple[int, int] | None:
+    """Returns start and end of a slice along the last axis, None if it cuts other axes too."""
+    if operand.shape[:-1] != call.attr("size")[:-1]:
+        return None
+    start = call.attr("start")[-1]
+    return start, start + call.attr("size")[-1]
+
+
+@extern
+def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> Constant | None:
+    """Returns weights' such that conv (call x) weights = conv x weights'.
+
+    The slice `call` takes some input channels; weights' are zero for the others.
+    """
+    found = _channel_range(call, whole)
+    if found is None or whole.shape[-1] > MAX_CHANNELS or conv.attr("w_zp") != (0,):
+        return None
+    wide = np.zeros((*weights.data.shape[:3], whole.shape[-1]), weights.data.dtype)
+    wide[..., slice(*found)] = weights.data
+    return LeafValue.constant(wide, weights.node.dtype)
+
+
+m, n, direct = symbols("m", Exchange), symbols("n", Move), symbols("direct", PaddingConvolution)
 conv, plain, transposed = symbols("conv", Convolution), symbols("plain", Conv2d), symbols("transposed", TransposeConv2d)
 pool = symbols("pool", Pooling)
 depthwise, scale = symbols("depthwise", DepthwiseConv2d), symbols("scale", ChannelRescale)
 w, c = symbols("w c", Constant)
+s = symbols("s", Slice)
 x, b = symbols("x b", Value)
 rule = partial(rule, family="convolution")
+
+
+def giving_in_order(rest: Any, order: Any) -> Any:
+    """Returns a term: the RESCALE of the convolution that gives channels in an order, and the rest of the movement."""
+    call = convolution_pushed(order, plain, x, w, c, plain(x, w, c))
+    return let(call, lambda same, v, d, view: rest(reordered(order, scale)(plain(x, v, d))))
+
+
+def reading_in_order(order: Any, rest: Any) -> Any:
+    """Returns a term: the convolution that reads channels in an order, after the rest of the movement."""
+    call = convolution_pulled(order, plain, n(x), w, c, LHS)
+    return let(call, lambda view, v, d, same: plain(rest(x), v, d))
+
 
 RULES = [
     rule(
@@ -250,6 +328,9 @@ RULES = [
     rule("pull-turn", conv(m(x), w, b), let(turned_back(conv, LHS), lambda n, c: n(c(x, turned_kernel(conv, w), b)))),
     rule("push-turn-pool", m(pool(x)), let(turned(pool, x), lambda p, n: p(n(x)))),
     rule("pull-turn-pool", pool(m(x)), let(turned_back(pool, LHS), lambda n, p: n(p(x)))),
+    rule("move-conv", n(scale(plain(x, w, c))), let(order_first(n), giving_in_order)),
+    rule("conv-move", plain(n(x), w, c), let(order_last(n), reading_in_order)),
+    rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b)),
     rule("halve-multiplier", scale(depthwise(x, w, c)), halved(scale, depthwise, w, c, LHS)(x)),
     rule("transpose-conv-phases", transposed(x, w, c), phases(transposed, x, w, c)(x)),
 ]

@@ -1,4 +1,4 @@
-"""Exchanges data movement with the operators that act along axes, in both directions.
+"""Exchanges data movement with the operators of one operand, which act along some axes or none, in both directions.
 
 An axis of size 1 has no place in a `Move`.
 If an operator acts along one (a TILE that repeats, a stack of tensors), the movement first gets
@@ -11,29 +11,30 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
+import numpy as np
+
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Axial, Concat
+from eqsat.egraph.kinds import ChannelRescale, Concat, Single, acts_along_axes
 from eqsat.tensor.movement import Move, split
 from eqsat.tensor.ops import OPS, infer
-from eqsat.tensor.ops.op import Along, AxisPlacement
+from eqsat.tensor.ops.op import NOWHERE, Along, AxisPlacement
 from eqsat.tensor.types import Shape, Type
 
 #: Most axes of a tensor (TOSA 1.0, level 8K).
 MAX_RANK = 6
 
 
-def _along(call: Axial) -> Along:
-    along = OPS[call.op].along
-    assert along is not None
-    return along
+def along_of(call: Single) -> Along:
+    """Returns how an operator acts along axes; a pointwise one acts along none."""
+    return OPS[call.op].along or NOWHERE
 
 
-def _axes(call: Axial, operand: Type) -> tuple[int, ...]:
+def axes_of(call: Single, operand: Type) -> tuple[int, ...]:
     """Returns the axes of an operand along which an operator acts."""
-    return _along(call).axes(dict(call.attrs), operand.shape)
+    return along_of(call).axes(dict(call.attrs), operand.shape)
 
 
-def carry(call: Axial, operand: Type, m: Move, units: Mapping[int, int] | None = None) -> tuple[Axial, Move] | None:
+def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None = None) -> tuple[Single, Move] | None:
     """Returns (call', m') with m' (call y) = call' (m y), or None.
 
     An axis that the operator acts along must stay whole and be outermost within its new axis.
@@ -41,9 +42,12 @@ def carry(call: Axial, operand: Type, m: Move, units: Mapping[int, int] | None =
     operand: the type of y.
     units: {axis of size 1 of the operand: the axis of size 1 of `m.out_shape` that it becomes}.
     """
-    axes = _axes(call, operand)
+    axes, names = axes_of(call, operand), along_of(call).following
     if m.in_shape != operand.shape:
         return None
+    if axes and names:
+        channels = _channels(m)
+        return None if channels is None else (taken_along(call, channels), m)
     to, inner = {}, {}
     for d in axes:
         if units is not None and d in units:
@@ -55,7 +59,7 @@ def carry(call: Axial, operand: Type, m: Move, units: Mapping[int, int] | None =
             to[d], inner[d] = atom.out_dim, m.out_shape[atom.out_dim] // operand.shape[d]
     if len(set(to.values())) != len(to):
         return None
-    changed = _along(call).across(dict(call.attrs), AxisPlacement(m.out_shape, to, inner))
+    changed = along_of(call).across(dict(call.attrs), AxisPlacement(m.out_shape, to, inner))
     if changed is None:
         return None
     result = infer(call.op, call.attrs, [operand]).shape
@@ -66,20 +70,50 @@ def carry(call: Axial, operand: Type, m: Move, units: Mapping[int, int] | None =
     return None if after is None else (call.with_attrs(**changed), after)
 
 
+def _channels(m: Move) -> tuple[int, ...] | None:
+    """Returns the index along m's last input axis for each along its last output axis; None if others decide too.
+
+    So m may join channels with elements outside of them, or reorder them.
+    """
+    back = m.inverse()
+    atoms, last, out = back.atoms(), len(back.in_shape) - 1, len(back.out_shape) - 1
+    if atoms is None or last < 0 or any(a.in_dim != last for a in atoms if a.out_dim == out):
+        return None
+    index = np.zeros(back.in_shape[-1], np.int64)
+    for a in (a for a in atoms if a.out_dim == out):
+        index += np.arange(len(index)) // a.in_stride % a.size * a.out_stride
+    return tuple(index.tolist())
+
+
+def taken_along(call: Single, index: Sequence[int]) -> Single:
+    """Returns an operator with the elements at `index` of its attributes that follow an axis."""
+    return call.with_attrs(**{name: tuple(call.attr(name)[k] for k in index) for name in along_of(call).following})
+
+
+@extern
+def reordered(m: Move, call: ChannelRescale) -> ChannelRescale | None:
+    """Returns call' such that m (call x) = call' (m x), where m reorders the channels."""
+    channels = _channels(m)
+    return None if channels is None else taken_along(call, channels)
+
+
 def _without(shape: Shape, axes: Collection[int]) -> Shape:
     return tuple(n for d, n in enumerate(shape) if d not in axes)
 
 
 @extern
-def pushed(m: Move, call: Axial, operand: Type) -> tuple[Axial, Move] | None:
+def pushed(m: Move, call: Single, operand: Type) -> tuple[Single, Move] | None:
     """Returns call' and m' such that m (call x) = call' (m' x).
 
     call' acts on the axis where m puts the axis of call.
     """
+    axes = axes_of(call, operand)
     # The operator drops axes, whose places in m' are open; `pulled` finds all that there is to gain.
     if len(m.in_shape) < len(operand.shape):
         return None
-    axes = _axes(call, operand)
+    # Attributes that follow an axis are repeated towards the operands only, by `pulled`.
+    if axes and along_of(call).following and m.in_shape[-1:] != m.out_shape[-1:]:
+        return None
     shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
     free = [d for d, n in enumerate(m.out_shape) if n == 1]
     if len(shrunk) > len(free):
@@ -90,7 +124,7 @@ def pushed(m: Move, call: Axial, operand: Type) -> tuple[Axial, Move] | None:
 
 
 @extern
-def pulled(call: Axial, m: Move, moved: Type) -> tuple[Move, Axial] | None:
+def pulled(call: Single, m: Move, moved: Type) -> tuple[Move, Single] | None:
     """Returns m' and call' such that call (m x) = m' (call' x)."""
     carried = carry(call, moved, m.inverse())
     return None if carried is None else (carried[1].inverse(), carried[0])
@@ -100,12 +134,18 @@ def pulled(call: Axial, m: Move, moved: Type) -> tuple[Move, Axial] | None:
 
 
 @extern
-def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, Move]]:
+def is_axial(call: Single) -> bool:
+    """Tells whether an operator is not pointwise."""
+    return acts_along_axes(call)
+
+
+@extern
+def units_pulled(call: Single, m: Move, moved: Type) -> list[tuple[Move, Single, Move]]:
     """Returns m', call', view such that call (m x) = m' (call' (view x)), where call acts along axes of size 1.
 
     The view puts each beside the axis before it or the one after, which gives several answers.
     """
-    units = [d for d in _axes(call, moved) if moved.shape[d] == 1]
+    units = [d for d in axes_of(call, moved) if moved.shape[d] == 1]
     out = []
     for back, to in _opened(m.inverse(), units):
         carried = carry(call, moved, back, to)
@@ -115,14 +155,14 @@ def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, M
 
 
 @extern
-def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Axial, Move] | None:
+def units_pushed(m: Move, call: Single, operand: Type) -> tuple[Move, Single, Move] | None:
     """Returns view, call', m' such that m (call x) = view (call' (m' x)), where call makes axes of size 1 longer.
 
     call' acts on axes of their own.
     """
     if len(m.in_shape) < len(operand.shape):
         return None
-    axes = _axes(call, operand)
+    axes = axes_of(call, operand)
     parted = _parted(m, [d for d in axes if operand.shape[d] == 1 < m.in_shape[d]])
     if parted is None:
         return None

@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
 
 import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import ChannelRescale, Concat, Constant, Conv2d, Index, Kind, Rescale, Slice, Value, Values
+from eqsat.egraph.kinds import AnyRescale, ChannelRescale, Concat, Constant, Conv2d, Index, Slice, Value, Values
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import element, fact, length, let, symbols
 from eqsat.rules.slicing import slice_call
@@ -74,9 +73,6 @@ class Branches:
 
 #: Returns the rows worth having, for (branches as they are, type of their tensor, other rows with the same result).
 Choose = Callable[[Branches, Type, Sequence[Branches]], Sequence[Branches]]
-
-#: A RESCALE with one scale or one per channel.
-AnyRescale = Annotated[Call, Kind("rescale", Call, ops=frozenset({"rescale"}))]
 
 #: Fact product(y, x): y as a convolution of x, or of some of its channels.
 product = fact("product", Value, Value, gives=Product)
@@ -227,6 +223,7 @@ def rules(choose: Choose) -> list[Rule]:
         return list(answers[asked])
 
     conv, cut, concat = symbols("conv", Conv2d), symbols("cut", Slice), symbols("concat", Concat)
+    rescale = symbols("rescale", AnyRescale)
     x, y, xs, i = symbols("x", Value), symbols("y", Value), symbols("xs", Values), symbols("i", Index)
     w, b, p, q = symbols("w", Constant), symbols("b", Constant), symbols("p", Branches), symbols("q", Branches)
     plan = fewer(branches(concat, xs, x, length(xs)), x)
@@ -234,10 +231,7 @@ def rules(choose: Choose) -> list[Rule]:
     return [
         make("product-slice", product(conv(cut(x), w, b), x), of_slice(conv, cut, x, w, b)),
         make("product-whole", product(conv(x, w, b), x), of_whole(conv, x, w, b)),
-        *(
-            make(f"branch-{f.kind.constructor}", branch(f(y), x), scaled(product(y, x), f))
-            for f in (symbols("f", ChannelRescale), symbols("f", Rescale))
-        ),
+        make("branch", branch(rescale(y), x), scaled(product(y, x), rescale)),
         make(
             "branches-first", branches(concat, xs, x, 1), first_branch(concat, branch(y, x)), where=concat(xs[y, ...])
         ),

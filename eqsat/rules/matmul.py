@@ -1,7 +1,7 @@
-"""MATMUL: data movement and slices across it, its transpose, and constants.
+"""MATMUL: its transpose, and constants.
 
 MATMUL multiplies [n, h, c] by [n, c, w].
-Movements within these axes cross it (`eqsat/rules/roles.py`).
+Movements and slices within these axes cross it (`eqsat/rules/roles.py`).
 A MATMUL and its RESCALE are also computed row by row (`eqsat/vela/rows.py`).
 """
 
@@ -13,11 +13,9 @@ import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Matmul, MatmulRows, Rescale, Slice, Value
+from eqsat.egraph.kinds import Constant, Matmul, MatmulRows, Rescale, Value
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules import roles
-from eqsat.rules.slicing import slice_call
 from eqsat.rules.weights import MovedConvolution
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
@@ -40,13 +38,6 @@ def transposed(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, M
     (n, h, c), w = left.shape, right.shape[2]
     back, of_b, of_a = (Move.transpose(s, (0, 2, 1)) for s in ((n, w, h), (n, c, w), (n, h, c)))
     return back, matmul.with_attrs(in_zp=matmul.attr("w_zp"), w_zp=matmul.attr("in_zp")), of_b, of_a
-
-
-@extern
-def slices_of_operands(f: Slice, left: Type) -> tuple[Slice, Slice]:
-    """Returns f' and f'' such that f (a b) = (f' a) (f'' b)."""
-    (n0, h0, w0), (n, h, w), c = f.attr("start"), f.attr("size"), left.shape[2]
-    return slice_call((n0, h0, 0), (n, h, c)), slice_call((n0, 0, w0), (n, c, w))
 
 
 @extern
@@ -87,7 +78,7 @@ def by_rows(rescale: Rescale, matmul: Matmul, left: Type, right: Type) -> list[t
     return [(back, Call("matmul_rows", attrs_of({**attrs, "step": step})), of_b) for step in steps]
 
 
-matmul, s = symbols("matmul", Matmul), symbols("s", Slice)
+matmul = symbols("matmul", Matmul)
 rescale = symbols("rescale", Rescale)
 a, b = symbols("a b", Value)
 k = symbols("k", Constant)
@@ -101,8 +92,6 @@ ROWS = rule(
 )
 RULES = [
     rule("matmul-transpose", matmul(a, b), let(transposed(matmul, a, b), lambda n, mul, p, q: n(mul(p(b), q(a))))),
-    *roles.rules(rule, "matmul", "left", "right"),
-    rule("slice-matmul", s(matmul(a, b)), let(slices_of_operands(s, a), lambda p, q: matmul(p(a), q(b)))),
     rule("matmul-conv", matmul(a, k), as_convolution(matmul, a, k)(a)),
     ROWS,
 ]

@@ -36,6 +36,7 @@ _PLANES, _STEP = 8, 16
 _LEAST_WINDOW, _FEWER = 4, 0.9
 
 ReduceMax = Annotated[Call, op("reduce_max")]
+Argmax = Annotated[Call, op("argmax")]
 #: Reductions that may be done in two steps.
 #: A sum in steps is exact in INT32 as long as the whole sum is, which TOSA demands of either form.
 TwoStep = Annotated[Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")]
@@ -178,14 +179,29 @@ def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] |
     return (along_h, along_w) if h_first <= w_first else (along_w, along_h)
 
 
+@extern
+def outward(call: Argmax, x: Type) -> tuple[Argmax, Move] | None:
+    """Returns call' and m such that call x = call' (m x), where call acts along the last axis.
+
+    m puts that axis outside all others but the batch.
+    Along channels Vela 5.1 takes 13 times as long on Ethos-U85.
+    """
+    rank = len(x.shape)
+    if rank < 2 or call.attr("axis") != rank - 1 or x.shape[-1] == 1:
+        return None
+    to = 1 if rank > 2 else 0
+    return call.with_attrs(axis=to), Move.transpose(x.shape, (*range(to), rank - 1, *range(to, rank - 1)))
+
+
 m, order = symbols("m", Move), symbols("order", ChannelOrder)
-largest, pool = symbols("largest", ReduceMax), symbols("pool", MaxPool)
+largest, argmax, pool = symbols("largest", ReduceMax), symbols("argmax", Argmax), symbols("pool", MaxPool)
 f, g = symbols("f g", TwoStep)
 widen = symbols("widen", Rescale)
 x, picture = symbols("x", Value), symbols("picture", Input)
 rule = partial(rule, family="operators")
 
 RULES = [
+    rule("argmax-outward", argmax(x), let(outward(argmax, x), lambda a, n: a(n(x)))),
     rule("reduce-pool", largest(x), let(as_pool(largest, x), lambda view, pool, back: back(pool(view(x))))),
     rule("pool-separable", pool(x), let(separated(pool, x, pool(x)), lambda first, second: second(first(x)))),
     rule(

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Value
+from eqsat.egraph.kinds import Single, Value, acts_along_axes
 from eqsat.egraph.rule import Rule, with_helpers
 from eqsat.egraph.terms import symbols
+from eqsat.egraph.tree import Term
 from eqsat.rules import RULES
 from eqsat.tensor.types import Type
 
@@ -44,10 +45,16 @@ def one_element(x: Type) -> bool:
     return x.elements == 1
 
 
-def _beside_one_element(name: str, other: str) -> Rule:
-    """Returns a rule on two operands for matches whose operand `other` has one element, which fits any layout."""
+@extern
+def is_pointwise(f: Single) -> bool:
+    """Tells whether an operator of one operand acts along no axis."""
+    return not acts_along_axes(f)
+
+
+def _limited(name: str, suffix: str, where: Term) -> Rule:
+    """Returns a rule for fewer matches, under another name."""
     rule = _BY_NAME[name]
-    return replace(rule, name=f"{name}-scalar", where=(*rule.where, one_element(symbols(other, Value))))
+    return replace(rule, name=f"{name}-{suffix}", where=(*rule.where, where))
 
 
 _MOVES = ("move-move", "move-identity", "move-const")
@@ -61,9 +68,10 @@ CATALOGUE = (
         "compose, and a transpose goes down through unary ops and RESCALEs with one scale, and through ADD, MUL, SUB and the like beside "
         "an operand of one element. Stronger: a reshape is a movement too, so chains with reshapes between compose",
         (
-            *_named("move-move", "move-identity", "pull-unary"),
-            _beside_one_element("pull-binary-left", "y"),
-            _beside_one_element("pull-binary-right", "x"),
+            *_named("move-move", "move-identity"),
+            _limited("pull-unary", "pointwise", is_pointwise(symbols("f", Single))),
+            _limited("pull-binary-left", "scalar", one_element(symbols("y", Value))),
+            _limited("pull-binary-right", "scalar", one_element(symbols("x", Value))),
         ),
     ),
     Preset(
@@ -79,8 +87,6 @@ CATALOGUE = (
             "push-binary",
             "pull-binary-left",
             "pull-binary-right",
-            "push-axial",
-            "pull-axial",
             "push-units",
             "pull-units",
             "push-concat",

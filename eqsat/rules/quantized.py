@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, ChannelRescale, Clamp, Constant, Rescale, Unary, Value, op
+from eqsat.egraph.kinds import Binary, Clamp, Constant, Rescale, Unary, Value, op
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import fact, symbols
 from eqsat.rules.chains import integer_scale, is_plain, real_scale
@@ -217,8 +217,7 @@ def leaves_all(f: Call, x: Type) -> bool:
     return same and all(m == 1 << s for m, s in zip(a["multiplier"], a["shift"], strict=True))
 
 
-f, g = symbols("f", Unary), symbols("g", Binary)
-either, rescale = symbols("either", MaybeIdentity), symbols("rescale", ChannelRescale)
+f, g, either = symbols("f", Unary), symbols("g", Binary), symbols("either", MaybeIdentity)
 c, d = symbols("c d", Clamp)
 narrow, second, first = symbols("narrow second first", Rescale)
 total = symbols("total", Arithmetic)
@@ -228,7 +227,6 @@ rule = partial(rule, family="quantized")
 
 RULES = [
     rule("pointwise-identity", either(x), x, where=leaves_all(either, x), removes=True),
-    rule("rescale-identity", rescale(x), x, where=leaves_all(rescale, x), removes=True),
     rule("clamp-clamp", c(d(x)), clamped(c, d, x)(x)),
     rule("curve-table", y, as_one_op(curve(x, y))(x)),
     rule("curve-identity", y, x, where=is_identity(curve(x, y))),

@@ -1,90 +1,190 @@
-"""Data movement across operators whose axes have roles.
+"""Data movement and slices across operators whose axes have roles: GATHER, SCATTER, MATMUL, convolutions and pools.
 
 The op table gives every axis of operands and result a letter ("nhc,ncw->nhw" for MATMUL).
-A movement that takes no element from one axis to another moves elements within single axes.
-A movement within an axis of one tensor is the same movement of all others that have the axis.
+What is done within an axis of one tensor is the same for all others that have the axis.
+So a movement that takes no element from one axis to another, views aside, crosses in both directions.
 It crosses from the result to the operands ("push"), or from an operand to the result ("pull").
 With a pull, the other operands get its inverse.
+A slice crosses from the result to the operands.
+Where operands are constants, as weights are, the law gives other constants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Value, op, such
-from eqsat.egraph.rule import Rule
+from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, every, kind_of, such
+from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.egraph.tree import Extern
+from eqsat.rules.slicing import constant_part, slice_call
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
 
-#: A movement within axes that is no view.
-Inner = Annotated[Move, such("inner", Move, lambda m: not m.is_view and m.within() is not None)]
+#: A movement that moves elements.
+Moving = Annotated[Move, such("moving", Move, lambda m: not m.is_view)]
+#: One that also keeps the size of the last axis: channels alone could be moved as tensors of any shape, without end.
+Reordering = Annotated[Move, such("reordering", Move, lambda m: not m.is_view and m.in_shape[-1:] == m.out_shape[-1:])]
+#: What is done within one axis: a movement, or start and size of a slice.
+Part = TypeVar("Part")
 
 
-def moved(call: Call, m: Move, k: int, types: Sequence[Type]) -> tuple[Move, ...] | None:
-    """Returns the movements of all operands and then that of the result, where m moves operand k, or for -1 the result.
+def parts_of_all(
+    call: Call, k: int, parts: Sequence[Part], types: Sequence[Type], nothing: Callable[[int], Part]
+) -> list[list[Part]] | None:
+    """Returns what is done within the axes of the operands and last of the result, where tensor k has these parts.
 
-    They fulfil call (m_0 x_0) (m_1 x_1) ... = m_last (call x_0 x_1 ...).
+    They fulfil call (done_0 x_0) (done_1 x_1) ... = done_last (call x_0 x_1 ...).
+    k: the number of an operand, or -1 for the result.
     types: of the operands and the result.
-    Returns None if `m` exchanges elements between axes or moves an axis that the operator acts along.
+    nothing: returns the part that leaves so many elements as they are.
+    An axis of size 1 broadcasts, so nothing is done within it.
+    Returns None if something is done within an axis that the operator acts along.
     """
-    roles, parts = OPS[call.op].roles, m.within()
-    if roles is None or parts is None:
+    roles = OPS[call.op].roles
+    if roles is None:
         return None
-    tensors = roles.replace("->", ",").split(",")
-    of = dict(zip(tensors[k], parts, strict=True))
-    if any(letter.isupper() and not part.is_identity for letter, part in of.items()):
+    tensors = [
+        list(zip(*pair, strict=True)) for pair in zip(roles.replace("->", ",").split(","), (t.shape for t in types))
+    ]
+    of = {letter: part for (letter, n), part in zip(tensors[k], parts, strict=True) if part != nothing(n)}
+    if any(letter.isupper() for letter in of) or any(n > 1 for t in tensors for letter, n in t if letter == "1"):
         return None
-    return tuple(
-        Move.product([of.get(letter) or Move.reshape((n,), (n,)) for letter, n in zip(names, t.shape, strict=True)])
-        for names, t in zip(tensors, types, strict=True)
-    )
+    return [[of[letter] if letter in of and n > 1 else nothing(n) for letter, n in t] for t in tensors]
+
+
+def moved(call: Call, m: Move, k: int, types: Sequence[Type]) -> list[Move] | None:
+    """Returns the movements of the operands and last of the result, where m moves the elements of tensor k.
+
+    They are those of `parts_of_all`, for `m` without its views.
+    Returns None too if m exchanges elements between axes.
+    """
+    parts = m.within(types[k].shape)
+    found = None if parts is None else parts_of_all(call, k, parts, types, lambda n: Move.reshape((n,), (n,)))
+    return None if found is None else [Move.product(of) for of in found]
 
 
 @extern
-def pushed(m: Inner, call: Call, *types: Type) -> tuple[Move, ...] | None:
-    """Returns the movements of all operands, and last m, such that m (call xs) = call (xs moved)."""
-    return moved(call, m, -1, types)
+def pushed(m: Reordering, call: Call, *types: Type) -> tuple[Move, ...] | None:
+    """Returns the movements of all operands, and last a view, such that m (call xs) = view (call (xs moved))."""
+    found = moved(call, m, -1, types)
+    return None if found is None else (*found[:-1], Move.reshape(m.in_shape, m.out_shape))
 
 
 def _pulled(k: int) -> Extern[..., Any]:
-    def pulled(m: Inner, call: Call, *types: Type) -> tuple[Move, ...] | None:
-        """Returns the movements of the other operands, and last that of the result, where m moves operand k."""
+    def pulled(m: Moving, call: Call, *types: Type) -> tuple[Move, ...] | None:
+        """Returns the movements of the other operands, a view of operand k, which m moves, and that of the result."""
         found = moved(call, m, k, types)
-        return None if found is None else (*(of.inverse() for of in found[:-1]), found[-1])
+        if found is None:
+            return None
+        back = [of.inverse() for of in found[:-1]]
+        return (*back[:k], Move.reshape(m.in_shape, m.out_shape), *back[k + 1 :], found[-1])
 
     pulled.__name__ = f"pulled_from_{k}"
     return extern(pulled)
 
 
-def rules(make: Callable[..., Rule], name: str, *operands: str) -> list[Rule]:
-    """Returns the rules of an operator of the op table.
+#: By the number of the operand that is moved.
+PULLED = [_pulled(k) for k in range(3)]
 
-    make: makes a rule of a name, a left and a right side.
-    operands: what the names of the rules call each operand.
+
+@extern
+def sliced(s: Slice, call: Call, result: Type, *operands: Type) -> tuple[Slice, ...] | None:
+    """Returns the slices of the operands such that s (call xs) = call (xs sliced)."""
+    cut = list(zip(s.attr("start"), s.attr("size"), strict=True))
+    found = parts_of_all(call, -1, cut, (*operands, result), lambda n: (0, n))
+    return None if found is None else tuple(slice_call(*zip(*of, strict=True)) for of in found[:-1])
+
+
+# ---- convolutions, whose weights are constants --------------------------------------------------
+
+
+@extern
+def convolution_pushed(
+    m: Reordering, call: Convolution, x: Type, weights: Constant, bias: Constant, result: Type
+) -> tuple[Move, Constant, Constant, Move] | None:
+    """Returns n, weights', bias' and a view such that m (call x weights bias) = view (call (n x) weights' bias')."""
+    found = pushed.fn(m, call, x, weights.type, bias.type, result)
+    return None if found is None else (found[0], weights.moved(found[1]), bias.moved(found[2]), found[3])
+
+
+@extern
+def convolution_pulled(
+    m: Moving, call: Convolution, x: Type, weights: Constant, bias: Constant, result: Type
+) -> tuple[Move, Constant, Constant, Move] | None:
+    """Returns a view, weights', bias' and n such that call (m x) weights bias = n (call (view x) weights' bias')."""
+    found = PULLED[0].fn(m, call, x, weights.type, bias.type, result)
+    return None if found is None else (found[0], weights.moved(found[1]), bias.moved(found[2]), found[3])
+
+
+@extern
+def convolution_sliced(
+    s: Slice, call: Convolution, result: Type, x: Type, weights: Constant, bias: Constant
+) -> tuple[Slice, Constant, Constant] | None:
+    """Returns s', weights' and bias' such that s (call x weights bias) = call (s' x) weights' bias'."""
+    found = sliced.fn(s, call, result, x, weights.type, bias.type)
+    return None if found is None else (found[0], constant_part.fn(found[1], weights), constant_part.fn(found[2], bias))
+
+
+m, r, s = symbols("m", Moving), symbols("r", Reordering), symbols("s", Slice)
+a, b, c, x = symbols("a b c x", Value)
+weights, bias = symbols("weights bias", Constant)
+rule = partial(rule, family="roles")
+
+
+def across(f: Any, xs: Sequence[Any], name: str) -> Iterator[Rule]:
+    """Yields the rules of data movement and slices across operators whose axes have roles.
+
+    name: what the names of the rules call the operators.
     """
-    m, call = symbols("m", Inner), symbols(name, Annotated[Call, op(name)])
-    xs = [symbols(operand, Value) for operand in operands]
 
-    def push() -> Rule:
-        result = call(*xs)
+    def moved_all(*n: Any) -> Any:
+        return n[-1](f(*(of(x) for of, x in zip(n, xs, strict=False))))
 
-        def parts(*n: Any) -> Any:
-            return call(*(of(x) for of, x in zip(n, xs, strict=False)))
-
-        return make(f"push-{name}", m(result), let(pushed(m, call, *xs, result), parts))
-
-    def pull(k: int) -> Rule:
+    yield rule(f"push-{name}", r(f(*xs)), let(pushed(r, f, *xs, f(*xs)), moved_all))
+    for k in range(len(xs)):
         given = [m(x) if i == k else x for i, x in enumerate(xs)]
+        yield rule(f"pull-{name}-{k}", f(*given), let(PULLED[k](m, f, *given, LHS), moved_all))
+    cut = sliced(s, f, f(*xs), *xs)
+    yield rule(f"slice-{name}", s(f(*xs)), let(cut, lambda *n: f(*(of(x) for of, x in zip(n, xs, strict=True)))))
 
-        def whole(*n: Any) -> Any:
-            return n[-1](call(*(x if i == k else n[i](x) for i, x in enumerate(xs))))
 
-        return make(f"pull-{name}-{operands[k]}", call(*given), let(_pulled(k)(m, call, *given, LHS), whole))
+def _has_roles(call: Call) -> bool:
+    return OPS[call.op].roles is not None and not kind_of(Convolution).accepts(call)
 
-    return [push(), *map(pull, range(len(xs)))]
+
+def with_roles(operands: int) -> Any:
+    """Returns the kind of operators that have roles and so many operands, without convolutions."""
+    return Annotated[Call, such("roles", every(f"M{operands}", "roles"), _has_roles)]
+
+
+f = symbols("f", Convolution)
+RULES = [
+    *(r for n in (1, 2, 3) for r in across(symbols("f", with_roles(n)), (a, b, c)[:n], f"roles-{n}")),
+    rule(
+        "push-convolution",
+        r(f(x, weights, bias)),
+        let(
+            convolution_pushed(r, f, x, weights, bias, f(x, weights, bias)),
+            lambda n, w, b, view: view(f(n(x), w, b)),
+        ),
+    ),
+    rule(
+        "pull-convolution",
+        f(m(x), weights, bias),
+        let(convolution_pulled(m, f, m(x), weights, bias, LHS), lambda view, w, b, n: n(f(view(x), w, b))),
+    ),
+    rule(
+        "slice-convolution",
+        s(f(x, weights, bias)),
+        let(
+            convolution_sliced(s, f, f(x, weights, bias), x, weights, bias),
+            lambda cut, w, b: f(cut(x), w, b),
+        ),
+    ),
+]

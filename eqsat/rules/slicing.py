@@ -23,27 +23,28 @@ from eqsat.egraph.kinds import (
     MaxPool,
     Pad,
     PaddingConvolution,
+    Single,
     Slice,
     Ternary,
     Unary,
     Value,
     op,
+    such,
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules.weights import kernel_of, scales_taken
+from eqsat.rules.crossing import along_of, axes_of, taken_along
+from eqsat.rules.weights import kernel_of
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops import OPS, evaluate_op, infer
+from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
 
 #: Most elements of a slice before a convolution, as a share of those of the slice behind it.
 _FEWER = 0.5
 
 SliceOrPad = Annotated[Call, op("slice", "pad")]
-#: Reductions, which a slice along other axes crosses, and RESCALE per channel, whose scales it also slices.
-Sliceable = Annotated[
-    Call, op("rescale", *(n for n in OPS if n.startswith("reduce_")), name="reduction|rescale", per_channel=True)
-]
+#: An operator of one operand that a slice along other axes crosses; rules of their own merge it with slices and pads.
+Sliceable = Annotated[Call, such("sliceable", Single, lambda call: call.op not in ("slice", "pad"))]
 
 
 def slice_call(start: Iterable[int], size: Iterable[int]) -> Call:
@@ -88,16 +89,22 @@ def part_of(f: Slice, x: Type) -> Slice | None:
 
 
 @extern
-def exchanged(f: Slice, g: Sliceable, x: Type) -> tuple[Sliceable, Slice]:
+def exchanged(f: Slice, g: Sliceable, x: Type, result: Type) -> tuple[Sliceable, Slice] | None:
     """Returns g' and f' such that f (g x) = g' (f' x).
 
-    f' takes the whole axis of a reduction.
-    The scales of a RESCALE are sliced with the channels.
+    f' takes all of an axis along which g acts, and None if f does not.
+    Attributes that follow the axis, as scales, are sliced with it.
     """
     start, size = list(f.attr("start")), list(f.attr("size"))
-    if g.op == "rescale":
-        return scales_taken(g, range(start[-1], start[-1] + size[-1])), f
-    start[g.attr("axis")], size[g.attr("axis")] = 0, x.shape[g.attr("axis")]
+    if len(x.shape) != len(result.shape):
+        return None
+    for d in axes_of(g, x):
+        if along_of(g).following:
+            g = taken_along(g, range(start[d], start[d] + size[d]))
+        elif size[d] != result.shape[d]:
+            return None
+        else:
+            start[d], size[d] = 0, x.shape[d]
     return g, slice_call(start, size)
 
 
@@ -274,10 +281,9 @@ RULES = [
     rule("axial-nothing", either(x), x, where=does_nothing(either, x), removes=True),
     rule("slice-const", either(k), constant_part(either, k)),
     rule("slice-slice", s(r(x)), after(s, r)(x)),
-    rule("slice-unary", s(f(x)), f(s(x))),
+    rule("slice-unary", s(a(x)), let(exchanged(s, a, x, a(x)), lambda b, r: b(r(x)))),
     rule("slice-binary", s(g(x, y)), g(part_of(s, x)(x), part_of(s, y)(y))),
     rule("slice-select", s(h(x, y, z)), h(part_of(s, x)(x), part_of(s, y)(y), part_of(s, z)(z))),
-    rule("slice-axial", s(a(x)), let(exchanged(s, a, x), lambda b, r: b(r(x)))),
     rule(
         "slice-conv-window",
         s(conv(x, w, b)),

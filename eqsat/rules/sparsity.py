@@ -55,9 +55,9 @@ def in_runs(order: ChannelOrder, part: Slice, x: Type) -> Move | None:
 
     None unless the slice `part` takes one of several equal runs of channels.
     """
-    taken, channels, inside = part.attr("size")[-1], x.shape[-1], order.within()
+    taken, channels, inside = part.attr("size")[-1], x.shape[-1], order.within(order.out_shape)
     one_run = part.attr("size")[:-1] == x.shape[:-1] and channels % taken == 0 and part.attr("start")[-1] % taken == 0
-    if inside is None or not one_run:
+    if inside is None or not one_run or order.in_shape != order.out_shape:
         return None
     outer, runs = (Move.reshape((n,), (n,)) for n in (prod(x.shape[:-1]), channels // taken))
     return Move(x.shape, x.shape, Move.product([outer, runs, inside[-1]]).axes)

@@ -125,18 +125,18 @@ class Move:
         axes = [(size, stride * strides[d]) for d, part in enumerate(parts) for size, stride in part.axes]
         return Move(shape, shape, _canonical(axes))
 
-    def within(self) -> list[Move] | None:
-        """Returns the movements of single axes whose product this is.
+    def within(self, shape: Shape) -> list[Move] | None:
+        """Returns the movements of single axes of `shape` whose product this is, but for views before and after.
 
-        Returns None if it exchanges elements between axes.
+        Returns None if it exchanges elements between these axes.
         """
-        atoms = self.atoms()
-        if atoms is None or self.in_shape != self.out_shape or any(a.in_dim != a.out_dim for a in atoms):
+        atoms = Move(shape, shape, self.axes).atoms()
+        if atoms is None or any(a.in_dim != a.out_dim for a in atoms):
             return None
-        strides = _strides(self.in_shape)
+        strides = _strides(shape)
         return [
             Move((n,), (n,), _canonical([(a.size, a.in_stride // strides[d]) for a in atoms if a.in_dim == d]))
-            for d, n in enumerate(self.in_shape)
+            for d, n in enumerate(shape)
         ]
 
     @property

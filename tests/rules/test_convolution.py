@@ -163,8 +163,8 @@ def upsampled(kernel=(2, 2), stride=(2, 2), out_pad=(0, 0, 0, 0), bias: int = 4)
 def test_a_transposed_convolution_as_two(bias):
     g = upsampled(bias=bias)
     assert fires(g, "transpose-conv-phases", *PLAIN)
-    assert fires(g, "push-concat-rescale", "rescale-view", "transpose-conv-phases", *PLAIN)
-    assert fires(g, "rescale-view", "transpose-conv-phases", *PLAIN)
+    assert fires(g, "push-concat-unary", "pull-unary", "transpose-conv-phases", *PLAIN)
+    assert fires(g, "pull-unary", "transpose-conv-phases", *PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_rescale_per_channel_across_views(view):
             [44 + i for i in range(c)],
         )
     ]
-    assert fires(g, "rescale-view", *PLAIN) == (c != 4)
+    assert fires(g, "pull-unary", *PLAIN)
 
 
 def test_a_rescale_per_channel_across_depth_to_space():
@@ -233,7 +233,7 @@ def test_a_rescale_per_channel_across_depth_to_space():
     y = g.add("transpose", (g.add("reshape", (x,), shape=(2, 3, 2, 2, 2)),), perms=(0, 2, 1, 3, 4))
     y = g.add("reshape", (y,), shape=(1, 4, 6, 2))
     g.outputs = [rescale(g, y, "INT8", [1 << 30, (1 << 30) + 999], [44, 45])]
-    assert fires(g, "rescale-view", "move-move", *PLAIN)
+    assert fires(g, "pull-unary", "move-move", *PLAIN)
 
 
 def test_a_rescale_per_channel_where_rows_become_channels_is_left_alone():
@@ -242,4 +242,4 @@ def test_a_rescale_per_channel_where_rows_become_channels_is_left_alone():
     g.outputs = [
         rescale(g, g.add("reshape", (x,), shape=(2, 12)), "INT8", [(1 << 30) + i for i in range(12)], [44] * 12)
     ]
-    assert not fires(g, "rescale-view", *PLAIN)
+    assert not fires(g, "pull-unary", *PLAIN)

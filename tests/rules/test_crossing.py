@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.attributes import Call
-from eqsat.rules import roles
 from eqsat.rules.crossing import (
     MAX_RANK,
     carry,
@@ -24,7 +23,7 @@ from eqsat.rules.crossing import (
 )
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
-from eqsat.tensor.ops import OPS, evaluate_op, infer
+from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 from eqsat.tensor.types import Attrs, Shape, Type, attrs_of
 
@@ -248,59 +247,3 @@ def test_a_resize_lets_batches_and_channels_pass(call: Call) -> None:
                 same(run(other[0], other[1].apply(x)), m.apply(y))
                 forward += not m.is_view
     assert backward >= 4 and forward >= 4
-
-
-@pytest.mark.parametrize("op", ["gather", "scatter"])
-def test_movement_within_the_axes_of_an_indexed_operator_is_exact(op: str) -> None:
-    """Batches, channels and positions may be reordered on all tensors that have them; what is indexed may not."""
-    rng = np.random.default_rng(0)
-    n, k, w, c = 4, 6, 4, 6
-    indices = np.stack([rng.permutation(k)[:w] for _ in range(n)]).astype(np.int32)
-    xs = [rng.integers(-99, 99, (n, k, c)).astype(np.int32), indices, rng.integers(-99, 99, (n, w, c)).astype(np.int32)]
-    xs = xs[: OPS[op].operands]
-    types = [Type(x.shape, "INT32") for x in xs]
-    types.append(infer(op, (), types))
-
-    def applied(values: list[np.ndarray]) -> np.ndarray:
-        return evaluate_op(op, (), values, types[-1])
-
-    crossed = refused = 0
-    for place, t in enumerate(types):
-        for m in shuffles(t.shape):
-            found = roles.moved(Call(op, ()), m, place if place < len(xs) else -1, types)
-            refused += found is None
-            if found is not None:
-                assert found[place] == m
-                same(applied([part.apply(x) for part, x in zip(found, xs)]), found[-1].apply(applied(xs)))
-                crossed += 1
-    assert crossed >= 8 and refused >= 8
-
-
-def shuffles(shape: Shape) -> Iterator[Move]:
-    """Shuffles of each axis by itself and of two at once, and transposes."""
-    one = {
-        d: Move.product([shuffled(n) if e == d else Move.reshape((n,), (n,)) for e, n in enumerate(shape)])
-        for d in range(len(shape))
-    }
-    yield from one.values()
-    for d, e in permutations(range(len(shape)), 2):
-        both = one[d].then(one[e])
-        assert both is not None
-        yield both
-    yield from (Move.transpose(shape, perm) for perm in permutations(range(len(shape))))
-
-
-def shuffled(n: int) -> Move:
-    split = Move.reshape((n,), (2, n // 2))
-    turned = split.then(Move.transpose((2, n // 2), (1, 0)))
-    assert turned is not None
-    back = turned.then(Move.reshape(turned.out_shape, (n,)))
-    assert back is not None
-    return back
-
-
-def test_a_movement_is_the_product_of_those_within_its_axes() -> None:
-    for m in shuffles((4, 6, 8)):
-        parts = m.within()
-        assert (parts is None) == (m.in_shape != m.out_shape)
-        assert parts is None or Move.product(parts) == m

@@ -192,31 +192,31 @@ def axial(draw, g: TensorGraph, x: int) -> int:
     )
 
 
-@CASES.fires_on("push-axial")
+@CASES.fires_on("push-unary")
 def _(draw):
     g, x = given_input(draw, draw(st.permutations([2, 3, 4]).map(tuple)), "INT32")
     return g, turned(draw, g, axial(draw, g, x))
 
 
-@CASES.fires_on("pull-axial")
+@CASES.fires_on("pull-unary")
 def _(draw):
     g, x = given_input(draw, draw(st.permutations([2, 3, 4]).map(tuple)), "INT32")
     return g, axial(draw, g, turned(draw, g, x))
 
 
-@CASES.fires_on("push-axial")
+@CASES.fires_on("push-unary")
 def _(draw):  # a slice of the outer factor of a merged dim
     g, x = given_input(draw, (4, 3, 2))
     return g, g.add("reshape", (cut(g, x, (1, 0, 0), (2, 3, 2)),), shape=(6, 2))
 
 
-@CASES.spares("push-axial")
+@CASES.spares("push-unary")
 def _(draw):  # a slice of the inner factor of a merged dim is none of that dim
     g, x = given_input(draw, (4, 3, 2))
     return g, g.add("reshape", (cut(g, x, (0, 1, 0), (4, 2, 2)),), shape=(8, 2))
 
 
-@CASES.spares("pull-axial")
+@CASES.spares("pull-unary")
 def _(draw):  # a slice that ends within a split dim
     g, x = given_input(draw, (3, 4))
     return g, cut(g, g.add("reshape", (x,), shape=(12,)), (2,), (draw(st.sampled_from([3, 5])),))
@@ -271,8 +271,8 @@ def per_channel(draw, perm: tuple[int, ...], before: bool) -> tuple[TensorGraph,
 
 
 for first in (True, False):
-    CASES.fires_on("pull-axial" if first else "push-axial")(lambda draw, b=first: per_channel(draw, (1, 0, 2), b))
-    CASES.spares("pull-axial" if first else "push-axial")(lambda draw, b=first: per_channel(draw, (0, 2, 1), b))
+    CASES.fires_on("pull-unary" if first else "push-unary")(lambda draw, b=first: per_channel(draw, (1, 0, 2), b))
+    CASES.spares("pull-unary" if first else "push-unary")(lambda draw, b=first: per_channel(draw, (0, 2, 1), b))
 
 
 # ---- concat -------------------------------------------------------------------------------------

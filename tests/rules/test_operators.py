@@ -1,13 +1,23 @@
-"""Another operator for the same integers: sums in one step, planes interleaved by a convolution."""
+"""Another operator for the same integers: sums in one step, planes interleaved by a convolution,
+ARGMAX along a better axis."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import strategies as st
 
+from eqsat.options.options import Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps, loads
+from tests.graphs import conv, finish
+from tests.rules.cases import Cases
 from tests.rules.checks import check, fires, only, ops_of_output, optimized
 
+CASES = Cases()
 PLAIN = ("move-move", "move-identity")
 
 
@@ -105,6 +115,26 @@ def test_small_flat_and_strided_pools_stay(kernel, stride):
     assert not fires(g, "pool-separable")
 
 
+@CASES.fires_on("argmax-outward")
+def _(draw):  # ties are common among few values: the first of them counts
+    g = TensorGraph()
+    shape = draw(st.lists(st.integers(2, 4), min_size=2, max_size=4).map(tuple))
+    x = g.add(
+        "minimum", (g.add_input("x", shape, "INT32"), g.add_const(np.full((1,) * len(shape), 1), "INT32")), nan_mode=1
+    )
+    return g, g.add("argmax", (x,), axis=len(shape) - 1, nan_mode=1)
+
+
+@CASES.spares("argmax-outward")
+def _(draw):  # it is outside already, or alone
+    g = TensorGraph()
+    shape, axis = draw(st.sampled_from([((2, 3, 4), 1), ((5,), 0), ((3, 1), 1)]))
+    return g, g.add("argmax", (g.add_input("x", shape, "INT8"),), axis=axis, nan_mode=1)
+
+
+test_fires_and_is_exact, test_spares_near_misses = CASES.tests(fires_on=6, spares=3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 def test_a_large_max_pool_gains(target: str, tmp_path: Path) -> None:
@@ -115,3 +145,16 @@ def test_a_large_max_pool_gains(target: str, tmp_path: Path) -> None:
     g.output_names = ["y"]
     found = optimized(g, target, tmp_path)
     assert found.calibrated < 0.75 * found.explicit_calibrated
+
+
+@pytest.mark.slow
+def test_argmax_over_channels_gets_a_transpose_in_front(tmp_path) -> None:
+    """Segmentation: a convolution, then the largest channel of each pixel."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 16, 20, 8), "INT8"), 21, 3)
+    finish(g, g.add("argmax", (x,), axis=3, nan_mode=1))
+    result = optimize_tosa(
+        dumps(g), Target.of("ethos-u85-256"), options=Options(time_limit=2, cache=tmp_path / "prices")
+    )
+    assert result.verified and result.calibrated < 0.5 * result.explicit_calibrated
+    assert loads(result.tosa).op_counts()["transpose"] == 1

@@ -103,7 +103,7 @@ def _(draw):
     return g, cut(g, g.add("select", (g.add("greater", (x, y)), y, x)), *draw(slices(shape)))
 
 
-@CASES.fires_on("slice-axial")
+@CASES.fires_on("slice-unary")
 def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
@@ -120,11 +120,17 @@ def _(draw):
     return g, cut(g, f, *draw(slices(g.nodes[f].shape)))
 
 
-@CASES.spares("slice-axial")
-def _(draw):
-    g, x = given_input(draw)
-    tiled = g.add("tile", (x,), multiples=(2,) * len(g.nodes[x].shape))
-    return g, cut(g, tiled, *draw(slices(g.nodes[tiled].shape)))
+def repeated(draw, axis: int) -> tuple[TensorGraph, int]:
+    """A tensor [4, 6] that is repeated or reversed along its first axis, and then cut along the other one or that."""
+    g = TensorGraph()
+    x = g.add_input("x", (4, 6), "INT8")
+    y = g.add("reverse", (x,), axis=0) if draw(st.booleans()) else g.add("tile", (x,), multiples=(2, 1))
+    size = [n - 1 if d == axis else n for d, n in enumerate(g.nodes[y].shape)]
+    return g, cut(g, y, (0, 0), size)
+
+
+CASES.fires_on("slice-unary")(lambda draw: repeated(draw, 1))
+CASES.spares("slice-unary")(lambda draw: repeated(draw, 0))
 
 
 # ---- slices of concats --------------------------------------------------------------------------
@@ -245,6 +251,18 @@ def _(draw):
 def _(draw):
     g, _, _, c = joined(draw, 2)
     return g, rescale(g, c, "INT32")
+
+
+def reduced_or_reversed(draw, axis: int) -> tuple[TensorGraph, int]:
+    """An operator along an axis of a concat along axis 0."""
+    g = TensorGraph()
+    c = g.add("concat", [g.add_input(f"x{k}", (2 + k, 3), "INT8") for k in range(3)], axis=0)
+    more = draw(st.sampled_from([("reduce_max", {"nan_mode": 1}), ("reverse", {})]))
+    return g, g.add(more[0], (c,), axis=axis, **more[1])
+
+
+CASES.fires_on("push-concat-unary")(lambda draw: reduced_or_reversed(draw, 1))
+CASES.spares("push-concat-unary")(lambda draw: reduced_or_reversed(draw, 0))
 
 
 @CASES.fires_on("pull-concat-unary")

@@ -59,14 +59,14 @@ def test_a_movement_of_more_than_channels_is_no_channel_order():
 def test_an_order_before_a_convolution(groups, channels, kernel):
     g, x = image(channels)
     g.outputs = [narrowed(g, conv(g, shuffle(g, x, groups), 5, kernel, zp=3))]
-    assert fires(g, "conv-order", "move-move")
+    assert fires(g, "pull-convolution", "move-move")
 
 
 def test_a_flatten_before_a_linear_layer():
     g, x = image(4)
     y = g.add("reshape", (g.add("transpose", (x,), perms=(0, 3, 1, 2)),), shape=(1, 1, 1, 24))
     g.outputs = [narrowed(g, conv(g, y, 5, (1, 1), zp=-2))]
-    assert fires(g, "conv-order", "move-move")
+    assert fires(g, "pull-convolution", "move-move")
 
 
 def depth_to_space(g: TensorGraph, x: int, r: int) -> int:
@@ -117,19 +117,19 @@ def test_an_order_behind_a_convolution(depthwise):
     g, x = image(6)
     c = conv(g, x, 1 if depthwise else 6, (2, 2), zp=1, padding=(0, 1, 0, 1), depthwise=depthwise)
     g.outputs = [shuffle(g, narrowed(g, c), 3)]
-    assert fires(g, "order-depthwise" if depthwise else "order-conv", "order-rescale", "move-move")
+    assert fires(g, "push-convolution", "push-unary", "move-move")
 
 
 def test_an_order_before_a_depthwise_convolution():
     g, x = image(6, 3, 3)
     g.outputs = [narrowed(g, conv(g, shuffle(g, x, 2), 1, (2, 2), zp=1, depthwise=True))]
-    assert fires(g, "depthwise-order", "rescale-view", "move-move")
+    assert fires(g, "pull-convolution", "pull-unary", "move-move")
 
 
 def test_a_depthwise_convolution_with_a_multiplier_is_left_alone():
     g, x = image(4)
     g.outputs = [narrowed(g, conv(g, shuffle(g, x, 2), 2, (1, 1), zp=0, depthwise=True))]
-    assert not fires(g, "depthwise-order", "move-move")
+    assert not fires(g, "pull-convolution", "move-move")
 
 
 @pytest.mark.parametrize("start, size", [(0, 2), (1, 3), (4, 1)])
@@ -139,7 +139,7 @@ def test_slices_of_channels_before_and_behind_a_convolution(start, size):
     assert fires(g, "conv-slice")
     g, x = image(3)
     g.outputs = [cut(g, conv(g, x, 5, (2, 2), zp=5), (0, 0, 0, start), (1, 1, 2, size))]
-    assert fires(g, "slice-conv")
+    assert fires(g, "slice-convolution")
 
 
 def test_a_slice_of_rows_is_no_slice_of_channels():

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eqsat.egraph.attributes import constructor_of
+from eqsat.egraph.attributes import constructor
 from eqsat.ground.worker import Pool, Worker
 from eqsat.tensor import makers, schema
 from eqsat.tensor.dtypes import DType
@@ -139,7 +139,7 @@ def test_every_op_answers_every_question(op: Op) -> None:
             *(["dtype"] if op.declared else []),
         }
         assert callable(op.shown) or set(op.shown) <= known
-    assert constructor_of(op.name, max(op.operands, 1), False)
+    assert constructor(op.name, max(op.operands, 1))
     if op.roles:
         assert op.roles.split("->")[0].count(",") + 1 == op.operands and op.roles.count("->") == 1
 

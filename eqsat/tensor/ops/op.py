@@ -77,10 +77,13 @@ class Along:
     axes: returns these axes for (attributes, shape of the operand).
     across: returns the attributes that differ where a movement has placed these axes elsewhere.
     It returns None if the operator cannot be written there.
+    following: attributes with an element for each index along the last axis, which is then the only one.
+    They are all that differs between its elements, so a movement or slice of the axis is one of these attributes.
     """
 
     axes: Callable[[Attributes, Shape], tuple[int, ...]]
     across: Callable[[Attributes, AxisPlacement], Attributes | None]
+    following: tuple[str, ...] = ()
 
 
 def never(attrs: Attributes) -> bool:
@@ -116,7 +119,7 @@ class Op:
     None if the operator does not multiply and add.
     along: for axial operators, and for those whose form per channel is axial.
     roles: for operators whose axes have roles, a letter for each axis of operands and result, as "nKc,nw->nwc".
-    The operator acts along upper-case ones.
+    The operator acts along upper-case ones; 1 stands for an axis that must have size 1 for the letters to hold.
     Raises TypeError if an axial operator has no `along`, or an indexed one no `roles`.
     """
 
@@ -283,6 +286,8 @@ def but_the_lowest(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowe
     return {0: Allowed(low=DType.of("INT32").limits[0] + 1)} if xs[0].dtype == "INT32" else {}
 
 
+#: For operators that act along no axis.
+NOWHERE = Along(lambda attrs, shape: (), lambda attrs, p: {})
 #: For operators that act along the attribute "axis", which must have a new axis to itself.
 ALONG_AXIS = Along(
     lambda attrs, shape: (attrs["axis"],), lambda attrs, p: {"axis": p.to[attrs["axis"]]} if p.alone else None

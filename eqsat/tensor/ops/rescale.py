@@ -11,8 +11,8 @@ import numpy as np
 
 from eqsat.tensor.allowed import ANY, Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, AxisPlacement, record, wide, with_dtype
-from eqsat.tensor.types import Array, GraphError, Type
+from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, record, wide, with_dtype
+from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 #: Values of RoundingMode in the TOSA schema.
 SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3
@@ -127,10 +127,8 @@ def _scalable_by(multiplier: int, shift: int, attrs: Attributes, dtype: DType) -
     return Allowed(never=tuple(codes[(codes & highest < low) | (codes & highest > high)].tolist()))
 
 
-def _across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
-    """Returns no changes if the channels stay the last axis, else None."""
-    (channels,) = p.to.values()
-    return {} if p.alone and channels == len(p.out_shape) - 1 else None
+def _axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
+    return (len(shape) - 1,) if attrs["per_channel"] else ()
 
 
 record(
@@ -142,6 +140,6 @@ record(
     shown=("dtype",),
     folded=(("multiplier", "scale"), ("shift", "INT8"), *ZERO_POINTS),
     declared=True,
-    along=Along(lambda attrs, shape: (len(shape) - 1,), _across),
+    along=Along(_axes, lambda attrs, p: {}, following=("multiplier", "shift")),
     allowed=_scalable,
 )

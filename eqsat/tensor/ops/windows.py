@@ -211,6 +211,7 @@ _mac(
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
     macs=lambda xs, t: t.elements * prod(xs[1].shape[1:]),
+    roles="nHWc,oKLc,o->nHWo",
 )
 _mac(
     "depthwise_conv2d",
@@ -221,6 +222,7 @@ _mac(
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
     macs=lambda xs, t: t.elements * prod(xs[1].shape[:2]),
+    roles="nHWc,KLc1,c->nHWc",
 )
 _mac(
     "transpose_conv2d",
@@ -230,6 +232,7 @@ _mac(
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
     macs=lambda xs, t: xs[0].elements * prod(xs[1].shape[:3]),
+    roles="nHWc,oKLc,o->nHWo",
 )
 _mac(
     "matmul",
@@ -250,7 +253,7 @@ _mac(
     tosa=False,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
 )
-_mac("max_pool2d", 1, _pool, _max_pool2d, shown=("kernel",))
+_mac("max_pool2d", 1, _pool, _max_pool2d, shown=("kernel",), roles="nHWc->nHWc")
 _mac(
     "avg_pool2d",
     1,
@@ -259,4 +262,5 @@ _mac(
     shown=("kernel",),
     folded=ZERO_POINTS,
     running=lambda attrs, xs, t: _total_and_count(wide(xs[0]) - attrs["in_zp"][0], attrs, t)[0],
+    roles="nHWc->nHWc",
 )
