@@ -26,7 +26,8 @@ def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> 
     def rank(estimate: Estimate) -> tuple[int, int]:
         return calibrated_cycles(estimate, target), estimate.sram_peak
 
-    def is_no_worse(setting: str) -> bool:
+    def try_setting(setting: str) -> bool:
+        """Compiles with a setting, and keeps it if it is no worse; returns whether it does."""
         nonlocal best, settings
         if not may_choose(setting, target):
             return False
@@ -43,7 +44,7 @@ def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> 
     sizes = arena_sizes(first)
     while sizes:
         middle = len(sizes) // 2
-        smaller = is_no_worse(f"--arena-cache-size={sizes[middle]}")
+        smaller = try_setting(f"--arena-cache-size={sizes[middle]}")
         sizes = sizes[:middle] if smaller else sizes[middle + 1 :]
-    is_no_worse("--optimise=Size")
+    try_setting("--optimise=Size")
     return best, settings

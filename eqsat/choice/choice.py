@@ -73,13 +73,13 @@ class Choices:
         """Returns {class: the last shape in which its value is read}, for classes with a chosen one."""
         return {c: self.shapes[choice[names]] for c, names in self.last.items() if names in choice}
 
-    def relaxed(self, copied: bool) -> ChoiceGraph:
-        """Returns the choice graph with all views free or, if `copied`, with each view a copy.
+    def with_views(self, copied: bool) -> ChoiceGraph:
+        """Returns the choice graph with all views free or, if `copied`, with each a copy: bounds of what views cost.
 
         If `copied`, each operand of a CONCAT costs a copy, too, as if it had other readers.
         Greedy extraction sees the cost of shapes only one reader at a time.
         In these graphs it finds choices that it misses in `graph`.
-        `settled` makes them choices of `graph`.
+        `with_storage` makes them choices of `graph`.
         """
         copies = {(h, self.shapes[h]): -d for (_, h), d in self.graph.pair_costs.items() if h in self.shapes}
         cost = self.graph.cost.copy()
@@ -96,8 +96,8 @@ class Choices:
             pairs = {k: d for k, d in pairs.items() if k[0] not in concats}
         return replace(self.graph, cost=cost, pair_costs=pairs)
 
-    def settled(self, choice: Mapping[int, int]) -> Extraction:
-        """Returns a choice completed with the last shapes that would cost most as copies."""
+    def with_storage(self, choice: Mapping[int, int]) -> Extraction:
+        """Returns a choice completed: each value is stored in the shape whose copy would cost most."""
         chosen, out = set(choice.values()), dict(choice)
         for n, h in sorted(self.graph.pair_costs, key=lambda pair: -self.graph.pair_costs[pair]):
             if h in self.shapes and n in chosen:

@@ -19,22 +19,22 @@ class Interruption:
     >>> interruption = Interruption()
     >>> interruption.ask()  # nothing is under way
     False
-    >>> with interruption.heeded():
+    >>> with interruption.active():
     ...     interruption.ask()
     True
     """
 
-    __slots__ = ("_asked", "_heeded")
+    __slots__ = ("_active", "_asked")
 
     def __init__(self) -> None:
-        self._heeded = self._asked = False
+        self._active = self._asked = False
 
     def ask(self) -> bool:
         """Ends the search that is under way, and all later ones.
 
         Returns False, and does nothing, if none is under way and none was ended before.
         """
-        self._asked = self._asked or self._heeded
+        self._asked = self._asked or self._active
         return self._asked
 
     def asked(self) -> bool:
@@ -47,10 +47,10 @@ class Interruption:
             raise SearchInterrupted
 
     @contextmanager
-    def heeded(self) -> Iterator[None]:
-        """Within it a search is under way, which `ask` ends."""
-        self._heeded = True
+    def active(self) -> Iterator[None]:
+        """While it is open, `ask` ends the search that is under way."""
+        self._active = True
         try:
             yield
         finally:
-            self._heeded = False
+            self._active = False

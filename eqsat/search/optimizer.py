@@ -69,7 +69,7 @@ def optimize_tosa(
             reference = loads(explicit, name)
             checks = Checks(reference, target, pool, options, loop.warnings)
             given = Given(reference, explicit, stock, container, loop.oracle, checks, pool)
-        with loop.interruption.heeded():
+        with loop.interruption.active():
             state, how = State(target, options, with_settings), ""
             memory = Memory.of(store, explicit, reference, target, options, container, with_settings) if store else None
             loop.warnings.extend(store.warnings if store else ())

@@ -105,11 +105,11 @@ def test_later_searches_end_at_once_too(tmp_path: Path) -> None:
     assert again.interrupted and not again.searched and again.verified
 
 
-def test_an_interruption_says_whether_it_is_heeded() -> None:
+def test_an_interruption_says_whether_it_is_active() -> None:
     interruption = Interruption()
     assert not interruption.ask() and not interruption.asked()
     interruption.check()
-    with interruption.heeded():
+    with interruption.active():
         assert interruption.ask() and interruption.ask() and interruption.asked()
     assert interruption.ask()
     with pytest.raises(SearchInterrupted):

@@ -102,7 +102,7 @@ def test_an_interruption_ends_after_what_is_asked_for() -> None:
         reached.append("the next question")
 
     own, _ = loop({"last": 5}, interruption=interruption)
-    with interruption.heeded():
+    with interruption.active():
         end = own.drive(state(), propose)
         assert names(end.graphs) == ["last"] and not reached and not own.warnings
         assert own.drive(end, one_by_one(3)) is end, "and later proposals do not begin"

@@ -21,7 +21,7 @@ def greedy(state: State) -> Asking:
         for copied in (False, True, None) if choices.last else (None,):
             found = None
             for _ in range(state.options.rounds):
-                found = extracted_by(GREEDY, state, found) if copied is None else _relaxed(state, copied)
+                found = extracted_by(GREEDY, state, found) if copied is None else _with_views(state, copied)
                 state = yield Ask([state.chosen(found, GREEDY)])
                 if not state.prices_rose:
                     break
@@ -30,10 +30,10 @@ def greedy(state: State) -> Asking:
         raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
 
 
-def _relaxed(state: State, copied: bool) -> Extraction:
+def _with_views(state: State, copied: bool) -> Extraction:
     """Returns the extraction with all views free or, if `copied`, with each view a copy."""
-    found = extract(state.priced.relaxed(copied), GREEDY, time_limit=state.options.time_limit)
-    return state.priced.settled(found.choice)
+    found = extract(state.priced.with_views(copied), GREEDY, time_limit=state.options.time_limit)
+    return state.priced.with_storage(found.choice)
 
 
 def extracted_by(extractor: str, state: State, start: Extraction | None) -> Extraction:
