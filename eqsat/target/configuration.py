@@ -7,6 +7,7 @@ import difflib
 import importlib.util
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from eqsat.target.accelerators import Target, TargetError
@@ -24,8 +25,8 @@ def sections_of(target: Target) -> tuple[configparser.SectionProxy, Mapping[str,
     flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
     ini, name = configparser.ConfigParser(), flags.get("config", "Arm/vela.ini")
     ini.read(_place(name))
-    system = _section(ini, _SYSTEM, flags["system-config"], "system configuration", name)
-    mode = dict(_section(ini, _MODE, flags["memory-mode"], "memory mode", name))
+    system = _section(ini, _SYSTEM, flags["system-config"], f"{name} has no system configuration")
+    mode = dict(_section(ini, _MODE, flags["memory-mode"], f"{name} has no memory mode"))
     while "inherit" in mode:
         mode = {**ini[mode.pop("inherit")], **mode}
     _check_family(target, flags["system-config"], flags["memory-mode"])
@@ -40,22 +41,29 @@ def _check_family(target: Target, system: str, mode: str) -> None:
         raise TargetError(f"the memory mode {mode} is not for {target.accelerator}: use Shared_Sram or Sram_Only")
 
 
-def _section(ini: configparser.ConfigParser, prefix: str, name: str, kind: str, file: str) -> configparser.SectionProxy:
+def _section(ini: configparser.ConfigParser, prefix: str, name: str, missing: str) -> configparser.SectionProxy:
     if prefix + name in ini:
         return ini[prefix + name]
     known = {s.removeprefix(prefix).lower(): s.removeprefix(prefix) for s in ini.sections() if s.startswith(prefix)}
     near = difflib.get_close_matches(name.lower(), known, n=1)
     meant = f" (did you mean {known[near[0]]}?)" if near else ""
-    raise TargetError(f"{file} has no {kind} {name!r}: use one of {', '.join(known.values())}{meant}")
+    raise TargetError(f"{missing} {name!r}: use one of {', '.join(known.values())}{meant}")
 
 
 def _place(name: str) -> Path:
-    """Returns the file of a name, which Vela also finds among its own files. Raises TargetError."""
+    """Returns the file of a name, which Vela also finds among its own files.
+
+    Raises TargetError if there is none, and ImportError if Vela is not installed.
+    """
     if Path(name).is_file():
         return Path(name)
-    spec = importlib.util.find_spec("ethosu")
-    packages = spec.submodule_search_locations if spec else None
-    places = [Path(p) / sub / "config_files" / name for p in packages or () for sub in ("", "regor", "vela")]
+    spec = None
+    with suppress(ModuleNotFoundError):
+        spec = importlib.util.find_spec("ethosu")
+    if not spec:
+        raise ImportError("Vela is not installed: pip install ethos-u-vela")
+    packages = spec.submodule_search_locations or ()
+    places = [Path(p) / sub / "config_files" / name for p in packages for sub in ("", "regor", "vela")]
     if found := next((p for p in places if p.is_file()), None):
         return found
     raise TargetError(f"the Vela config file {name} does not exist")

@@ -178,7 +178,7 @@ class Verifier:
         except Exception as e:  # noqa: BLE001 - a failed proof is only less knowledge, never a wrong result
             logger.debug("a proof failed", exc_info=True)
             stopped = isinstance(e, WorkerError) and e.stopped
-            why = "it takes more processor time than a proof may" if stopped else f"the proof failed: {e}"
+            why = f"the proof failed: {e}" if not stopped else f"the proof passed the {str(e).rpartition(' the ')[2]}"
             return Attempt(False, (why,), is_final=stopped)
         return Attempt(proved, tuple(undecided), bound, found)
 
