@@ -157,6 +157,7 @@ def _show(summary: CompileSummary, title: str, chosen: Options) -> None:
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
     more = [d["text"] for d in summary.by_delegate] if summary.delegates > 1 else []
     more += [f"on the CPU: {outside or 'nothing'}", f"calibrated on: {summary.calibration}"]
+    more += [f"left to the CPU: {o}" for o in summary.left if o.reason]
     if summary.layouts:
         tried = ", ".join(f"{name} {cycles:,}" for name, cycles in summary.layouts.items() if cycles is not None)
         more.append(f"layout of inputs and outputs: {summary.layout} (calibrated cycles: {tried})")

@@ -144,11 +144,11 @@ def _optimized(
     except (PluginError, OutputError):
         raise
     except Exception as e:  # noqa: BLE001 - never worse: after any failure the result is stock's
-        logger.debug("%s: eqsat stepped back", name, exc_info=True)
+        logger.debug("%s: eqsat fell back", name, exc_info=True)
         payload = _stocks(edge_program, compile_specs, name)
         delegate.error = innermost(e)
         warnings.warn(
-            f"{name}: eqsat stepped back, this delegate is stock ExecuTorch's: {delegate.error}",
+            f"{name}: eqsat fell back, this delegate is stock ExecuTorch's: {delegate.error}",
             EqsatWarning,
             stacklevel=2,
         )

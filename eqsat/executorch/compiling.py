@@ -20,7 +20,7 @@ from eqsat.executorch.loading import layouts_to_try, load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
 from eqsat.executorch.partitioner import nothing_taken
-from eqsat.executorch.session import Delegate, EqsatWarning, Session
+from eqsat.executorch.session import Delegate, EqsatWarning, LeftOperator, Session
 from eqsat.ground.files import InputError, OutputError
 from eqsat.options.options import Options
 from eqsat.search.figures import Compared, GraphFigures
@@ -71,6 +71,7 @@ class CompileSummary:
     by_delegate: name, cycles, the chosen graph and its Vela table with
     origins, and the error if any.
     cpu_operators: operators outside all delegates, with their numbers.
+    left: those that the partitioner left there, with its reasons.
     layout: of inputs and outputs.
     layouts: calibrated cycles in each layout that was tried.
     """
@@ -88,6 +89,7 @@ class CompileSummary:
     warnings: list[str]
     by_delegate: list[dict[str, Any]]
     cpu_operators: dict[str, int]
+    left: list[LeftOperator]
     vela: str = field(default_factory=vela_version)
     layout: str = AS_GIVEN
     layouts: dict[str, int | None] = field(default_factory=dict)
@@ -183,6 +185,7 @@ def compile_model(
         warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
         by_delegate=[_delegate(d) for d in session.delegates],
         cpu_operators=outside,
+        left=session.left,
     )
 
 

@@ -17,7 +17,7 @@ from eqsat.target import Target
 
 
 class EqsatWarning(UserWarning):
-    """eqsat stepped back to the stock result, or had nothing to optimize; the message says why."""
+    """eqsat fell back to the stock result, or had nothing to optimize; the message says why."""
 
 
 @dataclass(slots=True)
@@ -25,8 +25,8 @@ class Delegate:
     """A delegate of a program.
 
     name: `method/index`, such as "forward/0".
-    result: the result, None if eqsat stepped back.
-    error: why it stepped back.
+    result: the result, None if eqsat fell back.
+    error: why it fell back.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Delegate:
         """
         r = self.result
         if r is None:
-            return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
+            return f"{self.name}: stock ExecuTorch's, eqsat fell back: {self.error}"
         gains = r.stock_calibrated is not None and r.change is not None and r.change.value != 1
         change = f" ({r.change})" if gains else ""
         before = "-" if r.stock_calibrated is None else f"{r.stock_calibrated:,}"

@@ -41,6 +41,8 @@ def test_compile_a_callable(tmp_path):
         record["seconds"]
     )
     assert record["cpu_operators"] == {f"quantized_decomposed.{q}quantize_per_tensor": 1 for q in ("", "de")}
+    assert {o["name"]: o["number"] for o in record["left"]} == record["cpu_operators"]
+    assert record["configuration"]["memory_mode"] and record["options"]["extractor"]
     assert "random" in record["calibration"]
     assert out.stat().st_size == record["pte_bytes"]
 

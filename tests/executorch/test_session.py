@@ -19,7 +19,7 @@ def test_a_delegate_at_work_has_not_stepped_back() -> None:
     session = Session(Options(), [Delegate("forward/0")])
     assert session.stepped_back == 0 and not session.complete
     session.delegates[0].error = "RuntimeError: no"
-    assert session.stepped_back == 1 and not session.complete and "eqsat stepped back" in str(session)
+    assert session.stepped_back == 1 and not session.complete and "eqsat fell back" in str(session)
 
 
 def test_what_is_left_is_told_with_the_reason() -> None:
