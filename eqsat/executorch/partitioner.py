@@ -22,9 +22,11 @@ from torch.utils._pytree import tree_leaves
 
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
+from eqsat.executorch.nodes import overload
 from eqsat.executorch.reductions import pad_outside, reshape_sums
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
 from eqsat.executorch.tables import FUNCTION, replace_functions
+from eqsat.ground.files import LoweringError
 from eqsat.options.options import Options, given_options
 
 #: The lock for changes of the classes and of `ENABLED`.
@@ -62,7 +64,10 @@ def nothing_taken(program: ExportedProgram) -> str:
 
 
 def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
-    """Partitions like Arm's partitioner; the session is told what is left, with the reasons of Arm's code."""
+    """Partitions like Arm's partitioner; the session is told what is left, with the reasons of Arm's code.
+
+    Raises LoweringError if a function of one tensor gets no delegate, since the runtime has no operator for it.
+    """
     reporters: list[WhyNoPartitionReporter] = []
 
     def tagged(module: Any, program: ExportedProgram, reporter: WhyNoPartitionReporter, *more: Any) -> Any:
@@ -74,6 +79,9 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
         result = TOSAPartitioner.partition(self, exported_program)
     finally:
         del self._tag_module, self._detag_boundary_nodes
+    nodes = result.tagged_exported_program.graph.nodes
+    if any(overload(n.target) is FUNCTION and "delegation_tag" not in n.meta for n in nodes):
+        raise LoweringError("a function of one tensor got no delegate: please report this with the model")
     session = session_of(self.delegation_spec.compile_specs)
     if session is not None:
         session.programs += 1

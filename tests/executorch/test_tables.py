@@ -14,6 +14,7 @@ from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.names import A16W8
 from eqsat.executorch.quantize import quantize
 from eqsat.executorch.tables import FUNCTION, replace_functions
+from eqsat.ground.files import LoweringError
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 FUNCTIONS: dict[str, Function] = {
@@ -89,3 +90,11 @@ def test_nothing_of_it_stays_on_the_cpu(target: str) -> None:
         "quantized_decomposed.dequantize_per_tensor",
     }
     assert len(session.results) == 1 and session.results[0].verified
+
+
+@pytest.mark.slow
+def test_a_function_without_a_delegate_is_an_error_and_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime has no operator for it."""
+    monkeypatch.setattr(eqsat.EthosUPartitioner, "register_custom_partition_op", lambda self, op: None)
+    with pytest.raises(LoweringError, match="got no delegate: please report"):
+        eqsat.lower_with_session(program(F.mish), "ethos-u55-128", options=eqsat.Options(effort=0, cache=None))
