@@ -204,12 +204,12 @@ def compile_in_best_layout(
     Raises whatever `compile_model` raises for the model's own layout.
     """
     given = compile_model(model, spec, options, interruption, quantization)
-    compiled = {AS_GIVEN: given}
+    compiled, failed = {AS_GIVEN: given}, list[str]()
     for name, layout in layouts_to_try(model).items():
         try:
             found = compile_model(model, spec, options, interruption, quantization, layout)
         except Exception as e:  # noqa: BLE001 - ExecuTorch and Vela refuse a layout in many ways
-            given[1].warnings.append(f"not tried with {name}: {type(e).__name__}: {' '.join(str(e).split())[:200]}")
+            failed.append(f"not tried with {name}: {type(e).__name__}: {' '.join(str(e).split())[:200]}")
             continue
         if sum(found[1].cpu_operators.values()) <= sum(given[1].cpu_operators.values()) and found[1].complete:
             compiled[name] = found
@@ -221,7 +221,7 @@ def compile_in_best_layout(
     for _, other in compiled.values():
         seconds.update(other.seconds)
     told = replace(summary, figures=figures, layout=best, layouts=cycles, seconds=dict(seconds))
-    return buffer, replace(told, warnings=list(dict.fromkeys((*given[1].warnings, *summary.warnings))))
+    return buffer, replace(told, warnings=list(dict.fromkeys((*given[1].warnings, *failed, *summary.warnings))))
 
 
 def _delegate(delegate: Delegate) -> dict[str, Any]:

@@ -88,24 +88,26 @@ def reshape_sums(program: ExportedProgram) -> ExportedProgram:
 
 def pad_outside(program: ExportedProgram) -> ExportedProgram:
     """Pads before the convolutions that pad and have a large stride; returns the program, which is modified."""
-    for node in list(program.graph.nodes):
-        if node.target in _CONVOLUTIONS:
-            _pad_outside(program, node)
-    program.graph_module.recompile()
+    changed = sum(n.target in _CONVOLUTIONS and _pad_outside(program, n) for n in list(program.graph.nodes))
+    if changed:
+        logger.info("%d convolutions pad outside", changed)
+        program.graph_module.recompile()
     return program
 
 
-def _pad_outside(program: ExportedProgram, node: Node) -> None:
+def _pad_outside(program: ExportedProgram, node: Node) -> bool:
+    """Pads before a convolution, and returns whether it does."""
     args: Sequence[Any] = node.args
     stride, padding = args[3] if len(args) > 3 else [1], args[4] if len(args) > 4 else [0]
     pads = not isinstance(padding, str) and any(padding)
     if max(stride) <= _LARGEST_STRIDE or not pads or not is_dequantize(args[0]):
-        return
+        return False
     rank = len(args[0].meta["val"].shape) - 2
     around = [p for p in reversed([*padding, *padding * (rank - len(padding))]) for _ in range(2)]
     write = _Writer(program, node, args[0])
     padded = write.quantized(write.call(_PAD, args[0], around), write.parameters)
     node.args = (padded, *args[1:4], [0] * rank, *args[5:])
+    return True
 
 
 def _is_quantized(node: Node) -> bool:

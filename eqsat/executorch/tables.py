@@ -22,12 +22,10 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.utils._pytree import tree_map_only
 
-from eqsat.executorch.nodes import name
+from eqsat.executorch.nodes import is_dequantize, is_quantize, name
 
 logger = logging.getLogger(__name__)
 
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 #: All values of INT8, and the arguments of a QUANTIZE or DEQUANTIZE to all of them.
 _CODES = torch.arange(-128, 128, dtype=torch.int8)
 _LIMITS = (-128, 127, torch.int8)
@@ -67,7 +65,7 @@ def _register() -> None:
 def replace_functions(program: ExportedProgram) -> ExportedProgram:
     """Replaces functions with an operator that Arm's quantizer left alone; returns the program, which is modified."""
     constants = get_constant_placeholder_dict(program)
-    found = sum(n.target is _QUANTIZE and _replace(n, constants) for n in list(program.graph.nodes))
+    found = sum(is_quantize(n) and _replace(n, constants) for n in list(program.graph.nodes))
     if found:
         logger.info("%d functions of one tensor as TABLEs", found)
         _register()
@@ -80,10 +78,10 @@ def _replace(quantize: Node, constants: Mapping[Node, Any]) -> bool:
     """Replaces the operators before a QUANTIZE, and returns whether it did."""
     result: Any = quantize.args[0]
     nodes = list(_cone(result)) if _arguments(quantize)[3:6] == _LIMITS else []
-    operators = [n for n in nodes if n.target is not _DEQUANTIZE]
+    operators = [n for n in nodes if not is_dequantize(n)]
     if result not in operators or all(map(_is_quantized, operators)):
         return False
-    values = [n for n in nodes if n.target is _DEQUANTIZE and _arguments(n)[0] not in constants]
+    values = [n for n in nodes if is_dequantize(n) and _arguments(n)[0] not in constants]
     if len({n.args[:3] for n in values}) != 1 or result.meta["val"].dtype != torch.float32:
         return False
     source = values[0]
@@ -113,7 +111,7 @@ def _cone(node: Any, seen: set[Node] | None = None) -> Iterator[Node]:
     if node in seen or not isinstance(node, Node) or node.op != "call_function":
         return
     seen.add(node)
-    if node.target is not _DEQUANTIZE:
+    if not is_dequantize(node):
         for operand in node.all_input_nodes:
             yield from _cone(operand, seen)
     yield node
@@ -125,7 +123,7 @@ def _computed(nodes: Sequence[Node], source: Node, constants: Mapping[Node, Any]
     for n in nodes:
         target: Any = n.target
         args, kwargs = _arguments(n), n.kwargs
-        if target is _DEQUANTIZE:
+        if is_dequantize(n):
             codes = _CODES if args[0] is source.args[0] else constants.get(args[0])
             if codes is None or args[3:6] != _LIMITS or codes is not _CODES and codes.numel() != 1:
                 return None
