@@ -129,8 +129,9 @@ def _computed(nodes: Sequence[Node], source: Node, constants: Mapping[Node, Any]
                 return None
             values[n] = (codes.reshape(-1).to(torch.float32) - args[2]) * args[1]
             continue
-        is_pointwise = name(target) in _CREATE or torch.Tag.pointwise in getattr(target, "tags", ())
-        if not is_pointwise or not values.keys() >= set(n.all_input_nodes):
+        tags = getattr(target, "tags", ())
+        is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
+        if not (name(target) in _CREATE or is_pointwise) or not values.keys() >= set(n.all_input_nodes):
             return None
         args, kwargs = tree_map_only(Node, values.__getitem__, (args, kwargs))
         with torch.no_grad():

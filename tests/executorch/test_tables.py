@@ -70,8 +70,9 @@ def test_the_program_computes_the_same_to_the_bit(function: Function) -> None:
         (torch.hypot, 2, "int8"),
         (lambda x: F.mish(torch.renorm(x, 2, 0, 1.0)), 1, "int8"),
         (F.mish, 1, A16W8),
+        (lambda x: F.rrelu(x, training=True), 1, "int8"),
     ],
-    ids=["the quantizer knows it", "two tensors", "another operator between", "INT16"],
+    ids=["the quantizer knows it", "two tensors", "another operator between", "INT16", "random numbers"],
 )
 def test_what_is_no_function_of_one_int8_tensor_stays(function, operands: int, kind: str) -> None:
     given = program(function, operands, kind)
