@@ -1,6 +1,10 @@
-"""The parts of pages that are made from the code's own tables and from recorded results, when the site is built.
+"""The parts of pages that are made from the code's own tables and from recorded results.
 
-A line `<!-- generated: NAME -->` of a page is replaced by what PARTS[NAME] gives.
+    python -m docs.generate        # writes them into the pages
+
+What stands between `<!-- generated: NAME -->` and `<!-- end -->` is replaced by what PARTS[NAME] gives, so that a view
+of the repository shows it, too; a test compares. A mark without an end is replaced when the site is built: recorded
+results are long, and stand in files of their own.
 """
 
 from __future__ import annotations
@@ -20,13 +24,22 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 #: Recorded results whose tables have a page of their own; those of all others share one.
 OWN_PAGES = ("benchmarks/results/extraction", "benchmarks/results/cost_models")
-_MARK = re.compile(r"^<!-- generated: (.+) -->$", re.M)
+_MARK = re.compile(r"^<!-- generated: (?P<name>.+) -->\n(?P<text>(?:(?!<!-- generated).*\n)*?<!-- end -->\n)?", re.M)
 _CODE_OR_SPECIAL = re.compile(r"(`[^`]+`)|([\\`*_\[\]<>|$#])")
 
 
 def fill(text: str) -> str:
-    """A page with its generated parts. Raises KeyError for a part that nobody makes."""
-    return _MARK.sub(lambda m: PARTS[m[1]](), text)
+    """A page for the site, with all its generated parts. Raises KeyError for a part that nobody makes."""
+    return _MARK.sub(lambda m: PARTS[m["name"]](), text)
+
+
+def renew(text: str) -> str:
+    """A page with those parts anew that have an end. Raises KeyError for a part that nobody makes."""
+    return _MARK.sub(lambda m: _renewed(m["name"]) if m["text"] else m[0], text)
+
+
+def _renewed(name: str) -> str:
+    return f"<!-- generated: {name} -->\n\n{PARTS[name]().strip()}\n\n<!-- end -->\n"
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -241,3 +254,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "results of benchmarks/results": partial(results, "benchmarks/results"),
     **{f"results of {d}": partial(results, d) for d in OWN_PAGES},
 }
+
+
+if __name__ == "__main__":
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if (new := renew(text)) != text:
+            page.write_text(new, encoding="utf-8")
+            print(f"wrote {page.relative_to(ROOT)}")

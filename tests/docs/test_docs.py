@@ -89,6 +89,13 @@ def test_the_site_builds_without_a_warning(tmp_path: Path, capsys: pytest.Captur
         assert "generated: " not in page.read_text(), f"{page.name} has a part that was not generated"
 
 
+def test_generated_parts_are_as_the_code_makes_them() -> None:
+    """`python -m docs.generate` writes them anew."""
+    pages = {p: p.read_text() for p in (ROOT / "docs").rglob("*.md")}
+    assert sum("<!-- end -->" in text for text in pages.values()) >= 6
+    assert [p.name for p, text in pages.items() if generate.renew(text) != text] == []
+
+
 def test_an_unknown_generated_part_is_an_error() -> None:
     with pytest.raises(KeyError, match="nothing"):
         generate.fill("<!-- generated: nothing -->\n")
