@@ -15,7 +15,9 @@ from eqsat.cli.common import app, bad_input, quiet, status
 from eqsat.cli.terminal import visible
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 
-FileArgument = Annotated[Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, or a .pte")]
+FileArgument = Annotated[
+    Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, a .pte, or a bundled program (.bpte)")
+]
 DelegateOption = Annotated[
     str, typer.Option(metavar="NAME", help="the delegate of a .pte that has several, such as forward/1")
 ]
@@ -65,6 +67,7 @@ def run_command(
     """Run a compiled model on a functional model of the NPU."""
     quiet()
     from eqsat.executorch.binaries import ran
+    from eqsat.executorch.program_file import is_bundled
     from eqsat.ground.packed import UnpackError, unpack_arrays
     from eqsat.ground.process import Limits
     from eqsat.ground.worker import Worker
@@ -72,7 +75,7 @@ def run_command(
     with bad_input():
         check_output(output)
         data, limits = read_bytes(file), Limits(time_limit, memory_limit)
-        if (inputs is None) == (random is None):
+        if (inputs is None) == (random is None) and (inputs or not is_bundled(data)):
             raise InputError("give either --inputs FILE.npz or --random SEED")
         given: Any = random
         if inputs is not None:
@@ -81,11 +84,16 @@ def run_command(
         with _of(file, InputError), Worker() as worker:
             found = ran(data, given, worker, limits, delegate)
         _show_outside(found.outside)
+        if dequantize and not any(v.quantization for v in found.outputs.values()):
+            raise InputError(f"{file}: no scale of an output is known, so that --dequantize has nothing to do")
         written = {n: v.data for n, v in found.inputs.items()} if inputs is None else {}
         written |= {n: v.real if dequantize else v.data for n, v in found.outputs.items()}
         write_atomically(output, _as_npz(written))
     for what, values in (("inputs", found.inputs), ("outputs", found.outputs)):
         print(visible(f"{what}: {', '.join(f'{n} {v}' for n, v in values.items()) or 'none'}"))
+    for name, wanted in found.expected.items():
+        far, unit = found.outputs[name].distance(wanted)
+        print(visible(f"compared with the test case: {name} differs by at most {far:.3g}{unit}"))
     print(visible(f"wrote {output}: ") + ", ".join(f"{n} {a.dtype}{list(a.shape)}" for n, a in written.items()))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from eqsat.device.binary import Binary, read_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import run
 from eqsat.device.text import disassemble
+from eqsat.executorch.program_file import TestCase, is_bundled, read_bundle
 from eqsat.executorch.pte import EmbeddedDelegate, Port, Quantization, delegates
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
@@ -44,6 +45,20 @@ class Value:
         how = f" ({self.quantization})" if self.quantization else ""
         return f"{self.data.dtype}{list(self.data.shape)}{how}"
 
+    def distance(self, expected: NDArray[Any]) -> tuple[float, str]:
+        """Returns the largest distance from a tensor that was expected, with its unit; infinity for another size.
+
+        Floats are compared in steps of the scale, if it is known.
+        """
+        is_float = expected.dtype.kind == "f"
+        mine = self.real if is_float else self.data
+        if mine.size != expected.size:
+            return math.inf, ""
+        apart = np.abs(mine.reshape(expected.shape).astype(np.float64) - expected.astype(np.float64)).max(initial=0.0)
+        return (
+            (apart / self.quantization.scale, " steps of its scale") if is_float and self.quantization else (apart, "")
+        )
+
     @property
     def real(self) -> NDArray[Any]:
         """What the program reads: floats if it dequantizes the tensor."""
@@ -52,11 +67,15 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run of one sample: inputs and outputs by name, and the operators outside the delegate."""
+    """A run of one sample: inputs and outputs by name, and the operators outside the delegate.
+
+    expected: the outputs that a bundled program's test case expects, by name, as far as the delegate makes them.
+    """
 
     inputs: dict[str, Value]
     outputs: dict[str, Value]
     outside: list[str]
+    expected: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def disassembled(
@@ -74,7 +93,7 @@ def disassembled(
 
 def ran(
     data: bytes,
-    inputs: Mapping[str, NDArray[Any]] | Sequence[NDArray[Any]] | int,
+    inputs: Mapping[str, NDArray[Any]] | Sequence[NDArray[Any]] | int | None,
     via: Worker | Pool,
     limits: Limits = LIMITS,
     delegate: str = "",
@@ -82,13 +101,13 @@ def ran(
     """Runs one sample.
 
     data, delegate: as `read` takes them.
-    inputs: by name or in the binary's order, or the seed of random ones.
+    inputs: by name or in the binary's order, the seed of random ones, or None for a bundled program's first test case.
     Floats are quantized as the program does.
     Random elements have any value of their integer type.
 
     Raises InputError.
     """
-    if isinstance(inputs, int):
+    if isinstance(inputs, int) or inputs is None:
         given: tuple[Any, ...] = None, inputs
     else:
         by_name = inputs if isinstance(inputs, Mapping) else {str(k): x for k, x in enumerate(inputs)}
@@ -98,7 +117,8 @@ def ran(
         {name: Value(x, q and Quantization(*q)) for (name, q), x in zip(ports, unpacked(xs))}
         for ports, xs in answer["sides"]
     )
-    return Ran(taken, made, answer["outside"])
+    names, tensors = answer["expected"]
+    return Ran(taken, made, answer["outside"], dict(zip(names, unpacked(tensors))))
 
 
 def _answer(function: Callable[..., Any], *args: Any, via: Worker | Pool, limits: Limits) -> dict[str, Any]:
@@ -122,7 +142,10 @@ def in_worker_disassemble(data: bytes, registers: bool, delegate: str) -> dict[s
 def in_worker_run(data: bytes, names: list[str] | None, given: Any, delegate: str) -> dict[str, Any]:
     try:
         found = read(data, delegate)
-        if names is None:
+        case = found.case
+        if names is None and given is None:
+            inputs = _integers(found, _inputs_of(found))
+        elif names is None:
             rng = np.random.default_rng(given)
             drawn = [(rng.integers(0, 256, (*t.shape, t.element), np.uint8), t) for t in found.binary.inputs]
             inputs = [x.view(f"<i{t.element}").reshape(t.shape) for x, t in drawn]
@@ -133,7 +156,9 @@ def in_worker_run(data: bytes, names: list[str] | None, given: Any, delegate: st
             ([(p.name, p.quantization and astuple(p.quantization)) for p in ports], packed(xs))
             for ports, xs in ((found.inputs, inputs), (found.outputs, outputs))
         ]
-        return {"sides": sides, "outside": found.outside}
+        wanted = case.outputs if case and given is None else {}
+        expected = {p.name: wanted[p.position] for p in found.outputs if p.position in wanted}
+        return {"sides": sides, "outside": found.outside, "expected": (list(expected), packed(expected.values()))}
     except (InputError, DeviceError) as e:
         return {"error": str(e)}
 
@@ -144,22 +169,29 @@ class CompiledModel:
 
     inputs, outputs: what the program around it knows of them; each has a name.
     outside: operators of that program outside the delegate.
+    case: the first test case of a bundled program for the delegate's method.
     """
 
     binary: Binary
     inputs: list[Port]
     outputs: list[Port]
     outside: list[str]
+    case: TestCase | None = None
 
 
 def read(data: bytes, delegate: str = "") -> CompiledModel:
     """Returns a compiled model.
 
-    data: Vela's raw output, a delegate's payload, or a .pte.
+    data: Vela's raw output, a delegate's payload, a .pte, or a bundled program.
     delegate: the name of a delegate in a .pte, such as "forward/1"; "" if there is only one.
     Inputs and outputs of a delegate in a .pte have their shapes in the program.
     Raises InputError, DeviceError.
     """
+    if is_bundled(data):
+        program, cases = read_bundle(data)
+        model = read(program, delegate)
+        method = (delegate or delegates(program)[0].name).partition("/")[0]
+        return replace(model, case=next((c for c in cases if c.method == method), None))
     if data[4:6] != b"ET":
         if delegate:
             raise InputError(f"there is no delegate {delegate!r}: only a .pte has delegates by name")
@@ -199,6 +231,16 @@ def _named(binary: Binary, ports: Sequence[Port] = (), outside: Sequence[str] = 
     ]
     binary = replace(binary, inputs=tuple(shaped[:count]), outputs=tuple(shaped[count:]))
     return CompiledModel(binary, named[:count], named[count:], list(dict.fromkeys(outside)))
+
+
+def _inputs_of(model: CompiledModel) -> dict[str, NDArray[Any]]:
+    """Returns the inputs of a model's test case by name. Raises InputError if it has none for the delegate."""
+    if model.case is None:
+        raise InputError("no test case: give --inputs FILE.npz or --random SEED")
+    absent = [p.name for p in model.inputs if p.position not in model.case.inputs]
+    if absent:
+        raise InputError(f"{', '.join(absent)}: no input of the program, so that no test case has it: give --inputs")
+    return {p.name: model.case.inputs[p.position] for p in model.inputs if p.position is not None}
 
 
 def _integers(model: CompiledModel, given: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""The program of a .pte file, read by ExecuTorch without the seconds that its import takes.
+"""The program of a .pte file, read by ExecuTorch without the seconds that its import takes, and bundled programs.
 
 Its reader needs a few modules of the package `executorch.exir`, whose own import brings PyTorch and its compilers.
 So these modules are imported below empty packages of its names, which make room for ExecuTorch's own after each file.
@@ -7,8 +7,9 @@ So these modules are imported below empty packages of its names, which make room
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,9 +17,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+from flatbuffers import packer
+from flatbuffers.encode import Get as get
+from flatbuffers.table import Table
+from numpy.typing import NDArray
+
+from eqsat.ground.files import InputError
+
 #: The packages whose own imports are left out, the uppermost first, and the module with the reader.
 _PACKAGES = ("executorch.exir", "executorch.exir.backend", "executorch.exir._serialize")
 _READER = "executorch.exir._serialize._flatbuffer_program"
+#: The type of a value that is a tensor, in the schema's union.
+_TENSOR = 1
+#: numpy's types of the scalar types that test cases have here. Source: schema/scalar_type.fbs of executorch 1.5.
+_SCALARS = {0: "u1", 1: "i1", 2: "<i2", 3: "<i4", 4: "<i8", 6: "<f4", 7: "<f8", 11: "?"}
 #: Where the header of a file with segments is, and what it begins with.
 _HEADER, _MAGIC = slice(8, 32), b"eh00"
 
@@ -37,6 +50,88 @@ def read_program(buffer: bytes) -> tuple[Any, bytes]:
     with _light():
         program = import_module(_READER)._flatbuffer_to_program(buffer[:size] if segmented else buffer)
     return program, buffer[base:] if base else b""
+
+
+def is_bundled(buffer: bytes) -> bool:
+    """Whether a file is a bundled program (.bpte), by its identifier."""
+    return buffer[4:6] == b"BP"
+
+
+@dataclass(frozen=True, slots=True)
+class TestCase:
+    """A test case of a bundled program: tensors by their places among the program's inputs and outputs."""
+
+    __test__ = False  # no test of pytest's
+
+    method: str
+    inputs: dict[int, NDArray[Any]]
+    outputs: dict[int, NDArray[Any]]
+
+
+def read_bundle(buffer: bytes) -> tuple[bytes, list[TestCase]]:
+    """Returns (the .pte, the test cases) of a bundled program.
+
+    The classes that ExecuTorch generates for this format only write it: those for reading do not run.
+    Raises InputError for a file that is none.
+
+    Source: executorch 1.5, devtools/bundled_program/serialize/bundled_program_schema.fbs.
+    """
+    try:
+        bundle = _Table.root(buffer)
+        cases = [
+            TestCase(suite.data(0).tobytes().decode(), _tensors(case.tables(0)), _tensors(case.tables(1)))
+            for suite in bundle.tables(1)
+            for case in suite.tables(1)
+        ]
+        return bundle.data(2).tobytes(), cases
+    except Exception as e:  # noqa: BLE001 - whatever a damaged file raises
+        raise InputError(f"no bundled program: {type(e).__name__}: {' '.join(str(e).split())[:200]}") from e
+
+
+class _Table:
+    """A table of a flatbuffer, whose fields are known by their places in the schema."""
+
+    def __init__(self, buffer: bytes, position: int) -> None:
+        self._table = Table(buffer, position)
+
+    @classmethod
+    def root(cls, buffer: bytes) -> _Table:
+        return cls(buffer, int(get(packer.uoffset, buffer, 0)))
+
+    def _at(self, field: int) -> int:
+        """Returns the position of a field, 0 for one that is absent."""
+        offset = self._table.Offset(4 + 2 * field)
+        return int(self._table.Pos + offset) if offset else 0
+
+    def byte(self, field: int) -> int:
+        return int(self._table.Bytes[at]) if (at := self._at(field)) else 0
+
+    def data(self, field: int, dtype: str = "u1") -> NDArray[Any]:
+        """Returns a vector of numbers, or the bytes of a string."""
+        if not (at := self._at(field)):
+            return np.empty(0, dtype)
+        start, count = self._table.Vector(at - self._table.Pos), self._table.VectorLen(at - self._table.Pos)
+        return np.frombuffer(self._table.Bytes, dtype, count, start)
+
+    def table(self, field: int) -> _Table:
+        return _Table(self._table.Bytes, self._table.Indirect(self._at(field)))
+
+    def tables(self, field: int) -> list[_Table]:
+        starts = range(self._at(field) and self._table.VectorLen(self._at(field) - self._table.Pos))
+        first = self._table.Vector(self._at(field) - self._table.Pos) if starts else 0
+        return [_Table(self._table.Bytes, self._table.Indirect(first + 4 * k)) for k in starts]
+
+
+def _tensors(values: Sequence[_Table]) -> dict[int, NDArray[Any]]:
+    """Returns the tensors among values, by their places."""
+    found = {}
+    for k, value in enumerate(values):
+        if value.byte(0) == _TENSOR:
+            tensor = value.table(1)
+            sizes, order = tensor.data(1, "<i4"), tensor.data(3)
+            data = tensor.data(2).view(_SCALARS[tensor.byte(0)])
+            found[k] = data.reshape([int(sizes[d]) for d in order]).transpose(np.argsort(order))
+    return found
 
 
 @contextmanager

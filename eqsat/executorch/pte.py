@@ -16,7 +16,9 @@ from eqsat.ground.files import InputError
 
 #: The backend's name in a .pte.
 _BACKEND = "EthosUBackend"
-_QUANTIZE, _DEQUANTIZE = (f"quantized_decomposed::{w}quantize_per_tensor" for w in ("", "de"))
+#: Operators at the border: PyTorch's, and those that Cortex-M's `ReplaceQuantNodesPass` puts in their place.
+_LIBRARIES = ("quantized_decomposed", "cortex_m")
+_QUANTIZE, _DEQUANTIZE = ({f"{library}::{w}quantize_per_tensor" for library in _LIBRARIES} for w in ("", "de"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,13 @@ class Port:
 
     name: the keys of the program's input or output that it is; "" if the program has none for it.
     A .pte has no names of parameters that are given by position.
+    position: its place among the program's inputs, or among its outputs; None if it is neither.
     shape: its shape; () if it is no tensor, or if its last axis is not innermost.
     quantization: how the program makes it, or reads it; None if it does neither by one scale.
     """
 
     name: str = ""
+    position: int | None = None
     shape: tuple[int, ...] = ()
     quantization: Quantization | None = None
 
@@ -129,6 +133,7 @@ class _Known:
     def __init__(self, plan: Any, calls: Sequence[Any]) -> None:
         self._plan = plan
         types = plan.container_meta_type
+        self._positions = {v: k for values in (plan.inputs, plan.outputs) for k, v in enumerate(values)}
         self._names = {
             **_names(plan.inputs, types.encoded_inp_str),
             **_names(plan.outputs, types.encoded_out_str),
@@ -136,9 +141,9 @@ class _Known:
         self._outside: dict[int, tuple[int, Quantization]] = {}
         for c in calls:
             name = plan.operators[c.op_index].name
-            if name == _QUANTIZE:
+            if name in _QUANTIZE:
                 self._outside[c.args[-1]] = c.args[0], self._quantization(c)
-            elif name == _DEQUANTIZE:
+            elif name in _DEQUANTIZE:
                 known = self._outside.get(c.args[0])
                 if known is None or known[0] not in plan.outputs:
                     self._outside[c.args[0]] = c.args[-1], self._quantization(c)
@@ -149,7 +154,7 @@ class _Known:
 
     def port(self, value: int) -> Port:
         outer, quantization = self._outside.get(value, (value, None))
-        return Port(self._names.get(outer, ""), _shape(self._plan, value), quantization)
+        return Port(self._names.get(outer, ""), self._positions.get(outer), _shape(self._plan, value), quantization)
 
 
 def _names(values: Sequence[int], spec: str) -> dict[int, str]:

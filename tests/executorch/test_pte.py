@@ -11,6 +11,11 @@ import pytest
 import torch
 from executorch.backends.arm.arm_vela import vela_compile
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.backends.cortex_m.passes.replace_quant_nodes_pass import ReplaceQuantNodesPass
+from executorch.devtools import BundledProgram
+from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
+from executorch.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
+from executorch.exir import EdgeCompileConfig
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from executorch.exir._serialize._program import deserialize_pte_binary
 from typer.testing import CliRunner
@@ -125,6 +130,37 @@ def test_a_delegate_runs_as_its_program_names_and_quantizes(two: bytes, worker: 
     )
     assert told.exit_code == 0 and "outputs: file int8[1, 8, 8, 8] (scale" in told.stdout, told.output
     assert np.load(y)["file"].dtype == np.float32
+
+
+class Single(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + 1)
+
+
+@pytest.mark.slow
+def test_a_bundled_program_with_borders_of_cortex_m_runs_on_its_test_case(tmp_path: Path) -> None:
+    """Both are what Arm's script makes by default (`--bundleio`, `ReplaceQuantNodesPass`)."""
+    spec, x = EthosUCompileSpec("ethos-u55-128"), torch.randn(1, 4, 8, 8)
+    edge = stock_lowering(
+        quantize(Single().eval(), (x,), spec, [(x,)]),
+        partitioner=[EthosUPartitioner(spec)],
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    ).transform([ReplaceQuantNodesPass()])
+    program = edge.to_executorch()
+    suite = MethodTestSuite("forward", [MethodTestCase([x], [Single()(x)])])
+    bundle, out = tmp_path / "single.bpte", tmp_path / "y.npz"
+    bundle.write_bytes(serialize_from_bundled_program_to_flatbuffer(BundledProgram(program, [suite])))
+    (delegate,) = delegates(program.buffer)
+    assert any("cortex_m" in op for op in delegate.outside) and all(p.quantization for p in delegate.ports)
+    told = CliRunner().invoke(app, ["run", str(bundle), "-o", str(out), "--dequantize"])
+    assert told.exit_code == 0 and "compared with the test case: y0 differs by at most" in told.output, told.output
+    assert np.abs(np.load(out)["y0"] - Single()(x).numpy()).max() < 0.1
+    bundle.write_bytes(bundle.read_bytes()[:400])
+    told = CliRunner().invoke(app, ["run", str(bundle), "-o", str(out)])
+    assert told.exit_code == 2 and "no bundled program" in told.output, told.output
+    bundle.write_bytes(delegate.payload)
+    told = CliRunner().invoke(app, ["run", str(bundle), "--random", "0", "-o", str(out), "--dequantize"])
+    assert told.exit_code == 2 and "no scale of an output is known" in told.output, told.output
 
 
 @pytest.mark.slow
