@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.models import DEPLOYED, ZOO, load
+from benchmarks.models import DEPLOYED, ZOO, load, trained
 
 
 def run(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
@@ -41,3 +41,13 @@ def assert_alive(name: str) -> None:
 def test_an_unknown_name_lists_those_that_there_are() -> None:
     with pytest.raises(ValueError, match="unknown model 'nope'.*ds_cnn.*lstm_speech"):
         load("nope")
+
+
+@pytest.mark.parametrize("model", [trained.ds_cnn, trained.anomaly_autoencoder])
+def test_trained_networks_have_dead_filters_and_outputs_that_are_not(model) -> None:
+    module, inputs = model()
+    *layers, last = [m.weight for m in module.modules() if isinstance(m, (torch.nn.Conv2d, torch.nn.Linear))]
+    for weight in layers:
+        dead = (weight.flatten(1) == 0).all(1).float().mean()
+        assert dead >= trained.DEAD and (weight == 0).float().mean() > trained.SPARSE
+    assert (last != 0).all() and module(*inputs).unique().numel() > 10
