@@ -1,4 +1,4 @@
-"""What rules of several families need of the constants of convolutions and of RESCALEs per channel.
+"""Functions for the constants of convolutions and of RESCALEs per channel, which rules of several families use.
 
 An order of channels is a Move that leaves all axes but the last in place.
 Examples are a channel shuffle, and the NCHW order that a flatten before a linear layer keeps.
