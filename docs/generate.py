@@ -142,7 +142,7 @@ def efforts() -> str:
 
     head = (
         "effort",
-        "",
+        "summary",
         "e-nodes",
         "extractor",
         "seconds per extraction",
