@@ -32,17 +32,18 @@ from eqsat.tensor.blocking import ConstantConvolution, Spelling
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of, occurrences
 
-#: Strides per block; blocks smaller than a stride are tried as well.
+#: Numbers of strides per block; blocks smaller than a stride are also tried.
 _BLOCKS = (1, 2, 4, 8)
-#: Parts into which the channels of a pixel are divided, each read as a pixel of its own.
+#: Numbers of parts into which the channels of a pixel are divided; each part is read as a separate pixel.
 _PARTS = (2, 3, 4)
-#: Most spellings of one convolution that are kept.
+#: Maximum number of forms of one convolution that are kept.
 MOST = 3
-#: `_MOST_CHANNELS`: most channels of a block.
-#: `_MOST_WEIGHTS`: most weights of a kernel.
-#: `_MOST_WORK`: most multiplications, as a multiple of all original weights at each position of the input.
+#: `_MOST_CHANNELS`: maximum number of channels of a block.
+#: `_MOST_WEIGHTS`: maximum number of weights of a kernel.
+#: `_MOST_WORK`: maximum number of multiplications, as a multiple of all original weights at each position of the input.
 _MOST_CHANNELS, _MOST_WEIGHTS, _MOST_WORK = 1024, 1 << 21, 9
-#: Most channels of a depthwise convolution that is tried as a CONV2D with zeros; it is never faster with more.
+#: Maximum number of channels of a depthwise convolution that is tried as a CONV2D with zeros.
+#: With more channels, the CONV2D is never faster.
 _MOST_DEPTHWISE_CHANNELS = 16
 
 Weights = Annotated[
@@ -112,7 +113,7 @@ class Respelled(NamedTuple):
         return self.after(self.write(self.conv(self.read(self.before(x)), self.weights, self.bias)))
 
 
-#: Returns the spellings worth having, for (convolution, type of its operand, weights, bias, its spellings).
+#: Returns the forms to offer, for (convolution, type of its operand, weights, bias, its forms).
 Choose = Callable[[Call, Type, LeafValue, LeafValue, Sequence[Spelled]], Sequence[Spelled]]
 
 

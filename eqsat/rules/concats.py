@@ -27,7 +27,7 @@ from eqsat.rules.slicing import Sliceable, slice_call
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape, Type
 
-#: Most operands that a slice may span; wider spans are rare, and every number is a rule of its own.
+#: Maximum number of operands that a slice may span; wider spans are rare, and each number needs a separate rule.
 MOST_SPANNED = 4
 
 
@@ -53,7 +53,7 @@ class Span:
 span = fact("span", Concat, Values, Index, Value, gives=Span)
 #: Fact stripped(xs, f, t, n): the first n operands of xs without the f that they share.
 #: t is the type of the first one without f, and all have its dtype.
-#: If there are several such vectors, it is one of them.
+#: If there are several such vectors, the fact is one of them.
 stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
 #: Fact first_pair(concat, xs): the first place where two successive operands become one slice or one constant.
 #: Fact first_concat(concat, xs): the first place of an operand that is a concat along the same axis.

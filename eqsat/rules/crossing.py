@@ -21,7 +21,7 @@ from eqsat.tensor.ops import OPS, infer
 from eqsat.tensor.ops.op import NOWHERE, Along, AxisPlacement
 from eqsat.tensor.types import Shape, Type
 
-#: Most axes of a tensor (TOSA 1.0, level 8K).
+#: Maximum number of axes of a tensor (TOSA 1.0, level 8K).
 MAX_RANK = 6
 
 

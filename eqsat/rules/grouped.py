@@ -27,7 +27,7 @@ from eqsat.egraph.terms import element, fact, length, let, symbols
 from eqsat.rules.slicing import slice_call
 from eqsat.tensor.types import Type
 
-#: Most weights of a merged convolution.
+#: Maximum number of weights of a merged convolution.
 _MOST_WEIGHTS = 1 << 21
 
 
@@ -71,7 +71,7 @@ class Branches:
     row: tuple[Branch, ...]
 
 
-#: Returns the rows worth having, for (branches as they are, type of their tensor, other rows with the same result).
+#: Returns the sequences to offer, for (the given branches, type of their tensor, other sequences with the same result).
 Choose = Callable[[Branches, Type, Sequence[Branches]], Sequence[Branches]]
 
 #: Fact product(y, x): y as a convolution of x, or of some of its channels.
@@ -80,10 +80,10 @@ product = fact("product", Value, Value, gives=Product)
 branch = fact("branch", Value, Value, gives=Branch)
 #: Fact branches(concat, xs, x, n): the first n operands of a concat as branches of x.
 branches = fact("branches", Concat, Values, Value, Index, gives=Branches)
-#: Fact offered(concat, xs, x, p, q): the concat may have the row p of branches of x as its operands.
-#: q is the empty row: parts(p, q, x) are then all operands of p.
+#: Fact offered(concat, xs, x, p, q): the concat may have the sequence p of branches of x as its operands.
+#: q is the empty sequence, so parts(p, q, x) are all operands of p.
 offered = fact("offered", Concat, Values, Value, Branches, Branches)
-#: Fact parts(p, q, x): the operands of a concat for the row p, without those for q, its last branches.
+#: Fact parts(p, q, x): the operands of a concat for the sequence p, without the operands for its last branches q.
 parts = fact("parts", Branches, Branches, Value, gives=Values)
 
 

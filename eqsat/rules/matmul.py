@@ -23,10 +23,10 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of
 from eqsat.vela.rows import fitting_zero_point
 
-#: `_MOST_ROWS`: most rows that are computed one by one.
-#: `_MOST_WAITING`: most bytes of products and sums that wait; more may not fit into SRAM.
+#: `_MOST_ROWS`: maximum number of rows that are computed one by one.
+#: `_MOST_WAITING`: maximum bytes of products and sums that are kept at once; more may not fit into SRAM.
 _MOST_ROWS, _MOST_WAITING = 256, 96 << 10
-#: Most bytes of products that are summed at once, unless those of one row are more.
+#: Maximum bytes of products that are summed at once, unless the products of one row take more.
 _TOGETHER = 1 << 14
 
 

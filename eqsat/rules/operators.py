@@ -21,24 +21,24 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
-#: Most elements of a pool's height and width: Vela's limit.
+#: Maximum elements of a pool's height and width: Vela's limit.
 _POOL_WINDOW = 256
-#: Most channels of a pool that is made: as many as one block of the NPU's output holds.
+#: Maximum number of channels of a pool that is made: as many as one block of the NPU's output holds.
 _POOL_CHANNELS = 128
-#: Most channels of a 0/1 matrix; the weights of a larger one cost more than any movement.
+#: Maximum number of channels of a 0/1 matrix; the weights of a larger matrix cost more than any movement.
 _MATRIX_CHANNELS = 512
-#: `_PLANES`: most planes of an input that are interleaved, which keeps the 0/1 kernel small.
-#: `_STEP`: most elements of a row that are read as channels, which fills the NPU's channels.
+#: `_PLANES`: maximum number of planes of an input that are interleaved, which keeps the 0/1 kernel small.
+#: `_STEP`: maximum number of elements of a row that are read as channels, which fills the NPU's channels.
 _PLANES, _STEP = 8, 16
 
 #: `_LEAST_WINDOW`: elements of a window below which a pool takes no fewer cycles.
-#: `_FEWER`: most elements that two pools look at, as a share of those that one looks at.
+#: `_FEWER`: maximum number of elements that two pools read, as a share of the elements that one pool reads.
 _LEAST_WINDOW, _FEWER = 4, 0.9
 
 ReduceMax = Annotated[Call, op("reduce_max")]
 Argmax = Annotated[Call, op("argmax")]
 #: Reductions that may be done in two steps.
-#: A sum in steps is exact in INT32 as long as the whole sum is, which TOSA demands of either form.
+#: A sum in steps is exact in INT32 as long as the entire sum is, which TOSA requires of both forms.
 TwoStep = Annotated[Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")]
 #: An input of the graph.
 Input = Annotated[LeafValue, such("input", LeafValue, lambda leaf: not leaf.is_const)]

@@ -29,9 +29,10 @@ from eqsat.tensor.types import Type
 
 #: A movement that moves elements.
 Moving = Annotated[Move, such("moving", Move, lambda m: not m.is_view)]
-#: One that also keeps the size of the last axis: channels alone could be moved as tensors of any shape, without end.
+#: A movement that also keeps the size of the last axis.
+#: Otherwise channels alone could be moved as tensors of any shape, and the rules would never end.
 Reordering = Annotated[Move, such("reordering", Move, lambda m: not m.is_view and m.in_shape[-1:] == m.out_shape[-1:])]
-#: What is done within one axis: a movement, or start and size of a slice.
+#: A change within one axis: a movement, or start and size of a slice.
 Part = TypeVar("Part")
 
 
@@ -91,7 +92,7 @@ def _pulled(k: int) -> Extern[..., Any]:
     return extern(pulled)
 
 
-#: By the number of the operand that is moved.
+#: The functions by the number of the operand that is moved.
 PULLED = [_pulled(k) for k in range(3)]
 
 

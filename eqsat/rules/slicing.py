@@ -40,11 +40,11 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
 
-#: Most elements of a slice before a convolution, as a share of those of the slice behind it.
+#: Maximum number of elements of a slice before a convolution, as a share of the elements of the slice behind it.
 _FEWER = 0.5
 
 SliceOrPad = Annotated[Call, op("slice", "pad")]
-#: An operator of one operand that a slice along other axes crosses; rules of their own merge it with slices and pads.
+#: An operator of one operand that a slice along other axes crosses; separate rules merge it with slices and pads.
 Sliceable = Annotated[Call, such("sliceable", Single, lambda call: call.op not in ("slice", "pad"))]
 
 

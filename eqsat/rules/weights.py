@@ -18,7 +18,7 @@ from eqsat.egraph.kinds import Constant, Convolution, such
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape
 
-#: Most channels of an order, and of a tensor whose slice becomes zero weights.
+#: Maximum number of channels of an order, and of a tensor whose slice becomes zero weights.
 MAX_CHANNELS = 2048
 
 
