@@ -98,7 +98,7 @@ def equal_weights(g: TensorGraph) -> Outputs:
 def activation_of_several_images(g: TensorGraph) -> Outputs:
     """A pointwise CONV2D of more than one image is followed by a RESCALE and then by a CLAMP or TABLE.
 
-    A single operation reads the images as rows of a different shape from the one that it writes.
+    A single operation reads the images as rows of one shape, but writes rows of another shape.
     This defect occurred in the linear layers of a transformer, in the form with the lowest cost.
     The result of eqsat 0.1 for attention on U65 was one of these graphs.
     """
@@ -111,7 +111,7 @@ def activation_of_reduced_images(g: TensorGraph) -> Outputs:
     """A REDUCE_MAX, REDUCE_MIN or REDUCE_SUM within each of several images is followed by a CLAMP or TABLE, either
     directly or behind a RESCALE.
 
-    A single operation reads the images as rows of a different shape from the one that it writes.
+    A single operation reads the images as rows of one shape, but writes rows of another shape.
     For a REDUCE_SUM on U55 and U65, the operation may also read past the end of the weights that Vela encodes, so that
     the bytes of the binary differ from run to run.
     This defect occurs in the softmax of an attention with several heads, including in stock ExecuTorch's delegate.
@@ -290,7 +290,7 @@ def narrow_rescale_of_a_slice(g: TensorGraph) -> Outputs:
 def wide_rescale_of_a_pad(g: TensorGraph) -> Outputs:
     """A RESCALE from INT8 to INT32 follows a PAD.
 
-    Every part is written to the beginning of the result.
+    Every part of the padded tensor is written to the beginning of the result.
     """
     x = g.add_with("pad", [g.add_input("x", (14,), "INT8")], makers.pad((1, 1), 0))
     return _rescale(g, x, "INT32")
@@ -313,7 +313,7 @@ def constant_first(g: TensorGraph) -> Outputs:
 def unsigned_rescale(g: TensorGraph) -> Outputs:
     """A RESCALE to INT8 is followed by a RESCALE to unsigned values.
 
-    Vela emits a single operation, which clamps to 127 although the values may reach 255.
+    Vela emits a single operation, which clamps values to 127 although they may reach 255.
     """
     x = _rescale(g, g.add_input("x", (8, 7), "INT32"), "INT8", _ONE, 36)
     return _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True)
@@ -408,7 +408,7 @@ def channel_scales_behind_a_concat(g: TensorGraph) -> Outputs:
 def wide_rescale_of_a_concat(g: TensorGraph) -> Outputs:
     """A RESCALE from INT8 to INT32 follows a CONCAT or a TILE.
 
-    Every part is written to the beginning of the result.
+    Every part of the concatenated tensor is written to the beginning of the result.
     """
     x = g.add("concat", [g.add_input(n, (1, 3, 8, 8), "INT8") for n in "ab"], axis=3)
     return _rescale(g, x, "INT32")
@@ -480,7 +480,8 @@ def wide_strides_of_a_slice(g: TensorGraph) -> Outputs:
 @_smallest
 def too_early_behind_a_transpose(g: TensorGraph) -> Outputs:
     """A TRANSPOSE exchanges height and width, and a convolution, pooling operator or RESCALE reads the result in the
-    shape of the tensor before the TRANSPOSE, because the image is square or because a RESHAPE lies between.
+    shape of the TRANSPOSE's operand.
+    The shapes agree if the image is square, or if a RESHAPE lies between the two operators.
 
     The TRANSPOSE writes in the shape of its operand, with exchanged strides.
     Because the shapes are equal, Vela sets BLOCKDEP as for equal layouts, and the convolution may start before the
@@ -519,7 +520,7 @@ def negated_and_widened(g: TensorGraph) -> Outputs:
 def maximum_to_unsigned(g: TensorGraph) -> Outputs:
     """A RESCALE to unsigned values follows a maximum (or a SELECT, REDUCE_MAX, REDUCE_MIN or BITWISE_NOT).
 
-    Vela emits a single operation, which clamps to 127 although the values may reach 255.
+    Vela emits a single operation, which clamps values to 127 although they may reach 255.
     """
     x = g.add_with("max_pool2d", [g.add_input("x", (1, 4, 4, 8), "INT8")], makers.max_pool((2, 2)))
     return _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True)
@@ -550,7 +551,7 @@ def widened_minimum(g: TensorGraph) -> Outputs:
 def negated_to_unsigned(g: TensorGraph) -> Outputs:
     """A RESCALE to unsigned values follows a NEGATE.
 
-    Vela emits a single operation, which clamps to 127 although the values may reach 255.
+    Vela emits a single operation, which clamps values to 127 although they may reach 255.
     """
     x = g.add("negate", (g.add_input("x", (1, 3, 7, 2), "INT8"),), in_zp=(3,), out_zp=(0,))
     return _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True)
