@@ -1,10 +1,10 @@
-"""The smallest graph of each of Vela's defects (`eqsat/vela/defects.py`): which of them the installed version still
-compiles wrongly.
+"""Compiles the smallest graph of each Vela defect (`eqsat/vela/defects.py`) and shows which graphs the installed
+version still compiles incorrectly.
 
     python -m benchmarks.vela_defects [-t ethos-u55-128 ...]
 
-Each is compiled, run on the functional model and compared with the TOSA reference model (`docs/vela-defects.md`).
-A docstring says what the graph is and, in its second part, what the binary does.
+Each binary is run on the functional model and compared with the TOSA reference model (`docs/vela-defects.md`).
+The first paragraph of a docstring describes the graph, and the second describes what the binary does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOT_RUN_ELSEWHERE = {"narrowing_cast"}
 
 
 def _smallest(build: Callable[[TensorGraph], Outputs]) -> Callable[[], TensorGraph]:
-    """Returns what makes the graph that `build` builds, and adds it to GRAPHS."""
+    """Returns a function that makes the graph built by `build`, and adds that function to GRAPHS."""
 
     @wraps(build)
     def made() -> TensorGraph:
@@ -66,10 +66,12 @@ def _conv2d(g: TensorGraph, x: int, channels: int, kernel: int, pad: tuple[int, 
 
 @_smallest
 def minimum_beside_another_shape(g: TensorGraph) -> Outputs:
-    """REDUCE_MIN of a tensor that a RESHAPE or TRANSPOSE reads too.
+    """A REDUCE_MIN reads a tensor that a RESHAPE or TRANSPOSE also reads.
 
-    The last operation reads the maximum of `minimum_in_another_shape` in the shape of the other reader.
-    REDUCE_MAX is right.
+    U55 and U65 have no minimum reduction, so Vela emits -1 - max(-1 - x).
+    The last of these operations reads the maximum in the shape of the other reader.
+    `minimum_in_another_shape` is a related defect.
+    A REDUCE_MAX in place of the REDUCE_MIN is compiled correctly.
     """
     x = g.add_input("x", (6, 10), "INT8")
     least = g.add_with("reduce_min", [x], makers.extremum(1))
@@ -79,10 +81,10 @@ def minimum_beside_another_shape(g: TensorGraph) -> Outputs:
 
 @_smallest
 def equal_weights(g: TensorGraph) -> Outputs:
-    """Convolutions of equal weights and scales have different biases.
+    """Several convolutions have equal weights and scales but different biases.
 
-    All get the biases of the first.
-    eqsat made such graphs of batch normalisations, until it looked at binaries.
+    All of these convolutions get the biases of the first one.
+    eqsat used to create such graphs from batch normalizations, before it checked binaries.
     """
     y = g.add_input("x", (1, 4, 4, 8), "INT8")
     weights = np.full((8, 1, 1, 8), 3)
@@ -94,11 +96,11 @@ def equal_weights(g: TensorGraph) -> Outputs:
 
 @_smallest
 def activation_of_several_images(g: TensorGraph) -> Outputs:
-    """A pointwise CONV2D of more than one image has a CLAMP or TABLE behind its RESCALE.
+    """A pointwise CONV2D of more than one image is followed by a RESCALE and then by a CLAMP or TABLE.
 
-    One operation reads the images as rows of another shape than it writes.
-    Linear layers of a transformer, in the form that costs least, met it.
-    eqsat 0.1's answer for attention on U65 was among them.
+    A single operation reads the images as rows of one shape, but writes rows of another shape.
+    This defect occurred in the linear layers of a transformer, in the form with the lowest cost.
+    The result of eqsat 0.1 for attention on U65 was one of these graphs.
     """
     y = _rescale(g, _conv2d(g, g.add_input("x", (2, 1, 8, 64), "INT8"), 16, 1, (0, 0, 0, 0)), "INT8", _ONE, 36)
     return g.add_with("clamp", [y], makers.clamp("INT8", 0, 90))
@@ -106,13 +108,13 @@ def activation_of_several_images(g: TensorGraph) -> Outputs:
 
 @_smallest
 def activation_of_reduced_images(g: TensorGraph) -> Outputs:
-    """A REDUCE_MAX, REDUCE_MIN or REDUCE_SUM within each of several images has a CLAMP or TABLE behind it, or behind
-    its RESCALE.
+    """A REDUCE_MAX, REDUCE_MIN or REDUCE_SUM within each of several images is followed by a CLAMP or TABLE, either
+    directly or behind a RESCALE.
 
-    One operation reads the images as rows of another shape than it writes.
-    Of a sum for U55 and U65 it may also read weights beyond the end of those that Vela encodes, so that the bytes of a
-    binary differ from run to run.
-    The softmax of an attention with several heads meets it, in stock ExecuTorch's delegate too.
+    A single operation reads the images as rows of one shape, but writes rows of another shape.
+    For a REDUCE_SUM on U55 and U65, the operation may also read past the end of the weights that Vela encodes, so that
+    the bytes of the binary differ from run to run.
+    This defect occurs in the softmax of an attention with several heads, including in stock ExecuTorch's delegate.
     """
     most = g.add_with("reduce_max", [g.add_input("x", (2, 1, 2, 2), "INT8")], makers.extremum(3))
     return g.add_with("clamp", [most], makers.clamp("INT8", 0, 90))
@@ -120,12 +122,13 @@ def activation_of_reduced_images(g: TensorGraph) -> Outputs:
 
 @_smallest
 def lost_output(g: TensorGraph) -> Outputs:
-    """An output of the graph is a TRANSPOSE, or of some shapes a RESHAPE, that only another TRANSPOSE reads.
+    """An output of the graph is a TRANSPOSE (or, for some shapes, a RESHAPE) that is read only by another TRANSPOSE.
 
-    The two become one, and the output is none of the binary's: ExecuTorch's runtime finds fewer than the delegate has.
-    **Stock ExecuTorch's delegate of an encoder whose skip connections leave it** meets it in front of an operator on
-    the CPU (the zoo's `unet_bilinear`).
-    eqsat takes such a binary for refused.
+    Vela merges the two operators into one, and the binary no longer has this output: ExecuTorch's runtime finds fewer
+    outputs than the delegate has.
+    **Stock ExecuTorch's delegate has this defect for an encoder whose skip connections leave the delegate**, if an
+    operator on the CPU follows (`unet_bilinear` in the zoo).
+    eqsat treats such a binary as if Vela had refused the graph.
     """
     x = g.add_with("clamp", [g.add_input("x", (1, 4, 4, 8), "INT8")], makers.clamp("INT8", 0, 90))
     y = g.add("transpose", [x], perms=(0, 3, 1, 2))
@@ -135,11 +138,11 @@ def lost_output(g: TensorGraph) -> Outputs:
 
 @_smallest
 def sum_with_itself(g: TensorGraph) -> Outputs:
-    """x + x of one tensor, each side rescaled by the `2**20` that ExecuTorch uses.
+    """A tensor is added to itself (x + x), and each operand is rescaled by the `2**20` that ExecuTorch uses.
 
-    The sum is halved, seen on Arm's FVP (executorch pull request 21151).
-    5.0 to 5.2 do not fuse equal scales that have no room in 16 bits; the model cuts them to 16 bits, so that it would
-    show.
+    The sum is halved, as seen on Arm's FVP (executorch pull request 21151).
+    Vela 5.0 to 5.2 do not fuse equal scales that do not fit into 16 bits.
+    The functional model cuts scales to 16 bits, so it would show the defect.
     """
     x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", _ONE, 10)
     return _rescale(g, g.add("add", (x, x)), "INT8", _ONE, 51)
@@ -147,9 +150,9 @@ def sum_with_itself(g: TensorGraph) -> Outputs:
 
 @_smallest
 def sum_of_equal_scales(g: TensorGraph) -> Outputs:
-    """A sum whose operands are rescaled by the same factor.
+    """The operands of a sum are rescaled by the same factor.
 
-    As `sum_with_itself`.
+    The defect is the same as `sum_with_itself`.
     """
     a, b = (_rescale(g, g.add_input(n, (1, 4, 4, 8), "INT8"), "INT32", _ONE, 10) for n in "ab")
     return _rescale(g, g.add("add", (a, b)), "INT8", _ONE, 51)
@@ -157,9 +160,10 @@ def sum_of_equal_scales(g: TensorGraph) -> Outputs:
 
 @_smallest
 def sum_of_large_scales(g: TensorGraph) -> Outputs:
-    """A sum whose larger factor is not the `2**19` that the hardware has built in.
+    """The operands of a sum are rescaled by different factors, and the larger factor is not the `2**19` that is built
+    into the hardware.
 
-    As `sum_with_itself`.
+    The defect is the same as `sum_with_itself`.
     """
     a, b = (
         _rescale(g, g.add_input(n, (1, 4, 4, 8), "INT8"), "INT32", m, 10)
@@ -170,11 +174,13 @@ def sum_of_large_scales(g: TensorGraph) -> Outputs:
 
 @_smallest
 def sum_of_unlike_integers(g: TensorGraph) -> Outputs:
-    """A RESCALE to INT8 or INT16 reads a sum or difference of INT32, whose operands are RESCALEs by different integers
+    """A RESCALE to INT8 or INT16 reads an INT32 sum or difference whose operands are rescaled by different integers
     below `2**15`.
 
-    The sum is scaled wrongly.
-    Equal integers are right, and so are factors of which one is a fraction or larger, which Vela does not fuse.
+    The sum is scaled incorrectly.
+    Equal integers are compiled correctly.
+    Vela does not fuse the RESCALEs if one of the factors is a fraction or is `2**15` or more, so such graphs are also
+    compiled correctly.
     """
     a, b = (_rescale(g, g.add_input(n, (1, 4, 4, 8), "INT8"), "INT32", m << 28, 28) for n, m in (("a", 1), ("b", 3)))
     return _rescale(g, g.add("add", (a, b)), "INT8", _ONE, 33)
@@ -182,10 +188,10 @@ def sum_of_unlike_integers(g: TensorGraph) -> Outputs:
 
 @_smallest
 def shared_rescale(g: TensorGraph) -> Outputs:
-    """A RESCALE to INT32 has two readers.
+    """Two operators read the same RESCALE to INT32.
 
-    They read zeros (executorch issue 21415).
-    The functional model would not show a hazard between operations that overlap.
+    Both operators read zeros (executorch issue 21415).
+    If the cause is a hazard between overlapping operations, the functional model cannot show it.
     """
     x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", _ONE, 11, in_zp=3)
     y = _rescale(g, g.add_input("y", (1, 4, 4, 8), "INT8"), "INT32", 3 << 28, 11)
@@ -195,9 +201,9 @@ def shared_rescale(g: TensorGraph) -> Outputs:
 
 @_smallest
 def shared_rescale_of_unlike_readers(g: TensorGraph) -> Outputs:
-    """A sum and a maximum read a RESCALE to INT32.
+    """A sum and a maximum read the same RESCALE to INT32.
 
-    As `shared_rescale`, whose guard is theirs too.
+    The defect is the same as `shared_rescale`, and the guard of `shared_rescale` covers this graph, too.
     """
     x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", in_zp=3)
     y = _rescale(g, g.add_input("y", (1, 4, 4, 8), "INT8"), "INT32", in_zp=-5)
@@ -207,9 +213,9 @@ def shared_rescale_of_unlike_readers(g: TensorGraph) -> Outputs:
 
 @_smallest
 def shared_rescale_of_a_mean(g: TensorGraph) -> Outputs:
-    """A sum over channels and a product read a RESCALE to INT32.
+    """A sum over channels and a product read the same RESCALE to INT32.
 
-    As `shared_rescale`, whose guard is theirs too.
+    The defect is the same as `shared_rescale`, and the guard of `shared_rescale` covers this graph, too.
     """
     x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", in_zp=3)
     squares = g.add_with("mul", [x, x], makers.mul())
@@ -219,12 +225,12 @@ def shared_rescale_of_a_mean(g: TensorGraph) -> Outputs:
 
 @_smallest
 def wide_rescale(g: TensorGraph) -> Outputs:
-    """RESCALE from INT32 to INT32.
+    """A RESCALE reads INT32 and produces INT32.
 
-    It gives zeros on a device, by ExecuTorch's backend for Arm.
-    The functional model has no notion of time, so that a hazard between operations that overlap would not show on it.
-    What the input has itself is priced, and given graphs that break the guard are taken where their binary was found to
-    be right.
+    According to ExecuTorch's Arm backend, the RESCALE produces zeros on a device.
+    The functional model has no notion of time, so it cannot show a hazard between overlapping operations.
+    eqsat gives such a RESCALE a price if the input graph contains it, and accepts an input graph that breaks the guard
+    if its binary was found to be correct.
     """
     x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", in_zp=3)
     x = g.add("add", (x, _rescale(g, g.add_input("y", (1, 4, 4, 8), "INT8"), "INT32")))
@@ -233,9 +239,10 @@ def wide_rescale(g: TensorGraph) -> Outputs:
 
 @_smallest
 def scaled_maximum(g: TensorGraph) -> Outputs:
-    """MAX_POOL2D, then RESCALE.
+    """A RESCALE follows a MAX_POOL2D.
 
-    One operation is a maximum with a scale, which the hardware does not apply; 5.2's changelog has it.
+    Vela emits one operation, a maximum with a scale, but the hardware does not apply the scale.
+    The changelog of Vela 5.2 mentions this defect.
     """
     x = g.add_input("x", (1, 8, 8, 8), "INT8")
     y = g.add_with("max_pool2d", [x], makers.max_pool((2, 2), stride=(2, 2)))
@@ -244,9 +251,10 @@ def scaled_maximum(g: TensorGraph) -> Outputs:
 
 @_smallest
 def padded_convolution_of_a_slice(g: TensorGraph) -> Outputs:
-    """A convolution or pooling with padding above or to the left, of more than one image, is behind a SLICE.
+    """A SLICE is followed by a convolution or pooling operator that processes more than one image and has padding above
+    or to the left.
 
-    All padding goes below and to the right.
+    All of the padding is added below and to the right instead.
     """
     x = g.add("slice", (g.add_input("x", (2, 4, 4, 4), "INT8"),), start=(0, 0, 0, 1), size=(2, 4, 4, 3))
     return _rescale(g, _conv2d(g, x, 8, 3, (1, 1, 1, 1)), "INT8", _ONE, 37)
@@ -254,10 +262,11 @@ def padded_convolution_of_a_slice(g: TensorGraph) -> Outputs:
 
 @_smallest
 def wide_rescale_of_a_slice(g: TensorGraph) -> Outputs:
-    """RESCALE of INT8 to INT32 is behind a SLICE, where nothing takes it in.
+    """A RESCALE from INT8 to INT32 follows a SLICE, and Vela does not fuse the RESCALE into another operator.
 
-    The second of two operations has the size of the whole tensor: it writes beyond its own result.
-    A Swin block that eqsat chose before it looked at binaries met it, in a mean over a slice.
+    Vela emits two operations.
+    The second operation has the size of the entire tensor, so it writes past the end of its own result.
+    This defect occurred in a mean over a slice, in a Swin block that eqsat chose before it checked binaries.
     """
     x = g.add("slice", (g.add_input("x", (1, 12, 12), "INT8"),), start=(0, 0, 7), size=(1, 12, 4))
     return _rescale(g, x, "INT32", in_zp=3)
@@ -265,11 +274,13 @@ def wide_rescale_of_a_slice(g: TensorGraph) -> Outputs:
 
 @_smallest
 def narrow_rescale_of_a_slice(g: TensorGraph) -> Outputs:
-    """RESCALE of INT32 to INT8 is behind a SLICE.
+    """A RESCALE from INT32 to INT8 follows a SLICE.
 
-    Its operation has the size of the whole tensor: it reads the wrong elements and writes beyond its own result.
-    Products of one matrix with the steps of a recurrence met it, as one convolution with slices of its INT32 sums.
-    A sum with zero between the two avoids it, and takes less than the RESCALE of a SLICE does.
+    The operation of the RESCALE has the size of the entire tensor, so it reads the wrong elements and writes past the
+    end of its own result.
+    This defect occurred in a recurrent network whose products of one matrix with each step were computed as one
+    convolution, followed by SLICEs of the INT32 sums.
+    Adding zero between the SLICE and the RESCALE avoids the defect and costs less than the RESCALE of a SLICE.
     """
     x = g.add("slice", (g.add_input("x", (1, 12, 12), "INT32"),), start=(0, 0, 7), size=(1, 12, 4))
     return _rescale(g, x, "INT8")
@@ -277,9 +288,9 @@ def narrow_rescale_of_a_slice(g: TensorGraph) -> Outputs:
 
 @_smallest
 def wide_rescale_of_a_pad(g: TensorGraph) -> Outputs:
-    """RESCALE of INT8 to INT32 is behind a PAD.
+    """A RESCALE from INT8 to INT32 follows a PAD.
 
-    Every part is written to the beginning of the result.
+    Every part of the padded tensor is written to the beginning of the result.
     """
     x = g.add_with("pad", [g.add_input("x", (14,), "INT8")], makers.pad((1, 1), 0))
     return _rescale(g, x, "INT32")
@@ -287,12 +298,12 @@ def wide_rescale_of_a_pad(g: TensorGraph) -> Outputs:
 
 @_smallest
 def constant_first(g: TensorGraph) -> Outputs:
-    """ADD, SUB, MUL, MAXIMUM or MINIMUM of an INT32 constant or tensor of one element and a tensor of five axes or six,
-    in this order.
+    """The first operand of an INT32 ADD, SUB, MUL, MAXIMUM or MINIMUM is a constant or tensor with one element, and the
+    second operand is a tensor with five or six axes.
 
-    The one element is read as if it had the tensor's size, beyond its end, and one element of the tensor is added to
-    all.
-    The other order is right.
+    The operation reads the one-element operand as if it had the size of the second operand, past its end, and combines
+    every element that it reads with a single element of the second operand.
+    If the operands are exchanged, the binary is correct.
     """
     c = g.add_const(np.full((1, 1, 1, 1, 1), 5, np.int32), "INT32")
     return g.add("add", (c, g.add_input("x", (1, 12, 2, 4, 2), "INT32")))
@@ -300,9 +311,9 @@ def constant_first(g: TensorGraph) -> Outputs:
 
 @_smallest
 def unsigned_rescale(g: TensorGraph) -> Outputs:
-    """RESCALE to INT8, then to unsigned.
+    """A RESCALE to INT8 is followed by a RESCALE to unsigned values.
 
-    One operation clamps to 127 what may reach 255.
+    Vela emits a single operation, which clamps values to 127 although they may reach 255.
     """
     x = _rescale(g, g.add_input("x", (8, 7), "INT32"), "INT8", _ONE, 36)
     return _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True)
@@ -310,9 +321,9 @@ def unsigned_rescale(g: TensorGraph) -> Outputs:
 
 @_smallest
 def transposed_convolution_with_output_padding(g: TensorGraph) -> Outputs:
-    """TRANSPOSE_CONV2D of stride 2 is asked for more rows below.
+    """A TRANSPOSE_CONV2D with stride 2 has output padding that adds rows below.
 
-    The rows below overwrite the first ones.
+    The added rows overwrite the first rows.
     """
     x = g.add_input("x", (1, 1, 1, 6), "INT8")
     w = g.add_const(np.arange(1, 7, dtype=np.int8).reshape(1, 1, 1, 6), "INT8")
@@ -325,10 +336,10 @@ def transposed_convolution_with_output_padding(g: TensorGraph) -> Outputs:
 
 @_smallest
 def maximum_of_a_slice(g: TensorGraph) -> Outputs:
-    """REDUCE_MAX, on U85 REDUCE_MIN too, is behind a SLICE, or in front of a PAD or CONCAT.
+    """A REDUCE_MAX (on U85 also a REDUCE_MIN) follows a SLICE or precedes a PAD or CONCAT.
 
-    It reads the tensor from its first element, and all of the reduced axis.
-    In front, it writes its rows one behind the other.
+    Behind a SLICE, the operation reads the tensor from its first element and reads the entire reduced axis.
+    In front of a PAD or CONCAT, the operation writes its rows directly one after another.
     """
     x = g.add("slice", (g.add_input("x", (6, 10), "INT8"),), start=(4, 0), size=(2, 10))
     return g.add_with("reduce_max", [x], makers.extremum(1))
@@ -336,10 +347,10 @@ def maximum_of_a_slice(g: TensorGraph) -> Outputs:
 
 @_smallest
 def sum_of_a_slice(g: TensorGraph) -> Outputs:
-    """REDUCE_SUM along the last axis is behind a SLICE.
+    """A REDUCE_SUM along the last axis follows a SLICE.
 
-    It reads the tensor from its first element.
-    Means over a part of a tensor meet it, such as LayerNorm in a Swin block.
+    The operation reads the tensor from its first element instead of the first element of the slice.
+    This defect occurs in means over part of a tensor, for example in the LayerNorm of a Swin block.
     """
     x = g.add("slice", (g.add_input("x", (1, 6, 8, 16), "INT8"),), start=(0, 2, 0, 0), size=(1, 4, 8, 16))
     return _rescale(g, g.add("reduce_sum", (_rescale(g, x, "INT32"),), axis=3), "INT8", _ONE, 34)
@@ -347,9 +358,9 @@ def sum_of_a_slice(g: TensorGraph) -> Outputs:
 
 @_smallest
 def product_of_a_slice(g: TensorGraph) -> Outputs:
-    """MATMUL has a SLICE as first operand.
+    """The first operand of a MATMUL is a SLICE.
 
-    Every product reads from the beginning of the whole tensor, as many channels as that has.
+    Every product reads from the beginning of the entire tensor, and reads as many channels as the entire tensor has.
     """
     x = g.add("slice", (g.add_input("x", (1, 6, 6, 8), "INT8"),), start=(0, 0, 0, 0), size=(1, 4, 6, 8))
     x = g.add("reshape", (x,), shape=(4, 6, 8))
@@ -358,10 +369,12 @@ def product_of_a_slice(g: TensorGraph) -> Outputs:
 
 @_smallest
 def channel_scales_before_slices(g: TensorGraph) -> Outputs:
-    """SLICEs of channels are behind a RESCALE of INT32 with a factor per channel, and an operator reads several.
+    """SLICEs of channels follow an INT32 RESCALE that has a factor per channel, and one operator reads several of these
+    SLICEs.
 
-    Each has a RESCALE of its own, and all take the factors of the first.
-    Gates of a recurrence met it; SLICEs in front of their own RESCALEs avoid it.
+    Vela gives each SLICE its own RESCALE, but all of these RESCALEs use the factors of the first one.
+    This defect occurred in the gates of a recurrent network.
+    Placing each SLICE in front of its own RESCALE avoids the defect.
     """
     x = g.add_input("x", (1, 1, 1, 32), "INT32")
     y = g.add_with("rescale", [x], makers.rescale("INT8", [_ONE + (k << 24) for k in range(32)], [39] * 32))
@@ -372,9 +385,9 @@ def channel_scales_before_slices(g: TensorGraph) -> Outputs:
 
 @_smallest
 def channel_scales_behind_a_reshape(g: TensorGraph) -> Outputs:
-    """RESCALE with a factor per channel is behind a convolution and a RESHAPE that joins its positions to its channels.
+    """A RESCALE that has a factor per channel follows a convolution and a RESHAPE that merges positions into channels.
 
-    All positions take the factors of the first.
+    All positions use the factors of the first position.
     """
     x = _conv2d(g, g.add_input("x", (1, 1, 2, 4), "INT8"), 4, 1, (0, 0, 0, 0))
     x = g.add("reshape", [x], shape=(1, 1, 1, 8))
@@ -383,9 +396,9 @@ def channel_scales_behind_a_reshape(g: TensorGraph) -> Outputs:
 
 @_smallest
 def channel_scales_behind_a_concat(g: TensorGraph) -> Outputs:
-    """RESCALE with a factor per channel is behind a CONCAT, TILE or PAD of channels.
+    """A RESCALE that has a factor per channel follows a CONCAT, TILE or PAD along the channels.
 
-    Each part takes the factors of the first channels.
+    Each part uses the factors of the first channels.
     """
     x = g.add("concat", [g.add_input(n, (1, 4, 4, 4), "INT8") for n in "ab"], axis=3)
     return g.add_with("rescale", [x], makers.rescale("INT8", [_ONE + (k << 27) for k in range(8)], [31] * 8))
@@ -393,9 +406,9 @@ def channel_scales_behind_a_concat(g: TensorGraph) -> Outputs:
 
 @_smallest
 def wide_rescale_of_a_concat(g: TensorGraph) -> Outputs:
-    """RESCALE of INT8 to INT32 is behind a CONCAT or a TILE.
+    """A RESCALE from INT8 to INT32 follows a CONCAT or a TILE.
 
-    Every part is written to the beginning of the result.
+    Every part of the concatenated tensor is written to the beginning of the result.
     """
     x = g.add("concat", [g.add_input(n, (1, 3, 8, 8), "INT8") for n in "ab"], axis=3)
     return _rescale(g, x, "INT32")
@@ -403,15 +416,18 @@ def wide_rescale_of_a_concat(g: TensorGraph) -> Outputs:
 
 @_smallest
 def concat_of_a_wide_rescale(g: TensorGraph) -> Outputs:
-    """CONCAT of a tensor (or PAD) and a RESCALE of INT32 to INT8 that nothing takes in, or any RESCALE to INT32.
-    Nothing does if the RESCALE has several shifts, as behind a TRANSPOSE_CONV2D, or a factor that is no power of two,
-    behind an ADD of INT32, or if its operand has another reader or is an output, as a product with two RESCALEs.
+    """A CONCAT or PAD reads a RESCALE and does not place it at the beginning; the RESCALE converts INT32 to INT8 and
+    Vela does not fuse it, or it converts to INT32.
+    Vela does not fuse a RESCALE that has several shifts (for example, behind a TRANSPOSE_CONV2D), a RESCALE behind an
+    INT32 ADD whose factor is not a power of two, or a RESCALE whose operand is an output or has another reader (for
+    example, a product that two RESCALEs read).
 
-    Vela makes products of it, and their slice of channels replaces the part of the CONCAT (`RewriteRescale`).
-    So the parts of the second are written to the beginning, over the first.
+    Vela rewrites the RESCALE as products (`RewriteRescale`), and their slice of channels replaces the slice that the
+    CONCAT assigned.
+    Therefore, the parts of the RESCALE are written to the beginning, over the other operand.
     `wide_rescale_of_a_slice`, `narrow_rescale_of_a_slice`, `wide_rescale_of_a_pad` and `wide_rescale_of_a_concat` have
     the same cause.
-    **Stock ExecuTorch's U-Net of the zoo is wrong with it, on U55 and U65.**
+    **On U55 and U65, this defect makes the results of stock ExecuTorch's U-Net of the zoo wrong.**
     """
     x = g.add_input("x", (1, 4, 4, 4), "INT32")
     x = g.add_with("rescale", [x], makers.rescale("INT8", [2**31 - 1 - k for k in range(4)], [40, 39, 40, 40]))
@@ -420,9 +436,9 @@ def concat_of_a_wide_rescale(g: TensorGraph) -> Outputs:
 
 @_smallest
 def reshaped_slice(g: TensorGraph) -> Outputs:
-    """A SLICE of channels is read in another shape through TRANSPOSEs that cancel.
+    """A SLICE of channels is read in another shape, through TRANSPOSEs that cancel each other.
 
-    There is a copy for each piece, and all of them read the first.
+    Vela emits one copy for each piece of the SLICE, but every copy reads the first piece.
     """
     x = g.add("slice", (g.add_input("x", (1, 12, 5, 18), "INT8"),), start=(0, 0, 0, 6), size=(1, 12, 5, 10))
     x = g.add("transpose", (g.add("reshape", (x,), shape=(60, 2, 5, 1)),), perms=(0, 2, 1, 3))
@@ -432,12 +448,12 @@ def reshaped_slice(g: TensorGraph) -> Outputs:
 
 @_smallest
 def part_of_the_weights(g: TensorGraph) -> Outputs:
-    """A TRANSPOSE turns the output of a convolution, with a TABLE behind it, into a CONCAT.
+    """The output of a convolution passes through a TRANSPOSE and a TABLE into a CONCAT.
 
-    The convolution writes it turned: it has weights and scales of as many channels as the turned output is wide, for
-    the rest zeros, or none at all.
-    **The stock and the explicit graph of the zoo's MobileViT block meet it: their decoder runs out of weights**, and
-    eqsat warns of it.
+    The convolution writes its output already transposed, but has weights and scales only for as many channels as the
+    transposed output is wide; for the remaining channels, it has zeros or nothing.
+    **The stock graph and the explicit graph of the zoo's MobileViT block have this defect: their weight decoder runs
+    out of weights**, and eqsat prints a warning.
     """
     y = _rescale(g, _conv2d(g, g.add_input("x", (1, 3, 3, 4), "INT8"), 4, 1, (0, 0, 0, 0)), "INT8", _ONE, 34)
     y = g.add("transpose", (y,), perms=(0, 3, 1, 2))
@@ -447,10 +463,11 @@ def part_of_the_weights(g: TensorGraph) -> Outputs:
 
 @_smallest
 def wide_strides_of_a_slice(g: TensorGraph) -> Outputs:
-    """A convolution with strides above 3 and padding is behind a SLICE.
+    """A convolution with padding and strides above 3 follows a SLICE.
 
-    It does not read the slice.
-    Rules make such graphs of patch embeddings that do not fill their last row; they are no answer.
+    The convolution does not read the slice.
+    Rules create such graphs from patch embeddings that do not fill their last row, but eqsat does not return these
+    graphs.
     """
     x = g.add("slice", (g.add_input("x", (1, 12, 12, 4), "INT8"),), start=(0, 0, 0, 0), size=(1, 10, 10, 4))
     weights = (np.arange(16 * 3 * 3 * 4) % 7 - 3).reshape(16, 3, 3, 4).astype(np.int8)
@@ -462,13 +479,16 @@ def wide_strides_of_a_slice(g: TensorGraph) -> Outputs:
 
 @_smallest
 def too_early_behind_a_transpose(g: TensorGraph) -> Outputs:
-    """A TRANSPOSE of height and width, and a convolution, pooling or RESCALE of the shape from before it: a square, or
-    a RESHAPE lies between.
+    """A TRANSPOSE exchanges height and width, and a convolution, pooling operator or RESCALE reads the result in the
+    shape of the TRANSPOSE's operand.
+    The shapes agree if the image is square, or if a RESHAPE lies between the two operators.
 
-    The TRANSPOSE writes its operand's shape with strides that are exchanged. As the shapes are equal, BLOCKDEP is that
-    of equal layouts, and the convolution may begin before blocks are written that it reads.
-    Blocks decide whether it does: of 160 convolutions of squares of 8 to 48 elements, with 1 to 16 channels, 31 do.
-    What a device computes depends on the time that the blocks take.
+    The TRANSPOSE writes in the shape of its operand, with exchanged strides.
+    Because the shapes are equal, Vela sets BLOCKDEP as for equal layouts, and the convolution may start before the
+    blocks that it reads have been written.
+    Whether it does depends on the blocks: among 160 convolutions of square images with sides of 8 to 48 elements and 1
+    to 16 channels, 31 start too early.
+    The result on a device depends on how long each block takes.
     """
     x = g.add("transpose", (g.add_input("x", (1, 16, 16, 2), "INT8"),), perms=(0, 2, 1, 3))
     return _rescale(g, _conv2d(g, x, 48, 1, (0, 0, 0, 0)), "INT8", _ONE, 38)
@@ -476,9 +496,9 @@ def too_early_behind_a_transpose(g: TensorGraph) -> Outputs:
 
 @_smallest
 def mask_that_is_an_output(g: TensorGraph) -> Outputs:
-    """SELECT reads a comparison or logical operator that is an output.
+    """A SELECT reads a comparison or logical operator that is also an output of the graph.
 
-    The output's zeros and ones take the mask's place, and SELECT chooses by single bits.
+    The zeros and ones of the output take the place of the mask, so SELECT chooses each bit separately.
     """
     x, y = (g.add_input(n, (1, 4, 5, 6), "INT8") for n in "xy")
     mask = g.add("greater", [_rescale(g, n, "INT32") for n in (x, y)])
@@ -487,9 +507,10 @@ def mask_that_is_an_output(g: TensorGraph) -> Outputs:
 
 @_smallest
 def negated_and_widened(g: TensorGraph) -> Outputs:
-    """NEGATE of INT16 (or BITWISE_NOT, 5.2 only), then RESCALE to INT32.
+    """A RESCALE to INT32 follows a NEGATE of INT16 (or, in Vela 5.2 only, a BITWISE_NOT).
 
-    One operation clamps the result as INT16 (5.2), or does not saturate where NEGATE does, at -32,768 (5.1).
+    Vela emits a single operation.
+    In 5.2, this operation clamps the result to INT16; in 5.1, it does not saturate at -32,768, where NEGATE does.
     """
     x = g.add("negate", (g.add_input("x", (12,), "INT16"),), in_zp=(0,), out_zp=(0,))
     return _rescale(g, x, "INT32", _ONE, 26)
@@ -497,9 +518,9 @@ def negated_and_widened(g: TensorGraph) -> Outputs:
 
 @_smallest
 def maximum_to_unsigned(g: TensorGraph) -> Outputs:
-    """A maximum (or SELECT, REDUCE_MAX, REDUCE_MIN, BITWISE_NOT), then RESCALE to unsigned.
+    """A RESCALE to unsigned values follows a maximum (or a SELECT, REDUCE_MAX, REDUCE_MIN or BITWISE_NOT).
 
-    One operation clamps to 127 what may reach 255.
+    Vela emits a single operation, which clamps values to 127 although they may reach 255.
     """
     x = g.add_with("max_pool2d", [g.add_input("x", (1, 4, 4, 8), "INT8")], makers.max_pool((2, 2)))
     return _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True)
@@ -507,10 +528,10 @@ def maximum_to_unsigned(g: TensorGraph) -> Outputs:
 
 @_smallest
 def minimum_in_another_shape(g: TensorGraph) -> Outputs:
-    """REDUCE_MIN, then RESHAPE or TRANSPOSE.
+    """A RESHAPE or TRANSPOSE follows a REDUCE_MIN.
 
-    U55 and U65 have no minimum, so it is -1 - max(-1 - x).
-    The last operation has the new shape, but reads the maximum as if it had one row.
+    U55 and U65 have no minimum reduction, so Vela emits -1 - max(-1 - x).
+    The last of these operations has the new shape, but reads the maximum as if it had only one row.
     """
     x = g.add_with("reduce_min", [g.add_input("x", (1, 3, 5, 8), "INT8")], makers.extremum(2))
     return g.add("reshape", (x,), shape=(1, 3, 8))
@@ -518,9 +539,9 @@ def minimum_in_another_shape(g: TensorGraph) -> Outputs:
 
 @_smallest
 def widened_minimum(g: TensorGraph) -> Outputs:
-    """REDUCE_MIN of INT8, then RESCALE to INT16.
+    """A RESCALE to INT16 follows a REDUCE_MIN of INT8.
 
-    The last operation scales, and clamps the result as INT8.
+    The last operation applies the scale, but clamps the result to INT8.
     """
     x = g.add_with("reduce_min", [g.add_input("x", (16, 12), "INT8")], makers.extremum(0))
     return _rescale(g, x, "INT16", _ONE, 24)
@@ -528,9 +549,9 @@ def widened_minimum(g: TensorGraph) -> Outputs:
 
 @_smallest
 def negated_to_unsigned(g: TensorGraph) -> Outputs:
-    """NEGATE, then RESCALE to unsigned.
+    """A RESCALE to unsigned values follows a NEGATE.
 
-    One operation clamps to 127 what may reach 255.
+    Vela emits a single operation, which clamps values to 127 although they may reach 255.
     """
     x = g.add("negate", (g.add_input("x", (1, 3, 7, 2), "INT8"),), in_zp=(3,), out_zp=(0,))
     return _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True)
@@ -538,10 +559,10 @@ def negated_to_unsigned(g: TensorGraph) -> Outputs:
 
 @_smallest
 def zero_point_behind_an_empty_pad(g: TensorGraph) -> Outputs:
-    """PAD by nothing, with a value that is not the zero point, then a convolution.
+    """A convolution follows a PAD that adds no elements and whose value is not the zero point.
 
-    The convolution takes its input's zero point from the PAD.
-    With something to pad it is right.
+    The convolution takes the zero point of its input from the PAD.
+    If the PAD adds elements, the binary is correct.
     """
     x = g.add_with("pad", [g.add_input("x", (1, 4, 5, 6), "INT8")], makers.pad((0,) * 8, 0))
     w = g.add_const(np.arange(48, dtype=np.int8).reshape(8, 1, 1, 6), "INT8")
@@ -552,9 +573,9 @@ def zero_point_behind_an_empty_pad(g: TensorGraph) -> Outputs:
 
 @_smallest
 def activation_of_a_long_transpose(g: TensorGraph) -> Outputs:
-    """A TRANSPOSE of five axes, one of them with one element, then CLAMP or TABLE.
+    """A CLAMP or TABLE follows a TRANSPOSE of five axes, and one of these axes has a single element.
 
-    The moves are made, and the last is a copy: CLAMP or TABLE is nowhere.
+    The binary moves the data and ends with a copy, but it does not contain the CLAMP or TABLE.
     """
     x = g.add("transpose", (g.add_input("x", (1, 8, 4, 1, 4), "INT8"),), perms=(0, 3, 2, 1, 4))
     return g.add_with("clamp", [x], makers.clamp("INT8", -50, 90))
@@ -562,10 +583,11 @@ def activation_of_a_long_transpose(g: TensorGraph) -> Outputs:
 
 @_smallest
 def activation_of_a_flat_transpose(g: TensorGraph) -> Outputs:
-    """A TRANSPOSE of five axes of which only two have more than one element, then CLAMP or TABLE.
+    """A CLAMP or TABLE follows a TRANSPOSE of five axes, and only two of these axes have more than one element.
 
-    CLAMP or TABLE is nowhere.
-    For U55 and U65 5.1 makes poolings of nothing but padding of some, which are not run.
+    The binary does not contain the CLAMP or TABLE.
+    For some of these graphs, Vela 5.1 for U55 and U65 emits pooling operations of nothing but padding; these binaries
+    are not run.
     """
     x = g.add("transpose", (g.add_input("x", (4, 2, 1, 1, 1), "INT16"),), perms=(2, 1, 4, 0, 3))
     return g.add_with("clamp", [x], makers.clamp("INT16", -50, 90))
@@ -573,9 +595,9 @@ def activation_of_a_flat_transpose(g: TensorGraph) -> Outputs:
 
 @_smallest
 def clamps_around_a_transpose(g: TensorGraph) -> Outputs:
-    """CLAMP, TRANSPOSE, CLAMP.
+    """A TRANSPOSE lies between two CLAMPs.
 
-    One operation, emitted twice, has the range of the second.
+    Vela emits one operation twice, both times with the range of the second CLAMP.
     """
     x = g.add_with("clamp", [g.add_input("x", (1, 6, 6, 8), "INT8")], makers.clamp("INT8", 18, 127))
     x = g.add("transpose", (x,), perms=(0, 2, 3, 1))
@@ -584,10 +606,10 @@ def clamps_around_a_transpose(g: TensorGraph) -> Outputs:
 
 @_smallest
 def slice_of_fewer_axes(g: TensorGraph) -> Outputs:
-    """A SLICE of five axes, reshaped to four, is in front of CONCAT or RESCALE.
+    """A SLICE of five axes is reshaped to four axes, and a CONCAT or RESCALE reads the result.
 
-    Every image that is read is the first, or, behind the first, padding.
-    For U55 and U65 Vela dies of the CONCAT.
+    Every image that is read is the first image, or the padding behind the first image.
+    For U55 and U65, Vela crashes on the CONCAT.
     """
     x = g.add("slice", (g.add_input("x", (2, 3, 2, 4, 5), "INT8"),), start=(0, 0, 0, 0, 0), size=(1, 3, 2, 4, 5))
     x = g.add("reshape", (x,), shape=(3, 2, 4, 5))
@@ -596,9 +618,9 @@ def slice_of_fewer_axes(g: TensorGraph) -> Outputs:
 
 @_smallest
 def padded_depthwise_with_a_multiplier(g: TensorGraph) -> Outputs:
-    """DEPTHWISE_CONV2D with two outputs a channel, then PAD.
+    """A PAD follows a DEPTHWISE_CONV2D that has two output channels per input channel.
 
-    The convolution becomes several operations, which write to the beginning of the padded tensor, where zeros follow.
+    The convolution becomes several operations, which write to the beginning of the padded tensor; zeros follow.
     """
     w = g.add_const((np.arange(24) % 7 - 3).reshape(1, 1, 12, 2).astype(np.int8), "INT8")
     b = g.add_const(np.zeros(1, np.int32), "INT32")
@@ -609,10 +631,11 @@ def padded_depthwise_with_a_multiplier(g: TensorGraph) -> Outputs:
 
 @_smallest
 def narrowing_cast(g: TensorGraph) -> Outputs:
-    """CAST to a type of fewer bits.
+    """A CAST converts to a type with fewer bits.
 
-    The binary saturates, where TOSA drops the upper bits.
-    On U85 it writes a result that its type has no room for, of which it is not known what the device makes.
+    The binary saturates, although TOSA discards the upper bits.
+    On U85, the binary writes a result that does not fit into its type, and it is not known what the device does with
+    it.
     """
     return g.add("cast", (g.add_input("x", (1, 5, 3, 4), "INT32"),), dtype="INT16")
 
@@ -626,12 +649,12 @@ def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
 
 
 def is_wrong(defect: Defect, target: Target) -> bool:
-    """Tells whether the table says that the installed Vela compiles the graph of a defect wrongly."""
+    """Tells whether the table says that the installed Vela compiles the graph of a defect incorrectly."""
     return defect.seen and defect.is_in(target.family, version())
 
 
 def _told(defect: Defect, target: Target, via: Worker) -> str:
-    """Returns what became of the graph of a defect, in words."""
+    """Returns a description of what happened to the graph of a defect."""
     try:
         found = verdict(defect, target, via)
     except WorkerError as e:

@@ -1,4 +1,4 @@
-"""Cost models: cycles for candidates of a choice.
+"""Cost models, which give the candidates of a choice their prices, by default in cycles.
 
 There is one file per model; the protocol is in `protocol.py`.
 Another package adds a model by an entry point in the group `cost_models.models`.

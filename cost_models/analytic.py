@@ -1,6 +1,6 @@
-"""Closed forms of Vela's estimate (`estimator.py`): without Vela, a new op costs microseconds.
+"""Closed forms of Vela's estimate (`estimator.py`), which price a new operator in microseconds without running Vela.
 
-It guides the choice of spellings (`eqsat/options/spellings.py`), and is a cost model for research.
+It guides the choice of forms of a convolution (`eqsat/options/spellings.py`), and is a cost model for research.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Bytes that an op reads and writes; a baseline.
+"""The number of bytes that each operator reads and writes; this model is a baseline.
 
-Memory-bound cost models count them (nncase's is one).
+Memory-bound cost models, such as nncase's, count these bytes.
 A RESHAPE is free.
-Fusion is not known here: a RESCALE counts like any other op.
+The model does not know fusion, so a RESCALE counts like any other operator.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The number of transposes, ties broken by the number of ops.
+"""The number of transposes; ties are broken by the number of operators.
 
-This is what optimizers count that have no cycles; it is a baseline.
+This model is a baseline, because optimizers without cycles count transposes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The default model: fused groups measured by Vela in context, with pairwise terms for fusion.
+"""The default model: Vela measures fused groups of operators in context, and pairwise terms account for fusion.
 
 Measured prices are remembered on disk.
 A unit is compiled between pads; a pad is a CLAMP with a second reader, so that it cannot fuse.

@@ -1,10 +1,10 @@
-"""The parts of pages that are made from the code's own tables and from recorded results.
+"""Generates parts of pages from the code's own tables and from recorded results.
 
-    python -m docs.generate        # writes them into the pages
+    python -m docs.generate        # writes the parts into the pages
 
-What stands between `<!-- generated: NAME -->` and `<!-- end -->` is replaced by what PARTS[NAME] gives, so that a view
-of the repository shows it, too; a test compares. A mark without an end is replaced when the site is built: recorded
-results are long, and stand in files of their own.
+The text between `<!-- generated: NAME -->` and `<!-- end -->` is replaced by the result of PARTS[NAME], so that a view
+of the repository also shows it; a test compares the two texts. A mark without an end is replaced when the site is
+built, because recorded results are long and are stored in separate files.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from eqsat.vela.defects import Defect
 
 ROOT = Path(__file__).parent.parent
-#: Recorded results whose tables have a page of their own; those of all others share one.
+#: Recorded results whose tables have a separate page; the tables of all other results share one page.
 OWN_PAGES = ("benchmarks/results/extraction", "benchmarks/results/cost_models")
 _MARK = re.compile(r"^<!-- generated: (?P<name>.+) -->\n(?P<text>(?:(?!<!-- generated).*\n)*?<!-- end -->\n)?", re.M)
 _CODE_OR_SPECIAL = re.compile(r"(`[^`]+`)|([\\`*_\[\]<>|$#])")
 
 
 def fill(text: str) -> str:
-    """A page for the site, with all its generated parts. Raises KeyError for a part that nobody makes."""
+    """Returns a page for the site with all its generated parts. Raises KeyError for an unknown part."""
     return _MARK.sub(lambda m: PARTS[m["name"]](), text)
 
 
 def renew(text: str) -> str:
-    """A page with those parts anew that have an end. Raises KeyError for a part that nobody makes."""
+    """Returns a page whose parts that have an end are generated again. Raises KeyError for an unknown part."""
     return _MARK.sub(lambda m: _renewed(m["name"]) if m["text"] else m[0], text)
 
 
@@ -57,22 +57,22 @@ def _first_line(module: ModuleType) -> str:
 
 
 def _code(text: str) -> str:
-    """Code in a cell of a table, where a bar would end the cell."""
+    """Returns code for a cell of a table, in which a bar would end the cell."""
     return "`" + text.replace("|", "\\|") + "`"
 
 
 def _rules_of(family: ModuleType) -> str:
-    """A family's rules, then the functions that they call."""
+    """Returns the rules of a family, and then the functions that these rules call."""
     from eqsat.egraph.externs import first_sentence
 
     written = _table(("rule", "identity"), [(f"`{r.name}`", _code(r.statement)) for r in family.RULES])
     functions = {f.name: first_sentence(f.fn) for r in family.RULES for f in r.functions}
-    called = _table(("function", "what it gives"), [(f"`{n}`", _plain(s)) for n, s in functions.items()])
+    called = _table(("function", "result"), [(f"`{n}`", _plain(s)) for n, s in functions.items()])
     return f"{written}\n{called}" if functions else written
 
 
 def rules() -> str:
-    """A section per family of exact rules."""
+    """One section per family of exact rules."""
     from eqsat.rules import FAMILIES
 
     return "\n".join(
@@ -84,7 +84,7 @@ def presets() -> str:
     from eqsat.rules.presets import CATALOGUE
 
     return _table(
-        ("preset", "rules", "what it is"),
+        ("preset", "rules", "description"),
         [(f"`{p.name}`", str(sum(not r.analysis for r in p.rules)), _plain(p.statement)) for p in CATALOGUE],
     )
 
@@ -93,7 +93,7 @@ def extractors() -> str:
     from extraction.api import BUILT_IN
 
     return _table(
-        ("extractor", "what it does"),
+        ("extractor", "description"),
         [(f"`{n}`", _plain(_first_line(import_module(f"extraction.{n}")).partition(": ")[2])) for n in BUILT_IN],
     )
 
@@ -102,7 +102,7 @@ def cost_models() -> str:
     from cost_models import BUILT_IN, find
 
     return _table(
-        ("cost model", "in cycles", "what it is"),
+        ("cost model", "in cycles", "description"),
         [
             (
                 f"`{n}`",
@@ -115,7 +115,7 @@ def cost_models() -> str:
 
 
 def constants() -> str:
-    """The constants of the calibrated price: value, range and Vela's figure."""
+    """The constants of the calibrated price, each with its value, its range and Vela's figure."""
     from cost_models.calibration import Constant, constants
     from eqsat.target import Target
 
@@ -130,19 +130,19 @@ def constants() -> str:
 
 
 def rooms() -> str:
-    """The rooms from the ground up, with what they are for."""
+    """The packages with their purposes, from the lowest layer up."""
     from tests.test_architecture import ROOMS
 
-    return _table(("room", "what it is for"), [(f"`{r}`", _plain(_first_line(import_module(r)))) for r in ROOMS])
+    return _table(("package", "purpose"), [(f"`{r}`", _plain(_first_line(import_module(r)))) for r in ROOMS])
 
 
 def efforts() -> str:
-    """A row per effort with its budgets."""
+    """One row per effort, with its budgets."""
     from eqsat.options.effort import EFFORTS
 
     head = (
         "effort",
-        "",
+        "summary",
         "e-nodes",
         "extractor",
         "seconds per extraction",
@@ -155,7 +155,7 @@ def efforts() -> str:
 
 
 def defects(seen: bool) -> str:
-    """A row per defect of Vela, of those that binaries show or of those that others reported."""
+    """One row per Vela defect: the defects that binaries show, or the defects that others reported."""
     from benchmarks.vela_defects import GRAPHS
     from eqsat.vela.defects import DEFECTS
 
@@ -163,7 +163,7 @@ def defects(seen: bool) -> str:
     for d in (d for d in DEFECTS if d.seen == seen):
         graph, binary = (" ".join(part.split()) for part in (GRAPHS[d.name].__doc__ or "").split("\n\n"))
         rows.append((f"`{d.name}`: {graph}", binary, *_where(d), _remedy(d)))
-    return _table(("graph", "what the binary does", "families", "versions", "remedy"), rows)
+    return _table(("graph", "behaviour of the binary", "families", "versions", "remedy"), rows)
 
 
 def _where(defect: Defect) -> tuple[str, str]:
@@ -190,7 +190,7 @@ def _remedy(defect: Defect) -> str:
 
 
 def commands() -> str:
-    """A section per command with its help, arguments and options."""
+    """One section per command, with its help, arguments and options."""
     import typer
 
     from eqsat.cli.app import app
@@ -220,7 +220,7 @@ def _commands(command, path: str):
 
 
 def results(directory: str) -> str:
-    """The Markdown files that benchmarks wrote below a directory, a section each."""
+    """The Markdown files that benchmarks wrote below a directory, one section for each file."""
     found = [
         p for pattern in ("*/report/report.md", "*/*.md", "*.md") for p in sorted((ROOT / directory).glob(pattern))
     ]

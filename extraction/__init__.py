@@ -1,10 +1,10 @@
-"""Extraction: choose one e-node per e-class so that the cost of the whole choice is least.
+"""Extraction: chooses one e-node per e-class so that the cost of the entire choice is minimal.
 
     from extraction import ChoiceGraph, extract
     g = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], roots=[0])
     extract(g).cost          # 3, proved optimal
 
-The package knows nothing of tensors.
+The package does not depend on tensors.
 It needs numpy and networkx; the exact extractors also need clingo.
 """
 

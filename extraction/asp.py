@@ -1,10 +1,10 @@
-"""`asp`: extraction as an answer set program, solved by clingo.
+"""`asp`: formulates extraction as an answer set program, which clingo solves.
 
     { x(n) } :- reads of n are active.     active(c) :- x(n), n in c.     at most one x per class
 
 In a stable model every active atom is founded on atoms that are active before it.
-So the semantics gives acyclicity without levels or big constants.
-Roots are required, the price is minimised.
+Therefore the semantics guarantees acyclicity without levels or big constants.
+Roots are required, and the price is minimised.
 Constraints that follow from the structure of the graph (see `structure`) are stated too, because they make cores small.
 """
 
@@ -45,10 +45,10 @@ SHRUNK_CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
 class Asp:
     """clingo with these options.
 
-    ordered: the program also states which components an active one needs (`structure`).
-    This helps if most components are needed, as in graphs of one value in many layouts.
-    It burdens the search if few are needed.
-    conflicts: the search ends after so many; None: it has no such limit.
+    ordered: the program also states which components an active component needs (`structure`).
+    This helps if most components are needed, as in graphs that have one value in many layouts.
+    It slows the search down if few components are needed.
+    conflicts: the number of conflicts after which the search ends; None: there is no such limit.
     """
 
     options: tuple[str, ...] = SHRUNK_CORES
@@ -149,10 +149,11 @@ class Encoding:
         return active
 
     def _entries(self, backend: Backend, component: Component, active: int, rest: list[int]) -> list[Weighted]:
-        """Returns weighted atoms for the least price of the component's entries, and takes it off `rest`.
+        """Returns weighted atoms for the minimum price of the component's entries, and subtracts this price from
+        `rest`.
 
-        One atom counts it if the component is active.
-        For each k > 1 another atom counts it if k entries are chosen.
+        One atom counts the price if the component is active.
+        For each k > 1 another atom counts the price if k entries are chosen.
         Without these atoms a core would need one atom for each class of the component.
         """
         least = min(self.price[n] for n in component.entries)
@@ -169,9 +170,9 @@ class Encoding:
     def _class_price(self, backend: Backend, c: int, price: Sequence[int]) -> list[Weighted]:
         """Returns weighted atoms that add up to the price of c's choice.
 
-        The least price is on "c is active".
-        Each step from one price level to the next is on "the choice costs at least the next level".
-        Cores over one atom for a class are far smaller than cores over all its e-nodes.
+        The atom "c is active" has the minimum price.
+        The atom "the choice costs at least the next level" has the step from one price level to the next.
+        Cores over one atom for a class are far smaller than cores over all e-nodes of the class.
         """
         nodes = self.graph.class_nodes(c)
         levels = sorted({price[n] for n in nodes})
@@ -221,9 +222,9 @@ class Encoding:
         return self.scale.round(level.high) - self.scale.round(level.low)
 
     def solve(self, report: SolverReport, deadline: float, *, at_most: int | None = None) -> Ending:
-        """Minimises until proved ("optimal"), impossible ("infeasible") or at a limit ("limit").
+        """Minimises until the result is proved ("optimal"), impossible ("infeasible") or a limit is reached ("limit").
 
-        A limit is `conflicts`, `deadline`, or that the caller wants an end (`stopping`).
+        A limit is `conflicts`, `deadline`, or a request of the caller to stop (`stopping`).
         deadline: on the clock of time.perf_counter.
         at_most: scaled prices above this count as impossible.
         Choices and lower bounds go to `report`.
@@ -260,11 +261,11 @@ class Encoding:
 def _solving(
     control: Control, on_model: Callable[[Model], None], on_unsat: Callable[[Sequence[int]], None]
 ) -> Iterator[SolveHandle]:
-    """Within it clingo solves in a thread of its own, which has ended in the end.
+    """Lets clingo solve in a separate thread, which has ended when the block ends.
 
-    An interrupt while clingo prepares that thread, which may take seconds, would leave it behind.
-    The process would be aborted at its end.
-    So the interrupt waits until the thread has a handle.
+    An interrupt while clingo prepares this thread, which may take seconds, would leave the thread behind.
+    The process would then be aborted when it ends.
+    Therefore the interrupt waits until the thread has a handle.
     """
     handler, asked = signal.getsignal(signal.SIGINT), list[tuple[int, FrameType | None]]()
     waits = threading.current_thread() is threading.main_thread() and callable(handler)

@@ -1,4 +1,4 @@
-"""`dag_greedy`: bottom-up choice by the cost of all that an e-node needs, shared parts counted once.
+"""`dag_greedy`: chooses bottom-up by the cost of everything that an e-node needs, and counts shared parts once.
 
 It resembles extraction-gym's faster-greedy-dag, but visits e-nodes in order of price.
 It runs several times with different tie orders.
@@ -45,8 +45,8 @@ def extract(
 ) -> Extraction:
     """Returns the best of `warm_start`, `restarts` greedy passes and the choices `starts`.
 
-    At least one pass is made; passes and `starts` are improved locally.
-    Deterministic for a seed unless `time_limit` (seconds of computing) ends it early.
+    At least one pass is made; the passes and `starts` are improved locally.
+    The result is deterministic for a seed unless `time_limit` (seconds of computing) ends the search early.
     Raises Infeasible, NoChoiceFound.
     """
     start = time.perf_counter()
@@ -93,7 +93,7 @@ def extract(
 
 
 def first_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
-    """Makes a pass that a graph of this size has the memory for.
+    """Makes the best pass for which a graph of this size leaves enough memory.
 
     Raises Infeasible, NoChoiceFound.
     """

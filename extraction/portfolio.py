@@ -1,16 +1,18 @@
-"""`portfolio`, the default: greedy, reductions, a proof by clingo, and neighbourhood search where it fails.
+"""`portfolio`, the default: runs greedy extraction, reductions and a proof by clingo, and then neighbourhood
+search if the proof fails.
 
 Core-guided clingo proves most graphs within a second, in one of two ways.
-One states in the program which components an active one needs; the other shrinks cores.
-What they leave without a proof, neighbourhood search improves.
+One way states in the program which components an active component needs; the other way shrinks cores.
+If neither way finds a proof, neighbourhood search improves the choice.
 
-Both count their work in conflicts and neighbourhoods, not in seconds.
-So the answer is the same on every machine and under any load.
-The seconds of a limit stand for these counts on an idle machine, where some graphs take twice as many.
-A race of solvers in processes was tried: where optima tie the answer was that of whoever came first.
-Over 21 choice graphs of the zoo it also took longer than this clingo alone, but for two, and these it did not prove.
+The proof counts its work in conflicts and the neighbourhood search in neighbourhoods, not in seconds.
+Therefore the result is the same on every machine and under any load.
+The seconds of a limit stand for these counts on an idle machine, where some graphs take twice as many seconds.
+A race of solvers in several processes was tried: if optima tied, the result depended on which solver ended first.
+Over 21 choice graphs of the zoo the race also took longer than this clingo alone, except for two graphs, which it did
+not prove.
 
-The result is never worse than that of `dag_greedy` if that ends within its share of the time limit.
+The result is never worse than the result of `dag_greedy` if `dag_greedy` ends within its share of the time limit.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ ORDERED = Asp(("--opt-strategy=usc,k,0,stratify", "--configuration=jumpy"), orde
 #: Part of the time limit for the proof; the rest is for neighbourhood search.
 PROOF_SHARE = 0.6
 
-#: Conflicts after which the other way is tried, and after as many the first one again.
+#: Conflicts after which the other way is tried; after as many conflicts, the first way is tried again.
 #: Of 43 choice graphs of networks on U65 and U85 the first way proves 27 with fewer, and one with more.
 #: The other way proves two of the rest with fewer.
 TURN = 2_500

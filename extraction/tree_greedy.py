@@ -1,6 +1,6 @@
-"""`tree_greedy`: the choice of least tree cost, in which a shared part counts for each reader.
+"""`tree_greedy`: makes the choice with the minimum tree cost, in which a shared part counts once for each reader.
 
-It is optimal in tree cost for costs >= 0 without pair terms; with them it is a heuristic.
+The choice is optimal in tree cost for costs >= 0 without pair terms; with pair terms it is a heuristic.
 One pass is fast.
 """
 

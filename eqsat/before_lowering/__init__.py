@@ -1,4 +1,4 @@
-"""`eqsat.optimize`: FX programs to the e-graph and back.
+"""`eqsat.optimize`: converts FX programs to the e-graph and back.
 
-No other room imports this one.
+No other package imports this one.
 """

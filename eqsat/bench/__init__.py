@@ -1,10 +1,11 @@
-"""Benchmarks: models x targets x configurations, a record on disk per cell.
+"""Benchmarks: measures models on targets in several configurations, and stores one record per cell on disk.
 
 >>> # run(["emg", "mine.py:make"], ["ethos-u85-256"], ["stock", "eqsat"], Path("RUN"))
 
-`cells` names what is measured, and `lowering` runs ExecuTorch once per model and target.
-`measure` returns the figures of a cell, `best` of stock at its best, `litert` of the LiteRT path to an Ethos-U.
-`isolated` is the process of a task, `records` the files of a run, and `run` the whole.
+`cells` defines the cells to measure, and `lowering` runs ExecuTorch once per model and target.
+`measure` returns the figures of a cell, `best` the figures of stock at its best, and `litert` the figures of the LiteRT
+path to an Ethos-U.
+`isolated` runs a task in its own process, `records` handles the files of a run, and `run` combines all of this.
 """
 
 from eqsat.bench.cells import Configuration, Model

@@ -1,1 +1,1 @@
-"""Soundness checks of rules, including a user's own, on e-graphs of given and random graphs."""
+"""Checks whether rules are sound, including a user's own rules, on e-graphs of given and random graphs."""

@@ -1,1 +1,1 @@
-"""The choices of an e-graph: candidates, their prices and the graph of a choice."""
+"""The choices that an e-graph offers: candidates, their prices, and the graph that a choice stands for."""

@@ -20,14 +20,17 @@ def bench(
     models: Annotated[
         list[str] | None,
         typer.Option(
-            help="names from the zoo, `zoo` for all of it, `deployed` for the networks beside it, "
-            ".tosa, .pt2, file.py:callable, module:callable; by commas, or given several times",
+            help="models to measure: names from the zoo, `zoo` for the entire zoo, `deployed` for the deployed networks "
+            "outside the zoo, .tosa, .pt2, file.py:callable or module:callable; separate them by commas, or repeat the "
+            "option",
             show_default="zoo",
         ),
     ] = None,
     targets: Annotated[
         list[str] | None,
-        typer.Option(help="accelerator configurations, by commas, or given several times", show_default=_TARGETS),
+        typer.Option(
+            help="accelerator configurations; separate them by commas, or repeat the option", show_default=_TARGETS
+        ),
     ] = None,
     configuration: Annotated[
         list[str] | None,
@@ -35,31 +38,39 @@ def bench(
             "--configuration",
             "-c",
             help="stock, stock-best, stock-tuned, stock-without-layout-passes, litert, eqsat, or eqsat with "
-            "options as in eqsat:preset=none,extractor=dag_greedy; may be given several times "
-            "(default: stock and eqsat)",
+            "options, for example eqsat:preset=none,extractor=dag_greedy; may be repeated (default: stock and eqsat)",
         ),
     ] = None,
     quantization: QuantizationOption = INT8,
-    out: Annotated[Path, typer.Option(help="the run's directory; a run that is there goes on")] = Path("RUN"),
-    jobs: Annotated[int, typer.Option(min=1, help="cells at a time on this machine")] = 1,
+    out: Annotated[Path, typer.Option(help="directory of the run; an existing run is continued")] = Path("RUN"),
+    jobs: Annotated[int, typer.Option(min=1, help="number of cells measured at the same time on this machine")] = 1,
     scheduler: Annotated[
         str | None,
-        typer.Option(help="address of a Dask scheduler, instead of --jobs; whoever runs it can run any code here"),
+        typer.Option(
+            help="address of a Dask scheduler to use instead of --jobs; its owner can run any code on this machine"
+        ),
     ] = None,
-    time_limit: Annotated[float, typer.Option(help="seconds per cell")] = 1800,
-    memory_limit: Annotated[float, typer.Option(help="MiB per cell")] = 8192,
+    time_limit: Annotated[float, typer.Option(help="time limit per cell, in seconds")] = 1800,
+    memory_limit: Annotated[float, typer.Option(help="memory limit per cell, in MiB")] = 8192,
     cold_cache: Annotated[
         bool,
         typer.Option(
-            "--cold-cache", help="every cell measures its prices anew: seconds are those of a first compilation"
+            "--cold-cache",
+            help="measure all prices again in every cell, so that the recorded seconds are those of a first compilation",
         ),
     ] = False,
-    litert: Annotated[Path | None, typer.Option(help="the LiteRT environment, for the configuration litert")] = None,
+    litert: Annotated[
+        Path | None, typer.Option(help="directory of the LiteRT environment, for the configuration litert")
+    ] = None,
     setup_litert: Annotated[
-        Path | None, typer.Option(help="make the LiteRT environment here (about 2 GB), and do nothing else")
+        Path | None,
+        typer.Option(help="create the LiteRT environment in this directory (about 2 GB), and do nothing else"),
     ] = None,
 ) -> None:
-    """Measure models on targets, configuration against configuration; a record per cell in OUT/records.jsonl."""
+    """Measure models on targets in several configurations, and write one record per cell to OUT/records.jsonl.
+
+    A cell is one model on one target in one configuration.
+    """
     quiet()
     from rich import progress as bars  # takes a while
 
@@ -110,12 +121,12 @@ def bench(
 
 
 def _listed(given: list[str]) -> list[str]:
-    """Returns the names of an option that takes several by commas and may be given several times."""
+    """Returns the names of an option that takes names separated by commas and may be repeated."""
     return [name for text in given for part in text.split(",") if (name := part.strip())]
 
 
 def _models(given: list[str]) -> list[str]:
-    """Returns the models that are named, each once, those of a set in its place.
+    """Returns the named models, each once; a set is replaced by its models.
 
     Raises InputError.
     """

@@ -1,4 +1,4 @@
-"""`eqsat disassemble` and `eqsat run`: reads and executes what Vela emitted."""
+"""`eqsat disassemble` and `eqsat run`: print and run the binaries that Vela emitted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FileArgument = Annotated[
     Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, a .pte, or a bundled program (.bpte)")
 ]
 DelegateOption = Annotated[
-    str, typer.Option(metavar="NAME", help="the delegate of a .pte that has several, such as forward/1")
+    str, typer.Option(metavar="NAME", help="name of the delegate if a .pte has several, such as forward/1")
 ]
 
 
@@ -48,21 +48,23 @@ def disassemble_command(
 @app.command("run")
 def run_command(
     file: FileArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="the .npz to write the outputs to, by name")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="the .npz file for the outputs, by name")],
     inputs: Annotated[
         Path | None,
-        typer.Option(help="an .npz with the inputs by name, or in the order of the binary; floats are quantized"),
+        typer.Option(help="an .npz file with the inputs, by name or in the order of the binary; floats are quantized"),
     ] = None,
     random: Annotated[
         int | None,
-        typer.Option(min=0, metavar="SEED", help="instead of inputs: random ones, written too"),
+        typer.Option(
+            min=0, metavar="SEED", help="use random inputs with this seed instead of --inputs, and write them, too"
+        ),
     ] = None,
     delegate: DelegateOption = "",
     dequantize: Annotated[
-        bool, typer.Option("--dequantize", help="write floats where the program dequantizes an output")
+        bool, typer.Option("--dequantize", help="write floats for the outputs that the program dequantizes")
     ] = False,
-    time_limit: Annotated[float, typer.Option(min=0.1, help="seconds")] = 600.0,
-    memory_limit: Annotated[float, typer.Option(min=1, help="MiB")] = 4096.0,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="time limit in seconds")] = 600.0,
+    memory_limit: Annotated[float, typer.Option(min=1, help="memory limit in MiB")] = 4096.0,
 ) -> None:
     """Run a compiled model on a functional model of the NPU."""
     quiet()

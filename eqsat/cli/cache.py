@@ -1,4 +1,4 @@
-"""`eqsat cache`: the store of prices and answers."""
+"""`eqsat cache`: the store of prices, results and lowerings."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from eqsat.store.setting import VARIABLE
 if TYPE_CHECKING:
     from eqsat.store.store import Store
 
-cache_app = App(no_args_is_help=True, help="The store of measured prices, remembered answers and lowerings.")
+cache_app = App(
+    no_args_is_help=True, help="Inspect, clear or move the store of measured prices, results and lowerings."
+)
 app.add_typer(cache_app, name="cache")
 
 PlaceOption = Annotated[
-    str | None, typer.Option("--cache", envvar=VARIABLE, help="the store, as `eqsat optimize` has it")
+    str | None, typer.Option("--cache", envvar=VARIABLE, help="the store, in the same form as for `eqsat optimize`")
 ]
 
 
 @cache_app.command("info")
 def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
-    """Where prices and answers are, how many, and how much room they take."""
+    """Show where prices and results are stored, how many there are, and how much space they take."""
     from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
 
     with closing(_opened(cache)) as store:
@@ -48,7 +50,7 @@ def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
 
 @cache_app.command("clear")
 def clear(cache: PlaceOption = None) -> None:
-    """Forget all prices, answers and lowerings of this machine; they are made again when they are needed."""
+    """Delete all prices, results and lowerings of this machine; they are computed again when they are needed."""
     from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
 
     with closing(_opened(cache)) as store:
@@ -61,9 +63,9 @@ def clear(cache: PlaceOption = None) -> None:
 
 @cache_app.command("export")
 def export(
-    file: Annotated[Path, typer.Argument(help="one file, for another machine")], cache: PlaceOption = None
+    file: Annotated[Path, typer.Argument(help="the file to write, for another machine")], cache: PlaceOption = None
 ) -> None:
-    """Write all prices and answers of this machine to one file."""
+    """Write all prices and results of this machine to one file."""
     from eqsat.store.store import exported
 
     with closing(_opened(cache)) as store, bad_input():
@@ -74,9 +76,9 @@ def export(
 
 @cache_app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="what `eqsat cache export` wrote")], cache: PlaceOption = None
+    file: Annotated[Path, typer.Argument(help="a file that `eqsat cache export` wrote")], cache: PlaceOption = None
 ) -> None:
-    """Take over the prices and answers of a file; each is checked."""
+    """Import the prices and results of a file; each entry is checked."""
     from eqsat.store.store import imported
 
     with closing(_opened(cache)) as store, bad_input():

@@ -34,18 +34,19 @@ def check_rules(
     rules: Annotated[
         str,
         typer.Argument(
-            help="file.py or module with RULES (and GRAPHS), either of them with :NAME, "
+            help="file.py or a module that defines RULES (and GRAPHS), file.py:NAME, module:NAME, "
             "or an entry point in the group eqsat.rules"
         ),
     ],
     graph: Annotated[
-        list[Path] | None, typer.Option(help="a .tosa file to try the rules on, besides random graphs; may be repeated")
+        list[Path] | None,
+        typer.Option(help="a .tosa file to try the rules on, in addition to random graphs; may be repeated"),
     ] = None,
     graphs: Annotated[int, typer.Option(min=0, help="number of random graphs")] = 200,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the soundness checker on rules of your own: how often each fired, and a counterexample for one that is
-    unsound."""
+    """Check whether your own rules are sound: print how often each rule fired, and a counterexample for each unsound
+    rule."""
     from eqsat.checking.user_rules import examine, find
     from eqsat.tosa.flatbuffer import TosaError, loads
 

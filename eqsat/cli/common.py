@@ -1,4 +1,4 @@
-"""The common parts of commands: the app, shared options, and how failures and results are shown."""
+"""The common parts of commands: the app, shared options, and the display of failures and results."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class _Commands(typer.core.TyperGroup):
-    """All commands; one that is gone, or an option that is, ends with a line that says what to use instead."""
+    """All commands; a removed command or option ends with a line that names its replacement."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if told := removed(args):
@@ -87,8 +87,14 @@ app = App(
 )
 
 _EVERYWHERE = (
-    ("verbose", int, typer.Option("--verbose", "-v", count=True, help="log what is done; -vv: all of it")),
-    ("debug", bool, typer.Option("--debug", help="log all, and show tracebacks and others' output")),
+    ("verbose", int, typer.Option("--verbose", "-v", count=True, help="log the main steps; -vv logs every step")),
+    (
+        "debug",
+        bool,
+        typer.Option(
+            "--debug", help="log everything, and show tracebacks and the output of ExecuTorch, PyTorch and Vela"
+        ),
+    ),
 )
 
 
@@ -126,7 +132,10 @@ def _every_command(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_show_versions, is_eager=True, help="print the versions of eqsat, Vela and others"
+            "--version",
+            callback=_show_versions,
+            is_eager=True,
+            help="print the versions of eqsat, Vela and other packages",
         ),
     ] = False,
 ) -> None:
@@ -147,22 +156,23 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="print warnings and errors only, no figures")]
 SaveOption = Annotated[
     Path | None,
-    typer.Option("--save", help="also save the run to this directory, for `eqsat explain` and `eqsat.runs`"),
+    typer.Option("--save", help="also save the run in this directory, for `eqsat explain` and `eqsat.runs`"),
 ]
 QuantizationOption = Annotated[
     str,
-    typer.Option(help="how Python models are quantized: int8, or a16w8 with activations of INT16 and weights of INT8"),
+    typer.Option(help="quantization of Python models: int8, or a16w8 (INT16 activations and INT8 weights)"),
 ]
 ReportOption = Annotated[
     Path | None,
     typer.Option(
-        "--report", help="also write a page of it: costs, graphs, search, what changed and why; one HTML file"
+        "--report",
+        help="also write one HTML file that shows costs, graphs, the search, and each change with its reason",
     ),
 ]
 
 
 CsvOption = Annotated[
-    Path | None, typer.Option("--csv", help="also write the figures as a table of one row, as Vela's summary is")
+    Path | None, typer.Option("--csv", help="also write the figures as a CSV table with one row, like Vela's summary")
 ]
 
 
@@ -175,8 +185,8 @@ def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typ
     """Reports a failure on stderr and returns the exception to raise.
 
     With --debug the traceback of the current exception is printed.
-    For a plugin its own part of the traceback is printed.
-    With --json the error is also printed on stdout, with all that is known.
+    If a plug-in failed, its own part of the traceback is printed.
+    With --json the error is also printed on stdout, with all known figures.
     An output that could not be written always has the code FAILED.
     """
     error = sys.exc_info()[1]
@@ -199,9 +209,9 @@ def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typ
 def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Ends the command on every exception within.
 
-    Bad input of the user is BAD_INPUT, anything else is FAILED.
+    The exit code is BAD_INPUT for bad input of the user, and FAILED for anything else.
     what: the action that failed, for the message.
-    known: the figures that are known by then, for --json.
+    known: the figures that are known at that time, for --json.
     """
     try:
         yield
@@ -236,7 +246,7 @@ def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def causes(error: BaseException) -> str:
-    """Returns the deepest cause of an exception in full, and what it led to, one line each."""
+    """Returns the deepest cause of an exception in full, and the exceptions that it led to, one line each."""
     chain = [error]
     while (cause := _cause(chain[-1])) is not None and cause not in chain:
         chain.append(cause)
@@ -259,7 +269,7 @@ def quiet() -> None:
 
 
 def check_places(output: Path, report: Path | None, csv: Path | None, target: Target) -> None:
-    """Checks what is written, and the target without importing PyTorch. Raises TargetError and InputError."""
+    """Checks the output paths, and the target without importing PyTorch. Raises TargetError and InputError."""
     check_output(output)
     check_report(report)
     if csv:
@@ -268,7 +278,7 @@ def check_places(output: Path, report: Path | None, csv: Path | None, target: Ta
 
 
 def record_of_job(target: Target, options: Options) -> dict[str, Any]:
-    """Returns what a command was asked for, as its JSON object has it."""
+    """Returns the configuration and options of a command, as its JSON object records them."""
     flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
     names = {"system_config": "system-config", "memory_mode": "memory-mode", "config": "config"}
     return {"configuration": {key: flags.get(flag) for key, flag in names.items()}, "options": options.record()}
@@ -321,11 +331,11 @@ def show_answer(
     more: Sequence[str] = (),
     kept: str = "",
 ) -> None:
-    """Prints an answer: figures, what else there is, how it came about, warnings and the verdict.
+    """Prints a result: its figures, its alternatives, details of the search, warnings and the verdict.
 
-    The verdict comes last; rows on what was written, and on what does not fit, are added to it.
-    results: of the delegates.
-    figures: before and after; before: the name of the former.
+    The verdict comes last; rows on written files and on exceeded limits are added to it.
+    results: the results of the delegates.
+    figures: the figures before and after; before: the name of the figures before.
     more: lines below the table of figures.
     """
     from eqsat.search.comparison import binary_line, proof_line, verdict
@@ -364,10 +374,10 @@ def _show_figures(old: GraphFigures, new: GraphFigures, bound: Bound | None, bef
 
 
 def _show_others(results: Sequence[Result], chosen: Options) -> None:
-    """Prints what there is beside the answer of each delegate.
+    """Prints the alternatives to the result of each delegate.
 
-    With the objective "pareto" it is the Pareto set.
-    With a given limit of SRAM it is what a little less and a little more would do.
+    With the objective "pareto" they are the Pareto set.
+    With an SRAM limit of the user they are the effects of slightly less and slightly more SRAM.
     """
     from eqsat.options.limit import STOCK
     from eqsat.options.options import PARETO
@@ -388,7 +398,7 @@ def _seconds(stages: Mapping[str, float]) -> str:
 
 
 def _show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> None:
-    """Prints what is between the table and the warnings."""
+    """Prints the lines between the table and the warnings."""
     from eqsat.search.comparison import settings_line
 
     for text in dict.fromkeys(filter(None, (r.recalled for r in results))):
@@ -410,9 +420,9 @@ def show_warnings(messages: Sequence[str]) -> None:
 
 
 def show_written(places: Sequence[str], results: Mapping[str, Result]) -> None:
-    """Prints what was written, and as the last lines which results exceed the limits of memory.
+    """Prints the written files, and last the results that exceed the memory limits.
 
-    results: of the delegates, by name.
+    results: the results of the delegates, by name.
     """
     for place in filter(None, places):
         console.say(f"wrote {place}")

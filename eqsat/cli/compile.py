@@ -79,8 +79,8 @@ def compile_command(
     layouts: Annotated[
         str,
         typer.Option(
-            help="keep: inputs and outputs as the model has them; auto: each of rank 4 contiguous or channels_last, "
-            "whichever takes fewer cycles; compiles once for each layout"
+            help="keep: inputs and outputs keep the layouts of the model; auto: inputs and outputs of rank 4 are "
+            "contiguous or channels_last, whichever takes fewer cycles (compiles once for each layout)"
         ),
     ] = KEEP,
     system_config: SystemOption = None,

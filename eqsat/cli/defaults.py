@@ -1,6 +1,6 @@
 """Defaults of the command line from a project's `pyproject.toml`.
 
-The table `tool.eqsat` has them by the names of options.
+The table `tool.eqsat` lists them by the names of options.
 
 [tool.eqsat]
 target = "ethos-u85-256"
@@ -26,10 +26,10 @@ _DECLARED = {"models"}
 
 
 def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> dict[str, dict[str, Any]]:
-    """Returns the options of each command that the nearest `pyproject.toml` gives.
+    """Returns the options that the nearest `pyproject.toml` sets for each command.
 
-    start: the directory at or above which it lies.
-    Raises InputError if the file is no TOML, or has an option that no command has.
+    start: the directory in which the search for the file starts; it continues in the parents.
+    Raises InputError if the file is not TOML, or has an option that no command has.
     """
     commands = dict(_flat(commands))
     place = next((d / "pyproject.toml" for d in (start, *start.parents) if (d / "pyproject.toml").is_file()), None)
@@ -54,7 +54,7 @@ def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> di
 
 
 def _flat(commands: Mapping[str, typer.core.TyperCommand]) -> Iterator[tuple[str, typer.core.TyperCommand]]:
-    """Commands by name; those of a group follow it, by both names."""
+    """Yields commands by name; the commands of a group follow the group, by both names."""
     for name, command in commands.items():
         yield name, command
         for inner, c in getattr(command, "commands", {}).items():
@@ -62,7 +62,7 @@ def _flat(commands: Mapping[str, typer.core.TyperCommand]) -> Iterator[tuple[str
 
 
 def _table(place: Path) -> dict[str, Any]:
-    """Returns the options that a file gives, by the names of parameters."""
+    """Returns the options that a file sets, by the names of parameters."""
     try:
         tools = tomllib.loads(place.read_text(encoding="utf-8")).get("tool", {})
     except (OSError, ValueError, RecursionError) as e:

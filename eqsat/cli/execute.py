@@ -19,12 +19,12 @@ from eqsat.ground.files import InputError
 @app.command("exec", context_settings={"allow_interspersed_args": False})
 @takes_options
 def execute(
-    command: Annotated[list[str], typer.Argument(help="a Python script, or with -m a module, and its own arguments")],
+    command: Annotated[list[str], typer.Argument(help="a Python script (or, with -m, a module) and its arguments")],
     *,
     module: Annotated[bool, typer.Option("-m", help="run a module, as `python -m` does")] = False,
     options: OptionsMaker,
 ) -> None:
-    """Run a Python script that lowers models with ExecuTorch; every Ethos-U delegate of it is optimized."""
+    """Run a Python script that lowers models with ExecuTorch, and optimize every Ethos-U delegate."""
     name, *arguments = command
     with failures(f"{name} could not be run"):
         if not module and not Path(name).is_file():

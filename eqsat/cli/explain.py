@@ -20,28 +20,32 @@ if TYPE_CHECKING:
 
 @app.command()
 def explain(
-    run: Annotated[Path, typer.Argument(help="a directory made by `--save` of `eqsat compile` or `eqsat optimize`")],
+    run: Annotated[Path, typer.Argument(help="a directory that `--save` of `eqsat compile` or `eqsat optimize` wrote")],
     node: Annotated[
-        str | None, typer.Argument(help="an operator of the source graph, such as n57: its proof and its alternatives")
+        str | None,
+        typer.Argument(help="an operator of the source graph, such as n57, to show its proof and its alternatives"),
     ] = None,
     svg: Annotated[
         Path | None,
-        typer.Option(help="draw the e-graph: all of it as chosen, or the region of NODE with the rejected candidates"),
+        typer.Option(
+            help="draw the e-graph to this file: the entire chosen graph, or the region around NODE with the rejected "
+            "candidates"
+        ),
     ] = None,
     as_json: Annotated[
-        Path | None, typer.Option("--json", help="write the explanation and that part of the e-graph as JSON")
+        Path | None, typer.Option("--json", help="write the explanation and the same part of the e-graph as JSON")
     ] = None,
     report: ReportOption = None,
-    radius: Annotated[int, typer.Option(min=1, help="how far from NODE a region goes")] = 2,
+    radius: Annotated[int, typer.Option(min=1, help="how far the region around NODE extends")] = 2,
     removals: Annotated[
-        bool, typer.Option(help="also find what it would cost to do without each operator that stayed")
+        bool, typer.Option(help="also compute, for each operator that stayed, the cost of the graph without it")
     ] = True,
     user_rules: Annotated[
-        list[str] | None, typer.Option("--user-rules", help="the user's rules that the run was made with")
+        list[str] | None, typer.Option("--user-rules", help="the user's rules with which the run was made")
     ] = None,
 ) -> None:
-    """Tell why a result equals its source: every operator that stayed, changed, moved or is gone, its cycles and the
-    rules that prove it."""
+    """Explain why a result equals its source: list every operator that stayed, changed, moved or disappeared, its
+    cycles and the rules that prove the change."""
     with bad_input():
         for option, output in (("--svg", svg), ("--json", as_json)):
             if output is not None:

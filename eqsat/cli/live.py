@@ -5,11 +5,11 @@ A record of the level INFO may have `delegate` ("forward/0"), `number` and `tota
 and `cycles`.
 These become one live line on a terminal.
 Elsewhere they become a line per delegate and per improvement.
-`-v` shows the records themselves with time and place, `-vv` those of the level DEBUG too.
+`-v` shows the records themselves with time and place; `-vv` also shows the records of the level DEBUG.
 `-q` shows neither lines nor tables.
 
-The output of all others (ExecuTorch, PyTorch, Vela) is kept from the terminal.
-That includes output of native code; `--debug` shows it.
+The output of other packages (ExecuTorch, PyTorch, Vela) is kept from the terminal.
+This includes output of native code; `--debug` shows it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Work:
     best: int | None = None
 
     def update(self, record: logging.LogRecord) -> str:
-        """Takes in a record and returns a line if it is news, else ""."""
+        """Updates the state from a record and returns a line if there is news, else ""."""
         more = vars(record)
         self.stage = called(more["stage"]) if "stage" in more else self.stage
         if "delegate" in more:

@@ -16,7 +16,7 @@ from eqsat.ground.files import InputError, write_atomically
 
 
 class Plugin(StrEnum):
-    """The kinds of plugins that can be begun."""
+    """The kinds of plug-ins for which there is a template."""
 
     RULE = "rule"
     COST_MODEL = "cost-model"
@@ -25,10 +25,10 @@ class Plugin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The start of a plugin.
+    """The template of a plug-in.
 
     template: stem of the files in `templates`.
-    group: of its entry points.
+    group: the group of its entry points.
     place: the object that its entry point names.
     use: the option that names its file.
     """
@@ -48,14 +48,14 @@ _STARTS = {
 
 @app.command()
 def new(
-    plugin: Annotated[Plugin, typer.Argument(help="what to begin")],
-    name: Annotated[str, typer.Argument(help="its name, that of a Python module")],
-    directory: Annotated[Path, typer.Option("--directory", "-d", help="where the files go")] = Path(),
+    plugin: Annotated[Plugin, typer.Argument(help="the kind of plug-in")],
+    name: Annotated[str, typer.Argument(help="name of the plug-in, which becomes the name of a Python module")],
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="directory of the files")] = Path(),
     package: Annotated[
-        bool, typer.Option("--package", help="also write a pyproject.toml, by which it is installed under its name")
+        bool, typer.Option("--package", help="also write a pyproject.toml that installs the plug-in under its name")
     ] = False,
 ) -> None:
-    """Begin a rule, a cost model or an extractor of your own: a module that works, and its tests."""
+    """Create your own rule, cost model or extractor: a working module and its tests."""
     with bad_input():
         written = begin(plugin, name, directory, package)
     module, test = written[:2]
@@ -73,7 +73,7 @@ def new(
 
 
 def begin(plugin: Plugin, name: str, directory: Path, package: bool) -> list[Path]:
-    """Writes the module, its test and, for a package, its pyproject.toml, and returns their paths.
+    """Writes the module, its test and, for a package, a pyproject.toml, and returns their paths.
 
     Raises InputError before anything is written.
     """

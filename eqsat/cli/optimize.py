@@ -60,8 +60,8 @@ def optimize(
     csv: CsvOption = None,
     options: OptionsMaker,
 ) -> None:
-    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit.
-    It takes more cycles only to fit into the memory that is asked for, or where Vela compiles the file wrongly."""
+    """Optimize a TOSA flatbuffer from any producer; the result equals the input bit for bit.
+    The result takes more cycles only to fit into the requested memory, or if Vela compiles the input incorrectly."""
     quiet()
     failing = f"{source} could not be optimized for {target}"
     with failures(failing):
@@ -119,7 +119,7 @@ def _optimized(source: Path, buffer: bytes, target: Target, options: Options) ->
 
 
 def _record(result: Result) -> dict[str, Any]:
-    """Returns the record of a result, in which the file's own graph is stock's: what there would be without eqsat."""
+    """Returns the record of a result, in which the file's own graph counts as stock's: the result without eqsat."""
     record = result.record()
     streams = record["command_stream"]
     return {

@@ -33,13 +33,15 @@ def _options(
     *,
     effort: Annotated[
         int,
-        _search(help="0: no search; 1: seconds; 2: the default; decides extractor and time limits not given"),
+        _search(
+            help="0: no search; 1: takes seconds; 2: the default; sets the extractor and time limits that are not given"
+        ),
     ] = 2,
-    rules: Annotated[str, _search(help="preset of rules, see `eqsat rules`")] = "all",
+    rules: Annotated[str, _search(help="preset of rules; `eqsat rules` lists the presets")] = "all",
     extractor: Annotated[
         str | None,
         _search(
-            help="extractor: a built-in one, file.py:function, module:function, or an entry point",
+            help="extractor: a built-in extractor, file.py:function, module:function, or an entry point",
             show_default="by --effort",
         ),
     ] = None,
@@ -47,66 +49,69 @@ def _options(
         float | None,
         _search(
             min=0.1,
-            help="seconds per extraction, of which a delegate has up to three",
+            help="seconds per extraction; each delegate takes up to three extractions",
             show_default="by --effort",
         ),
     ] = None,
     cost_model: Annotated[
-        str, _search(help="cost model: a built-in one, file.py:Class, module:Class, or an entry point")
+        str, _search(help="cost model: a built-in cost model, file.py:Class, module:Class, or an entry point")
     ] = "vela_groups",
     objective: Annotated[
         str,
         _decides(
-            help="cycles; sram: the least SRAM at no more cycles than stock's graph; "
-            "pareto: as cycles, and the Pareto set is verified"
+            help="cycles: the fewest cycles; sram: the smallest SRAM that needs no more cycles than stock's graph; "
+            "pareto: the fewest cycles, and the entire Pareto set of cycles and SRAM is verified"
         ),
     ] = "cycles",
     max_sram: Annotated[
         str,
         _decides(
-            help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%, -50%: more or less than stock's graph; "
-            "stock: as much, all that the NPU has to itself, or 16 KiB, whichever is most; 0%: exactly as much; any"
+            help="maximum SRAM of a delegate: bytes, 64K or 1M; +16K, 5% or -50%: relative to stock's graph; "
+            "stock: the SRAM of stock's graph, the dedicated SRAM of the NPU, or 16 KiB, whichever is largest; "
+            "0%: exactly the SRAM of stock's graph; any: no limit"
         ),
     ] = "stock",
     max_flash: Annotated[
         str,
         _decides(
-            help="commands and weights of a delegate: bytes, 64K, 1M; "
-            "+4K, 5%, -5%: a .pte so much larger or smaller than stock's; "
-            "stock: 1% or 4 KiB larger, up to 5% where cycles earn it; any"
+            help="maximum size of the commands and weights of a delegate: bytes, 64K or 1M; "
+            "+4K, 5% or -5%: size of the .pte relative to stock's; "
+            "stock: 1% or 4 KiB larger, or up to 5% if that saves enough cycles; any: no limit"
         ),
     ] = "stock",
     binary_time_limit: Annotated[
         float | None,
         _equality(
             min=0,
-            help="seconds for running what Vela compiles of stock's graph, and of all others; 0: none is run",
+            help="seconds for running the binary of stock's graph, and as many for all other binaries; "
+            "0: no binary is run",
             show_default="by --effort",
         ),
     ] = None,
     remember: Annotated[
         bool,
         _search(
-            help="compile: keep the answer in the store, and take that of the very same search from there; "
-            "it is verified again"
+            help="compile: keep the result in the store, and reuse the stored result of an identical search, "
+            "which is verified again"
         ),
     ] = True,
     cache: Annotated[
         str | None,
         _search(
             envvar=VARIABLE,
-            help="the store of prices and answers: a directory, the URL of one that a team shares, read-only:URL, or DIRECTORY,URL",
+            help="the store of prices and results: a directory, the URL of a store that a team shares, read-only:URL, "
+            "or DIRECTORY,URL",
         ),
     ] = None,
     user_rules: Annotated[
         list[str] | None,
         _search(
-            help="rules of your own: file.py, file.py:NAME, module, module:NAME or an entry point in the group eqsat.rules; checked first, "
-            "see `eqsat check-rules`; may be repeated"
+            help="your own rules: file.py, file.py:NAME, module, module:NAME or an entry point in the group eqsat.rules; "
+            "they are checked first (see `eqsat check-rules`); may be repeated"
         ),
     ] = None,
 ) -> Any:
-    """Returns the `Options` that are given; their defaults and meanings are those of `Options`."""
+    """Returns the given `Options`, with the defaults and meanings of `Options`."""
     given = {k: v for k, v in locals().items() if k not in ("rules", "user_rules")}
     from eqsat.checking import user_rules as own
     from eqsat.options.limit import AS_STOCK, parse

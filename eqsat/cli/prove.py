@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Exit codes by verdict.
 _CODES = {"proved": 0, "different": REFUTED, "undecided": UNDECIDED}
-#: Packages on which a verdict depends besides the files.
+#: Packages on which a verdict depends, in addition to the files.
 _PACKAGES = ("eqsat", "tosa-tools", "numpy")
 
 FileArgument = Annotated[Path | None, typer.Argument(help="a .tosa file (TOSA 1.0 flatbuffer)")]
@@ -29,17 +29,17 @@ def prove_command(
     other: FileArgument = None,
     *,
     certificate: Annotated[
-        Path | None, typer.Option(help="also write what was proved, of which files and how: a JSON file")
+        Path | None, typer.Option(help="also write a JSON file that records the verdict, the files and the method")
     ] = None,
     check: Annotated[
         Path | None,
-        typer.Option(help="prove again what this certificate says, at new random points, in place of files"),
+        typer.Option(help="repeat the proof of this certificate at new random points; give no files then"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="of the random point (default: a new one)")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="seed of the random point (default: a new seed)")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Decide whether two TOSA graphs are equal for every input: exit code 0 if so, 1 with an input on which they
-    differ, 5 if undecided."""
+    """Decide whether two TOSA graphs are equal for every input. The exit code is 0 if they are equal, 1 if an input
+    shows that they differ, and 5 if neither is proved."""
     quiet()
     with bad_input():
         paths = _paths(one, other, check)

@@ -1,8 +1,8 @@
-"""Commands and options that are gone, and what to use instead."""
+"""Removed commands and options, and their replacements."""
 
 from __future__ import annotations
 
-#: {command, or option with its dashes: what to use instead}.
+#: {command, or option with its dashes: its replacement}.
 REMOVED = {
     "--referee": "the calibrated price of the commands decides",
     "--numerics": "every result is proved equal to the input for every input, or is stock's",
@@ -17,12 +17,12 @@ REMOVED = {
 
 
 def why_gone(name: str) -> str | None:
-    """Returns what is said of a removed command or option, None if it was not removed."""
+    """Returns the message for a removed command or option, or None if it was not removed."""
     return f"{name}: removed in 0.2: {REMOVED[name]}" if name in REMOVED else None
 
 
 def removed(arguments: list[str]) -> str | None:
-    """Returns what is said of the first removed command or option of a command line, None if it has none."""
+    """Returns the message for the first removed command or option of a command line, or None if it has none."""
     options = arguments[1 : arguments.index("--") if "--" in arguments else None]
     given = [*arguments[:1], *(a.partition("=")[0] for a in options if a.startswith("--"))]
     return next(filter(None, map(why_gone, given)), None)

@@ -12,22 +12,26 @@ from eqsat.cli.common import REFUTED, app, bad_input, console, quiet, show_stand
 
 @app.command()
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="a directory made by `eqsat bench`")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="a directory that `eqsat bench` wrote")],
     against: Annotated[
         Path | None,
-        typer.Option(help="an older run to compare with; exit code 1 if anything became worse beyond noise"),
+        typer.Option(
+            help="an older run to compare with; the exit code is 1 if anything became worse by more than noise"
+        ),
     ] = None,
     noise: Annotated[
         float,
         typer.Option(
             min=0,
-            help="share of cycles by which a cell of eqsat may differ whose choice is not proved in both runs; "
-            "all others may not differ",
+            help="share of cycles by which an eqsat cell may differ if its choice is not proved cheapest in both runs; "
+            "no other cell may differ",
         ),
     ] = 0.04,
-    out: Annotated[Path | None, typer.Option("--output", "-o", help="where to write (default: RUN/report)")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="directory of the report (default: RUN/report)")
+    ] = None,
 ) -> None:
-    """Write a run's tables and pictures: RUN/report/index.html, which needs no network, and report.md."""
+    """Write the tables and pictures of a run: RUN/report/index.html, which works offline, and report.md."""
     quiet()
     with bad_input():
         from eqsat.report import RecordedRun, compare, write

@@ -10,7 +10,7 @@ from eqsat.cli.common import JsonOption, app, console, print_json
 
 @app.command()
 def rules(as_json: JsonOption = False) -> None:
-    """List the families with their rules, and the presets, with their statements."""
+    """List the rule families with their rules, and the presets, each with its statement."""
     from eqsat.egraph.externs import first_sentence
     from eqsat.rules import FAMILIES
     from eqsat.rules.presets import CATALOGUE

@@ -1,4 +1,4 @@
-"""Writes text to a terminal without control characters, which names of files may contain."""
+"""Writes text to a terminal without control characters, which file names may contain."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-#: Python's spelling of control characters, except for newline and tab.
+#: Python's escape sequences of control characters, except for newline and tab.
 _SPELLED = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"}
 
 
 def visible(text: str) -> str:
-    """Returns the text with control characters spelled out.
+    """Returns the text with control characters replaced by escape sequences.
 
     >>> print(visible("a" + chr(27) + "[31mred").replace(chr(92), "/"))
     a/x1b[31mred
@@ -23,13 +23,13 @@ def visible(text: str) -> str:
 
 
 class TextConsole(Console):
-    """A console that spells out control characters; only its own styles have colours.
+    """A console that prints control characters as escape sequences; only its own styles have colours.
 
-    Only on a terminal it breaks lines of text.
+    It breaks lines of text only on a terminal.
     """
 
     def say(self, text: str, style: str = "") -> None:
-        """Prints text as it is: nothing in it is markup, and it is not broken on a terminal."""
+        """Prints text unchanged: it contains no markup, and its lines are not broken on a terminal."""
         self.print(Text(text, style), soft_wrap=True, highlight=False)
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **how: Any) -> None:

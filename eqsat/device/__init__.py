@@ -1,1 +1,1 @@
-"""Decodes, prints and runs what Vela emits for an Ethos-U."""
+"""Decodes, prints and runs the binaries that Vela emits for an Ethos-U."""

@@ -1,1 +1,1 @@
-"""The e-graph: egglog behind one narrow module, and rules as typed terms."""
+"""The e-graph: wraps egglog in one narrow module, and represents rules as typed terms."""

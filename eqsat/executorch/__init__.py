@@ -1,1 +1,1 @@
-"""The connection to ExecuTorch: lowering, compiling, optimizing a program before lowering."""
+"""The connection to ExecuTorch: lowering, compiling, and optimizing a program before it is lowered."""

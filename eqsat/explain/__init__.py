@@ -1,4 +1,4 @@
-"""Explanations of why the chosen graph equals the source, operator by operator.
+"""Explains, operator by operator, why the chosen graph equals the source graph.
 
     explanation = explain(result)                         # or:
     explain(eqsat.runs.load("run")); eqsat explain run
@@ -6,9 +6,9 @@
     print(explanation.op_text(57))                        # the chain of
     rules for node 57, with shapes
 
-The saturation is repeated with every step recorded, which takes a few times as long.
+The saturation is repeated and every step is recorded, which takes a few times as long.
 Other saturations record nothing.
-A proof is a chain of instances of named rules between the e-node of the source and the chosen one.
+A proof is a chain of instances of named rules between the e-node of the source and the chosen e-node.
 Each instance is matched against the e-graph at its step.
 E-nodes below the left side of an instance are proved, too, from earlier steps only.
 """

@@ -1,1 +1,1 @@
-"""Tools that know nothing of graphs: files, processes, names, versions, packed data, drawings."""
+"""Tools that do not depend on graphs: files, processes, names, versions, packed data and drawings."""

@@ -1,1 +1,1 @@
-"""Options of a user and the choice of the answer: budgets, limits, ranking, the user's plug-ins."""
+"""The user's options, and the choice of the result: budgets, limits, ranking and the user's plug-ins."""

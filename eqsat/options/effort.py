@@ -29,8 +29,8 @@ class Effort:
 
 #: The efforts by number.
 EFFORTS = (
-    Effort("no search: the graph is written afresh", 0),
-    Effort("greedy extraction, seconds", 24, Budget(nodes=15_000, matches=500_000)),
+    Effort("no search: the graph is only written again", 0),
+    Effort("greedy extraction, which takes seconds", 24, Budget(nodes=15_000, matches=500_000)),
     Effort("the default", 60, extractor="portfolio", time_limit=5.0, binary_time_limit=30.0),
 )
 DEFAULT_EFFORT = 2

@@ -1,4 +1,4 @@
-"""Proofs that two graphs are equal for every input, without knowing how either was made."""
+"""Proves that two graphs are equal for every input, without knowing how either graph was made."""
 
 from eqsat.proof.counterexample import Counterexample
 from eqsat.proof.prove import DIFFERENT, PROVED, UNDECIDED, Open, Proof, Prover, SignatureError, prove

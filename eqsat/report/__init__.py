@@ -1,9 +1,9 @@
-"""Pages and tables of a benchmark run and of a compilation.
+"""Pages and tables that show a benchmark run or a compilation.
 
-A run: `data` reads and pairs records, `compare` finds regressions between runs, and `write` makes the Markdown and the
-pages of `tables`.
-A compilation: `compilation` makes the page of `sides`, `compiled` and `why`.
-Every table is a `ReportTable`, and every page is made by `page` from the one template.
+For a run, `data` reads and pairs records, `compare` finds regressions between runs, and `write` makes the Markdown file
+and the pages with `tables`.
+For a compilation, `compilation` makes the page with `sides`, `compiled` and `why`.
+Every table is a `ReportTable`, and `page` makes every page from a single template.
 """
 
 from eqsat.report.compare import RunComparison, compare

@@ -1,6 +1,6 @@
-"""The rewrite rules, a file per family; rules on concats belong to the family of slices.
+"""The rewrite rules, one file per family; rules for CONCAT belong to the family `slicing`.
 
-`RULES` are the exact ones, which the optimizer saturates with.
+`RULES` are the exact rules, with which the optimizer saturates.
 """
 
 from eqsat.rules import (

@@ -1,7 +1,9 @@
-"""Data movement across other operators, in both directions, on forks and joins alike.
+"""Rules that exchange data movement (transposes and reshapes) with other operators, in both directions, including where
+paths fork or join.
 
-"push" moves a movement from an op's result to its operands, "pull" from one operand to the result.
-With a pull, all other operands get the inverse, which cancels where it meets its counterpart.
+A "push" rule moves a movement from the result of an operator to its operands; a "pull" rule moves it from one operand
+to the result.
+A pull applies the inverse movement to all other operands, and each inverse cancels when it meets its counterpart.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from eqsat.tensor.types import Type
 
 @extern
 def seen_by(m: Move, operand: Type) -> Move | None:
-    """Returns `m` for an operand that may broadcast to m's input shape."""
+    """Returns the movement `m` restricted to an operand, which may broadcast to m's input shape."""
     return m.restrict(operand.shape)
 
 
 @extern
 def back(m: Move, result: Type, operand: Type) -> Move | None:
-    """Returns the inverse of `m` for `operand`, None if m does not give the whole result."""
+    """Returns the inverse of `m` for `operand`, or None if m does not produce the entire result."""
     return m.inverse().restrict(operand.shape) if m.out_shape == result.shape else None
 
 
@@ -48,7 +50,7 @@ resized = postponed("resized", Move, int)
 
 @extern
 def adjusted(m: Move, axis: int, operand: Type) -> Move | None:
-    """Returns the movement that does the same to an operand of another size along the axis."""
+    """Returns the movement that has the effect of `m` on an operand of another size along the axis."""
     found = m.resize({axis: operand.shape[axis]})
     return None if found is None or found.in_shape != operand.shape else found
 
@@ -62,10 +64,10 @@ rule = partial(rule, family="across")
 
 
 def pointwise(op: Any, xs: Sequence[Any], name: str, *operands: str) -> Iterator[Rule]:
-    """Yields the rules of data movement across a pointwise operator.
+    """Yields the rules that exchange data movement with a pointwise operator.
 
-    A movement of the result is one of all operands, as each sees it.
-    A movement of an operand is one of the result, with its inverse on the other operands.
+    A movement of the result becomes a movement of every operand, restricted to the shape of that operand.
+    A movement of one operand becomes a movement of the result, and the other operands get its inverse.
     name, operands: what the names of the rules call the operator and each operand.
     """
     yield rule(f"push-{name}", m(op(*xs)), op(*(seen_by(m, x)(x) for x in xs)))

@@ -1,12 +1,14 @@
-"""Convolutions in another spelling (`eqsat/tensor/blocking.py`): on blocks of pixels, on parts of them, undilated, in
-phases, untransposed.
+"""Rules that replace a convolution by an equal one of another form (`eqsat/tensor/blocking.py`): on blocks of pixels,
+on parts of pixels, without dilation, in phases, or without transposition.
 
-The NPU runs strides above 3 and dilations above 2 as several convolutions, and fills its MAC array with channels.
-Which spelling is fastest depends on the family of the NPU and on the neighbouring operators.
-So there are many spellings, and `rules(choose)` makes the rules with a function that keeps the few that can be fastest.
-For a target that function is in `eqsat/options/spellings.py`.
-`RULES` know no target and keep the spellings of fewest multiplications.
-Data movements before and after a convolution are left to the other families.
+The NPU runs strides above 3 and dilations above 2 as several convolutions, and it uses its entire MAC array only if
+there are enough channels.
+Which form is fastest depends on the family of the NPU and on the neighbouring operators.
+Therefore there are many forms, and `rules(choose)` makes the rules with a function that keeps the few forms that can be
+fastest.
+The function for a target is in `eqsat/options/spellings.py`.
+`RULES` do not depend on a target and keep the forms with the fewest multiplications.
+The other families rewrite the data movements before and after a convolution.
 """
 
 from __future__ import annotations
@@ -30,17 +32,18 @@ from eqsat.tensor.blocking import ConstantConvolution, Spelling
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of, occurrences
 
-#: Strides per block; blocks smaller than a stride are tried as well.
+#: Numbers of strides per block; blocks smaller than a stride are also tried.
 _BLOCKS = (1, 2, 4, 8)
-#: Parts into which the channels of a pixel are divided, each read as a pixel of its own.
+#: Numbers of parts into which the channels of a pixel are divided; each part is read as a separate pixel.
 _PARTS = (2, 3, 4)
-#: Most spellings of one convolution that are kept.
+#: Maximum number of forms of one convolution that are kept.
 MOST = 3
-#: `_MOST_CHANNELS`: most channels of a block.
-#: `_MOST_WEIGHTS`: most weights of a kernel.
-#: `_MOST_WORK`: most multiplications, as a multiple of all original weights at each position of the input.
+#: `_MOST_CHANNELS`: maximum number of channels of a block.
+#: `_MOST_WEIGHTS`: maximum number of weights of a kernel.
+#: `_MOST_WORK`: maximum number of multiplications, as a multiple of all original weights at each position of the input.
 _MOST_CHANNELS, _MOST_WEIGHTS, _MOST_WORK = 1024, 1 << 21, 9
-#: Most channels of a depthwise convolution that is tried as a CONV2D with zeros; it is never faster with more.
+#: Maximum number of channels of a depthwise convolution that is tried as a CONV2D with zeros.
+#: With more channels, the CONV2D is never faster.
 _MOST_DEPTHWISE_CHANNELS = 16
 
 Weights = Annotated[
@@ -50,7 +53,7 @@ Weights = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A spelling with its operator and constants as the e-graph holds them."""
+    """One form of a convolution, with its operator and constants as the e-graph stores them."""
 
     call: Call
     weights: LeafValue
@@ -69,12 +72,12 @@ class Spelled:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is appended before it and nothing is cut off after it."""
+        """Whether nothing is appended before the convolution and nothing is cut off after it."""
         return not any(self.spelling.appended) and not self.spelling.has_surplus
 
     @property
     def is_viewed(self) -> bool:
-        """Whether it has nothing but views before and after it."""
+        """Whether there are only views before and after the convolution."""
         return self.is_whole and self.spelling.read.is_view and self.spelling.write.is_view
 
     @property
@@ -89,7 +92,7 @@ class Spelled:
 
     @property
     def cut(self) -> Call:
-        """The SLICE that keeps the results that count."""
+        """The SLICE that removes surplus results."""
         n, *_, channels = self.spelling.write.out_shape
         return Call("slice", attrs_of({"start": (0, 0, 0, 0), "size": (n, *self.spelling.results, channels)}))
 
@@ -110,14 +113,14 @@ class Respelled(NamedTuple):
         return self.after(self.write(self.conv(self.read(self.before(x)), self.weights, self.bias)))
 
 
-#: Returns the spellings worth having, for (convolution, type of its operand, weights, bias, its spellings).
+#: Returns the forms to offer, for (convolution, type of its operand, weights, bias, its forms).
 Choose = Callable[[Call, Type, LeafValue, LeafValue, Sequence[Spelled]], Sequence[Spelled]]
 
 
 def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
-    """Returns all spellings of a convolution within the bounds of this module.
+    """Returns all forms of a convolution within the bounds of this module.
 
-    There are none if weights have another zero point than 0, since the added weights are zeros.
+    There are none if the zero point of the weights is not 0, because the added weights are zeros.
     """
     if call.attr("w_zp") != (0,):
         return []
@@ -173,14 +176,14 @@ def _work(weights: Shape, result: Shape) -> int:
 
 
 def _content(weights: LeafValue) -> bytes:
-    """Returns a key that weights keep when axes are exchanged or channels reordered."""
+    """Returns a key of weights that does not change if axes are exchanged or channels reordered."""
     return str(sorted(weights.data.shape)).encode() + occurrences(weights.data).tobytes()
 
 
 def rules(choose: Choose) -> list[Rule]:
-    """Returns the rules of the family, with the spellings that `choose` keeps.
+    """Returns the rules of the family, with the forms that `choose` keeps.
 
-    Convolutions that these rules have made for a graph are not spelled again.
+    Convolutions that these rules have made for a graph are not rewritten again.
     """
     made: set[bytes] = set()
     answers: dict[tuple[Call, Type, LeafValue, LeafValue], Sequence[Spelled]] = {}
@@ -201,12 +204,12 @@ def rules(choose: Choose) -> list[Rule]:
 
     @extern
     def same(call: Convolution, x: Type, w: Weights, b: Constant) -> list[tuple[Convolution, LeafValue, LeafValue]]:
-        """Returns other convolutions with the same integers that read and write the same tensors."""
+        """Returns other convolutions with equal results that read and write the same tensors."""
         return [(s.call, s.weights, s.bias) for s in chosen(call, x, w, b) if s.moves_nothing]
 
     @extern
     def regrouped(call: Convolution, x: Type, w: Weights, b: Constant) -> list[MovedConvolution]:
-        """Returns other convolutions with the same integers on whole blocks, each between two movements."""
+        """Returns other convolutions with equal results on complete blocks, each between two movements."""
         return [
             MovedConvolution(s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
             for s in chosen(call, x, w, b)
@@ -218,9 +221,9 @@ def rules(choose: Choose) -> list[Rule]:
 
     @extern
     def spelled(call: Convolution, x: Type, w: Weights, b: Constant) -> list[Respelled]:
-        """Returns other convolutions with the same integers if blocks are not whole.
+        """Returns other convolutions with equal results for an input whose blocks are not all complete.
 
-        A PAD completes the last block of the input, and a SLICE cuts surplus results off.
+        A PAD completes the last block of the input, and a SLICE removes surplus results.
         """
         found = []
         for s in (s for s in chosen(call, x, w, b) if not s.is_whole):
@@ -233,9 +236,10 @@ def rules(choose: Choose) -> list[Rule]:
     def spelled_of_slice(
         call: Convolution, cut: Slice, whole: Type, x: Type, w: Weights, b: Constant
     ) -> list[Respelled]:
-        """Returns other convolutions of a larger slice, which completes the last block in place of a PAD.
+        """Returns other convolutions with equal results that read a larger slice, so that the last block is complete
+        without a PAD.
 
-        The elements that complete it may have any value.
+        The elements that complete the block may have any value.
         """
         found = []
         for s in chosen(call, x, w, b):

@@ -1,8 +1,8 @@
-"""Chains of ops with constants per channel, and the convolution that gives the same for an INT8 value.
+"""Chains of operators with constants per channel, and the convolution that gives the same results for an INT8 value.
 
 In each channel a chain is a function of one INT8 value.
-So is a convolution with one weight and one bias per channel, and its RESCALE.
-Whether they give the same integers is decided by evaluating both for all 256 values.
+A convolution with one weight and one bias per channel, followed by its RESCALE, is such a function, too.
+Both are evaluated for all 256 values to decide whether they give the same integers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def integer_scale(scale: float) -> tuple[int, int] | None:
 
 
 def is_plain(call: Call) -> bool:
-    """Tells whether an op is a RESCALE of signed values to signed values."""
+    """Tells whether an operator is a RESCALE of signed values to signed values."""
     return call.op == "rescale" and not (call.attr("input_unsigned") or call.attr("output_unsigned"))
 
 
@@ -81,7 +81,7 @@ def is_plain(call: Call) -> bool:
 
 
 class Step(NamedTuple):
-    """An op of a chain.
+    """An operator of a chain.
 
     constant: its constant operand; a RESCALE has none.
     on_the_left: whether the constant is the left operand.
@@ -94,7 +94,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Successive ops on an INT8 value."""
+    """Successive operators on an INT8 value."""
 
     steps: tuple[Step, ...]
 
@@ -114,7 +114,7 @@ class Chain:
 
 
 def varies_by_channel(constant: LeafValue) -> bool:
-    """Tells whether a constant varies along the last axis at most."""
+    """Tells whether a constant varies along no axis but the last one."""
     return prod(constant.node.shape[:-1]) == 1
 
 
@@ -125,11 +125,12 @@ def _values(constant: LeafValue) -> NDArray[Any]:
 
 @lru_cache(maxsize=1024)
 def integers(chain: Chain) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Returns what the chain gives for each INT8 value in each channel, and where an inner RESCALE saturates.
+    """Returns the results of the chain for each INT8 value in each channel, and where an inner RESCALE saturates.
 
     Both are arrays [256, channels].
-    None if an inner RESCALE saturates whose zero point is a limit of its dtype, since that may be an activation.
-    Raises GraphError if an op cannot be evaluated.
+    Returns None if an inner RESCALE saturates whose zero point is a limit of its dtype, since that may be an
+    activation.
+    Raises GraphError if an operator cannot be evaluated.
     """
     x, dtype = np.repeat(POINTS, chain.channels, 1).astype(np.int8), "INT8"
     saturated = np.zeros(x.shape, bool)
@@ -247,12 +248,12 @@ class Line:
 
 @lru_cache(maxsize=1024)
 def exact_line(chain: Chain) -> Line | None:
-    """Returns the Line that equals the chain for all 256 values of every channel, None if none is found.
+    """Returns the Line that equals the chain for all 256 values of every channel, or None if none is found.
 
-    Weights are tried from the largest down, each with the nearest bias and its two neighbours.
-    Other scales are possible with each.
-    Each channel takes the first line without a difference.
-    Raises GraphError if an op of the chain cannot be evaluated.
+    Weights are tried from the largest down, each with the nearest bias and the two neighbours of that bias.
+    Each of these pairs allows other scales.
+    Each channel gets the first line that differs nowhere from the chain.
+    Raises GraphError if an operator of the chain cannot be evaluated.
     """
     known, best = integers(chain), Line.of(chain)
     if known is None or best is None:
@@ -297,7 +298,7 @@ def convolution_of(chain: Chain, x: Type, t: Type, line: Callable[[Chain], Line 
     """Returns the chain from x to t as a convolution.
 
     line: returns the Line to use, or None.
-    None if there is no Line, or if an op of the chain cannot be evaluated.
+    Returns None if there is no Line, or if an operator of the chain cannot be evaluated.
     """
     if not spans_channels(chain, x, t):
         return None

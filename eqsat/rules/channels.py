@@ -1,8 +1,10 @@
-"""Constants per channel: ADD, SUB and MUL with them as depthwise convolutions, which the NPU does many times as fast.
+"""Rules that turn ADD, SUB and MUL with a constant per channel into depthwise convolutions, which the NPU runs many
+times as fast.
 
-Sources are a BatchNorm that could not be folded, a LayerScale, or the scale and shift of a LayerNorm.
-Each comes as a RESCALE, one such op, and a RESCALE.
-The fact known(y) = k says that y is the constant k.
+Such operators come from a BatchNorm that could not be folded, from a LayerScale, or from the scale and shift of a
+LayerNorm.
+Each of them is a RESCALE, one ADD, SUB or MUL, and another RESCALE.
+The fact known(y) = k means that y is the constant k.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def as_convolution(
 ) -> AsConvolution | None:
     """Returns narrow (call (widen x) constant) as a 1x1 depthwise convolution and its RESCALE, between views.
 
-    None if none is found that is exact for all 256 values.
+    Returns None if it finds no convolution that is exact for all 256 values.
     """
     return _as_convolution(widen, call, constant, False, narrow, x, t)
 
@@ -51,22 +53,22 @@ def as_convolution_left(
 ) -> AsConvolution | None:
     """Returns narrow (call constant (widen x)) as a 1x1 depthwise convolution and its RESCALE, between views.
 
-    None if none is found that is exact for all 256 values.
+    Returns None if it finds no convolution that is exact for all 256 values.
     """
     return _as_convolution(widen, call, constant, True, narrow, x, t)
 
 
 @extern
 def integral(constant: Constant) -> Constant | None:
-    """Returns a constant if it has a dtype of quantized values or their sums, INT8 or INT32."""
+    """Returns a constant if its dtype is INT8 or INT32, the dtypes of quantized values and of their sums."""
     return constant if constant.node.dtype in ("INT8", "INT32") else None
 
 
 @extern
 def result(call: Call, *constants: Constant) -> Constant | None:
-    """Returns the value of an op on constants.
+    """Returns the result of an operator on constants.
 
-    Most often it is the RESCALE of an INT8 constant to the scale of its neighbour.
+    In most cases the operator is the RESCALE of an INT8 constant to the scale of its neighbour.
     """
     try:
         t = infer(call.op, call.attrs, [Type(k.node.shape, k.node.dtype) for k in constants])

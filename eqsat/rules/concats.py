@@ -1,11 +1,12 @@
-"""Concat: with slices, pointwise ops and constants.
+"""Rules for CONCAT with slices, pointwise operators and constants.
 
-A concat crosses operators both ways, but never where its operands would become wider.
-A vector of operands is rewritten with egglog's own vector primitives, so these rules hold for any number of operands.
-Only a slice that spans several operands has a rule per number.
+A concat crosses operators in both directions, except where its operands would become wider.
+The rules rewrite a vector of operands with egglog's own vector primitives, so they hold for any number of operands.
+Only the rule for a slice that spans several operands exists once for each number of operands.
 
-If operands can be merged, those at the first such place are merged, so a concat of n operands becomes at most n others.
-Merging any two neighbours would make one for each way to divide the operands, 2^n.
+If operands can be merged, only those at the first such place are merged, so a concat of n operands becomes at most n
+others.
+If any two neighbours were merged, there would be one concat for each way to divide the operands, 2^n in all.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from eqsat.rules.slicing import Sliceable, slice_call
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape, Type
 
-#: Most operands that a slice may span; wider spans are rare, and every number is a rule of its own.
+#: Maximum number of operands that a slice may span; wider spans are rare, and each number needs a separate rule.
 MOST_SPANNED = 4
 
 
@@ -34,8 +35,8 @@ MOST_SPANNED = 4
 class Span:
     """The place of a concat's operand in the result.
 
-    start: where it begins along `axis` of the result.
-    shape: of the operand.
+    start: where the operand begins along `axis` of the result.
+    shape: the shape of the operand.
     """
 
     axis: int
@@ -52,7 +53,7 @@ class Span:
 span = fact("span", Concat, Values, Index, Value, gives=Span)
 #: Fact stripped(xs, f, t, n): the first n operands of xs without the f that they share.
 #: t is the type of the first one without f, and all have its dtype.
-#: If there are several such vectors, it is one of them.
+#: If there are several such vectors, the fact is one of them.
 stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
 #: Fact first_pair(concat, xs): the first place where two successive operands become one slice or one constant.
 #: Fact first_concat(concat, xs): the first place of an operand that is a concat along the same axis.
@@ -62,21 +63,21 @@ first_concat = fact("first_concat", Concat, Values, gives=Index)
 
 @extern
 def first_span(concat: Concat, x: Type) -> Span:
-    """Returns the place of the first operand."""
+    """Returns the place of the first operand in the result of a concat."""
     return Span(concat.attr("axis"), 0, x.shape)
 
 
 @extern
 def next_span(before: Span, x: Type) -> Span:
-    """Returns the place of the operand that follows another."""
+    """Returns the place of the operand that follows the operand at another place."""
     return Span(before.axis, before.end, x.shape)
 
 
 @extern
 def parts(f: Slice, *spans: Span) -> tuple[Slice, ...] | None:
-    """Returns what slice f takes of each of some neighbouring operands.
+    """Returns the slices that slice f of a concat takes from several neighbouring operands.
 
-    None unless it takes something of each of them, and nothing of others.
+    Returns None unless f takes elements of each of these operands and of no others.
     """
     axis, start = spans[0].axis, f.attr("start")[spans[0].axis]
     if start < spans[0].start or start + f.attr("size")[axis] > spans[-1].end:
@@ -86,7 +87,7 @@ def parts(f: Slice, *spans: Span) -> tuple[Slice, ...] | None:
 
 
 def _part(f: Slice, s: Span) -> Slice | None:
-    """Returns what slice f takes of the operand at s, None if nothing."""
+    """Returns the slice that slice f takes of the operand at s, or None if it takes nothing."""
     start, size = list(f.attr("start")), list(f.attr("size"))
     low = max(start[s.axis], s.start)
     high = min(start[s.axis] + size[s.axis], s.end)
@@ -102,7 +103,7 @@ cut = postponed("cut", Slice, int)
 
 @extern
 def whole_axis(f: Slice, concat: Concat, result: Type) -> int | None:
-    """Returns the axis of a concat if slice f leaves it whole and cuts another one."""
+    """Returns the axis of a concat if slice f keeps that axis whole and cuts another axis."""
     axis: int = concat.attr("axis")
     size = f.attr("size")
     return axis if size != result.shape and size[axis] == result.shape[axis] else None
@@ -110,7 +111,7 @@ def whole_axis(f: Slice, concat: Concat, result: Type) -> int | None:
 
 @extern
 def adjusted_slice(f: Slice, axis: int, x: Type) -> Slice:
-    """Returns the slice that takes all of x along the axis."""
+    """Returns slice f changed to take all of x along the axis."""
     start, size = list(f.attr("start")), list(f.attr("size"))
     start[axis], size[axis] = 0, x.shape[axis]
     return slice_call(start, size)
@@ -118,9 +119,9 @@ def adjusted_slice(f: Slice, axis: int, x: Type) -> Slice:
 
 @extern
 def both(concat: Concat, f: Slice, g: Slice) -> Slice | None:
-    """Returns slices f and g of one tensor as one.
+    """Returns the single slice that equals the concat of slices f and g of one tensor.
 
-    None unless g begins where f ends along the axis of the concat.
+    Returns None unless g begins where f ends along the axis of the concat.
     """
     axis, start, size = concat.attr("axis"), list(f.attr("start")), list(f.attr("size"))
     start[axis] += size[axis]
@@ -133,31 +134,31 @@ def both(concat: Concat, f: Slice, g: Slice) -> Slice | None:
 
 @extern
 def are_neighbours(concat: Concat, f: Slice, g: Slice) -> bool:
-    """Tells whether slice g begins where f ends along the axis of the concat."""
+    """Tells whether slice g begins where slice f ends along the axis of the concat."""
     return both.fn(concat, f, g) is not None
 
 
 @extern
 def both_constants(concat: Concat, j: Constant, k: Constant) -> Constant:
-    """Returns two successive constants as one."""
+    """Returns the single constant that equals the concat of two successive constants."""
     return LeafValue.constant(np.concatenate([j.data, k.data], concat.attr("axis")), j.node.dtype)
 
 
 @extern
 def beside(call: Sliceable, concat: Concat, operand: Type, result: Type) -> bool:
-    """Tells whether an operator keeps all axes and acts along none, or along others than a concat's."""
+    """Tells whether an operator keeps all axes and does not act along the axis of a concat."""
     return len(operand.shape) == len(result.shape) and concat.attr("axis") not in axes_of(call, operand)
 
 
 @extern
 def no_wider(x: Type, y: Type) -> bool:
-    """Tells whether an element of x takes no more bytes than one of y."""
+    """Tells whether an element of x takes at most as many bytes as an element of y."""
     return DType.of(x.dtype).size <= DType.of(y.dtype).size
 
 
 @extern
 def same_dtype(x: Type, y: Type) -> bool:
-    """Tells whether two tensors have one dtype."""
+    """Tells whether two tensors have the same dtype."""
     return x.dtype == y.dtype
 
 
@@ -178,12 +179,12 @@ rule = partial(rule, family="slicing")
 
 
 def pair(first: Term, second: Term) -> tuple[Term, ...]:
-    """Returns the conditions that a concat has two operands in a row, at places i and i + 1."""
+    """Returns the conditions that a concat has two successive operands, at places i and i + 1."""
     return concat(xs), element(xs, i, first), element(xs, i + 1, second)
 
 
 def spanning(count: int) -> Rule:
-    """Returns the rule for a slice of `count` operands of a concat, which is a concat of as many slices."""
+    """Returns the rule that turns a slice of `count` operands of a concat into a concat of `count` slices."""
     operands = [symbols(f"x{n}", Value) for n in range(count)]
     spans = (span(concat, xs, i + n, x) for n, x in enumerate(operands))
 

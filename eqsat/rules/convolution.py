@@ -1,7 +1,7 @@
-"""Convolutions: height and width exchanged, the transposed and the multiplying one as plain ones, and channels in an
-order or part of them.
+"""Rules for convolutions: they exchange height and width, turn transposed convolutions and channel multipliers into
+ordinary convolutions, and move channel orders and channel slices into the weights.
 
-A convolution distinguishes H from W only by the order of its kernel's axes, so both may be exchanged.
+A convolution distinguishes height and width only by the order of its kernel's axes, so the two axes may be exchanged.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _flat(x: Type, t: Type) -> bool:
 
 @extern
 def exchange_pays(call: Convolution, x: Type, weights: Type, t: Type) -> bool:
-    """Tells whether the exchange of H and W is free, H and W differ, and the kernel has several taps."""
+    """Tells whether exchanging H and W costs nothing, H and W differ, and the kernel has several taps."""
     return _flat(x, t) and x.shape[1] != x.shape[2] and kernel_of(call, weights.shape) != (1, 1)
 
 
@@ -90,13 +90,13 @@ def turned_back(call: Operator, t: Type) -> tuple[Move, Operator]:
 
 @extern
 def exchange(x: Type) -> Move:
-    """Returns the exchange of H and W of a tensor [N, H, W, C]."""
+    """Returns the movement that exchanges H and W of a tensor [N, H, W, C]."""
     return _exchange(x.shape)
 
 
 @extern
 def turned_kernel(call: Convolution, weights: Constant) -> Constant:
-    """Returns weights with the rows and columns of the kernel exchanged."""
+    """Returns weights whose kernel rows and columns are exchanged."""
     return LeafValue.constant(weights.data.transpose(_KERNEL_AXES[call.op]), weights.node.dtype)
 
 
@@ -105,11 +105,11 @@ def turned_kernel(call: Convolution, weights: Constant) -> Constant:
 
 @extern
 def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tuple[Move, Move] | None:
-    """Returns m and m' such that call x = m (call (m' x)), where m' puts all pixels of a batch in one row.
+    """Returns m and m' such that call x = m (call (m' x)), where m' puts all pixels of a batch into one row.
 
     A pointwise convolution does not distinguish images and rows.
-    Behind one image Vela fuses a TABLE or CLAMP; several images take up to twice as long.
-    None unless the kernel has one tap, stride 1 and no padding, and there are several images.
+    Vela fuses a TABLE or CLAMP into a convolution of one image; with several images they take up to twice as long.
+    Returns None unless the kernel has one tap, stride 1 and no padding, and there are several images.
     """
     alone = kernel_of(call, weights.shape) == (1, 1) and call.attr("stride") == (1, 1) and not any(call.attr("pad"))
     if not alone or x.shape[0] == 1:
@@ -122,11 +122,11 @@ def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tupl
 
 
 class Phases(NamedTuple):
-    """Two convolutions of one tensor, their concat, and a view of it.
+    """Two convolutions of one tensor, their concat, and a view of the concat.
 
-    type: of the concat.
-    first, second: the weights of each.
-    bias: of both.
+    type: the type of the concat.
+    first, second: the weights of each convolution.
+    bias: the bias of both convolutions.
     """
 
     view: Move
@@ -145,11 +145,12 @@ class Phases(NamedTuple):
 
 @extern
 def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) -> Phases | None:
-    """Returns a TRANSPOSE_CONV2D whose kernel is its stride as one 1x1 convolution per row of the kernel.
+    """Returns convolutions equal to a TRANSPOSE_CONV2D whose kernel is as large as its stride: one 1x1 convolution per
+    kernel row.
 
-    Each gives one output row per row of pixels, with the kernel's columns as channels.
+    Each convolution gives one output row per row of pixels, with the kernel's columns as channels.
     The rows are concatenated along W, and a view then puts them below each other.
-    None unless the kernel has `_PHASES` rows, `out_pad` is 0, and the input is INT8.
+    Returns None unless the kernel has `_PHASES` rows, `out_pad` is 0, and the input is INT8.
     """
     oc, kh, kw, ic = weights.data.shape
     n, height, width, _ = x.shape
@@ -177,7 +178,7 @@ def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) ->
 class Halves(NamedTuple):
     """Two depthwise convolutions of one tensor with their RESCALEs, their concat, and the order of its channels.
 
-    type: of the concat.
+    type: the type of the concat.
     """
 
     order: Move
@@ -204,10 +205,10 @@ class Halves(NamedTuple):
 def halved(
     scale: ChannelRescale, call: DepthwiseConv2d, weights: Constant, bias: Constant, result: Type
 ) -> Halves | None:
-    """Returns a depthwise convolution of an even channel multiplier as two of half the multiplier.
+    """Returns two depthwise convolutions of half the channel multiplier that together equal one of an even multiplier.
 
-    Of a multiplier above 1 Vela makes as many convolutions and puts their channels in order by up to seven transposes.
-    None for a single channel, of which it makes a CONV2D.
+    For a multiplier above 1, Vela makes that many convolutions and reorders their channels by up to seven transposes.
+    Returns None for a single channel, because Vela makes a CONV2D of it.
     """
     *_, channels, multiplier = weights.data.shape
     half, odd = divmod(multiplier, 2)
@@ -243,10 +244,11 @@ def _run(m: Move) -> int:
 
 @extern
 def order_first(m: Move) -> tuple[Move, Reordering] | None:
-    """Returns rest and an order of channels such that m x = rest (order x), where rest moves longer runs than m.
+    """Returns rest and an order of channels such that m x = rest (order x), where rest moves longer runs of elements
+    than m.
 
-    The order gives the factors of the channels in the order in which m's output has them.
-    None unless the order moves something, and the rest has fewer axes than m.
+    The order puts the factors of the channels into the order of the channels in m's output.
+    Returns None unless the order moves something, and rest has fewer axes than m.
     """
     atoms, last = m.atoms(), len(m.in_shape) - 1
     if m.is_view or atoms is None or m.in_shape[last] > MAX_CHANNELS:
@@ -262,7 +264,8 @@ def order_first(m: Move) -> tuple[Move, Reordering] | None:
 
 @extern
 def order_last(m: Move) -> tuple[Moving, Move] | None:
-    """Returns an order of channels and rest such that m x = order (rest x), where rest moves longer runs than m."""
+    """Returns an order of channels and rest such that m x = order (rest x), where rest moves longer runs of elements
+    than m."""
     found = order_first.fn(m.inverse())
     return None if found is None else (found[1].inverse(), found[0].inverse())
 
@@ -271,7 +274,7 @@ def order_last(m: Move) -> tuple[Moving, Move] | None:
 
 
 def _channel_range(call: Slice, operand: Type) -> tuple[int, int] | None:
-    """Returns start and end of a slice along the last axis, None if it cuts other axes too."""
+    """Returns start and end of a slice along the last axis, or None if it also cuts other axes."""
     if operand.shape[:-1] != call.attr("size")[:-1]:
         return None
     start = call.attr("start")[-1]
@@ -280,9 +283,10 @@ def _channel_range(call: Slice, operand: Type) -> tuple[int, int] | None:
 
 @extern
 def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> Constant | None:
-    """Returns weights' such that conv (call x) weights = conv x weights'.
+    """Returns weights' such that conv (call x) weights = conv x weights', where the slice `call` takes some input
+    channels.
 
-    The slice `call` takes some input channels; weights' are zero for the others.
+    The weights' of all other channels are zero.
     """
     found = _channel_range(call, whole)
     if found is None or whole.shape[-1] > MAX_CHANNELS or conv.attr("w_zp") != (0,):
@@ -303,13 +307,14 @@ rule = partial(rule, family="convolution")
 
 
 def giving_in_order(rest: Any, order: Any) -> Any:
-    """Returns a term: the RESCALE of the convolution that gives channels in an order, and the rest of the movement."""
+    """Returns a term: the RESCALE of the convolution whose output channels are reordered, and the rest of the
+    movement."""
     call = convolution_pushed(order, plain, x, w, c, plain(x, w, c))
     return let(call, lambda same, v, d, view: rest(reordered(order, scale)(plain(x, v, d))))
 
 
 def reading_in_order(order: Any, rest: Any) -> Any:
-    """Returns a term: the convolution that reads channels in an order, after the rest of the movement."""
+    """Returns a term: the convolution whose input channels are reordered, after the rest of the movement."""
     call = convolution_pulled(order, plain, n(x), w, c, LHS)
     return let(call, lambda view, v, d, same: plain(rest(x), v, d))
 

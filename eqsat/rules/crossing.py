@@ -1,9 +1,10 @@
-"""Exchanges data movement with the operators of one operand, which act along some axes or none, in both directions.
+"""Exchanges data movement with operators of one operand, in both directions; such an operator acts along some axes or
+none.
 
 An axis of size 1 has no place in a `Move`.
-If an operator acts along one (a TILE that repeats, a stack of tensors), the movement first gets
-a shape in which that axis exists.
-That is a view, which costs nothing.
+If an operator acts along such an axis (a TILE that repeats, a stack of tensors), the movement first gets a shape in
+which the axis exists.
+This change of shape is a view, which costs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from eqsat.tensor.ops import OPS, infer
 from eqsat.tensor.ops.op import NOWHERE, Along, AxisPlacement
 from eqsat.tensor.types import Shape, Type
 
-#: Most axes of a tensor (TOSA 1.0, level 8K).
+#: Maximum number of axes of a tensor (TOSA 1.0, level 8K).
 MAX_RANK = 6
 
 
@@ -71,9 +72,10 @@ def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None 
 
 
 def _channels(m: Move) -> tuple[int, ...] | None:
-    """Returns the index along m's last input axis for each along its last output axis; None if others decide too.
+    """Returns the index along m's last input axis for each index along its last output axis, or None if other axes
+    decide too.
 
-    So m may join channels with elements outside of them, or reorder them.
+    Therefore m may join channels with elements outside of them, or reorder them.
     """
     back = m.inverse()
     atoms, last, out = back.atoms(), len(back.in_shape) - 1, len(back.out_shape) - 1
@@ -86,7 +88,7 @@ def _channels(m: Move) -> tuple[int, ...] | None:
 
 
 def taken_along(call: Single, index: Sequence[int]) -> Single:
-    """Returns an operator with the elements at `index` of its attributes that follow an axis."""
+    """Returns an operator whose attributes that follow an axis have only the elements at `index`."""
     return call.with_attrs(**{name: tuple(call.attr(name)[k] for k in index) for name in along_of(call).following})
 
 
@@ -135,15 +137,15 @@ def pulled(call: Single, m: Move, moved: Type) -> tuple[Move, Single] | None:
 
 @extern
 def is_axial(call: Single) -> bool:
-    """Tells whether an operator is not pointwise."""
+    """Tells whether an operator acts along at least one axis, that is, whether it is not pointwise."""
     return acts_along_axes(call)
 
 
 @extern
 def units_pulled(call: Single, m: Move, moved: Type) -> list[tuple[Move, Single, Move]]:
-    """Returns m', call', view such that call (m x) = m' (call' (view x)), where call acts along axes of size 1.
+    """Returns m', call' and a view such that call (m x) = m' (call' (view x)), where call acts along axes of size 1.
 
-    The view puts each beside the axis before it or the one after, which gives several answers.
+    The view puts each of these axes beside the axis before it or the axis after it, which gives several results.
     """
     units = [d for d in axes_of(call, moved) if moved.shape[d] == 1]
     out = []
@@ -156,9 +158,9 @@ def units_pulled(call: Single, m: Move, moved: Type) -> list[tuple[Move, Single,
 
 @extern
 def units_pushed(m: Move, call: Single, operand: Type) -> tuple[Move, Single, Move] | None:
-    """Returns view, call', m' such that m (call x) = view (call' (m' x)), where call makes axes of size 1 longer.
+    """Returns a view, call' and m' such that m (call x) = view (call' (m' x)), where call lengthens axes of size 1.
 
-    call' acts on axes of their own.
+    call' acts on separate axes.
     """
     if len(m.in_shape) < len(operand.shape):
         return None
@@ -256,7 +258,7 @@ def _cut(shape: Shape, strides: set[int]) -> Shape:
 def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
     """Returns concat' and an axis such that m (concat xs) = concat' (xs moved).
 
-    Each operand is moved by m adjusted to its size along that axis, which is the concat's.
+    Each operand is moved by m, adjusted to the size of that operand along the axis, which is the concat's.
     """
     atom = m.whole(concat.attr("axis"))
     return None if atom is None else (concat.with_attrs(axis=atom.out_dim), concat.attr("axis"))
@@ -264,9 +266,10 @@ def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
 
 @extern
 def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Type, Move, int] | None:
-    """Returns the parts of m (concat xs) = view (concat' (xs moved)), where the xs have size 1 along the axis.
+    """Returns the parts of m (concat xs) = view (concat' (xs moved)), where the xs have size 1 along the axis of the
+    concat.
 
-    They are the view, concat' with its type, the movement of the operands, and the concat's axis.
+    The parts are the view, concat' with its type, the movement of the operands, and the concat's axis.
     """
     axis = concat.attr("axis")
     parted = _parted(m, [axis] if first.shape[axis] == 1 else [])
@@ -279,10 +282,11 @@ def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Ty
 
 @extern
 def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Type, Move, int]]:
-    """Returns the parts of concat xs = m' (concat' (xs moved)), where one operand is m y.
+    """Returns the parts of concat xs = m' (concat' (xs moved)), where one of the operands xs is m y.
 
-    They are m', concat' with its type, the movement of the operands, and the axis along which it is adjusted to each.
-    If m y has size 1 along that axis, the axis may stand next to the one before it or after it.
+    The parts are m', concat' with its type, the movement of the operands, and the axis along which it is adjusted to
+    each operand.
+    If m y has size 1 along that axis, the axis may be placed next to the axis before it or after it.
     """
     axis, back = concat.attr("axis"), m.inverse()
     out = []

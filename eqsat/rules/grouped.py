@@ -1,14 +1,14 @@
-"""Several convolutions side by side as fewer: convolutions of one tensor, or of slices of it, that a concat puts
-together.
+"""Rules that merge several convolutions of one tensor, or of slices of it, into fewer convolutions if one concat joins
+their results.
 
-ExecuTorch writes a grouped convolution as a slice, a convolution and a RESCALE per group, and one concat.
+ExecuTorch writes a grouped convolution as a slice, a convolution and a RESCALE for each group, and one concat.
 One convolution whose weights are zero outside the blocks of its groups gives the same integers.
-So do several convolutions with a few groups each.
+Several convolutions with a few groups each give the same integers, too.
 `rules(choose)` makes the rules with a function that chooses which of these are offered.
-For a target that function is in `eqsat/options/spellings.py`; `RULES` know no target and offer all.
+The function for a target is in `eqsat/options/spellings.py`; `RULES` do not depend on a target and offer all of them.
 
 The operands of a concat are visited in order from the first one, and all are merged at once.
-Merging any two neighbours would give a concat for each way to divide the operands, exponentially many.
+If any two neighbours were merged, there would be a concat for each way to divide the operands, exponentially many.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from eqsat.egraph.terms import element, fact, length, let, symbols
 from eqsat.rules.slicing import slice_call
 from eqsat.tensor.types import Type
 
-#: Most weights of a merged convolution.
+#: Maximum number of weights of a merged convolution.
 _MOST_WEIGHTS = 1 << 21
 
 
@@ -56,22 +56,22 @@ class Branch:
     rescale: Call
 
     def cut(self, x: Type) -> Call:
-        """Returns the slice that it reads of the tensor, whose type is x."""
+        """Returns the slice that the branch reads of the tensor, whose type is x."""
         rows, read = x.shape[:-1], self.product
         return slice_call((*(0 for _ in rows), read.start), (*rows, read.end - read.start))
 
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Branches of one tensor in a row.
+    """A sequence of branches that read one tensor.
 
-    Their convolutions and RESCALEs differ in nothing but constants, channels and scales.
+    Their convolutions and RESCALEs differ only in constants, channels and scales.
     """
 
     row: tuple[Branch, ...]
 
 
-#: Returns the rows worth having, for (branches as they are, type of their tensor, other rows with the same result).
+#: Returns the sequences to offer, for (the given branches, type of their tensor, other sequences with the same result).
 Choose = Callable[[Branches, Type, Sequence[Branches]], Sequence[Branches]]
 
 #: Fact product(y, x): y as a convolution of x, or of some of its channels.
@@ -80,17 +80,17 @@ product = fact("product", Value, Value, gives=Product)
 branch = fact("branch", Value, Value, gives=Branch)
 #: Fact branches(concat, xs, x, n): the first n operands of a concat as branches of x.
 branches = fact("branches", Concat, Values, Value, Index, gives=Branches)
-#: Fact offered(concat, xs, x, p, q): the concat may have the row p of branches of x as its operands.
-#: q is the empty row: parts(p, q, x) are then all operands of p.
+#: Fact offered(concat, xs, x, p, q): the concat may have the sequence p of branches of x as its operands.
+#: q is the empty sequence, so parts(p, q, x) are all operands of p.
 offered = fact("offered", Concat, Values, Value, Branches, Branches)
-#: Fact parts(p, q, x): the operands of a concat for the row p, without those for q, its last branches.
+#: Fact parts(p, q, x): the operands of a concat for the sequence p, without the operands for its last branches q.
 parts = fact("parts", Branches, Branches, Value, gives=Values)
 
 
 def merged(of: Sequence[Branch]) -> Branch:
-    """Returns branches in a row as one.
+    """Returns a sequence of branches as one branch.
 
-    It reads all channels from the first to the last that any of them reads.
+    The branch reads all channels from the first to the last one that any of them reads.
     Its weights are zero (`w_zp`) for channels that a branch does not read.
     """
     products = [b.product for b in of]
@@ -109,7 +109,7 @@ def merged(of: Sequence[Branch]) -> Branch:
 
 
 def plans(found: Branches) -> list[Branches]:
-    """Returns all rows of fewer branches with the same result, of equally many branches merged into each.
+    """Returns all shorter sequences of branches with the same result in which each branch merges equally many.
 
     Merged convolutions have `_MOST_WEIGHTS` weights at most.
     """
@@ -134,22 +134,22 @@ def _read(products: Sequence[Product]) -> tuple[int, int]:
 
 @extern
 def of_slice(call: Conv2d, cut: Slice, x: Type, w: Constant, b: Constant) -> Product | None:
-    """Returns the convolution of some channels of a tensor, None if the slice cuts other axes too."""
+    """Returns a convolution of some channels of a tensor, or None if the slice also cuts other axes."""
     start, size = cut.attr("start"), cut.attr("size")
     return Product(call, w, b, start[-1], start[-1] + size[-1]) if size[:-1] == x.shape[:-1] else None
 
 
 @extern
 def of_whole(call: Conv2d, x: Type, w: Constant, b: Constant) -> Product:
-    """Returns the convolution of all channels of a tensor."""
+    """Returns a convolution of all channels of a tensor."""
     return Product(call, w, b, 0, x.shape[-1])
 
 
 @extern
 def scaled(read: Product, rescale: AnyRescale) -> Branch:
-    """Returns a product with its RESCALE.
+    """Returns a convolution with its RESCALE as a branch.
 
-    A RESCALE with one scale gets that scale for each channel.
+    If the RESCALE has a single scale, the branch has that scale for each channel.
     """
     times = 1 if rescale.attr("per_channel") else read.channels
     scales = {name: rescale.attr(name) * times for name in ("multiplier", "shift")}
@@ -158,13 +158,14 @@ def scaled(read: Product, rescale: AnyRescale) -> Branch:
 
 @extern
 def first_branch(concat: Concat, b: Branch) -> Branches | None:
-    """Returns a row of one branch, None if the concat is not along channels."""
+    """Returns a sequence of one branch, or None if the concat is not along channels."""
     return Branches((b,)) if concat.attr("axis") == b.product.weights.data.ndim - 1 else None
 
 
 @extern
 def next_branch(before: Branches, b: Branch) -> Branches | None:
-    """Returns a row with one more branch, None if that differs from the others in more than `Branches` allows."""
+    """Returns a sequence with one more branch, or None if that branch differs from the others in more than
+    `Branches` allows."""
     return Branches((*before.row, b)) if _alike(before.row[0], b) else None
 
 
@@ -181,19 +182,19 @@ def _alike(a: Branch, b: Branch) -> bool:
 
 @extern
 def others(row: Branches) -> Branches | None:
-    """Returns all branches of a row but the first."""
+    """Returns all branches of a sequence except the first one."""
     return Branches(row.row[1:]) if row.row else None
 
 
 @extern
 def none_of(row: Branches) -> Branches:
-    """Returns the empty row, which is what remains of a row when all its operands are made."""
+    """Returns the empty sequence, which remains when all operands of a sequence have been made."""
     return Branches(())
 
 
 @extern
 def first_of(row: Branches, x: Type) -> tuple[ChannelRescale, Conv2d, Slice, Constant, Constant] | None:
-    """Returns the first branch of a row: RESCALE, convolution, slice of the tensor, weights and bias."""
+    """Returns the first branch of a sequence: RESCALE, convolution, slice of the tensor, weights and bias."""
     if not row.row:
         return None
     b = row.row[0]
@@ -201,7 +202,7 @@ def first_of(row: Branches, x: Type) -> tuple[ChannelRescale, Conv2d, Slice, Con
 
 
 def rules(choose: Choose) -> list[Rule]:
-    """Returns the rules of the family, with the rows that `choose` keeps.
+    """Returns the rules of the family, with the sequences that `choose` keeps.
 
     Convolutions that these rules have made for a graph are not merged again.
     """
@@ -214,7 +215,7 @@ def rules(choose: Choose) -> list[Rule]:
 
     @extern
     def fewer(found: Branches, x: Type) -> list[Branches]:
-        """Returns the chosen rows of fewer convolutions with the same result."""
+        """Returns the chosen sequences of fewer convolutions that have the same result."""
         asked = found, x
         # A proof asks the same question again, and must get the same answer.
         if asked not in answers:

@@ -1,8 +1,9 @@
-"""MATMUL: its transpose, and constants.
+"""Rules for MATMUL: they transpose a product, turn a product with a constant into a convolution, and compute a product
+row by row.
 
 MATMUL multiplies [n, h, c] by [n, c, w].
 Movements and slices within these axes cross it (`eqsat/rules/roles.py`).
-A MATMUL and its RESCALE are also computed row by row (`eqsat/vela/rows.py`).
+`eqsat/vela/rows.py` computes a MATMUL and its RESCALE row by row.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of
 from eqsat.vela.rows import fitting_zero_point
 
-#: `_MOST_ROWS`: most rows that are computed one by one.
-#: `_MOST_WAITING`: most bytes of products and sums that wait; more may not fit into SRAM.
+#: `_MOST_ROWS`: maximum number of rows that are computed one by one.
+#: `_MOST_WAITING`: maximum bytes of products and sums that are kept at once; more may not fit into SRAM.
 _MOST_ROWS, _MOST_WAITING = 256, 96 << 10
-#: Most bytes of products that are summed at once, unless those of one row are more.
+#: Maximum bytes of products that are summed at once, unless the products of one row take more.
 _TOGETHER = 1 << 14
 
 
@@ -33,7 +34,7 @@ _TOGETHER = 1 << 14
 def transposed(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, Move, Move]:
     """Returns the parts of a b = (b' a')', where ' is the transpose of the last two axes.
 
-    They are the transpose of the result, the product with exchanged zero points, and the transposes of b and a.
+    The parts are the transpose of the result, the product with exchanged zero points, and the transposes of b and a.
     """
     (n, h, c), w = left.shape, right.shape[2]
     back, of_b, of_a = (Move.transpose(s, (0, 2, 1)) for s in ((n, w, h), (n, c, w), (n, h, c)))
@@ -42,9 +43,9 @@ def transposed(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, M
 
 @extern
 def as_convolution(matmul: Matmul, left: Type, right: Constant) -> MovedConvolution | None:
-    """Returns x k for a constant k as a 1x1 convolution between views.
+    """Returns the product of x and a constant k as a 1x1 convolution between views.
 
-    None unless there is one batch, and x is INT8.
+    Returns None unless there is one batch, and x is INT8.
     """
     if left.shape[0] != 1 or left.dtype != "INT8":
         return None
@@ -59,9 +60,10 @@ def as_convolution(matmul: Matmul, left: Type, right: Constant) -> MovedConvolut
 
 @extern
 def by_rows(rescale: Rescale, matmul: Matmul, left: Type, right: Type) -> list[tuple[Move, MatmulRows, Move]]:
-    """Returns m', rows and m'' such that rescale (a b) = m' (rows a (m'' b)).
+    """Returns m', rows and m'' such that rescale (a b) = m' (rows a (m'' b)), where rows computes the product row by
+    row.
 
-    The products of one row are summed at once, or in another answer those of several rows.
+    One result sums the products of one row at once; another result sums those of several rows.
     """
     (n, h, c), w = left.shape, right.shape[2]
     narrow = left.dtype == right.dtype == rescale.attr("dtype") == "INT8"

@@ -1,4 +1,5 @@
-"""Data movement alone: chains of transposes and reshapes in normal form, and movements of constants."""
+"""Rules for data movement alone: they merge chains of transposes and reshapes into one movement in normal form, and
+they move constants."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from eqsat.tensor.movement import Move
 
 @extern
 def then(first: Move, second: Move) -> Move | None:
-    """Returns two successive movements as one, None if no single one expresses them."""
+    """Returns two successive movements as one, or None if no single movement expresses them."""
     return first.then(second) if first.out_shape == second.in_shape else None
 
 
 @extern
 def is_identity(m: Move) -> bool:
-    """Tells whether a movement changes neither shape nor order."""
+    """Tells whether a movement changes neither the shape nor the order of elements."""
     return m.is_identity
 
 

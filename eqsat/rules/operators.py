@@ -1,4 +1,4 @@
-"""Another operator for the same integers, where the NPU has a cheaper one."""
+"""Rules that replace an operator by another one with equal results if the NPU runs the other one faster."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
-#: Most elements of a pool's height and width: Vela's limit.
+#: Maximum elements of a pool's height and width: Vela's limit.
 _POOL_WINDOW = 256
-#: Most channels of a pool that is made: as many as one block of the NPU's output holds.
+#: Maximum number of channels of a pool that is made: as many as one block of the NPU's output holds.
 _POOL_CHANNELS = 128
-#: Most channels of a 0/1 matrix; the weights of a larger one cost more than any movement.
+#: Maximum number of channels of a 0/1 matrix; the weights of a larger matrix cost more than any movement.
 _MATRIX_CHANNELS = 512
-#: `_PLANES`: most planes of an input that are interleaved, which keeps the 0/1 kernel small.
-#: `_STEP`: most elements of a row that are read as channels, which fills the NPU's channels.
+#: `_PLANES`: maximum number of planes of an input that are interleaved, which keeps the 0/1 kernel small.
+#: `_STEP`: maximum number of elements of a row that are read as channels, which fills the NPU's channels.
 _PLANES, _STEP = 8, 16
 
 #: `_LEAST_WINDOW`: elements of a window below which a pool takes no fewer cycles.
-#: `_FEWER`: most elements that two pools look at, as a share of those that one looks at.
+#: `_FEWER`: maximum number of elements that two pools read, as a share of the elements that one pool reads.
 _LEAST_WINDOW, _FEWER = 4, 0.9
 
 ReduceMax = Annotated[Call, op("reduce_max")]
 Argmax = Annotated[Call, op("argmax")]
 #: Reductions that may be done in two steps.
-#: A sum in steps is exact in INT32 as long as the whole sum is, which TOSA demands of either form.
+#: A sum in steps is exact in INT32 as long as the entire sum is, which TOSA requires of both forms.
 TwoStep = Annotated[Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")]
 #: An input of the graph.
 Input = Annotated[LeafValue, such("input", LeafValue, lambda leaf: not leaf.is_const)]
@@ -46,10 +46,10 @@ Input = Annotated[LeafValue, such("input", LeafValue, lambda leaf: not leaf.is_c
 
 @extern
 def as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, Move]]:
-    """Returns a REDUCE_MAX as MAX_POOL2D with a window of the whole axis, between movements.
+    """Returns a REDUCE_MAX as a MAX_POOL2D whose window covers the reduced axis, between movements.
 
-    The pool is on [1, outer, axis, inner], which is a view.
-    For the innermost axis it is also on [1, axis, outer / c, c], where it has c channels to work on.
+    The pool reads [1, outer, axis, inner], which is a view.
+    For the innermost axis there is also a pool that reads [1, axis, outer / c, c], so that it has c channels.
     """
     axis, shape = call.attr("axis"), operand.shape
     size, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
@@ -73,7 +73,7 @@ def _max_pool(height: int, width: int) -> MaxPool:
 
 @extern
 def as_matrix(order: ChannelOrder, operand: Type) -> tuple[Conv2d, Constant, Constant, Rescale] | None:
-    """Returns an order of channels as a 1x1 convolution with a 0/1 matrix and a RESCALE by one."""
+    """Returns an order of channels as a 1x1 convolution with a 0/1 matrix, followed by a RESCALE by one."""
     channels = channels_of(order)
     size, shape = len(channels), order.in_shape
     if not DType.of(operand.dtype).is_activation or len(shape) != 4 or shape != order.out_shape or shape[0] != 1:
@@ -101,7 +101,7 @@ def _copying(dtype: str, kernel: NDArray[np.int8]) -> tuple[Conv2d, Constant, Co
 
 @extern
 def one_reduction(f: TwoStep, g: TwoStep, x: Type) -> tuple[Move, TwoStep, Move] | None:
-    """Returns two reductions of a kind along neighbouring axes as one, between views.
+    """Returns two reductions of the same kind along neighbouring axes as one reduction, between views.
 
     The first view makes one axis of both.
     """
@@ -118,7 +118,7 @@ def one_reduction(f: TwoStep, g: TwoStep, x: Type) -> tuple[Move, TwoStep, Move]
 
 @extern
 def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant, Rescale, Move] | None:
-    """Returns a movement of few planes of an input, from [planes, rest] to [rest, planes], as a convolution.
+    """Returns a movement of an input with few planes from [planes, rest] to [rest, planes] as a convolution.
 
     An example is a picture from NCHW to NHWC.
     The convolution reads [1, planes, rest / k, k] and gives k * planes channels.
@@ -143,11 +143,12 @@ def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant
 
 @extern
 def as_product(widen: Rescale, x: Type) -> tuple[Mul, Rescale, Constant] | None:
-    """Returns an INT16 value widened and multiplied by an integer of 16 bits as a product with a constant.
+    """Returns a RESCALE that widens an INT16 value and multiplies it by an integer of 16 bits as a product with a
+    constant.
 
-    That is the product, the RESCALE by one that widens both, and the constant.
-    A RESCALE by one is part of the product.
-    Any other is one or two operators, unless it is part of a sum.
+    The result is the product, the RESCALE by one that widens both operands, and the constant.
+    A RESCALE by one becomes part of the product.
+    Any other RESCALE becomes one or two operators, unless it is part of a sum.
     """
     multiplier, shift = widen.attr("multiplier")[0], widen.attr("shift")[0]
     factor, rest = divmod(multiplier, 1 << shift)
@@ -163,9 +164,9 @@ def as_product(widen: Rescale, x: Type) -> tuple[Mul, Rescale, Constant] | None:
 
 @extern
 def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] | None:
-    """Returns a max pool as one along one axis and then one along the other, in the cheaper order.
+    """Returns a max pool as one pool along one axis and then one along the other, in the cheaper order.
 
-    None unless that looks at far fewer elements (`_FEWER`).
+    Returns None unless the two pools read far fewer elements (`_FEWER`).
     """
     (height, width), (down, right), pads = pool.attr("kernel"), pool.attr("stride"), pool.attr("pad")
     rows, columns = result.shape[1:3]
@@ -183,8 +184,8 @@ def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] |
 def outward(call: Argmax, x: Type) -> tuple[Argmax, Move] | None:
     """Returns call' and m such that call x = call' (m x), where call acts along the last axis.
 
-    m puts that axis outside all others but the batch.
-    Along channels Vela 5.1 takes 13 times as long on Ethos-U85.
+    m puts that axis outside all other axes except the batch.
+    If the ARGMAX is along channels, Vela 5.1 takes 13 times as long on Ethos-U85.
     """
     rank = len(x.shape)
     if rank < 2 or call.attr("axis") != rank - 1 or x.shape[-1] == 1:

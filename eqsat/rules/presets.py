@@ -1,9 +1,9 @@
 """Presets: named sets of rules.
 
 `all` is the default.
-Each of the others reproduces passes that were proposed for ExecuTorch's Arm backend.
-A preset has no order and is applied until nothing changes, on every branch and in both directions.
-Its statement says where that, or the normal form of data movement, makes it stronger than those passes.
+Each of the other presets reproduces passes that were proposed for ExecuTorch's Arm backend.
+The rules of a preset have no order and are applied until nothing changes, on every branch and in both directions.
+Its statement says where this, or the normal form of data movement, makes the preset stronger than the passes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _BY_NAME: Mapping[str, Rule] = {r.name: r for r in RULES}
 class Preset:
     """A named set of rules.
 
-    statement: what it reproduces, in a few lines.
-    rules: its rules with the analyses that they read.
+    statement: describes the passes that the preset reproduces, in a few lines.
+    rules: its rules, and the analyses that these rules read.
     """
 
     name: str
@@ -52,7 +52,7 @@ def is_pointwise(f: Single) -> bool:
 
 
 def _limited(name: str, suffix: str, where: Term) -> Rule:
-    """Returns a rule for fewer matches, under another name."""
+    """Returns a rule restricted by one more condition, under another name."""
     rule = _BY_NAME[name]
     return replace(rule, name=f"{name}-{suffix}", where=(*rule.where, where))
 
@@ -61,12 +61,14 @@ _MOVES = ("move-move", "move-identity", "move-const")
 
 CATALOGUE = (
     Preset("all", "every exact rule", tuple(RULES)),
-    Preset("none", "no rule: the graph as it is, equal values computed once", ()),
+    Preset("none", "no rules: the graph stays as it is, and equal values are computed once", ()),
     Preset(
         "fuse-tosa-transposes",
-        "FuseTosaTransposesPass (pytorch/executorch pull request 18947): a transpose by the identity goes, inverse pairs cancel, neighbours "
-        "compose, and a transpose goes down through unary ops and RESCALEs with one scale, and through ADD, MUL, SUB and the like beside "
-        "an operand of one element. Stronger: a reshape is a movement too, so chains with reshapes between compose",
+        "FuseTosaTransposesPass (pytorch/executorch pull request 18947): removes transposes that change nothing, "
+        "cancels inverse pairs, merges neighbouring transposes, and moves a transpose down through unary operators, "
+        "through RESCALEs with one scale, and through ADD, MUL, SUB and similar operators whose other operand has one "
+        "element. Stronger than the pass: reshapes are data movement too, so chains with reshapes in between are also "
+        "merged",
         (
             *_named("move-move", "move-identity"),
             _limited("pull-unary", "pointwise", is_pointwise(symbols("f", Single))),
@@ -76,10 +78,12 @@ CATALOGUE = (
     ),
     Preset(
         "explicit-permutes",
-        "the six passes of pull request 19015 on explicit permutes (removal around elementwise ops, pairs, permutes that move only unit "
-        "dims, permute below squeeze, cascaded permutes, cascaded views), and the branches and forks in both directions that its review "
-        "found missing. Stronger: no region must be closed for a permute to pass, any view composes, not only squeezes, "
-        "and a permute passes a TILE, PAD or CONCAT along an axis of size 1 that a view has put in",
+        "the six passes of pull request 19015 on explicit permutes (they remove permutes around elementwise "
+        "operators, pairs of permutes, and permutes that move only dimensions of size 1, move a permute below a "
+        "squeeze, and merge cascaded permutes and cascaded views), and also branches and forks in both directions, "
+        "which the review of the pull request found missing. Stronger than the passes: a permute passes operators "
+        "without a closed region around them, any view is merged instead of only squeezes, and a permute passes a "
+        "TILE, PAD or CONCAT along an axis of size 1 that a view added",
         _named(
             *_MOVES,
             "push-unary",
@@ -96,14 +100,17 @@ CATALOGUE = (
     ),
     Preset(
         "unique-outputs",
-        "pull request 18866: equal values become one and each output slot stays a tensor of its own. No identity is needed: the e-graph "
-        "computes equal values once, and the writer gives a value in several slots, or an input or constant that is an output, an IDENTITY per slot",
+        "pull request 18866: merges equal values, and keeps a separate tensor for each output slot. This needs no "
+        "rule: the e-graph computes equal values once, and the writer adds one IDENTITY per output slot if a value "
+        "fills several slots, or if an output is an input or a constant",
         (),
     ),
     Preset(
         "fuse-concat",
-        "the five patterns of FuseConcatPass (pull request 18827): concat of one, concat then exact slice, slices rejoined in full, concat then "
-        "slice within one input, slices rejoined in part. Stronger: neighbours rejoin also beside other operands of the concat",
+        "the five patterns of FuseConcatPass (pull request 18827): a concat of one operand, a concat followed by a "
+        "slice of exactly one operand, slices that a concat rejoins completely, a concat followed by a slice within "
+        "one operand, and slices that a concat rejoins in part. Stronger than the pass: neighbouring slices are "
+        "rejoined even if the concat has other operands",
         _named("concat-single", "axial-nothing", "slice-concat-1", "pair-slices", "concat-slices"),
     ),
 )

@@ -1,15 +1,16 @@
-"""Rescale, clamp, table: what pointwise ops do to one INT8 value is a function of 256 points, so it can be evaluated.
+"""Rules for RESCALE, CLAMP, TABLE and other pointwise operators, which evaluate a chain of operators on one INT8 value
+as a function of 256 points.
 
 A `Curve` is such a function.
-The fact curve(x, y) = c says that y = c(x) in every element.
-It grows along pointwise ops whose operands all come from one x or are constants of one element.
-The dtypes between do not matter.
-If y is INT8 again, it is one TABLE of x, equal to the bit.
+The fact curve(x, y) = c means that y = c(x) in every element.
+A curve grows along pointwise operators whose operands all come from one x or are constants of one element.
+The dtypes in between do not matter.
+If y is INT8 again, y is one TABLE of x, equal to the bit.
 Examples are RESCALE, MUL by a constant and RESCALE, and x * sigmoid(x).
 
 A sum or product of two curves behind a RESCALE is a function of two INT8 values, so it has 65,536 results.
-Two RESCALEs of an operand become one if all of these stay the same.
-Converters from TFLite write residual sums with two, and Vela fuses one.
+Two RESCALEs of an operand become one RESCALE if all of these results stay the same.
+Converters from TFLite write residual sums with two RESCALEs, and Vela fuses only one.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ Arithmetic = Annotated[Call, op("add", "sub", "mul", name="arithmetic")]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A function of an INT8 value; a constant is one too, which ignores its value.
+    """A function of an INT8 value; a constant is such a function, too, and ignores the value.
 
     values: the bytes of its 256 results in INT64.
-    dtype: of the results.
+    dtype: the dtype of the results.
     steps: 0 is the identity itself, 1 is one CLAMP or TABLE, which gains nothing, 2 is anything else.
     """
 
@@ -77,13 +78,13 @@ scalar = fact("scalar", Value, gives=Curve)
 
 @extern
 def start(x: Type) -> Curve | None:
-    """Returns the identity for an INT8 value."""
+    """Returns the identity curve of an INT8 value."""
     return IDENTITY if x.dtype == "INT8" else None
 
 
 @extern
 def constant_curve(k: Constant) -> Curve | None:
-    """Returns the curve of a constant of one element."""
+    """Returns the curve of a constant that has one element."""
     if not DType.of(k.node.dtype).is_integral or k.data.size != 1:
         return None
     return Curve.of(np.full(256, int(k.data.reshape(-1)[0])), k.node.dtype, 2)
@@ -91,7 +92,7 @@ def constant_curve(k: Constant) -> Curve | None:
 
 @extern
 def follow(f: Call, *curves: Curve) -> Curve | None:
-    """Returns f of one or two curves of one value, at each of their points."""
+    """Returns the curve of operator f applied to one or two curves of the same value."""
     return _after(f, *curves)
 
 
@@ -109,9 +110,9 @@ def _after(f: Call, *curves: Curve) -> Curve | None:
 
 @extern
 def as_one_op(c: Curve) -> ClampOrTable | None:
-    """Returns the one op that a curve is: a CLAMP if it only limits values, else a TABLE.
+    """Returns a curve as one operator: a CLAMP if the curve only limits values, otherwise a TABLE.
 
-    None if the curve is one op already, or the identity.
+    Returns None if the curve is already one operator, or the identity.
     """
     if c.dtype != "INT8" or c.steps < 2 or c.values == IDENTITY.values:
         return None
@@ -123,7 +124,7 @@ def as_one_op(c: Curve) -> ClampOrTable | None:
 
 @extern
 def is_identity(c: Curve) -> bool:
-    """Tells whether a curve of one or more ops leaves all 256 values as they are."""
+    """Tells whether a curve of one or more operators leaves all 256 values unchanged."""
     return bool(c.steps) and c.dtype == "INT8" and c.values == IDENTITY.values
 
 
@@ -134,10 +135,10 @@ def is_identity(c: Curve) -> bool:
 def one_scale(
     narrow: Rescale, total: Arithmetic, second: Rescale, first: Rescale, x: Type, other: Curve
 ) -> Rescale | None:
-    """Returns the RESCALE of x that may replace second(first(x)) in narrow(total(second(first(x)), other)).
+    """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(second(first(x)), other)).
 
     other: the curve of the other operand.
-    None if no such RESCALE gives the same for all 65,536 pairs of INT8 values.
+    Returns None if no such RESCALE gives the same result for all 65,536 pairs of INT8 values.
     """
     return _one_scale(second, first, x, lambda curve: _results(narrow, total, curve, other))
 
@@ -146,15 +147,16 @@ def one_scale(
 def one_scale_right(
     narrow: Rescale, total: Arithmetic, second: Rescale, first: Rescale, x: Type, other: Curve
 ) -> Rescale | None:
-    """Returns the RESCALE of x that may replace second(first(x)) in narrow(total(other, second(first(x)))).
+    """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(other, second(first(x)))).
 
-    None if no such RESCALE gives the same for all 65,536 pairs of INT8 values.
+    Returns None if no such RESCALE gives the same result for all 65,536 pairs of INT8 values.
     """
     return _one_scale(second, first, x, lambda curve: _results(narrow, total, other, curve))
 
 
 def _one_scale(second: Call, first: Call, x: Type, results: Callable[[Curve], bytes | None]) -> Rescale | None:
-    """Returns the RESCALE of x whose curve has the same results as that of second(first(x)), None if there is none."""
+    """Returns the RESCALE of x whose curve has the same results as the curve of second(first(x)), or None if there
+    is none."""
     scale = real_scale(first) * real_scale(second)
     found = integer_scale(float(scale[0])) if len(scale) == 1 and is_plain(first) and is_plain(second) else None
     curve = _after(second, c) if x.dtype == "INT8" and (c := _after(first, IDENTITY)) else None
@@ -191,9 +193,9 @@ def _limits(f: Clamp, dtype: str) -> tuple[int, int]:
 
 @extern
 def clamped(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
-    """Returns f after g as one CLAMP.
+    """Returns two successive CLAMPs, g and then f, as one CLAMP.
 
-    Both are monotone, so its limits are f of the limits of g.
+    Both are monotone, so the limits of the new CLAMP are f of the limits of g.
     """
     if not DType.of(x.dtype).is_integral:
         return None
@@ -203,7 +205,7 @@ def clamped(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
 
 @extern
 def leaves_all(f: Call, x: Type) -> bool:
-    """Tells whether an op leaves every value as it is.
+    """Tells whether an operator leaves every value unchanged.
 
     It may be a CLAMP to the limits of the dtype, or an IDENTITY.
     It may be a RESCALE by exactly one between equal dtypes, signs and zero points.

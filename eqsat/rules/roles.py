@@ -1,12 +1,13 @@
-"""Data movement and slices across operators whose axes have roles: GATHER, SCATTER, MATMUL, convolutions and pools.
+"""Rules that exchange data movement and slices with operators whose axes have different roles: GATHER, SCATTER, MATMUL,
+convolutions and pooling operators.
 
-The op table gives every axis of operands and result a letter ("nhc,ncw->nhw" for MATMUL).
-What is done within an axis of one tensor is the same for all others that have the axis.
-So a movement that takes no element from one axis to another, views aside, crosses in both directions.
+The operator table gives every axis of operands and result a letter ("nhc,ncw->nhw" for MATMUL).
+A change within an axis of one tensor applies to all other tensors that have this axis.
+Therefore a movement that takes no element from one axis to another crosses in both directions, apart from views.
 It crosses from the result to the operands ("push"), or from an operand to the result ("pull").
 With a pull, the other operands get its inverse.
 A slice crosses from the result to the operands.
-Where operands are constants, as weights are, the law gives other constants.
+If operands are constants, such as weights, the rule computes new constants.
 """
 
 from __future__ import annotations
@@ -28,23 +29,24 @@ from eqsat.tensor.types import Type
 
 #: A movement that moves elements.
 Moving = Annotated[Move, such("moving", Move, lambda m: not m.is_view)]
-#: One that also keeps the size of the last axis: channels alone could be moved as tensors of any shape, without end.
+#: A movement that also keeps the size of the last axis.
+#: Otherwise channels alone could be moved as tensors of any shape, and the rules would never end.
 Reordering = Annotated[Move, such("reordering", Move, lambda m: not m.is_view and m.in_shape[-1:] == m.out_shape[-1:])]
-#: What is done within one axis: a movement, or start and size of a slice.
+#: A change within one axis: a movement, or start and size of a slice.
 Part = TypeVar("Part")
 
 
 def parts_of_all(
     call: Call, k: int, parts: Sequence[Part], types: Sequence[Type], nothing: Callable[[int], Part]
 ) -> list[list[Part]] | None:
-    """Returns what is done within the axes of the operands and last of the result, where tensor k has these parts.
+    """Returns the changes within the axes of the operands and last of the result, if tensor k has these changes.
 
     They fulfil call (done_0 x_0) (done_1 x_1) ... = done_last (call x_0 x_1 ...).
     k: the number of an operand, or -1 for the result.
-    types: of the operands and the result.
-    nothing: returns the part that leaves so many elements as they are.
-    An axis of size 1 broadcasts, so nothing is done within it.
-    Returns None if something is done within an axis that the operator acts along.
+    types: the types of the operands and the result.
+    nothing: returns the part that leaves so many elements unchanged.
+    An axis of size 1 broadcasts, so nothing changes within it.
+    Returns None if something changes within an axis along which the operator acts.
     """
     roles = OPS[call.op].roles
     if roles is None:
@@ -59,10 +61,10 @@ def parts_of_all(
 
 
 def moved(call: Call, m: Move, k: int, types: Sequence[Type]) -> list[Move] | None:
-    """Returns the movements of the operands and last of the result, where m moves the elements of tensor k.
+    """Returns the movements of the operands and last of the result, if m moves the elements of tensor k.
 
-    They are those of `parts_of_all`, for `m` without its views.
-    Returns None too if m exchanges elements between axes.
+    They are the movements of `parts_of_all`, for `m` without its views.
+    Also returns None if m exchanges elements between axes.
     """
     parts = m.within(types[k].shape)
     found = None if parts is None else parts_of_all(call, k, parts, types, lambda n: Move.reshape((n,), (n,)))
@@ -71,14 +73,15 @@ def moved(call: Call, m: Move, k: int, types: Sequence[Type]) -> list[Move] | No
 
 @extern
 def pushed(m: Reordering, call: Call, *types: Type) -> tuple[Move, ...] | None:
-    """Returns the movements of all operands, and last a view, such that m (call xs) = view (call (xs moved))."""
+    """Returns movements of all operands, and last a view, such that m (call xs) = view (call (xs moved))."""
     found = moved(call, m, -1, types)
     return None if found is None else (*found[:-1], Move.reshape(m.in_shape, m.out_shape))
 
 
 def _pulled(k: int) -> Extern[..., Any]:
     def pulled(m: Moving, call: Call, *types: Type) -> tuple[Move, ...] | None:
-        """Returns the movements of the other operands, a view of operand k, which m moves, and that of the result."""
+        """Returns movements of all operands and of the result for an operator whose operand k is moved by m; operand
+        k gets only a view."""
         found = moved(call, m, k, types)
         if found is None:
             return None
@@ -89,13 +92,13 @@ def _pulled(k: int) -> Extern[..., Any]:
     return extern(pulled)
 
 
-#: By the number of the operand that is moved.
+#: The functions by the number of the operand that is moved.
 PULLED = [_pulled(k) for k in range(3)]
 
 
 @extern
 def sliced(s: Slice, call: Call, result: Type, *operands: Type) -> tuple[Slice, ...] | None:
-    """Returns the slices of the operands such that s (call xs) = call (xs sliced)."""
+    """Returns slices of all operands such that s (call xs) = call (xs sliced)."""
     cut = list(zip(s.attr("start"), s.attr("size"), strict=True))
     found = parts_of_all(call, -1, cut, (*operands, result), lambda n: (0, n))
     return None if found is None else tuple(slice_call(*zip(*of, strict=True)) for of in found[:-1])
@@ -138,7 +141,7 @@ rule = partial(rule, family="roles")
 
 
 def across(f: Any, xs: Sequence[Any], name: str) -> Iterator[Rule]:
-    """Yields the rules of data movement and slices across operators whose axes have roles.
+    """Yields the rules that exchange data movement and slices with operators whose axes have roles.
 
     name: what the names of the rules call the operators.
     """
@@ -159,7 +162,7 @@ def _has_roles(call: Call) -> bool:
 
 
 def with_roles(operands: int) -> Any:
-    """Returns the kind of operators that have roles and so many operands, without convolutions."""
+    """Returns the kind of all operators that have roles and a given number of operands, without convolutions."""
     return Annotated[Call, such("roles", every(f"M{operands}", "roles"), _has_roles)]
 
 

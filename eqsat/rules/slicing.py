@@ -1,8 +1,9 @@
-"""Slices and pads: among themselves, across other operators, and into convolutions and pools.
+"""Rules for slices and pads: they merge them, move them across other operators, and fuse them into convolutions and
+pooling operators.
 
-A slice moves towards the inputs, since it shrinks what it passes.
-A pad moves towards the outputs, where a convolution may take it.
-Removals delete the e-node that does nothing, so that no class has a way to compute itself from itself.
+A slice moves towards the inputs, because it makes the tensors that it passes smaller.
+A pad moves towards the outputs, where it may become the padding of a convolution.
+Removals delete the e-node that does nothing, so that no e-class can be computed from itself.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
 
-#: Most elements of a slice before a convolution, as a share of those of the slice behind it.
+#: Maximum number of elements of a slice before a convolution, as a share of the elements of the slice behind it.
 _FEWER = 0.5
 
 SliceOrPad = Annotated[Call, op("slice", "pad")]
-#: An operator of one operand that a slice along other axes crosses; rules of their own merge it with slices and pads.
+#: An operator of one operand that a slice along other axes crosses; separate rules merge it with slices and pads.
 Sliceable = Annotated[Call, such("sliceable", Single, lambda call: call.op not in ("slice", "pad"))]
 
 
@@ -54,7 +55,7 @@ def slice_call(start: Iterable[int], size: Iterable[int]) -> Call:
 
 @extern
 def does_nothing(f: SliceOrPad, x: Type) -> bool:
-    """Tells whether a slice takes everything, or a pad adds nothing."""
+    """Tells whether a slice takes all elements, or a pad adds none."""
     return bool(f.attr("size") == x.shape) if f.op == "slice" else not any(f.attr("pads"))
 
 
@@ -70,13 +71,13 @@ def constant_part(f: SliceOrPad, leaf: Constant) -> Constant:
 
 @extern
 def after(f: Slice, g: Slice) -> Slice:
-    """Returns the slice that is g, then f."""
+    """Returns the single slice that equals slice g followed by slice f."""
     return slice_call((a + b for a, b in zip(f.attr("start"), g.attr("start"), strict=True)), f.attr("size"))
 
 
 @extern
 def part_of(f: Slice, x: Type) -> Slice | None:
-    """Returns what slice f of a result takes of an operand that may broadcast.
+    """Returns the slice of an operand that slice f of the result needs, where the operand may broadcast.
 
     An axis that broadcasts is not sliced.
     """
@@ -90,10 +91,10 @@ def part_of(f: Slice, x: Type) -> Slice | None:
 
 @extern
 def exchanged(f: Slice, g: Sliceable, x: Type, result: Type) -> tuple[Sliceable, Slice] | None:
-    """Returns g' and f' such that f (g x) = g' (f' x).
+    """Returns g' and f' such that f (g x) = g' (f' x), for a slice f of operator g.
 
-    f' takes all of an axis along which g acts, and None if f does not.
-    Attributes that follow the axis, as scales, are sliced with it.
+    f' takes all of an axis along which g acts; the result is None if f does not.
+    Attributes that follow the axis, such as scales, are sliced with it.
     """
     start, size = list(f.attr("start")), list(f.attr("size"))
     if len(x.shape) != len(result.shape):
@@ -112,7 +113,8 @@ def exchanged(f: Slice, g: Sliceable, x: Type, result: Type) -> tuple[Sliceable,
 
 
 def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: int) -> range:
-    """Returns the taps along H (0) or W (1) without as many outer ones that see only padding as that is long."""
+    """Returns the taps along H (0) or W (1), without outer taps that see only padding, at most as many as the
+    padding is long."""
     stride, dilation, size = f.attr("stride")[axis], f.attr("dilation")[axis], x.shape[1 + axis]
     low, high = f.attr("pad")[2 * axis : 2 * axis + 2]
     first = [tap * dilation - low for tap in range(kernel[axis])]
@@ -127,7 +129,7 @@ def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: in
 def without_unseen(
     f: PaddingConvolution, x: Type, weights: Constant, result: Type
 ) -> tuple[PaddingConvolution, Constant] | None:
-    """Returns f' and weights' such that f x weights = f' x weights', without outer taps that see nothing but padding.
+    """Returns f' and weights' such that f x weights = f' x weights', without outer taps that see only padding.
 
     A kernel that is larger than the image has such taps.
     Padding has the value of the zero point, so it adds nothing.
@@ -148,9 +150,9 @@ def without_unseen(
 def seen_by_conv(
     s: Slice, f: PaddingConvolution, x: Type, weights: Type, result: Type
 ) -> tuple[PaddingConvolution, Slice] | None:
-    """Returns f' and s' such that s (f x weights) = f' (s' x) weights, for a slice of images, rows and columns.
+    """Returns f' and s' such that s (f x weights) = f' (s' x) weights, for a slice s of images, rows and columns.
 
-    s' takes what the windows of these results see, and f' pads where they see padding.
+    s' takes the elements that the windows of these results see, and f' pads where they see padding.
     A slice is often a copy, so s' must have far fewer elements than s (`_FEWER`).
     """
     (n, *starts, _), (images, *sizes, channels) = s.attr("start"), s.attr("size")
@@ -171,10 +173,10 @@ def seen_by_conv(
 
 @extern
 def sliced_later(s: Slice, f: Conv2d, x: Type, weights: Type) -> Slice | None:
-    """Returns s' such that f (s x) weights = s' (f x weights), for a kernel of one tap and a slice of all channels.
+    """Returns s' such that f (s x) weights = s' (f x weights), for a kernel of one tap and a slice s of all channels.
 
-    The steps of a recurrence multiply many slices of a tensor by one matrix.
-    So these become one product.
+    The steps of a recurrent network multiply many slices of a tensor by one matrix.
+    With this rule, these products become a single one.
     """
     if weights.shape[1:3] != (1, 1) or any(f.attr("pad")) or f.attr("stride") != (1, 1):
         return None
@@ -196,10 +198,10 @@ def _with_pads(f: Call, pads: Iterable[tuple[int, int]]) -> Call:
 
 @extern
 def padded_later(f: Slice, g: Pad, x: Type) -> tuple[Pad, Slice] | None:
-    """Returns g' and f' such that f (g x) = g' (f' x).
+    """Returns g' and f' such that f (g x) = g' (f' x), for a slice f of a pad g.
 
     f' is the part of slice f that lies in x, and g' is the part of the pad that f keeps.
-    None if f takes nothing of x.
+    Returns None if f takes nothing of x.
     """
     low = [s - before for s, (before, _) in zip(f.attr("start"), _pads(g), strict=True)]
     high = [a + n for a, n in zip(low, f.attr("size"), strict=True)]
@@ -213,7 +215,7 @@ def padded_later(f: Slice, g: Pad, x: Type) -> tuple[Pad, Slice] | None:
 
 @extern
 def added(f: Pad, g: Pad) -> Pad | None:
-    """Returns two pads with the same value as one."""
+    """Returns two successive pads with the same value as one pad."""
     if f.attr("value") != g.attr("value"):
         return None
     return _with_pads(f, ((a + c, b + d) for (a, b), (c, d) in zip(_pads(f), _pads(g), strict=True)))
@@ -221,7 +223,7 @@ def added(f: Pad, g: Pad) -> Pad | None:
 
 @extern
 def with_image(f: Pad, g: Unary, x: Type) -> Pad | None:
-    """Returns the pad whose value is g of the value of pad f."""
+    """Returns a pad whose value is operator g applied to the value of pad f."""
     if not DType.of(x.dtype).is_integral:
         return None
     try:
@@ -233,7 +235,8 @@ def with_image(f: Pad, g: Unary, x: Type) -> Pad | None:
 
 
 def _grown(pad: tuple[int, ...], p: Call, kernel: tuple[int, int]) -> tuple[int, ...] | None:
-    """Returns a window's pad and that of PAD p, None unless p pads H and W only, and Vela allows it for the kernel."""
+    """Returns the sum of a window's pad and of PAD p, or None unless p pads only H and W, and Vela allows it for the
+    kernel."""
     n, h, w, c = _pads(p)
     if any(n) or any(c) or not any((*h, *w)):
         return None
@@ -243,9 +246,9 @@ def _grown(pad: tuple[int, ...], p: Call, kernel: tuple[int, int]) -> tuple[int,
 
 @extern
 def padding(f: PaddingConvolution, p: Pad, weights: Type) -> PaddingConvolution | None:
-    """Returns the convolution that pads by itself, in place of the PAD before it.
+    """Returns a convolution whose own padding replaces the PAD before it.
 
-    Its padding has the value in_zp, so None for a PAD with another value.
+    The padding of a convolution has the value in_zp, so the result is None for a PAD with another value.
     """
     if p.attr("value") != f.attr("in_zp"):
         return None
@@ -256,9 +259,9 @@ def padding(f: PaddingConvolution, p: Pad, weights: Type) -> PaddingConvolution 
 
 @extern
 def padding_pool(f: MaxPool, p: Pad, x: Type) -> MaxPool | None:
-    """Returns the max pool that pads by itself, for a PAD with the least value of its dtype.
+    """Returns a max pool whose own padding replaces the PAD before it, if the PAD's value is the minimum of its dtype.
 
-    A max pool ignores its padding, as if that had the least value.
+    A max pool ignores its padding, as if it had the minimum value.
     An average pool does not count its padding, so there is no such rule for it.
     """
     if not DType.of(x.dtype).is_integral or p.attr("value")[0] != DType.of(x.dtype).limits[0]:

@@ -1,8 +1,8 @@
-"""2:4 sparsity by the order of a convolution's channels (`eqsat/tensor/sparsity.py`), for targets whose NPU takes half
-the time for it.
+"""Rules that reorder the channels of a convolution so that its weights are 2:4 sparse (`eqsat/tensor/sparsity.py`), for
+targets whose NPU then takes half the time.
 
-The order of the channels is a movement before the convolution.
-The families `across` and `weights` take it into the weights of the convolutions that computed the channels.
+The new order of the channels is a movement before the convolution.
+The families `across` and `weights` absorb it into the weights of the convolutions that computed the channels.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from eqsat.tensor.types import Type
 
 
 def in_best_order(weights: LeafValue) -> LeafValue:
-    """Returns weights with their input channels in the order that makes them 2:4 sparse.
+    """Returns weights whose input channels are in the order that makes them 2:4 sparse.
 
-    They are returned as they are if they are sparse already, or no such order is found.
+    They are returned unchanged if they are already sparse, or if no such order is found.
     """
     runs = interleaving(weights.data)
     return weights if runs is None else _interleaved(weights, runs)
@@ -39,7 +39,7 @@ def _interleaved(weights: LeafValue, runs: int) -> LeafValue:
 def in_turn(conv: Conv2d, x: Type, weights: Constant) -> tuple[Move, Constant] | None:
     """Returns order and weights' such that conv x weights = conv (order x) weights', where weights' are 2:4 sparse.
 
-    None if weights are 2:4 sparse already, or no such order is found.
+    Returns None if weights are already 2:4 sparse, or if no such order is found.
     """
     runs = interleaving(weights.data) if conv.attr("w_zp") == (0,) else None
     if runs is None:
@@ -51,9 +51,10 @@ def in_turn(conv: Conv2d, x: Type, weights: Constant) -> tuple[Move, Constant] |
 
 @extern
 def in_runs(order: ChannelOrder, part: Slice, x: Type) -> Move | None:
-    """Returns order' such that order (part x) = part (order' x), and order' does the same in every run of channels.
+    """Returns order' such that order (part x) = part (order' x), where order' reorders every run of channels in the
+    same way.
 
-    None unless the slice `part` takes one of several equal runs of channels.
+    Returns None unless the slice `part` takes one of several equal runs of channels.
     """
     taken, channels, inside = part.attr("size")[-1], x.shape[-1], order.within(order.out_shape)
     one_run = part.attr("size")[:-1] == x.shape[:-1] and channels % taken == 0 and part.attr("start")[-1] % taken == 0

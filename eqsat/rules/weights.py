@@ -1,4 +1,4 @@
-"""What rules of several families need of the constants of convolutions and of RESCALEs per channel.
+"""Functions for the constants of convolutions and of RESCALEs per channel, which rules of several families use.
 
 An order of channels is a Move that leaves all axes but the last in place.
 Examples are a channel shuffle, and the NCHW order that a flatten before a linear layer keeps.
@@ -18,7 +18,7 @@ from eqsat.egraph.kinds import Constant, Convolution, such
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape
 
-#: Most channels of an order, and of a tensor whose slice becomes zero weights.
+#: Maximum number of channels of an order, and of a tensor whose slice becomes zero weights.
 MAX_CHANNELS = 2048
 
 

@@ -1,4 +1,4 @@
-"""Saved runs: optimizations on disk, to be explained and searched again."""
+"""Saved runs: optimizations stored on disk, so that they can be explained and searched again."""
 
 from eqsat.runs.archive import FORMAT, VERSION, check_place
 from eqsat.runs.saved import load, save

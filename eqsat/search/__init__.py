@@ -1,1 +1,1 @@
-"""One optimization, from the given graph to its result; `optimizer.py` has the sequence."""
+"""One optimization, from the input graph to its result; `optimizer.py` defines the sequence of steps."""

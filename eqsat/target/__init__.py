@@ -1,4 +1,4 @@
-"""Targets of compilation: families of accelerators, their configurations and native transposes."""
+"""Compilation targets: accelerator families, their configurations and their native transposes."""
 
 from eqsat.target.accelerators import ACCELERATORS, Target, TargetError
 from eqsat.target.families import FAMILIES

@@ -1,1 +1,1 @@
-"""The tensor language: graphs, operators, data movement, their semantics."""
+"""The tensor language: graphs, operators and data movement, with their semantics."""

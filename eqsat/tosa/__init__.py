@@ -1,4 +1,4 @@
-"""TOSA: flatbuffers in and out, origins of operators, and the reference model."""
+"""TOSA: reads and writes flatbuffers, tracks the origins of operators, and runs the reference model."""
 
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.locations import Origin

@@ -1,1 +1,1 @@
-"""Vela: compiling and estimating graphs, and guards against graphs that it compiles wrongly."""
+"""Vela: compiles graphs, estimates their cycles, and guards against graphs that Vela compiles incorrectly."""

@@ -1,1 +1,1 @@
-"""Checks of compiled graphs: proofs, samples, binaries."""
+"""Checks compiled graphs with proofs, with samples, and by running binaries."""
