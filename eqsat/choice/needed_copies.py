@@ -27,9 +27,9 @@ def with_needed_copies(
     Tensors of a type that cannot be copied stay as they are.
     """
     copies = list(copies)
-    first = {p[-1]: p[0] for c in copies if c.sliced_first for p in c.places(graph)}
+    first = {p[-1]: p for c in copies if c.sliced_first for p in c.places(graph)}
     if first:
-        out = graph.rewritten({part: partial(_sliced_first, graph, n, part) for part, n in first.items()})
+        out = graph.rewritten({part: partial(_slice_first, graph, place) for part, place in first.items()})
         graph, origin = out.graph, _origin(out, origin)
     places = [p for c in copies if not c.sliced_first for p in c.places(graph) if copying.can_copy(graph.type(p[0]))]
     if not places:
@@ -51,14 +51,23 @@ def _origin(out: Rewritten, origin: Mapping[int, int]) -> dict[int, int]:
     return {k: origin[n] for k, n in operators if n in origin}
 
 
-def _sliced_first(graph: TensorGraph, n: int, part: int, out: Rewritten) -> int:
-    """Writes the SLICE `part` before the RESCALE `n` that it reads, and returns the node of the RESCALE."""
-    rescale, node = graph.nodes[n], graph.nodes[part]
-    start = node.attr("start")[-1]
-    sliced = out.graph.add_with("slice", [out.number[i] for i in rescale.inputs], node.attrs)
-    attrs = _with_channels(rescale.attrs, slice(start, start + node.shape[-1]))
-    made = out.graph.add_with(rescale.op, [sliced], attrs)
-    out.source[made] = n
+def _slice_first(graph: TensorGraph, place: Place, out: Rewritten) -> int:
+    """Writes the SLICE at the end of a place before the RESCALE at its beginning.
+
+    Returns the node of the RESCALE, or of a RESHAPE of it if RESHAPEs lay between.
+    """
+    rescale, node = graph.nodes[place[0]], graph.nodes[place[-1]]
+    start, channels, attrs = node.attr("start")[-1], node.shape[-1], node.attrs
+    if len(place) > 2:
+        whole = rescale.shape[:-1]
+        attrs = attrs_of({"start": (*(0 for _ in whole), start), "size": (*whole, channels)})
+    sliced = out.graph.add_with("slice", [out.number[i] for i in rescale.inputs], attrs)
+    scaled = _with_channels(rescale.attrs, slice(start, start + channels))
+    made = out.graph.add_with(rescale.op, [sliced], scaled)
+    out.source[made] = place[0]
+    if out.graph.type(made).shape != node.shape:
+        made = out.graph.add("reshape", [made], shape=node.shape)
+        out.source[made] = place[0]
     return made
 
 

@@ -167,14 +167,26 @@ def _is_moved(reader: Node, n: int) -> bool:
 def sliced_channel_scales(graph: TensorGraph) -> Iterator[Place]:
     """Yields RESCALEs with a factor per channel, each with a SLICE of its channels.
 
+    RESHAPEs that keep the channels may lie between, if the SLICE cuts nothing else.
     RESCALEs of results of convolutions are left out.
     """
-    for n, reading in graph.readers().items():
+    readers = graph.readers()
+    for n in readers:
         node = graph.nodes[n]
         per_channel = node.op == "rescale" and len(node.attr("multiplier")) > 1
         if per_channel and OPS[graph.nodes[node.inputs[0]].op].kind != "mac":
-            slices = (r for r in reading if graph.nodes[r].op == "slice")
-            yield from ((n, r) for r in slices if graph.nodes[r].shape[-1] < node.shape[-1])
+            yield from ((n, *path) for path in _to_slices(graph, readers, n, False))
+
+
+def _to_slices(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int, reshaped: bool) -> Iterator[Place]:
+    """Yields the paths from a node to SLICEs of its channels; behind a RESHAPE, to those that cut nothing else."""
+    shape = graph.nodes[n].shape
+    for r in readers[n]:
+        part = graph.nodes[r]
+        if part.op == "reshape" and part.shape[-1:] == shape[-1:]:
+            yield from ((r, *path) for path in _to_slices(graph, readers, r, True))
+        elif part.op == "slice" and part.shape[-1] < shape[-1] and not (reshaped and part.shape[:-1] != shape[:-1]):
+            yield (r,)
 
 
 def early_readers(graph: TensorGraph) -> Iterator[Place]:
