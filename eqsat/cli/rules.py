@@ -16,15 +16,18 @@ def rules(as_json: JsonOption = False) -> None:
     from eqsat.rules.presets import CATALOGUE
 
     families = {
-        first_sentence(f): [{"name": r.name, "statement": r.statement, "analysis": r.analysis} for r in f.RULES]
+        f.__name__.rpartition(".")[2]: [
+            {"name": r.name, "statement": r.statement, "analysis": r.analysis} for r in f.RULES
+        ]
         for f in FAMILIES
     }
+    summaries = {name: first_sentence(f) for name, f in zip(families, FAMILIES)}
     if as_json:
         presets = [{"name": p.name, "statement": p.statement, "rules": [r.name for r in p.rules]} for p in CATALOGUE]
-        print_json({"families": families, "presets": presets})
+        print_json({"families": families, "summaries": summaries, "presets": presets})
         return
-    for title, listed in families.items():
-        console.print(_table(title, [(r["name"], r["statement"]) for r in listed if not r["analysis"]]))
+    for family, listed in families.items():
+        console.print(_table(summaries[family], [(r["name"], r["statement"]) for r in listed if not r["analysis"]]))
     console.print(
         _table(
             "Presets (--rules NAME)",
