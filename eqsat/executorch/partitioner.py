@@ -130,17 +130,27 @@ def operator_name(node: torch.fx.Node) -> str:
     return str(getattr(node.target, "__name__", node.target)).removesuffix(".default")
 
 
+def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec) -> ExportedProgram:
+    """Returns a program in which operators have forms that Arm's partitioner accepts; the given one may be modified.
+
+    Constants that ExecuTorch cannot compute are computed.
+    For U55 and U65 sums are reshaped, and convolutions of a large stride pad outside.
+    """
+    program = fold_constants(program)
+    return pad_outside(reshape_sums(program)) if compile_spec.tosa_spec.is_U55_subset else program
+
+
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
     """Transforms like Arm's partitioner, and brings more operators to the NPU.
 
-    Constants that it cannot compute are computed, and functions become TABLEs.
-    For U55 and U65 sums are reshaped, and convolutions of a large stride pad outside.
+    Functions become TABLEs, which only this partitioner takes, and the rest has accepted forms.
     """
-    program = fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
-    if not self.additional_checks:  # these may keep such operators on the CPU on purpose
-        self.register_custom_partition_op(FUNCTION)
-        program = replace_functions(program)
-    return pad_outside(reshape_sums(program)) if self.compile_spec.tosa_spec.is_U55_subset else program
+    program = TOSAPartitioner.transform_for_pre_decomposition(self, exported_program)
+    program = use_accepted_forms(program, self.compile_spec)
+    if self.additional_checks:  # these may keep functions on the CPU on purpose
+        return program
+    self.register_custom_partition_op(FUNCTION)
+    return replace_functions(program)
 
 
 class EthosUPartitioner(ArmPartitioner):
