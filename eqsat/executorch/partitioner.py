@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.nodes import overload
-from eqsat.executorch.reductions import pad_outside, reshape_sums
+from eqsat.executorch.reductions import pad_outside, reshape_flips, reshape_sums
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
 from eqsat.executorch.tables import FUNCTION, replace_functions
 from eqsat.ground.files import LoweringError
@@ -134,10 +134,12 @@ def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec
     """Returns a program in which operators have forms that Arm's partitioner accepts; the given one may be modified.
 
     Constants that ExecuTorch cannot compute are computed.
-    For U55 and U65 sums are reshaped, and convolutions of a large stride pad outside.
+    For U55 and U65 sums and flips are reshaped, and convolutions of a large stride pad outside.
     """
     program = fold_constants(program)
-    return pad_outside(reshape_sums(program)) if compile_spec.tosa_spec.is_U55_subset else program
+    if not compile_spec.tosa_spec.is_U55_subset:
+        return program
+    return pad_outside(reshape_flips(reshape_sums(program)))
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:

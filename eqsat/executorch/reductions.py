@@ -1,7 +1,10 @@
-"""Sums and convolutions in forms that Arm's partitioner accepts on Ethos-U55 and U65.
+"""Sums, convolutions and flips in forms that Arm's partitioner accepts on Ethos-U55 and U65.
 
 It refuses a convolution of a stride above 3 that pads.
 Padding first, with the zero point, gives the same, and is accepted.
+
+Of the flips it accepts those of one axis, the second or third of four.
+Any other is one such flip after another, of a view with that axis as the third.
 
 Sums are also what ExecuTorch makes of means.
 On Ethos-U55 and U65 the partitioner limits each summed axis to 65,536 elements.
@@ -33,6 +36,7 @@ logger = logging.getLogger(__name__)
 #: Most elements of a summed axis, and of the axes before or behind it.
 _MOST = 65536
 _SUM, _PAD = torch.ops.aten.sum.dim_IntList, torch.ops.aten.pad.default
+_FLIP = torch.ops.aten.flip.default
 _CONVOLUTIONS = (torch.ops.aten.conv1d.default, torch.ops.aten.conv2d.default)
 #: Largest stride of a convolution that may pad.
 _LARGEST_STRIDE = 3
@@ -95,6 +99,30 @@ def pad_outside(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
+def reshape_flips(program: ExportedProgram) -> ExportedProgram:
+    """Rewrites the quantized flips that are not accepted, and returns the program, which is modified."""
+    changed = sum(n.target is _FLIP and _is_quantized(n) and _reshape_flip(n) for n in list(program.graph.nodes))
+    if changed:
+        logger.info("%d flips in a shape that the NPU takes", changed)
+        program.graph_module.recompile()
+    return program
+
+
+def _reshape_flip(node: Node) -> bool:
+    """Rewrites a flip, and returns whether it did."""
+    value, shape = operand(node), shape_of(node)
+    axes = [a % len(shape) for a in arguments(node)["dims"]]
+    if len(shape) == 4 and axes in ([1], [2]):
+        return False
+    write = _Writer(node, value)
+    for a in axes:
+        view = write.move(_VIEW, value, [1, prod(shape[:a]), shape[a], prod(shape[a + 1 :])])
+        value = write.quantized(write.call(_FLIP, view, [2]), value)
+    node.replace_all_uses_with(write.call(_VIEW, value, list(shape)))
+    node.graph.erase_node(node)
+    return True
+
+
 def _pad_outside(node: Node) -> bool:
     """Pads before a convolution, and returns whether it does."""
     given, source = arguments(node), operand(node)
@@ -111,7 +139,7 @@ def _pad_outside(node: Node) -> bool:
 
 
 def _is_quantized(node: Node) -> bool:
-    """Whether a sum lies between a DEQUANTIZE and QUANTIZEs with equal parameters."""
+    """Whether an operator lies between a DEQUANTIZE and QUANTIZEs with equal parameters."""
     parameters = {qparams(u) if is_quantize(u) else None for u in node.users}
     return is_dequantize(operand(node)) and len(parameters) == 1 and None not in parameters
 

@@ -176,7 +176,13 @@ class Mean(torch.nn.Module):
         return x.mean(1, keepdim=True)
 
 
+class Flip(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x).flip(0, 2)
+
+
 REFUSED = {
+    "a flip of two of three axes": (Flip(), (2, 5, 7)),
     "a large stride that pads": (torch.nn.Conv2d(3, 4, 5, stride=4, padding=1), (1, 3, 24, 24)),
     "a sum of many elements": (Mean(), (1, 70000)),
 }
