@@ -1,7 +1,7 @@
 """Prices of FX programs, which Vela cannot compile: closed forms of the cost of data movement.
 
 Other ops cost the same in every alternative, except that pointwise ops cost more on larger tensors.
-In a quantized program floats are outside of the NPU, so moving data to them is priced as a loss.
+Tensors that are not quantized are outside of the NPU, so moving data to them is priced as a loss.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from dataclasses import replace
 from cost_models.forms import standalone
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Price, Unit
-from eqsat.before_lowering.fx import shortest
 from eqsat.choice.choice import build
 from eqsat.egraph.encoding import saturate
 from eqsat.options.options import Options
 from eqsat.target import Target
+from eqsat.target.staging import shortest
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Type
+from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Steps, Type
 from extraction import extract
 
 #: Factor of the cost of an element that is moved or computed outside of the NPU.
 _OUTSIDE = 16.0
-#: Cycles of an op that costs nearly nothing, of an element of a pointwise op, and of a byte that a copy moves.
-_VIEW, _POINTWISE, _COPY = 1.0, 0.5, 0.125
+#: Cycles of an op that costs nearly nothing, and of an element of a pointwise op.
+_VIEW, _POINTWISE = 1.0, 0.5
 
 
 def cheapest(graph: TensorGraph, target: Target, options: Options) -> tuple[TensorGraph, float, float]:
@@ -45,29 +47,19 @@ class MovementCost(NodeModel):
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
         plain = [replace(u, operands=tuple(map(_plain, u.operands)), result=_plain(u.result)) for u in units]
-        quantized = any(_has_scale(t) for unit in units for t in unit.operands)
-        out = []
-        for unit, p in zip(units, super().price(plain), strict=True):
-            outside = quantized and not all(map(_has_scale, (*unit.operands, unit.result)))
-            is_one = [op for op, _ in p.steps].count("transpose") == 1
-            steps = shortest(unit.move) if unit.move and is_one else p.steps
-            out.append(Price(p.cycles * _OUTSIDE if outside else p.cycles, steps))
-        return out
+        outside = [not all(":" in t.dtype for t in (*u.operands, u.result)) for u in units]
+        prices = zip(outside, super().price(plain), strict=True)
+        return [replace(p, cycles=p.cycles * _OUTSIDE) if is_outside else p for is_outside, p in prices]
+
+    def _settle(self, unit: Unit, move: Move) -> tuple[float, Steps]:
+        cycles, steps = super()._settle(unit, move)
+        return cycles, shortest(move) if [op for op, _ in steps].count("transpose") == 1 else steps
 
     def cycles(self, unit: Unit) -> float:
-        match unit.op:
-            case "fx" | "reduce_fx":
-                return _VIEW + _POINTWISE * max(t.elements for t in (*unit.operands, unit.result))
-            case "input" | "const" | "opaque" | "item" | "identity":
-                return _VIEW
-            case "slice" | "pad" | "tile" | "reverse" | "concat":
-                return _VIEW + _COPY * sum(t.bytes for t in (*unit.operands, unit.result))
-            case _:
-                return _VIEW + standalone(self.target, unit)
-
-
-def _has_scale(t: Type) -> bool:
-    return ":" in t.dtype
+        if OPS[unit.op].tosa:
+            return _VIEW + standalone(self.target, unit)
+        computes = unit.op in ("fx", "reduce_fx")
+        return _VIEW + computes * _POINTWISE * max(t.elements for t in (*unit.operands, unit.result))
 
 
 def _plain(t: Type) -> Type:

@@ -11,6 +11,7 @@ Pointwise ops are `fx`, reductions `reduce_fx`, and all others opaque.
 
 from __future__ import annotations
 
+import copy
 import operator
 from dataclasses import dataclass
 
@@ -24,10 +25,19 @@ from torch.utils._pytree import tree_leaves
 
 from eqsat.before_lowering import fx
 from eqsat.executorch.constants import constant_nodes
-from eqsat.executorch.nodes import is_dequantize, is_quantize, name, overload
+from eqsat.executorch.nodes import (
+    computing,
+    is_dequantize,
+    is_pointwise,
+    is_quantize,
+    name,
+    operand,
+    overload,
+    qparams,
+    shape_of,
+)
 from eqsat.tensor.dtypes import DTYPES
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import GraphError
 
 Program = ExportedProgram | GraphModule
 
@@ -67,6 +77,15 @@ def read(program: Program) -> ExportedProgram:
     return program
 
 
+def with_own_graph(program: ExportedProgram) -> ExportedProgram:
+    """Returns a program with a copy of the graph, its signature and the table of constants, to be modified."""
+    graph = copy.deepcopy(program.graph)
+    for old, new in zip(program.graph.nodes, graph.nodes, strict=True):
+        new.name = old.name  # FX itself would not give some names, such as `input`
+    module, signature = GraphModule(program.graph_module, graph), copy.deepcopy(program.graph_signature)
+    return program._update(module, signature, constants=dict(program.constants))
+
+
 @dataclass(frozen=True, slots=True)
 class FxCall:
     """FX nodes that are one op of the tensor language.
@@ -86,23 +105,22 @@ class FxCall:
     def key(self) -> str:
         """Targets and arguments, with nodes by their position; equal for calls that compute the same."""
         place = {n: f"%{k}" for k, n in enumerate((*self.inputs, *self.nodes))}
-        calls = [(n.target, map_arg((n.args, n.kwargs), lambda m: place.get(m, m))) for n in self.nodes]
-        return str(calls)
+        return str([(n.target, map_arg((n.args, n.kwargs), lambda m: place.get(m, m))) for n in self.nodes])
 
     @property
     def moves(self) -> bool:
         """Whether the call only moves data, between equal parameters if it is quantized."""
-        params = [fx.qparams(n) for n in self.nodes if is_quantize(n) or is_dequantize(n)]
+        params = [qparams(n) for n in self.nodes if is_quantize(n) or is_dequantize(n)]
         return all(map(fx.is_movement, self.computing)) and len(params) != 1 and len(set(params)) <= 1
 
     @property
     def is_pointwise(self) -> bool:
         """Whether it can be an `fx` node: few tensors broadcast, and none of rank 0 decides the dtype."""
         values = [v for x in self.inputs if isinstance(v := x.meta.get("val"), torch.Tensor)]
-        if not all(map(fx.is_pointwise, self.nodes)) or not 0 < len(values) == len(self.inputs) <= _MOST_OPERANDS:
+        if not all(map(is_pointwise, self.nodes)) or not 0 < len(values) == len(self.inputs) <= _MOST_OPERANDS:
             return False
         mixed = len({v.dtype for v in values}) > 1 and any(v.ndim == 0 for v in values)
-        return not mixed and max(v.ndim for v in values) == len(fx.shape_of(self.nodes[-1]))
+        return not mixed and max(v.ndim for v in values) == len(shape_of(self.nodes[-1]))
 
 
 def _is_array(value: torch.Tensor) -> bool:
@@ -128,7 +146,6 @@ class Lifted:
         self.calls: dict[str, FxCall] = {}
         self.constants: dict[str, Node] = {}
         self._values: dict[Node, int] = {}
-        self._order = {n: i for i, n in enumerate(program.graph.nodes)}
         self._known = get_constant_placeholder_dict(program)
         self._fixed = constant_nodes(program)
         nodes = dict.fromkeys(tree_leaves(program.graph.output_node().args[0]))
@@ -143,7 +160,7 @@ class Lifted:
     def _calls(self) -> list[tuple[Node, FxCall]]:
         """Returns (node, call) of all values that the outputs depend on, operands first."""
         found, demanded = [], set(self.outputs)
-        for n in reversed(self._order):
+        for n in reversed(self.program.graph.nodes):
             if n in demanded:
                 call = self._call_of(n)
                 found.append((n, call))
@@ -154,26 +171,23 @@ class Lifted:
         """Returns the call that computes a value; it has no nodes for a leaf."""
         if n in self._fixed or n.op != "call_function":
             return FxCall()
-        if is_quantize(n) and fx.qparams(n) and (region := self._region(n)):
+        if is_quantize(n) and qparams(n) and (region := self._region(n)):
             return region
         if not fx.is_movement(n):
             return FxCall((n,), tuple(n.all_input_nodes))
-        return FxCall((fx.operand(n), n) if n.target is operator.getitem else (n,), tuple(fx.sources(n)))
+        return FxCall((operand(n), n) if n.target is operator.getitem else (n,), tuple(fx.sources(n)))
 
     def _region(self, quantize: Node) -> FxCall | None:
         """Returns the call from the dequantizes before `quantize` up to it, None if there is none."""
-        inside, stack = {quantize}, [fx.operand(quantize)]
-        while stack:
-            n = stack.pop()
-            dequantizes = is_dequantize(n) and fx.qparams(n) is not None
-            if n in inside or n in self._fixed and not dequantizes:
-                continue
-            if n.op != "call_function" or is_dequantize(n) and not dequantizes:
+        nodes = computing(quantize, self._fixed)
+        inside = set(nodes)
+        for n in nodes:
+            known = qparams(n) if is_dequantize(n) else (inside | self._fixed).issuperset(n.all_input_nodes)
+            if not known:
                 return None
-            inside.add(n)
-            stack += [] if dequantizes else n.all_input_nodes
-        nodes = tuple(sorted(inside, key=self._order.__getitem__))
-        call = FxCall(nodes, tuple(dict.fromkeys(x for n in nodes for x in n.all_input_nodes if x not in inside)))
+        call = FxCall(
+            tuple(nodes), tuple(dict.fromkeys(x for n in nodes for x in n.all_input_nodes if x not in inside))
+        )
         read = any(not (fx.is_movement(n) or inside.issuperset(n.users)) for n in call.computing)
         return None if read or len(call.computing) > _MOST_FUSED else call
 
@@ -183,19 +197,18 @@ class Lifted:
             return self._leaf(n)
         if call.moves and not fx.is_list_of_slices(n) and (moved := self._moved(n, call)) is not None:
             return moved
-        shape, dtype = fx.shape_of(n), fx.dtype_of(n)
+        shape, dtype = shape_of(n), fx.dtype_of(n)
         if n.target is operator.getitem and not fx.is_movement(n):
-            x = self._values[fx.operand(n)]
+            x = self._values[operand(n)]
             return self.graph.add("item", (x,), index=n.args[1], shape=shape, dtype=dtype)
         axes = [fx.reduced_axis(m) for m in call.computing]
-        if call.is_pointwise:
-            self.calls.setdefault(call.key, call)
+        reduces = len(axes) == len(call.inputs) == 1 and axes[0] is not None
+        if call.is_pointwise or reduces:
+            self.calls.setdefault(key := call.key, call)
             operands = [self._aligned(x, len(shape)) for x in call.inputs]
-            return self.graph.add("fx", operands, call=call.key, dtype=dtype)
-        if len(axes) == len(call.inputs) == 1 and axes[0] is not None:
-            self.calls.setdefault(call.key, call)
-            x = self._values[call.inputs[0]]
-            return self.graph.add("reduce_fx", (x,), axis=axes[0], call=call.key, dtype=dtype)
+            if reduces:
+                return self.graph.add("reduce_fx", operands, axis=axes[0], call=key, dtype=dtype)
+            return self.graph.add("fx", operands, call=key, dtype=dtype)
         nodes, inputs = (tuple(m for m in ms if m not in self._fixed) for ms in (call.nodes, call.inputs))
         self.calls[n.name] = FxCall(nodes, inputs)
         operands, kind = [self._values[x] for x in inputs], name(nodes[0].target)
@@ -205,7 +218,7 @@ class Lifted:
         """Adds an input or a constant and returns its node."""
         value = self._known.get(n)
         if value is None or isinstance(value, FakeTensor) or not _is_array(value):
-            return self.graph.add_input(n.name, fx.shape_of(n), fx.dtype_of(n))
+            return self.graph.add_input(n.name, shape_of(n), fx.dtype_of(n))
         found = self.graph.add_const(value.detach().numpy(), fx.dtype_of(n, value), tuple(value.shape))
         self.constants.setdefault(self.graph.nodes[found].attr("value").digest, n)
         return found
@@ -219,22 +232,17 @@ class Lifted:
     def _moved(self, n: Node, call: FxCall) -> int | None:
         """Adds a movement and returns its node; None if the tensor language does not model it."""
         local: dict[Node, int] = {}
-
-        def value(s: Node) -> int:
-            if s in local:
-                return local[s]
-            q = fx.qparams(s) if is_dequantize(s) and s in call.nodes else None
-            found = self._aligned(fx.operand(s) if q else s, len(fx.shape_of(s)))
-            if q and self.graph.nodes[found].dtype != fx.quantized(q):
-                raise GraphError(f"{s.name} reads integers of other parameters")
-            return found
-
         try:
             for m in call.nodes:
                 if is_quantize(m):
-                    local[m] = local[fx.operand(m)]
-                elif not is_dequantize(m) and not fx.is_list_of_slices(m):
-                    local[m] = fx.move(self.graph, m, [value(s) for s in fx.sources(m)])
-        except GraphError:
+                    local[m] = local[operand(m)]
+                elif q := qparams(m):
+                    local[m] = self._values[operand(m)]
+                    if self.graph.nodes[local[m]].dtype != fx.quantized(q):
+                        return None  # the integers have other parameters
+                elif not fx.is_list_of_slices(m):
+                    read = [local[s] if s in local else self._values[s] for s in fx.sources(m)]
+                    local[m] = fx.move(self.graph, m, read)
+        except (RuntimeError, ValueError):
             return None
-        return local[n] if self.graph.nodes[local[n]].shape == fx.shape_of(n) else None
+        return local[n] if self.graph.nodes[local[n]].shape == shape_of(n) else None

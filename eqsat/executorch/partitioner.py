@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.nodes import overload
-from eqsat.executorch.reductions import pad_outside, reshape_sums
+from eqsat.executorch.reductions import pad_outside, reshape_flips, reshape_sums
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
 from eqsat.executorch.tables import FUNCTION, replace_functions
 from eqsat.ground.files import LoweringError
@@ -130,17 +130,29 @@ def operator_name(node: torch.fx.Node) -> str:
     return str(getattr(node.target, "__name__", node.target)).removesuffix(".default")
 
 
+def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec) -> ExportedProgram:
+    """Returns a program in which operators have forms that Arm's partitioner accepts; the given one may be modified.
+
+    Constants that ExecuTorch cannot compute are computed.
+    For U55 and U65 sums and flips are reshaped, and convolutions of a large stride pad outside.
+    """
+    program = fold_constants(program)
+    if not compile_spec.tosa_spec.is_U55_subset:
+        return program
+    return pad_outside(reshape_flips(reshape_sums(program)))
+
+
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
     """Transforms like Arm's partitioner, and brings more operators to the NPU.
 
-    Constants that it cannot compute are computed, and functions become TABLEs.
-    For U55 and U65 sums are reshaped, and convolutions of a large stride pad outside.
+    Functions become TABLEs, which only this partitioner takes, and the rest has accepted forms.
     """
-    program = fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
-    if not self.additional_checks:  # these may keep such operators on the CPU on purpose
-        self.register_custom_partition_op(FUNCTION)
-        program = replace_functions(program)
-    return pad_outside(reshape_sums(program)) if self.compile_spec.tosa_spec.is_U55_subset else program
+    program = TOSAPartitioner.transform_for_pre_decomposition(self, exported_program)
+    program = use_accepted_forms(program, self.compile_spec)
+    if self.additional_checks:  # these may keep functions on the CPU on purpose
+        return program
+    self.register_custom_partition_op(FUNCTION)
+    return replace_functions(program)
 
 
 class EthosUPartitioner(ArmPartitioner):

@@ -1,7 +1,10 @@
-"""Sums and convolutions in forms that Arm's partitioner accepts on Ethos-U55 and U65.
+"""Sums, convolutions and flips in forms that Arm's partitioner accepts on Ethos-U55 and U65.
 
 It refuses a convolution of a stride above 3 that pads.
 Padding first, with the zero point, gives the same, and is accepted.
+
+Of the flips it accepts those of one axis, the second or third of four.
+Any other is one such flip after another, of a view with that axis as the third.
 
 Sums are also what ExecuTorch makes of means.
 On Ethos-U55 and U65 the partitioner limits each summed axis to 65,536 elements.
@@ -26,13 +29,14 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from eqsat.executorch.nodes import is_dequantize, is_quantize
+from eqsat.executorch.nodes import append, arguments, is_dequantize, is_quantize, operand, qparams, shape_of
 
 logger = logging.getLogger(__name__)
 
 #: Most elements of a summed axis, and of the axes before or behind it.
 _MOST = 65536
 _SUM, _PAD = torch.ops.aten.sum.dim_IntList, torch.ops.aten.pad.default
+_FLIP = torch.ops.aten.flip.default
 _CONVOLUTIONS = (torch.ops.aten.conv1d.default, torch.ops.aten.conv2d.default)
 #: Largest stride of a convolution that may pad.
 _LARGEST_STRIDE = 3
@@ -79,7 +83,7 @@ def reshape_sums(program: ExportedProgram) -> ExportedProgram:
     graph, changed = program.graph, 0
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target is _SUM and _is_quantized(node):
-            changed += _reshape(program, node)
+            changed += _reshape(node)
     if changed:
         logger.info("%d sums in a shape that the NPU takes", changed)
         program.graph_module.recompile()
@@ -88,48 +92,70 @@ def reshape_sums(program: ExportedProgram) -> ExportedProgram:
 
 def pad_outside(program: ExportedProgram) -> ExportedProgram:
     """Pads before the convolutions that pad and have a large stride; returns the program, which is modified."""
-    changed = sum(n.target in _CONVOLUTIONS and _pad_outside(program, n) for n in list(program.graph.nodes))
+    changed = sum(n.target in _CONVOLUTIONS and _pad_outside(n) for n in list(program.graph.nodes))
     if changed:
         logger.info("%d convolutions pad outside", changed)
         program.graph_module.recompile()
     return program
 
 
-def _pad_outside(program: ExportedProgram, node: Node) -> bool:
-    """Pads before a convolution, and returns whether it does."""
-    args: Sequence[Any] = node.args
-    stride, padding = args[3] if len(args) > 3 else [1], args[4] if len(args) > 4 else [0]
-    pads = not isinstance(padding, str) and any(padding)
-    if max(stride) <= _LARGEST_STRIDE or not pads or not is_dequantize(args[0]):
+def reshape_flips(program: ExportedProgram) -> ExportedProgram:
+    """Rewrites the quantized flips that are not accepted, and returns the program, which is modified."""
+    changed = sum(n.target is _FLIP and _is_quantized(n) and _reshape_flip(n) for n in list(program.graph.nodes))
+    if changed:
+        logger.info("%d flips in a shape that the NPU takes", changed)
+        program.graph_module.recompile()
+    return program
+
+
+def _reshape_flip(node: Node) -> bool:
+    """Rewrites a flip, and returns whether it did."""
+    value, shape = operand(node), shape_of(node)
+    axes = [a % len(shape) for a in arguments(node)["dims"]]
+    if len(shape) == 4 and axes in ([1], [2]):
         return False
-    rank = len(args[0].meta["val"].shape) - 2
-    around = [p for p in reversed([*padding, *padding * (rank - len(padding))]) for _ in range(2)]
-    write = _Writer(program, node, args[0])
-    padded = write.quantized(write.call(_PAD, args[0], around), write.parameters)
-    node.args = (padded, *args[1:4], [0] * rank, *args[5:])
+    write = _Writer(node, value)
+    for a in axes:
+        view = write.move(_VIEW, value, [1, prod(shape[:a]), shape[a], prod(shape[a + 1 :])])
+        value = write.quantized(write.call(_FLIP, view, [2]), value)
+    node.replace_all_uses_with(write.call(_VIEW, value, list(shape)))
+    node.graph.erase_node(node)
+    return True
+
+
+def _pad_outside(node: Node) -> bool:
+    """Pads before a convolution, and returns whether it does."""
+    given, source = arguments(node), operand(node)
+    pads = not isinstance(given["padding"], str) and any(given["padding"])
+    if max(given["stride"]) <= _LARGEST_STRIDE or not pads or not is_dequantize(source):
+        return False
+    rank = len(shape_of(source)) - 2
+    padding = [*given["padding"], *given["padding"] * (rank - len(given["padding"]))]
+    around = [p for p in reversed(padding) for _ in range(2)]
+    write = _Writer(node, source)
+    padded = write.quantized(write.call(_PAD, source, around), source)
+    node.args, node.kwargs = tuple({**given, "input": padded, "padding": [0] * rank}.values()), {}
     return True
 
 
 def _is_quantized(node: Node) -> bool:
-    """Whether a sum lies between a DEQUANTIZE and QUANTIZEs with equal parameters."""
-    parameters = {u.args[1:] if is_quantize(u) else None for u in node.users}
-    return is_dequantize(node.all_input_nodes[0]) and len(parameters) == 1 and None not in parameters
+    """Whether an operator lies between a DEQUANTIZE and QUANTIZEs with equal parameters."""
+    parameters = {qparams(u) if is_quantize(u) else None for u in node.users}
+    return is_dequantize(operand(node)) and len(parameters) == 1 and None not in parameters
 
 
-def _reshape(program: ExportedProgram, node: Node) -> bool:
+def _reshape(node: Node) -> bool:
     """Rewrites a sum, and returns whether it could."""
-    source = node.args[0]
-    assert isinstance(source, Node)
-    shape: tuple[int, ...] = tuple(source.meta["val"].shape)
-    given: Any = node.args[1]
-    axes = sorted({a % len(shape) for a in (given or range(len(shape)))})
+    source = operand(node)
+    shape = shape_of(source)
+    axes = sorted({a % len(shape) for a in (arguments(node)["dim"] or range(len(shape)))})
     if not all(isinstance(s, int) for s in shape) or fits(shape, axes):
         return False
     others = [a for a in range(len(shape)) if a not in axes]
     sizes = split([shape[a] for a in others], prod(shape[a] for a in axes))
     if sizes is None:
         return False
-    write = _Writer(program, node, source)
+    write = _Writer(node, source)
     front, *_ = sizes
     at = next((k for k in range(len(others) + 1) if prod(shape[a] for a in others[:k]) == front), None)
     if at is None:  # an axis is cut, so the kept axes become two first
@@ -139,35 +165,32 @@ def _reshape(program: ExportedProgram, node: Node) -> bool:
     else:
         middle = write.move(_PERMUTE, source, [*others[:at], *axes, *others[at:]])
     flat = write.move(_VIEW, middle, list(sizes))
-    summed = write.quantized(write.call(_SUM, flat, [1, 2], True), next(iter(node.users)).args)
-    result = write.call(_VIEW, summed, list(node.meta["val"].shape))
+    summed = write.quantized(write.call(_SUM, flat, [1, 2], True), next(iter(node.users)))
+    result = write.call(_VIEW, summed, list(shape_of(node)))
     node.replace_all_uses_with(result)
-    program.graph.erase_node(node)
+    node.graph.erase_node(node)
     return True
 
 
 class _Writer:
-    """Writes nodes before another one, with its module and trace, and with the values' types."""
+    """Writes nodes before another one, with its module and trace, that move a dequantized source."""
 
-    def __init__(self, program: ExportedProgram, node: Node, source: Node) -> None:
-        self.graph, self.node = program.graph, node
-        self.parameters: Sequence[Any] = source.args
+    def __init__(self, node: Node, source: Node) -> None:
+        self.node, self.source = node, source
 
     def call(self, target: Any, *args: Any) -> Node:
-        with self.graph.inserting_before(self.node):
-            made = self.graph.call_function(target, args)
-        made.meta = {k: v for k, v in self.node.meta.items() if k != "val"}
-        made.meta["val"] = target(*(a.meta["val"] if isinstance(a, Node) else a for a in args))
-        return made
+        with self.node.graph.inserting_before(self.node):
+            return append(self.node.graph, target, *args, meta=self.node.meta)
 
-    def move(self, target: Any, source: Node, how: list[int]) -> Node:
-        """Returns a movement with its QUANTIZE and DEQUANTIZE, or the source itself if nothing moves."""
-        shape = list(source.meta["val"].shape)
-        if how == (shape if target is _VIEW else list(range(len(shape)))):
-            return source
-        return self.quantized(self.call(target, source, how), self.parameters)
+    def move(self, target: Any, value: Node, how: list[int]) -> Node:
+        """Returns a movement with its QUANTIZE and DEQUANTIZE, or the value itself if nothing moves."""
+        shape = shape_of(value)
+        if tuple(how) == (shape if target is _VIEW else tuple(range(len(shape)))):
+            return value
+        return self.quantized(self.call(target, value, how), self.source)
 
-    def quantized(self, value: Node, parameters: Sequence[Any]) -> Node:
+    def quantized(self, value: Node, like: Node) -> Node:
+        """Returns a value quantized and dequantized with the parameters of another QUANTIZE or DEQUANTIZE."""
         ops = torch.ops.quantized_decomposed
-        integers = self.call(ops.quantize_per_tensor.default, value, *parameters[1:])
-        return self.call(ops.dequantize_per_tensor.default, integers, *parameters[1:])
+        integers = self.call(ops.quantize_per_tensor.default, value, *like.args[1:])
+        return self.call(ops.dequantize_per_tensor.default, integers, *like.args[1:])

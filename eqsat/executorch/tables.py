@@ -9,20 +9,30 @@ One operator takes their place, of which Arm's own pass for functions makes a TA
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from executorch.backends.arm._passes.insert_table_ops import TableOps
-from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
 from executorch.backends.arm.constants import MAX_RANK
 from executorch.exir.dialects._ops import ops as edge_ops
 from executorch.exir.passes.constant_prop_pass import get_constant_placeholder_dict
 from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.utils._pytree import tree_map_only
+from torch.fx.node import map_arg
 
-from eqsat.executorch.nodes import is_dequantize, is_quantize, name
+from eqsat.executorch.nodes import (
+    computing,
+    is_dequantize,
+    is_marked,
+    is_pointwise,
+    is_quantize,
+    marked,
+    name,
+    operand,
+    qparams,
+    shape_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -76,45 +86,28 @@ def replace_functions(program: ExportedProgram) -> ExportedProgram:
 
 def _replace(quantize: Node, constants: Mapping[Node, Any]) -> bool:
     """Replaces the operators before a QUANTIZE, and returns whether it did."""
-    result: Any = quantize.args[0]
-    nodes = list(_cone(result)) if _arguments(quantize)[3:6] == _LIMITS else []
+    result = operand(quantize)
+    nodes = computing(result) if (qparams(quantize) or ())[2:] == _LIMITS else []
     operators = [n for n in nodes if not is_dequantize(n)]
     if result not in operators or all(map(_is_quantized, operators)):
         return False
-    values = [n for n in nodes if is_dequantize(n) and _arguments(n)[0] not in constants]
-    if len({n.args[:3] for n in values}) != 1 or result.meta["val"].dtype != torch.float32:
+    values = [n for n in nodes if is_dequantize(n) and operand(n) not in constants]
+    if len({(operand(n), qparams(n)) for n in values}) != 1 or result.meta["val"].dtype != torch.float32:
         return False
     source = values[0]
     computed = _computed(nodes, source, constants)
-    if computed is None or source.meta["val"].shape != result.meta["val"].shape or result.meta["val"].dim() > MAX_RANK:
+    if computed is None or shape_of(source) != shape_of(result) or len(shape_of(result)) > MAX_RANK:
         return False
     with quantize.graph.inserting_before(quantize):
-        made = quantize.graph.call_function(FUNCTION, (source, *source.args[1:3], computed))
-    quantized = {ArmAnnotationInfo.CUSTOM_META_KEY: dict(ArmAnnotationInfo(quantized=True))}
-    made.meta = {**result.meta, "custom": {**result.meta.get("custom", {}), **quantized}}
+        made = quantize.graph.call_function(FUNCTION, (source, *(qparams(source) or ())[:2], computed))
+    made.meta = marked(result.meta)
     quantize.update_arg(0, made)
     return True
 
 
-def _arguments(node: Node) -> tuple[Any, ...]:
-    return node.args
-
-
 def _is_quantized(node: Node) -> bool:
     """Whether Arm's quantizer knows an operator, or it only makes a constant."""
-    return name(node.target) in _CREATE or bool(node.meta.get("custom", {}).get(ArmAnnotationInfo.CUSTOM_META_KEY))
-
-
-def _cone(node: Any, seen: set[Node] | None = None) -> Iterator[Node]:
-    """Yields what a node is computed from, back to DEQUANTIZEs, operands first; a node that is no function ends it."""
-    seen = set() if seen is None else seen
-    if node in seen or not isinstance(node, Node) or node.op != "call_function":
-        return
-    seen.add(node)
-    if not is_dequantize(node):
-        for operand in node.all_input_nodes:
-            yield from _cone(operand, seen)
-    yield node
+    return name(node.target) in _CREATE or is_marked(node)
 
 
 def _computed(nodes: Sequence[Node], source: Node, constants: Mapping[Node, Any]) -> list[float] | None:
@@ -122,18 +115,15 @@ def _computed(nodes: Sequence[Node], source: Node, constants: Mapping[Node, Any]
     values: dict[Node, Any] = {}
     for n in nodes:
         target: Any = n.target
-        args, kwargs = _arguments(n), n.kwargs
         if is_dequantize(n):
-            codes = _CODES if args[0] is source.args[0] else constants.get(args[0])
-            if codes is None or args[3:6] != _LIMITS or codes is not _CODES and codes.numel() != 1:
+            codes, q = _CODES if operand(n) is operand(source) else constants.get(operand(n)), qparams(n)
+            if codes is None or q is None or q[2:] != _LIMITS or codes is not _CODES and codes.numel() != 1:
                 return None
-            values[n] = (codes.reshape(-1).to(torch.float32) - args[2]) * args[1]
+            values[n] = (codes.reshape(-1).to(torch.float32) - q[1]) * q[0]
             continue
-        tags = getattr(target, "tags", ())
-        is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
-        if not (name(target) in _CREATE or is_pointwise) or not values.keys() >= set(n.all_input_nodes):
+        if not (name(target) in _CREATE or is_pointwise(n)) or not values.keys() >= set(n.all_input_nodes):
             return None
-        args, kwargs = tree_map_only(Node, values.__getitem__, (args, kwargs))
+        args, kwargs = map_arg((n.args, n.kwargs), values.__getitem__)
         with torch.no_grad():
             values[n] = target(*([(1,), *args[1:]] if name(target) == "full" else args), **kwargs)
     found = values[nodes[-1]]

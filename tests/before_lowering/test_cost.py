@@ -31,10 +31,3 @@ def test_movements_rank_by_what_they_move(accelerator: str) -> None:
     ]
     small, large, wide, outside, view = (p.cycles for p in model.price(units))
     assert view < small < large <= wide and small < outside
-
-
-def test_a_float_program_is_not_outside_of_anything() -> None:
-    model, unit = MovementCost(Target.of("ethos-u85-256")), moved("FP32", (1, 32, 16, 16), (0, 2, 3, 1))
-    (alone,) = model.price([unit])
-    among_quantized = model.price([unit, moved(Q8, (4, 4), (1, 0))])[0]
-    assert alone.cycles < among_quantized.cycles

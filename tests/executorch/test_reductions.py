@@ -1,4 +1,4 @@
-"""Sums and convolutions that Arm's partitioner refuses on U55: the same values, in forms that it takes."""
+"""Sums, convolutions and flips that Arm's partitioner refuses on U55: the same values, in forms that it takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import eqsat
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.quantize import quantize
-from eqsat.executorch.reductions import fits, pad_outside, reshape_sums, split
+from eqsat.executorch.reductions import fits, pad_outside, reshape_flips, reshape_sums, split
 
 CASES = [
     ((1, 8, 300, 300), (1,)),  # in front 1, behind 90,000: the sum goes between H and W
@@ -143,3 +143,40 @@ def test_such_a_convolution_runs_on_the_npu(stride, padding) -> None:
     )
     assert set(cpu_operators(edge)) == {f"quantized_decomposed.{q}quantize_per_tensor" for q in ("", "de")}
     assert session.results[0].verified
+
+
+# ---- flips ------------------------------------------------------------------------------------------------
+
+
+class Flip(torch.nn.Module):
+    def __init__(self, axes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.axes = axes
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).flip(self.axes)
+
+
+def flips(ep: torch.export.ExportedProgram) -> list[tuple[int, list[int]]]:
+    """The rank and the axes of each flip."""
+    found = [n for n in ep.graph.nodes if n.target is torch.ops.aten.flip.default]
+    return [(n.meta["val"].dim(), list(n.args[1])) for n in found]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "after"),
+    [
+        ((2, 5, 7), (0, 2), [(4, [2]), (4, [2])]),
+        ((3, 4), (-1,), [(4, [2])]),
+        ((2, 3, 4, 5), (3,), [(4, [2])]),
+        ((2, 3, 4, 5), (2,), [(4, [2])]),
+        ((2, 3, 4, 5), (1,), [(4, [1])]),
+    ],
+)
+def test_a_flip_becomes_flips_of_the_third_of_four_axes_to_the_bit(shape, axes, after) -> None:
+    torch.manual_seed(0)
+    before = quantize(Flip(axes).eval(), (torch.randn(shape),), EthosUCompileSpec("ethos-u55-128"))
+    found = reshape_flips(copy.deepcopy(before))
+    assert flips(found) == after
+    x = torch.randn(shape)
+    assert torch.equal(found.module()(x), before.module()(x))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,7 @@ record(
     lambda attrs, xs, t: xs[0].transpose(attrs["perms"]),
     shown=("perms",),
     copies=True,
+    aten=lambda attrs, shape: [("permute", list(attrs["perms"]))],
 )
 record(
     "move",
@@ -44,8 +46,9 @@ record(
     shown=("shape",),
     folded=(("shape", "SHAPE"),),
     copies=True,
+    aten=lambda attrs, shape: [("reshape", list(attrs["shape"]))],
 )
-record("pointwise", "identity", 1, same, lambda attrs, xs, t: xs[0], copies=True)
+record("pointwise", "identity", 1, same, lambda attrs, xs, t: xs[0], copies=True, aten=lambda attrs, shape: [])
 
 
 # ---- concat -------------------------------------------------------------------------------------
@@ -70,6 +73,7 @@ record(
     lambda attrs, xs, t: np.concatenate(xs, axis=attrs["axis"]),
     shown=("axis",),
     copies=True,
+    aten=lambda attrs, shape: [("cat", attrs["axis"])],
 )
 
 
@@ -98,6 +102,11 @@ def _slice_axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
     return tuple(d for d, n in enumerate(shape) if attrs["size"][d] != n)
 
 
+def _slices(attrs: Attributes, shape: Shape) -> list[tuple[Any, ...]]:
+    """Returns a slice for each axis that is cut."""
+    return [("slice", d, attrs["start"][d], attrs["start"][d] + attrs["size"][d]) for d in _slice_axes(attrs, shape)]
+
+
 record(
     "axial",
     "slice",
@@ -108,6 +117,7 @@ record(
     folded=(("start", "SHAPE"), ("size", "SHAPE")),
     along=Along(_slice_axes, _slice_across),
     copies=True,
+    aten=_slices,
 )
 
 
@@ -135,6 +145,10 @@ def _pad_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"pads": tuple(pads)}
 
 
+def _pad_last_first(attrs: Attributes, shape: Shape) -> list[tuple[Any, ...]]:
+    return [("constant_pad_nd", np.reshape(attrs["pads"], (-1, 2))[::-1].ravel().tolist(), attrs["value"][0])]
+
+
 record(
     "axial",
     "pad",
@@ -145,6 +159,7 @@ record(
     folded=(("pads", "SHAPE"), ("value", "in0")),
     along=Along(_pad_axes, _pad_across),
     copies=True,
+    aten=_pad_last_first,
 )
 
 
@@ -161,6 +176,13 @@ def _tile_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"multiples": tuple(multiples)}
 
 
+def _repeat(attrs: Attributes, shape: Shape) -> list[tuple[Any, ...]]:
+    """Returns a repetition; as an expansion, which copies nothing, if only axes of size 1 grow."""
+    multiples = list(attrs["multiples"])
+    grows = all(1 in pair for pair in zip(multiples, shape, strict=True))
+    return [("expand", [n * d for n, d in zip(multiples, shape, strict=True)]) if grows else ("repeat", multiples)]
+
+
 record(
     "axial",
     "tile",
@@ -171,6 +193,7 @@ record(
     folded=(("multiples", "SHAPE"),),
     along=Along(lambda attrs, shape: tuple(d for d, n in enumerate(attrs["multiples"]) if n != 1), _tile_across),
     copies=True,
+    aten=_repeat,
 )
 
 
@@ -188,4 +211,5 @@ record(
     shown=("axis",),
     along=ALONG_AXIS,
     copies=True,
+    aten=lambda attrs, shape: [("flip", [attrs["axis"]])],
 )
