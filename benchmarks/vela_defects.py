@@ -1,10 +1,11 @@
-"""The smallest graph of each of Vela's defects (`eqsat/vela/defects.py`): which of them the installed version still
-compiles wrongly.
+"""Which known defects (`eqsat/vela/defects.py`) the installed version of Vela has, by the smallest graph of each.
 
     python -m benchmarks.vela_defects [-t ethos-u55-128 ...]
 
-Each is compiled, run on the functional model and compared with the TOSA reference model (`docs/vela-defects.md`).
+Each graph is compiled, run on the functional model and compared with the TOSA reference model (`docs/vela-defects.md`).
 A docstring says what the graph is and, in its second part, what the binary does.
+
+Takes a compilation and a run for each defect and target.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import wraps
 
 import numpy as np
 
-from benchmarks.about import TARGETS, arguments
+from benchmarks.study import TARGETS, arguments
 from eqsat.device.verification import Verdict, verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
