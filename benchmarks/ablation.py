@@ -237,7 +237,8 @@ def table_of_proposals(records: Sequence[Record], about: Mapping) -> str:
         "A cell is a delegate on a target. Of each proposal: the new graphs that Vela compiled for it, and in how many",
         "cells; in how many it was the first to find a graph with the answer's figures; and in how many the answer is",
         f"dearer or cheaper if it is left out, by {_TOLD[key]}: geometric mean over all cells, and the worst one.",
-        "Last, the cells where that takes more SRAM at equal cycles. Made by `python -m benchmarks.ablation --proposals`.",
+        f"Last, the cells where these are equal, and it takes more {_TOLD[_OTHER[key]]}.",
+        "Made by `python -m benchmarks.ablation --proposals`.",
         f"{as_text(about)}; objective {about['arguments']['objective']}.",
         "",
     ]
@@ -251,12 +252,13 @@ def table_of_proposals(records: Sequence[Record], about: Mapping) -> str:
             "",
         ]
         rows = [_of_proposal(p, mine, key, first[p]) for p in PROPOSALS]
-        lines += markdown_table(_HEAD, rows)
+        lines += markdown_table((*_HEAD, f"more {_TOLD[_OTHER[key]]}"), rows)
     return "\n".join(lines)
 
 
 _TOLD = {SRAM: "bytes of SRAM", "calibrated": "calibrated cycles"}
-_HEAD = ("proposal", "graphs", "in cells", "first", "dearer", "cheaper", "mean", "worst", "on", "SRAM alone")
+_OTHER = {SRAM: "calibrated", "calibrated": SRAM}
+_HEAD = ("proposal", "graphs", "in cells", "first", "dearer", "cheaper", "mean", "worst", "on")
 
 
 def _of_proposal(name: str, cells: Mapping[str, Mapping[str, Mapping]], key: str, first: int) -> list[object]:
@@ -267,10 +269,10 @@ def _of_proposal(name: str, cells: Mapping[str, Mapping[str, Mapping]], key: str
     worst = max(ratio, key=ratio.__getitem__, default="")
     mean = geometric_mean([*ratio.values(), *[1.0] * (len(cells) - len(ratio))])
     dearer, cheaper = sum(r > 1 for r in ratio.values()), sum(r < 1 for r in ratio.values())
-    sram = sum(w["sram"] > a["sram"] and w["calibrated"] == a["calibrated"] for w, a in pairs.values())
+    other = sum(w[key] == a[key] and w[_OTHER[key]] > a[_OTHER[key]] for w, a in pairs.values())
     most = ratio.get(worst, 1.0)
     counts = [name, sum(made), sum(map(bool, made)), first, dearer, cheaper]
-    return [*counts, f"{mean:.4f}", f"{most:.3f}", worst if most > 1 else "-", sram]
+    return [*counts, f"{mean:.4f}", f"{most:.3f}", worst if most > 1 else "-", other]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
