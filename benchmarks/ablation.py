@@ -1,41 +1,55 @@
-"""What each family of rules contributes, and what the presets reach alone.
+"""What each family of rules contributes, what each proposal of the search gives, and what cost models reach.
 
-    python -m benchmarks.ablation --tosa DIR --targets ethos-u55-128,ethos-u65-256 --out benchmarks/results/ablation
+    python -m benchmarks.ablation --tosa DIR --targets ethos-u55-128,ethos-u65-256
+    python -m benchmarks.ablation --proposals --tosa DIR --out benchmarks/results/proposals
+    python -m benchmarks.ablation --cost-models vela_groups,analytic,mine.py:Model --tosa DIR --out OUT
 
-DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`. Every graph is
-optimized with all rules, with all but one family for each family, and with each preset. Analyses stay: they only tell
-rules what a value is. `records.jsonl` has a line per graph and set of rules; an interrupted run goes on where it
-stopped, unless the sources have changed. `table.md` is made from it, and `run.json` has the commit, the versions and
-the options.
-Cycles are Vela's totals, delegates of a model summed.
+DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`; several by commas.
+Every graph is optimized with all rules, with all but one family for each family, and with each preset. Analyses stay:
+they only tell rules what a value is. With --proposals it is optimized with all proposals (`eqsat/search/proposals`),
+and with all but one for each that asked for a new graph; without the others the search is the same. Those of the store
+of answers are none of these, as there is no store. With --cost-models it is optimized by the prices of each.
+Cycles are calibrated, delegates of a model summed; in the table of proposals they are apart.
+
+Takes a search for each graph and column, 6 seconds of a processor for small ones.
 """
 
 from __future__ import annotations
 
+import argparse
+import statistics
 import time
-from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import iter_modules
+from unittest.mock import patch
 
-from benchmarks.about import arguments, as_text, listed, markdown_table, write_about, write_text
 from benchmarks.saved import SavedGraph, graphs
-from eqsat.bench.cells import measuring_fingerprint
-from eqsat.bench.log import Log
+from benchmarks.study import Study, as_text, listed, markdown_table
+from eqsat.bench.log import Record
 from eqsat.egraph.rule import Rule
-from eqsat.options.limit import ANY, STOCK
-from eqsat.options.options import Options
+from eqsat.options.decision import Figures
+from eqsat.options.options import CYCLES, OBJECTIVES, SRAM, Options
 from eqsat.report.data import geometric_mean
 from eqsat.rules import FAMILIES, RULES
 from eqsat.rules.presets import PRESETS
+from eqsat.search import proposals
+from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.proposal import Proposal
+from eqsat.search.result import Result
+from eqsat.search.state import State
 from eqsat.target import Target
 
 #: The column of all rules, and the beginning of the names of those without a family.
 ALL = "all"
 WITHOUT = "without "
-#: The keys that identify a record.
-CELL = ("model", "delegate", "target", "column")
-_PACKAGES = ("executorch", "ethos-u-vela", "egglog")
+#: In place of a proposal, where an answer is as good as a graph that was given.
+GIVEN = "given"
+#: The proposals of the search; the store of answers, which has `remembered`, is not used here.
+PROPOSALS = tuple(m.name for m in iter_modules(proposals.__path__) if m.name != "remembered")
 
 
 def families() -> list[str]:
@@ -53,28 +67,95 @@ def rule_sets() -> dict[str, tuple[Rule, ...]]:
     return {ALL: tuple(RULES), **without, **{name: tuple(rules) for name, rules in PRESETS.items() if name != ALL}}
 
 
-def measure(graph: SavedGraph, rules: Sequence[Rule], options: Mapping) -> dict:
-    """Returns the cycles of stock, and of eqsat with `rules` alone, and how the search went."""
-    started = time.perf_counter()
-    result = optimize_tosa(
-        graph.explicit.read_bytes(),
-        Target.of(graph.target),
-        stock=graph.stock.read_bytes(),
-        options=Options(preset="none", rules=tuple(rules), **options),
-    )
-    return {
+@contextmanager
+def driven(without: str = "") -> Iterator[list[tuple[str, Figures]]]:
+    """Within it a search drives all proposals but one; it gives each new graph's proposal and figures, in order."""
+    found, drive = list[tuple[str, Figures]](), Loop.drive
+
+    def drive_others(loop: Loop, state: State, propose: Proposal, *most: float) -> State:
+        if propose.__name__ == without:
+            return state
+        after = drive(loop, state, propose, *most)
+        new = (c for key, c in after.compiled.items() if c and key not in state.compiled)
+        found.extend((propose.__name__, c.figures) for c in new)
+        return after
+
+    with patch.object(Loop, "drive", drive_others):
+        yield found
+
+
+def columns(args: argparse.Namespace) -> list[str]:
+    """Returns the names of the columns that are asked for, the one that others are compared with first."""
+    proposed = [ALL, *(WITHOUT + p for p in PROPOSALS)]
+    known = args.cost_models or (proposed if args.proposals else list(rule_sets()))
+    if unknown := set(args.columns) - set(known):
+        raise SystemExit(f"no such columns: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return [c for c in known if c == ALL or not args.columns or c in args.columns]
+
+
+def cells(args: argparse.Namespace, records: Sequence[Record]) -> Iterator[tuple[Record, tuple[SavedGraph, str]]]:
+    """Yields each graph with each column; a proposal that compiled nothing before is not left out."""
+    found = [g for directory in args.tosa for g in graphs(Path(directory), args.models, args.targets)]
+    if not found:
+        raise SystemExit(f"{args.tosa} has no explicit and stock graph of these models and targets")
+    for graph in found:
+        cell = {"model": graph.model, "delegate": graph.delegate, "target": graph.target}
+        for column in columns(args):
+            whole = next((r for r in records if {**cell, "column": ALL}.items() <= r.items()), {"compiled": PROPOSALS})
+            without = column.removeprefix(WITHOUT)
+            if without not in PROPOSALS or without in whole["compiled"]:
+                yield {**cell, "column": column}, (graph, column)
+
+
+def measure(subject: tuple[SavedGraph, str], args: argparse.Namespace) -> list[Record]:
+    """Returns the cycles of stock, and of eqsat with what a column has, and how the search went."""
+    graph, column = subject
+    started, without = time.perf_counter(), column.removeprefix(WITHOUT)
+    rules = {} if without in PROPOSALS or args.cost_models else {"preset": "none", "rules": rule_sets()[column]}
+    given = {name: getattr(args, name) for name in ("extractor", "time_limit", "objective", "max_sram", "max_flash")}
+    prices = {"cost_model": column} if args.cost_models else {}
+    with driven(without) as found:
+        result = optimize_tosa(
+            graph.explicit.read_bytes(),
+            Target.of(graph.target),
+            stock=graph.stock.read_bytes(),
+            options=Options(**given, **rules, **prices),
+            with_settings=True,
+        )
+    record = {
         "stock": result.stock_cycles,
         "eqsat": result.cycles,
+        "stock_calibrated": result.stock_calibrated,
+        "calibrated": result.calibrated,
+        "sram": result.footprint.sram,
         "chosen": result.chosen,
         "verified": result.verified,
         "e_nodes": result.e_nodes,
         "stop": result.stop,
+        "compiled": dict(Counter(name for name, _ in found)),
+        "first": _first(result, found),
+        "predicted": [[e.predicted, e.cycles] for e in result.extractions[:1]],
         "warnings": result.warnings,
         "seconds": round(time.perf_counter() - started, 2),
     }
+    return [record]
 
 
-def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]:
+def _first(result: Result, found: Sequence[tuple[str, Figures]]) -> str:
+    """Returns the proposal that first asked for a graph with the answer's figures, GIVEN if a given one has them."""
+    given = [(GIVEN, _figures(result, name)) for name in ("stock", "explicit")]
+    answer = _figures(result, "eqsat")
+    return next(name for name, figures in (*given, *found) if figures == answer)
+
+
+def _figures(result: Result, graph: str) -> Figures | None:
+    known = result.figures[graph]
+    if known.calibrated is None or known.footprint is None:
+        return None
+    return Figures.of(known.calibrated, known.footprint, known.cycles or 0)
+
+
+def ratios(records: Sequence[Record]) -> dict[str, dict[str, dict[str, float]]]:
     """Returns {target: {column: {model: cycles over those of stock}}}.
 
     It leaves out a model of which Vela refuses any stock graph.
@@ -84,100 +165,131 @@ def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]
     for r in records:
         if (r["target"], r["model"]) not in unknown:
             total = sums.setdefault((r["target"], r["column"], r["model"]), [0, 0])
-            total[0] += r["stock"]
-            total[1] += r["eqsat"]
+            total[0] += r["stock_calibrated"]
+            total[1] += r["calibrated"]
     out: dict[str, dict[str, dict[str, float]]] = {}
     for (target, column, model), (stock, ours) in sums.items():
         out.setdefault(target, {}).setdefault(column, {})[model] = ours / stock
     return out
 
 
-def table(records: Sequence[Mapping], about: Mapping) -> str:
+def table(records: Sequence[Record], about: Mapping) -> str:
     """Returns the tables as Markdown.
 
     For each target there are the ratios to stock of every model and column, with their geometric means.
-    They are followed by the means of e-nodes and of seconds of the whole search, and by what each family contributes.
-    about: the content of run.json.
+    They are followed by the means of e-nodes and of seconds, by the error of the first prediction, and by what each
+    family contributes.
     """
+    if any(r["column"].removeprefix(WITHOUT) in PROPOSALS for r in records):
+        return table_of_proposals(records, about)
     lines = [
         "# Ablation",
         "",
-        "Cycles relative to stock ExecuTorch; lower is better. Made by `python -m benchmarks.ablation`.",
-        f"{as_text(about)}; {about['options']}.",
+        "Calibrated cycles relative to stock ExecuTorch; lower is better. Made by `python -m benchmarks.ablation`.",
+        f"{as_text(about)}.",
         "",
     ]
-    for target, columns in sorted(ratios(records).items()):
-        names = [c for c in rule_sets() if c in columns]
-        models = sorted({m for c in columns.values() for m in c})
-        whole = [m for m in models if all(m in columns[c] for c in names)]
-        rows = [[m, *(f"{columns[c][m]:.3f}" if m in columns[c] else "-" for c in names)] for m in models]
+    for target, found in sorted(ratios(records).items()):
+        models = sorted({m for c in found.values() for m in c})
+        whole = [m for m in models if all(m in of_column for of_column in found.values())]
+        rows = [[m, *(f"{c[m]:.3f}" if m in c else "-" for c in found.values())] for m in models]
         if whole:
-            means = (f"**{geometric_mean(columns[c][m] for m in whole):.3f}**" for c in names)
+            means = (f"**{geometric_mean(c[m] for m in whole):.3f}**" for c in found.values())
             rows.append([f"**geometric mean of {len(whole)}**", *means])
+            of_target = {c: [r for r in records if (r["target"], r["column"]) == (target, c)] for c in found}
             for what, key in (("e-nodes", "e_nodes"), ("seconds", "seconds")):
-                of_all = (_mean(records, target, c, key) for c in names)
+                of_all = (f"{geometric_mean(max(r[key], 0.01) for r in mine):,.0f}" for mine in of_target.values())
                 rows.append([f"{what}, geometric mean of all delegates", *of_all])
-        lines += [f"## {target}", "", *markdown_table(["model", *names], rows)]
-        if whole and ALL in columns:
-            lines += _of_families(columns, whole, [n for n in names if n.startswith(WITHOUT)])
+            rows.append(["first prediction, median error", *map(_error, of_target.values())])
+        lines += [f"## {target}", "", *markdown_table(["model", *found], rows)]
+        if whole and ALL in found:
+            lines += _of_families(found, whole, [n for n in found if n.startswith(WITHOUT)])
     return "\n".join(lines) + "\n"
 
 
-def _of_families(columns: Mapping[str, Mapping[str, float]], models: Sequence[str], names: Sequence[str]) -> list[str]:
+def _error(records: Sequence[Record]) -> str:
+    """Returns the median error of the predicted cycles of the first choices against those of their commands."""
+    pairs = [pair for r in records for pair in r["predicted"]]
+    return f"{statistics.median(abs(p / c - 1) for p, c in pairs):.1%}" if pairs else "-"
+
+
+def _of_families(found: Mapping[str, Mapping[str, float]], models: Sequence[str], names: Sequence[str]) -> list[str]:
     """Returns the table of what each family contributes."""
     rows = []
     for name in names:
-        gain = {m: columns[name][m] / columns[ALL][m] for m in models}
+        gain = {m: found[name][m] / found[ALL][m] for m in models}
         best = max(gain, key=gain.__getitem__)
         rows.append([name.removeprefix(WITHOUT), best, f"{geometric_mean(gain.values()):.3f}", f"{gain[best]:.3f}"])
     head = ("family", "most on", "ratio without it / with all, geometric mean", "most on a model")
     return markdown_table(head, rows, names=2)
 
 
-def _mean(records: Sequence[Mapping], target: str, column: str, key: str) -> str:
-    values = [r[key] for r in records if (r["target"], r["column"]) == (target, column)]
-    return f"{geometric_mean(max(v, 0.01) for v in values):,.0f}"
+def table_of_proposals(records: Sequence[Record], about: Mapping) -> str:
+    """Returns the table of what each proposal gives, for each target and for all, as Markdown."""
+    key = SRAM if about["arguments"]["objective"] == SRAM else "calibrated"
+    cells: dict[tuple[str, ...], dict[str, Mapping]] = {}
+    for r in records:
+        cells.setdefault((r["target"], r["model"], r["delegate"]), {})[r["column"]] = r
+    cells = {cell: columns for cell, columns in cells.items() if ALL in columns}
+    lines = [
+        "# What each proposal gives",
+        "",
+        "A cell is a delegate on a target. Of each proposal: the new graphs that Vela compiled for it, and in how many",
+        "cells; in how many it was the first to find a graph with the answer's figures; and in how many the answer is",
+        f"dearer or cheaper if it is left out, by {_TOLD[key]}: geometric mean over all cells, and the worst one.",
+        f"Last, the cells where these are equal, and it takes more {_TOLD[_OTHER[key]]}.",
+        "Made by `python -m benchmarks.ablation --proposals`.",
+        f"{as_text(about)}; objective {about['arguments']['objective']}.",
+        "",
+    ]
+    for target in [ALL, *sorted({cell[0] for cell in cells})]:
+        mine = {" ".join(cell): columns for cell, columns in cells.items() if target in (cell[0], ALL)}
+        first = Counter(columns[ALL]["first"] for columns in mine.values())
+        lines += [
+            f"## {target}",
+            "",
+            f"{len(mine)} cells; in {first[GIVEN]} a given graph is as good as the answer.",
+            "",
+        ]
+        rows = [_of_proposal(p, mine, key, first[p]) for p in PROPOSALS]
+        lines += markdown_table((*_HEAD, f"more {_TOLD[_OTHER[key]]}"), rows)
+    return "\n".join(lines)
 
 
-def run(found: Sequence[SavedGraph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
-    """Fills `out`/records.jsonl and writes `out`/table.md, whose text it returns."""
-    about = write_about(out, _PACKAGES, options=", ".join(f"{k} {v}" for k, v in options.items()))
-    version = measuring_fingerprint()
-    log = Log(out / "records.jsonl", itemgetter(*CELL), lambda r: r.get("sources") == version)
-    for graph in found:
-        for column, rules in rule_sets().items():
-            cell = (graph.model, graph.delegate, graph.target, column)
-            if cell not in log.records and (not columns or column in columns):
-                record = {**dict(zip(CELL, cell)), **measure(graph, rules, options), "sources": version}
-                log.add(record)
-                print(*cell, record["stock"], record["eqsat"], record["seconds"], flush=True)
-    return write_text(out / "table.md", table(list(log.records.values()), about))
+_TOLD = {SRAM: "bytes of SRAM", "calibrated": "calibrated cycles"}
+_OTHER = {SRAM: "calibrated", "calibrated": SRAM}
+_HEAD = ("proposal", "graphs", "in cells", "first", "dearer", "cheaper", "mean", "worst", "on")
 
 
-def main(argv: list[str] | None = None) -> None:
-    parser = arguments(__doc__, "ablation")
-    parser.add_argument("--tosa", type=Path, required=True)
-    parser.add_argument("--models", default="", help="default: all in the directory")
-    parser.add_argument("--targets", default="", help="default: all in the directory")
-    parser.add_argument("--columns", default="", help="sets of rules, by their names in the table; default: all")
+def _of_proposal(name: str, cells: Mapping[str, Mapping[str, Mapping]], key: str, first: int) -> list[object]:
+    """Returns the row of a proposal; cells where it compiled nothing are the same without it."""
+    made = [columns[ALL]["compiled"].get(name, 0) for columns in cells.values()]
+    pairs = {cell: (c[WITHOUT + name], c[ALL]) for cell, c in cells.items() if WITHOUT + name in c}
+    ratio = {cell: max(1, without[key]) / max(1, whole[key]) for cell, (without, whole) in pairs.items()}
+    worst = max(ratio, key=ratio.__getitem__, default="")
+    mean = geometric_mean([*ratio.values(), *[1.0] * (len(cells) - len(ratio))])
+    dearer, cheaper = sum(r > 1 for r in ratio.values()), sum(r < 1 for r in ratio.values())
+    other = sum(w[key] == a[key] and w[_OTHER[key]] > a[_OTHER[key]] for w, a in pairs.values())
+    most = ratio.get(worst, 1.0)
+    counts = [name, sum(made), sum(map(bool, made)), first, dearer, cheaper]
+    return [*counts, f"{mean:.4f}", f"{most:.3f}", worst if most > 1 else "-", other]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tosa", type=listed, required=True, help="directories, comma-separated")
+    parser.add_argument("--models", type=listed, default=[], help="default: all in the directories")
+    parser.add_argument("--targets", type=listed, default=[], help="default: all in the directories")
+    parser.add_argument("--proposals", action="store_true", help="leave out proposals of the search, and no rules")
+    parser.add_argument("--cost-models", type=listed, default=[], help="columns of cost models, in place of rules")
+    parser.add_argument("--columns", type=listed, default=[], help="by their names in the table; default: all")
     parser.add_argument("--extractor", default=Options().extractor)
     parser.add_argument("--time-limit", type=float, default=Options().time_limit, help="seconds per extraction")
-    parser.add_argument("--memory", choices=(STOCK, ANY), default=STOCK, help="what answers may need")
-    args = parser.parse_args(argv)
-    models, targets, columns = map(listed, (args.models, args.targets, args.columns))
-    if unknown := set(columns) - set(rule_sets()):
-        parser.error(f"no such set of rules: {', '.join(sorted(unknown))}; there are {', '.join(rule_sets())}")
-    found = list(graphs(args.tosa, models, targets))
-    if not found:
-        parser.error(f"{args.tosa} has no explicit and stock graph of these models and targets")
-    options = {
-        "extractor": args.extractor,
-        "time_limit": args.time_limit,
-        "max_sram": args.memory,
-        "max_flash": args.memory,
-    }
-    print(run(found, args.out, options, columns))
+    parser.add_argument("--max-sram", default=Options().max_sram, help="as of `eqsat compile`")
+    parser.add_argument("--max-flash", default=Options().max_flash, help="as of `eqsat compile`")
+    parser.add_argument("--objective", choices=OBJECTIVES, default=CYCLES)
 
+
+STUDY = Study(__doc__, "ablation", options, cells, measure, table)
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(STUDY.main())

@@ -7,6 +7,8 @@ was measured at stand in these files. What it measures is in `MEASURES`. A commi
 differs from that of the record today: comments, docstrings and what was taken back do not count.
 
 A release has records of its own code: all ages are 0. A version in development has records of any commit before it.
+
+Takes seconds.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from benchmarks.study import ROOT, markdown_table
 from eqsat.bench.fingerprint import code
 
-ROOT = Path(__file__).parents[1]
 RESULTS = "benchmarks/results"
 
 _FILES = ("eqsat/ground", "eqsat/tensor", "eqsat/target", "eqsat/tosa")
@@ -48,7 +50,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "arm_tests": _LOWERED,
     "calibrated": _ZOO,
     "changed_binaries": (*_DEVICE, "eqsat/proof", "tests/random_graphs"),
-    "cost_models/unseen": _PRICES,
     "deployed": _ZOO,
     "device": (*_DEVICE, "tests/random_graphs"),
     "effort": _ZOO,
@@ -57,6 +58,8 @@ MEASURES: Mapping[str, Collection[str]] = {
     "int16": _ZOO,
     "measured": (*_DEVICE, "cost_models"),
     "never_worse": (*_SEARCH, "tests/random_graphs"),
+    "proposals": _SEARCH,
+    "proposals-sram": _SEARCH,
     "planted_errors": (*_FILES, *_EGRAPH, "eqsat/proof", "eqsat/verification", "eqsat/checking", "tests/random_graphs"),
     "sram": _ZOO,
     "sram-half": _ZOO,
@@ -153,12 +156,11 @@ def _git(root: Path, *command: str) -> str:
     return subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def main() -> None:
-    print("| record | commits | changes since |\n|---|---|--:|")
+def _rows() -> Iterator[tuple[str, str, object]]:
     for name, found in ages().items():
         named = " ".join(sorted(c[:7] for c in commits(name))) or "-"
-        print(f"| {name} | {named} | {'not in this history' if found is None else found} |")
+        yield name, named, "not in this history" if found is None else found
 
 
 if __name__ == "__main__":
-    main()
+    print("\n".join(markdown_table(("record", "commits", "changes since"), _rows(), names=2)))

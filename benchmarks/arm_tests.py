@@ -1,18 +1,20 @@
 """ExecuTorch's own tests of Arm operators, which come with its wheel, with eqsat enabled.
 
-    python -m benchmarks.arm_tests --cases 1000 --jobs 2 --out benchmarks/results/arm_tests
+    python -m benchmarks.arm_tests --cases 1000 --jobs 2
 
 Cases of `backends/arm/test/ops` for Ethos-U are drawn by a seed and run as they are while `eqsat.enabled()` lasts. What
 fails is run once more without eqsat. The suite compares with an FVP where there is one; without, it expects the missing
-FVP after the lowering, and what the binary computes is known by eqsat's own verification. `records.jsonl` has a line
-per case, `run.json` the commit and the versions, and `table.md` is made from both; a run that was interrupted goes on.
+FVP after the lowering, and what the binary computes is known by eqsat's own verification. There is a record per case.
 Exit code 1 if a case fails with eqsat alone, or a delegate is dearer than stock's, above its SRAM, or not verified.
+
+Takes an hour for 1,000 cases.
 
 As a plugin of pytest (`-p benchmarks.arm_tests`) this module writes what becomes of each case.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -28,18 +30,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.about import ROOT, arguments, as_text, markdown_table, write_about, write_text
-from eqsat.bench.log import Log, Record
+from benchmarks.study import ROOT, Study, as_text, markdown_table
+from eqsat.bench.log import Record
 from eqsat.report.data import geometric_mean
 from eqsat.search.result import Result
 
-_PACKAGES = ("eqsat", "executorch", "ethos-u-vela", "egglog", "torch")
 #: Names of the tests that compile for an Ethos-U.
 _NAMES = re.compile(r"_u(55|65|85)")
 #: Cases that one process of pytest runs, and the most seconds of each.
@@ -196,7 +196,23 @@ def _pytest(
     )
 
 
-def measure(batch: Sequence[str], out: Path) -> list[Record]:
+def cells(args: argparse.Namespace, records: Sequence[Record]) -> Iterator[tuple[Record, Sequence[str]]]:
+    """Yields the cases of one run of pytest for each job, by their number among those that are drawn."""
+    wanted, size = drawn(cases(*args.files), args.cases, args.seed), _BATCH * args.jobs
+    known = {r["case"] for r in records}
+    for k in range(0, len(wanted), size):
+        if left := [c for c in wanted[k : k + size] if c not in known]:
+            yield {"seed": args.seed, "first": k, "cases": size}, left
+
+
+def measure(batch: Sequence[str], args: argparse.Namespace) -> list[Record]:
+    """Returns the records of cases, which run in a process for each job."""
+    parts = [(batch[k :: args.jobs], args.out / f".batch-{k}.jsonl") for k in range(args.jobs) if batch[k :: args.jobs]]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        return [r for records in pool.map(compared, *zip(*parts)) for r in records]
+
+
+def compared(batch: Sequence[str], out: Path) -> list[Record]:
     """Returns the records of cases run with eqsat; those that fail also have the outcome without it, under "alone"."""
     records = run(batch, out)
     failed = [r["case"] for r in records if r["outcome"] not in _GOOD]
@@ -265,28 +281,14 @@ def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = arguments(__doc__, "arm_tests")
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--files", nargs="+", default=["ops"], help="files or directories of the suite")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
-    args = parser.parse_args(argv)
-    about = write_about(args.out, _PACKAGES, seed=args.seed, cases=args.cases)
-    log = Log(args.out / "records.jsonl", itemgetter("case"))
-    wanted = drawn(cases(*args.files), args.cases, args.seed)
-    left = [c for c in wanted if c not in log.records]
-    batches = [left[k : k + _BATCH] for k in range(0, len(left), _BATCH)]
-    with ThreadPoolExecutor(args.jobs) as pool:
-        found = (pool.submit(measure, b, args.out / f".batch-{k}.jsonl") for k, b in enumerate(batches))
-        for records in (f.result() for f in list(found)):
-            for r in records:
-                log.add(r)
-                print(r["case"], r["outcome"], [d["corrected"] for d in r.get("delegates", ())], flush=True)
-    records = [log.records[c] for c in wanted if c in log.records]
-    write_text(args.out / "table.md", table(records, about))
-    return 1 if faults(records) else 0
 
+
+STUDY = Study(__doc__, "arm_tests", options, cells, measure, table, faults)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(STUDY.main())

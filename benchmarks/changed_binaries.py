@@ -1,29 +1,32 @@
 """Random changes to binaries, and how many of those that matter are noticed.
 
-    python -m benchmarks.changed_binaries --changes 40 --out benchmarks/results/changed_binaries
+    python -m benchmarks.changed_binaries --changes 40
 
 Vela's binaries of random graphs are changed in one place: a bit of a command, a register by one, a field at a limit, a
 command or a setting that is gone, a bit of the constants. What the functional model then says is compared with the TOSA
 reference model, as in a lowering, on 6 samples. A change is noticed where an output differs, where a rule of the
 hardware is broken (`eqsat/device/schedule.py`, memory, decoding), or where the model does not know the command. One
 that is not noticed has no effect where the changed binary is proved to compute the graph for every input, which 48 more
-samples must bear out; all others count as missed, and are named by what was changed. `records.jsonl` has a line per
-change, `summary.md` counts.
+samples must bear out; all others count as missed, and are named by what was changed. There is a record per change.
 
 What proofs and functional model both do not look at is no effect here: the registers are named, too.
+
+Takes a run and a proof for each of 240 changes to a binary.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from benchmarks.about import arguments, as_text, markdown_table, write_about, write_lines, write_text
+from benchmarks.study import Study, as_text, listed, markdown_table
+from eqsat.bench.log import Record
 from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.instructions import Instruction
@@ -51,7 +54,6 @@ _MORE_SAMPLES = 48
 #: Most commands of a binary, since more take long to prove.
 _MOST_COMMANDS = 250
 _PROFILES = {"INT8": PROFILES["vela"], "INT16": replace(PROFILES["int16"], without=REFUSED)}
-_PACKAGES = ("eqsat", "ethos-u-vela")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ def outcome(s: Subject, binary: Binary, on: Samples) -> str:
     return {True: "unnoticed", False: "wrong", None: "unknown"}[found]
 
 
-def _record(s: Subject, target: str, change: Change) -> dict[str, Any]:
+def _record(s: Subject, target: str, change: Change) -> Record:
     """Returns the record of a change.
 
     Raises RuntimeError if a change is proved to have no effect and an output differs.
@@ -228,31 +230,34 @@ def _record(s: Subject, target: str, change: Change) -> dict[str, Any]:
         if proved and outcome(s, change.binary, s.more) != "unnoticed":
             raise RuntimeError(f"{change.kind} {change.what} of {s.name} on {target} is proved, and wrong")
         found = "no effect" if proved else "missed"
-    return {"target": target, "graph": s.name, "kind": change.kind, "what": change.what, "outcome": found}
+    return {"graph": s.name, "kind": change.kind, "what": change.what, "outcome": found}
 
 
-def run(targets: Sequence[str], graphs: int, changes: int, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Yields a record per change: `changes` changes of each kind to the binary of each graph."""
+def cells(args: argparse.Namespace, _: object) -> Iterator[tuple[Record, str]]:
+    yield from (({"target": target}, target) for target in args.targets)
+
+
+def measure(target: str, args: argparse.Namespace) -> Iterator[Record]:
+    """Yields a record per change: so many changes of each kind to the binary of each graph."""
     with Pool(1) as via:
-        for target in targets:
-            for s in subjects(target, graphs, via):
-                r = random.Random(f"{seed}:{target}:{s.name}")
-                for make in CHANGES:
-                    for _ in range(changes):
-                        yield _record(s, target, make(r, s.binary))
+        for s in subjects(target, args.graphs, via):
+            r = random.Random(f"0:{target}:{s.name}")
+            for make in CHANGES:
+                for _ in range(args.changes):
+                    yield _record(s, target, make(r, s.binary))
 
 
 #: Outcomes of changes that are noticed.
 _NOTICED = ("wrong", "rule", "unknown")
 
 
-def share(records: Sequence[dict[str, Any]]) -> float:
+def share(records: Sequence[Record]) -> float:
     """Returns the share of the changes with an effect that are noticed."""
     noticed, missed = (sum(r["outcome"] in which for r in records) for which in (_NOTICED, ("missed",)))
     return noticed / max(1, noticed + missed)
 
 
-def summary(records: Sequence[dict[str, Any]]) -> str:
+def summary(records: Sequence[Record], about: Mapping[str, Any]) -> str:
     """Returns counts by kind of change, and what was changed where that is missed or has no effect, as Markdown."""
     head = ("change", "tried", "output differs", "rule broken", "not known", "no effect, proved", "missed", "noticed")
     rows: list[list[object]] = []
@@ -261,7 +266,7 @@ def summary(records: Sequence[dict[str, Any]]) -> str:
         counts = Counter(r["outcome"] for r in mine)
         cells = (counts[k] for k in ("wrong", "rule", "unknown", "no effect", "missed"))
         rows.append([kind, len(mine), *cells, f"{share(mine):.1%}"])
-    lines = markdown_table(head, rows)
+    lines = ["# Changed binaries", "", f"{as_text(about)}.", "", *markdown_table(head, rows)]
     for which, text in (("missed", "Missed"), ("no effect", "Without effect")):
         counts = Counter(r["what"] for r in records if r["outcome"] == which)
         named = ", ".join(f"{what} {n}" for what, n in counts.most_common())
@@ -269,17 +274,13 @@ def summary(records: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = arguments(__doc__, "changed_binaries")
-    parser.add_argument("-t", "--targets", nargs="+", default=TARGETS)
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-t", "--targets", type=listed, default=TARGETS)
     parser.add_argument("--graphs", type=int, default=4, help="for each target")
     parser.add_argument("--changes", type=int, default=40, help="of each kind to each binary")
-    args = parser.parse_args()
-    records = list(run(args.targets, args.graphs, args.changes))
-    written = write_about(args.out, _PACKAGES, graphs=args.graphs, changes=args.changes)
-    write_lines(args.out / "records.jsonl", records)
-    print(write_text(args.out / "summary.md", f"# Changed binaries\n\n{as_text(written)}\n\n{summary(records)}"))
 
+
+STUDY = Study(__doc__, "changed_binaries", options, cells, measure, summary)
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(STUDY.main())

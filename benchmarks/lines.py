@@ -4,6 +4,8 @@
 
 Of the sources as they are; with a revision also of that, beside them. A line is one of code if a token of code stands
 in it.
+
+Takes seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.about import ROOT, arguments
+from benchmarks.study import ROOT, arguments, markdown_table
 
 #: The top-level packages, those of the library first; each subpackage of `eqsat` is a room.
 LIBRARY, BESIDE = ("eqsat", "extraction", "cost_models"), ("tests", "benchmarks")
@@ -92,12 +94,12 @@ def table(sides: Mapping[str, Mapping[str, Counts]]) -> str:
         "**tests and benchmarks**": [r for r in listed if r in BESIDE],
     }
     head = ["room", *(f"{n}, {what}" for n in names for what in ("all", "code"))]
-    lines = [head + (["difference"] if len(names) == 2 else []), ["---", *["--:"] * (2 * len(names) + len(names) - 1)]]
+    rows = []
     for name, of in [*((r, [r]) for r in listed), *sums.items()]:
         counts = [tuple(sum(sides[n].get(r, (0, 0))[k] for r in of) for k in (0, 1)) for n in names]
         cells = [f"{c:,}" for pair in counts for c in pair]
-        lines.append([name, *cells, *([f"{counts[1][0] - counts[0][0]:+,}"] if len(names) == 2 else [])])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        rows.append([name, *cells, *([f"{counts[1][0] - counts[0][0]:+,}"] if len(names) == 2 else [])])
+    return "\n".join(markdown_table(head + (["difference"] if len(names) == 2 else []), rows))
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -105,7 +107,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("revision", nargs="?", help="a commit to compare with")
     revision = parser.parse_args(argv).revision
     before = {revision: rooms(sources_of(revision))} if revision else {}
-    print(table({**before, "now": rooms(sources())}), end="")
+    print(table({**before, "now": rooms(sources())}))
 
 
 if __name__ == "__main__":

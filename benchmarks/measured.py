@@ -21,6 +21,8 @@ Each model is compiled by the installed Vela for the cell's target and memory mo
 What counts for a ranking is the spread: the standard deviation of the logarithm of price over measurement.
 --fit chooses the calibration's constants anew, once with all cells and once without each network and configuration,
 and judges each choice on the cells that it was made without.
+
+Takes a compilation for each cell; --fit prices each some hundred times.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.about import about, arguments, listed, markdown_table, write_about, write_lines, write_text
+from benchmarks.study import about, arguments, listed, markdown_table, write_about, write_lines, write_text
 from cost_models import calibration
 from cost_models.calibration import Calibration, Constant
 from cost_models.command_stream import price

@@ -1,32 +1,31 @@
 """Whether what is promised of every answer holds: of random graphs, and of networks whose limits are relaxed.
 
-    python -m benchmarks.never_worse --graphs 300 --zoo RUN/graphs --out benchmarks/results/never_worse
+    python -m benchmarks.never_worse --graphs 300 --zoo RUN/graphs
 
 Random graph k has the seed k and the k-th of the targets in turn; each goes through the whole optimizer, as
 `eqsat optimize` does it.
 It is dearer where one of its totals, its SRAM or its .pte is above that of the file, beyond what the limits grant.
 Of each network the answer within the default limits stands beside those with one limit relaxed, which may take no more
 cycles; searches remember answers as lowerings do, in a store that begins empty.
-`graphs.jsonl` and `limits.jsonl` have a line for each; an interrupted run goes on where it stopped, unless the sources
-have changed.
 Exit code 1 where something is worse, or a binary was not judged and no warning says so.
+
+Takes a search for each random graph, and four for each network on a target.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks import saved
-from benchmarks.about import TARGETS, arguments, listed, write_about, write_text
+from benchmarks.study import TARGETS, Study, listed
 from cost_models.calibration import spread
-from eqsat.bench.cells import measuring_fingerprint
-from eqsat.bench.log import Log
+from eqsat.bench.log import Record
 from eqsat.ground.process import WorkerError
 from eqsat.options.decision import Figures
 from eqsat.options.options import Options
@@ -44,7 +43,6 @@ RELAXED = {
     "max_flash": Options(max_flash="any"),
     "both": Options(max_sram="any", max_flash="any"),
 }
-_PACKAGES = ("eqsat", "ethos-u-vela", "tosa-tools", "egglog")
 
 
 def record_of(result: Result, target: str) -> dict[str, Any]:
@@ -93,51 +91,59 @@ def faults(record: dict[str, Any]) -> list[str]:
     return found
 
 
-def of_random_graphs(log: Log, seeds: Iterable[int]) -> None:
-    """Adds the records of random graphs to the log; for those that Vela refuses, the reason."""
-    for seed in seeds:
-        target = TARGETS[seed % len(TARGETS)]
-        if (seed, target) in log.records:
-            continue
-        try:
-            found = record_of(optimize_tosa(dumps(random_graph(seed)), target), target)
-            record = {**found, "faults": faults(found)}
-        except WorkerError as e:
-            record = {"refused": str(e), "faults": []}
-        log.add({"seed": seed, "target": target, **record, "sources": measuring_fingerprint()})
+def cells(args: argparse.Namespace, records: Sequence[Record]) -> Iterator[tuple[Record, Any]]:
+    """Yields random graphs, and networks with each of RELAXED and what their answer within the default limits took."""
+    for seed in range(args.first, args.graphs):
+        yield {"seed": seed, "target": TARGETS[seed % len(TARGETS)]}, (seed, TARGETS[seed % len(TARGETS)])
+    for graph in saved.graphs(args.zoo, args.models, args.targets) if args.zoo else ():
+        cell = {"model": graph.model, "delegate": graph.delegate, "target": graph.target}
+        for limits in RELAXED:
+            default = next((r for r in records if {**cell, "limits": "default"}.items() <= r.items()), None)
+            yield {**cell, "limits": limits}, (graph, limits, default)
 
 
-def of_networks(log: Log, graphs: Iterable[saved.SavedGraph], store: AnswerStore) -> None:
-    """Adds the records of graphs to the log, each with each of RELAXED."""
-    for graph in graphs:
-        default: dict[str, Any] | None = None
-        for name, options in RELAXED.items():
-            at = (graph.model, graph.delegate, graph.target, name)
-            if at not in log.records:
-                result = optimize_tosa(
-                    graph.explicit.read_bytes(),
-                    graph.target,
-                    stock=graph.stock.read_bytes(),
-                    options=options,
-                    with_settings=True,
-                    store=store,
-                )
-                stock = {
-                    "stock": result.stock_cycles,
-                    "stock_corrected": result.stock_corrected,
-                    "stock_calibrated": result.stock_calibrated,
-                }
-                found = {**record_of(result, graph.target), **stock}
-                is_worse = default is not None and found["calibrated"] > default["calibrated"]
-                worse = ["worse than the default"] if is_worse else []
-                identity = {"model": graph.model, "delegate": graph.delegate, "target": graph.target, "limits": name}
-                log.add({**identity, **found, "faults": worse, "sources": measuring_fingerprint()})
-            if name == "default":
-                default = log.records[at]
+def measure(subject: Any, _: object) -> list[Record]:
+    """Returns the record of a cell; for a random graph that Vela refuses, the reason."""
+    if isinstance(subject[0], saved.SavedGraph):
+        return [of_network(*subject)]
+    seed, target = subject
+    try:
+        found = record_of(optimize_tosa(dumps(random_graph(seed)), target), target)
+        return [{**found, "faults": faults(found)}]
+    except WorkerError as e:
+        return [{"refused": str(e), "faults": []}]
 
 
-def summary(graphs: Sequence[dict[str, Any]], networks: Sequence[dict[str, Any]]) -> str:
+@cache
+def _place() -> tempfile.TemporaryDirectory[str]:
+    """Returns the place of the store of answers, which is gone when the process ends."""
+    return tempfile.TemporaryDirectory()
+
+
+def of_network(graph: saved.SavedGraph, limits: str, default: Record | None) -> Record:
+    """Returns the record of a network's answer within limits, which may be no worse than that within the default."""
+    result = optimize_tosa(
+        graph.explicit.read_bytes(),
+        graph.target,
+        stock=graph.stock.read_bytes(),
+        options=RELAXED[limits],
+        with_settings=True,
+        store=AnswerStore(Path(_place().name) / "prices"),
+    )
+    found = record_of(result, graph.target)
+    is_worse = default is not None and found["calibrated"] > default["calibrated"]
+    return {
+        **found,
+        "stock": result.stock_cycles,
+        "stock_corrected": result.stock_corrected,
+        "stock_calibrated": result.stock_calibrated,
+        "faults": ["worse than the default"] if is_worse else [],
+    }
+
+
+def summary(records: Sequence[Record], _: Mapping[str, Any]) -> str:
     """Returns a paragraph for random graphs, one for networks, and a line per fault, as Markdown."""
+    graphs, networks = ([r for r in records if ("seed" in r) is are_random] for are_random in (True, False))
     judged = [r for r in graphs if "refused" not in r]
     lines = [
         "# Never worse",
@@ -153,38 +159,23 @@ def summary(graphs: Sequence[dict[str, Any]], networks: Sequence[dict[str, Any]]
         f"{sum(bool(r['faults']) for r in networks)} of {sum(r['limits'] != 'default' for r in networks)} answers "
         f"are worse than the default's.",
     ]
-    named = [
-        (r.get("model", r.get("seed")), r["target"], r.get("limits", ""), f)
-        for r in (*graphs, *networks)
-        for f in r["faults"]
-    ]
+    named = [(r.get("model", r.get("seed")), r["target"], r.get("limits", ""), f) for r in records for f in r["faults"]]
     return "\n".join([*lines, *(f"* {name} {target} {limits}: {fault}" for name, target, limits, fault in named), ""])
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = arguments(__doc__, "never_worse")
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--graphs", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="seed of the first random graph, for several machines")
     parser.add_argument("--zoo", type=Path, help="directory of MODEL.DELEGATE.TARGET.{explicit,stock}.tosa")
-    parser.add_argument("--models", default="", help="only these of the directory, comma-separated")
-    parser.add_argument("--target", default="", help="only this one of the directory")
-    args = parser.parse_args(argv)
-    write_about(args.out, _PACKAGES)
+    parser.add_argument("--models", type=listed, default=[], help="only these of the directory, comma-separated")
+    parser.add_argument("--targets", type=listed, default=[], help="only these of the directory")
 
-    def is_current(record: dict[str, Any]) -> bool:
-        return bool(record.get("sources") == measuring_fingerprint())
 
-    graphs = Log(args.out / "graphs.jsonl", itemgetter("seed", "target"), is_current)
-    networks = Log(args.out / "limits.jsonl", itemgetter("model", "delegate", "target", "limits"), is_current)
-    of_random_graphs(graphs, range(args.first, args.graphs))
-    if args.zoo:
-        wanted = saved.graphs(args.zoo, listed(args.models), listed(args.target))
-        with tempfile.TemporaryDirectory() as place:
-            of_networks(networks, wanted, AnswerStore(Path(place) / "prices"))
-    every = list(graphs.records.values()), list(networks.records.values())
-    print(write_text(args.out / "table.md", summary(*every)))
-    return int(any(r["faults"] for records in every for r in records))
+def every_fault(records: Sequence[Record]) -> list[str]:
+    return [fault for r in records for fault in r["faults"]]
 
+
+STUDY = Study(__doc__, "never_worse", options, cells, measure, summary, every_fault)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(STUDY.main())

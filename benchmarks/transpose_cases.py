@@ -6,6 +6,8 @@
 
 The command prints `--models` with all cases; each is an attribute of this module. A record has the TRANSPOSEs of its
 graph in `op_counts`.
+
+Takes a moment; the runs take some seconds for each case.
 """
 
 from __future__ import annotations

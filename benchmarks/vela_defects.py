@@ -5,6 +5,8 @@ version still compiles incorrectly.
 
 Each binary is run on the functional model and compared with the TOSA reference model (`docs/vela-defects.md`).
 The first paragraph of a docstring describes the graph, and the second describes what the binary does.
+
+Takes a compilation and a run for each defect and target.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from functools import wraps
 
 import numpy as np
 
-from benchmarks.about import TARGETS, arguments
+from benchmarks.study import TARGETS, arguments
 from eqsat.device.verification import Verdict, verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker

@@ -1,12 +1,14 @@
 """Seconds from a quantized program to its .pte: stock's whole job, and eqsat's.
 
-    python -m benchmarks.whole_job --out benchmarks/results/whole_job
+    python -m benchmarks.whole_job
 
 Each job is a process of its own, which loads the quantized program before the clock starts. The price cache is new for
 each network and target, but for the jobs called again, which finds the answer of the default, other-weights, which
 finds the choice of another training, and warm, which finds prices alone. Nothing else should run on the machine.
-`records.jsonl` has a line per cell with wall seconds, processor seconds of all processes, Vela's total, the corrected
-one, and eqsat's seconds by stage; a run that was interrupted goes on where it stopped. `table.md` is made from it.
+A record has wall seconds, processor seconds of all processes, Vela's total, the corrected one, and eqsat's seconds by
+stage.
+
+Takes an hour for 18 cells on 2 cores.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -31,14 +33,11 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from executorch.exir import to_edge_transform_and_lower
 
 import eqsat
-from benchmarks.about import ROOT, TARGETS, arguments, as_text, listed, markdown_table, write_about, write_text
 from benchmarks.models import ZOO, load
-from eqsat.bench.log import Log
+from benchmarks.study import ROOT, TARGETS, Study, as_text, listed, markdown_table
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.quantize import quantize
 from eqsat.report.data import geometric_mean
-
-_PACKAGES = ("torch", "executorch", "ethos-u-vela", "tosa-tools", "egglog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +69,25 @@ JOBS = (
 _CHANGE = 0.1
 
 
-def measure(model: str, target: str, jobs: Sequence[str]) -> dict[str, Any]:
+def cells(args: argparse.Namespace, _: object) -> Iterator[tuple[dict[str, str], tuple[str, str]]]:
+    for model in args.models:
+        for target in args.targets:
+            yield {"name": model, "target": target}, (model, target)
+
+
+def measure(cell: tuple[str, str], args: argparse.Namespace) -> list[dict[str, Any]]:
     """Returns the record of one cell."""
-    record: dict[str, Any] = {"name": model, "target": target, "jobs": {}}
+    (model, target), record = cell, dict[str, Any]()
     with tempfile.TemporaryDirectory() as place:
-        asked = {j.trained for j in JOBS if j.name in jobs}
+        asked = {j.trained for j in JOBS if j.name in args.jobs}
         programs = {trained: Path(place) / f"program-{trained}.pt2" for trained in asked}
         for trained, program in programs.items():
             save_program(model, target, program, trained)
         for k, job in enumerate(JOBS):
-            if job.name in jobs:
+            if job.name in args.jobs:
                 prices = Path(place) / f"prices-{job.effort}"
-                record["jobs"][job.name] = _run(str(k), target, programs[job.trained], prices)
-    return record
+                record[job.name] = _run(str(k), target, programs[job.trained], prices)
+    return [{"jobs": record}]
 
 
 def save_program(model: str, target: str, path: Path, trained: bool = False) -> None:
@@ -167,7 +172,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "",
         "Wall time from a quantized program to its .pte, to stock ExecuTorch's, "
         "and corrected cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
-        f"{as_text(about)}; {about['machine']}.",
+        f"{as_text(about)}; {os.cpu_count()} cores.",
         "",
     ]
     shown: list[list[str]] = []
@@ -188,24 +193,16 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
     return "\n".join([*lines, *markdown_table(("model", "target", "stock, s", *columns), shown, names=2)])
 
 
-def main(argv: list[str] | None = None) -> None:
-    parser = arguments(__doc__, "whole_job")
-    parser.add_argument("--models", default=",".join(ZOO))
-    parser.add_argument("--targets", default=",".join(TARGETS))
-    parser.add_argument("--jobs", default=",".join(j.name for j in JOBS))
-    parser.add_argument("--job", nargs=4, help=argparse.SUPPRESS)
-    args = parser.parse_args(argv)
-    if args.job:
-        print(json.dumps(_job(*args.job)))
-        return
-    about = write_about(args.out, _PACKAGES, machine=f"{os.cpu_count()} cores")
-    log = Log(args.out / "records.jsonl", itemgetter("name", "target"), _is_whole)
-    for model in listed(args.models):
-        for target in listed(args.targets):
-            if (model, target) not in log.records:
-                log.add(measure(model, target, listed(args.jobs)))
-    print(write_text(args.out / "table.md", table(list(log.records.values()), about)))
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", type=listed, default=list(ZOO))
+    parser.add_argument("--targets", type=listed, default=TARGETS)
+    parser.add_argument("--jobs", type=listed, default=[j.name for j in JOBS])
 
+
+STUDY = Study(__doc__, "whole_job", options, cells, measure, table)
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--job"]:
+        print(json.dumps(_job(*sys.argv[2:])))
+    else:
+        raise SystemExit(STUDY.main())

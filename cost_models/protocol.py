@@ -5,7 +5,6 @@ A unit is one candidate: a TOSA op, or a chain that moves data, with all that it
     on.
 Costs that depend on neighbours are pairwise terms (`fusion`), so that extractors can weigh both.
 A concrete graph costs the sum of its units and of these terms.
-`benchmarks.cost_models` compares that with Vela's own total.
 `NodeModel` (`node_model.py`) leaves a model one method to write.
 """
 

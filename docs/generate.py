@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 #: Recorded results whose tables have a separate page; the tables of all other results share one page.
-OWN_PAGES = ("benchmarks/results/extraction", "benchmarks/results/cost_models")
+OWN_PAGES = ("benchmarks/results/extraction",)
 _MARK = re.compile(r"^<!-- generated: (?P<name>.+) -->\n(?P<text>(?:(?!<!-- generated).*\n)*?<!-- end -->\n)?", re.M)
 _CODE_OR_SPECIAL = re.compile(r"(`[^`]+`)|([\\`*_\[\]<>|$#])")
 
@@ -127,6 +127,14 @@ def constants() -> str:
     groups = {"U55": "u55-128", "U65": "u65-256", "U85-128, -256": "u85-256", "U85-512 to -2048": "u85-1024"}
     of = [constants(Target.of(f"ethos-{name}")) for name in groups.values()]
     return _table(("constant", *groups), [(f"`{name}`", *(said(c[name]) for c in of)) for name in of[0]])
+
+
+def studies() -> str:
+    """The studies in `benchmarks`, with what they answer and how long they take."""
+    from benchmarks.__main__ import studies
+
+    rows = ((f"`{command}`", _plain(answers), _plain(takes)) for command, answers, takes in studies())
+    return _table(("`python -m`", "answers", "takes"), rows)
 
 
 def rooms() -> str:
@@ -249,6 +257,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "efforts": efforts,
     "rooms": rooms,
+    "studies": studies,
     "defects of Vela": partial(defects, True),
     "defects reported elsewhere": partial(defects, False),
     "results of benchmarks/results": partial(results, "benchmarks/results"),

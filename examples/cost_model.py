@@ -1,9 +1,9 @@
 r"""A cost model of your own: write `cycles`, get the tables.
 
-To measure it against Vela, and to use it:
+To compare it with the default, on graphs that `eqsat bench` saved, and to use it:
 
-    python -m benchmarks.cost_models --models resnet8 --targets ethos-u55-128 --samples 60 \
-        --cost-model examples/cost_model.py:Roofline --json out.json
+    python -m benchmarks.ablation --tosa RUN/graphs --out compared \
+        --cost-models vela_groups,examples/cost_model.py:Roofline
     eqsat optimize in.tosa -t ethos-u55-128 -o out.tosa --cost-model examples/cost_model.py:Roofline
 """
 

@@ -13,7 +13,7 @@ extraction-gym's format is that of github.com/egraphs-good/extraction-gym.
 egglog's `EGraph._serialize().to_json()` writes it, too.
 It has nodes `{id: {op, cost, eclass, children}}` and `root_eclasses`.
 Children are ids of e-nodes that stand for their classes.
-Pair terms do not fit in it.
+It has no pair terms, which become extra e-nodes (`to_gym`).
 """
 
 from __future__ import annotations
@@ -132,28 +132,84 @@ def parse_gym(data: Mapping[str, Any], skip_missing_roots: bool = False) -> Choi
     return ChoiceGraph.build(rows, [number[r] for r in roots], names=[name for group in names for name in group])
 
 
-def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
-    """Writes `graph` as an extraction-gym file; a forbidden e-node gets an infinite cost.
+def write_gym(graph: ChoiceGraph, path: str | Path, *, pair_terms: bool = True) -> str:
+    """Writes `graph` as an extraction-gym file (`to_gym`), and returns its note.
 
     Raises InvalidGraph if the format cannot hold the graph.
-    It has no pair terms, no per-reader classes, and no class without e-nodes that is read.
     """
-    if graph.pair_costs or graph.forbidden_pairs or graph.per_reader:
-        raise InvalidGraph("extraction-gym's format has no pair terms and no per-reader classes; use save")
+    data = to_gym(graph, pair_terms=pair_terms)
+    _write(path, data)
+    return str(data["note"])
+
+
+def to_gym(graph: ChoiceGraph, *, pair_terms: bool = True) -> dict[str, Any]:
+    """Returns `graph` as an extraction-gym object, whose "note" says in what it differs.
+
+    E-node 7 has the id "7", and class 3 the id "3".
+    Forbidden e-nodes are left out, with those that could read nothing else.
+    pair_terms: whether pair terms and forbidden pairs become extra e-nodes; if not, they are left out.
+    An e-node 7 with terms to class 3 then reads a class "7>3".
+    Its e-node "7>5" stands for e-node 5 of class 3: it reads 5, and costs the term.
+    The least term of a class is part of the cost of 7, as extractors expect costs of 0 and more.
+    Raises InvalidGraph if there are per-reader classes, or a root without e-nodes.
+    """
+    if graph.per_reader:
+        raise InvalidGraph("extraction-gym's format has no per-reader classes; use save")
+    pairs = graph.pair_terms() if pair_terms else {}
+    usable = _usable(graph, pairs)
+    kept = [[n for n in graph.class_nodes(c) if n in usable] for c in range(graph.n_classes)]
+    if empty := [r for r in graph.roots if not kept[r]]:
+        raise InvalidGraph(f"root class {empty[0]} has no e-node that may be chosen")
+    alone = {c for n, c in pairs if n in usable}
     nodes: dict[str, Any] = {}
-    for n in range(graph.n_nodes):
-        children = []
-        for d in graph.children(n):
-            if not graph.class_nodes(d):
-                raise InvalidGraph(f"class {d} has no e-node to refer to it by")
-            children.append(str(graph.class_nodes(d)[0]))
-        nodes[str(n)] = {
-            "op": graph.name(n),
-            "children": children,
-            "eclass": str(int(graph.node_class[n])),
-            "cost": math.inf if n in graph.forbidden else graph.total(float(graph.cost[n])),
-        }
-    _write(path, {"nodes": nodes, "root_eclasses": [str(r) for r in graph.roots], "class_data": {}})
+
+    def add(name: str, op: str, cost: float, eclass: str, children: list[str]) -> None:
+        nodes[name] = {"op": op, "cost": graph.total(cost), "eclass": eclass, "children": children}
+
+    for n in sorted(usable):
+        c, cost, reads = int(graph.node_class[n]), float(graph.cost[n]), dict[int, str]()
+        for d in graph.reads[n]:
+            terms = {m: pairs.get((n, d), {}).get(m, 0.0) for m in kept[d]}
+            least = min(terms.values())
+            reads[d] = f"{kept[d][0]}=" if d in alone else str(kept[d][0])
+            if (n, d) in pairs:
+                cost += least
+                for m in (m for m, delta in terms.items() if delta < math.inf):
+                    reads[d] = f"{n}>{m}"
+                    add(reads[d], "=", terms[m] - least, f"{n}>{d}", [str(m)])
+        add(str(n), graph.name(n), cost, f"{c}.{n}" if c in alone else str(c), [reads[d] for d in graph.children(n)])
+        if c in alone:
+            add(f"{n}=", "=", 0.0, str(c), [str(n)])
+    note = _note(graph, pair_terms, graph.n_nodes - len(usable))
+    return {"nodes": nodes, "root_eclasses": [str(r) for r in graph.roots], "class_data": {}, "note": note}
+
+
+def _usable(graph: ChoiceGraph, pairs: Mapping[tuple[int, int], Mapping[int, float]]) -> set[int]:
+    """Returns the e-nodes that are not forbidden, and that have something to read in each of their classes."""
+    left, before = set(range(graph.n_nodes)) - graph.forbidden, -1
+    while len(left) != before:
+        before = len(left)
+        filled = {int(graph.node_class[n]) for n in left}
+        left = {n for n in left if filled.issuperset(graph.reads[n])}
+        for n, d in pairs:
+            if n in left and all(pairs[n, d].get(m, 0.0) == math.inf for m in graph.class_nodes(d) if m in left):
+                left.remove(n)
+    return left
+
+
+def _note(graph: ChoiceGraph, pair_terms: bool, gone: int) -> str:
+    """Returns what an extraction-gym object says of its difference to a graph."""
+    terms, said = len(graph.pair_costs) + len(graph.forbidden_pairs), list[str]()
+    if terms and pair_terms:
+        said.append(
+            f"{terms} pair terms are extra e-nodes: every choice keeps its cost, "
+            "but a solution may also have several e-nodes of one class, which is no choice"
+        )
+    elif terms:
+        said.append(f"{terms} pair terms are left out: costs differ by them")
+    if gone:
+        said.append(f"{gone} e-nodes that may not be chosen are left out")
+    return "; ".join(said) or "nothing is left out"
 
 
 def read_json(path: str | Path) -> Any:
@@ -169,4 +225,4 @@ def read_json(path: str | Path) -> Any:
 
 def _write(path: str | Path, data: Any) -> None:
     packed = str(path).endswith(".gz")
-    Path(path).write_bytes(pack_json(data) if packed else json.dumps(data).encode())
+    Path(path).write_bytes(pack_json(data) if packed else json.dumps(data, allow_nan=False).encode())

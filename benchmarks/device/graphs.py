@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import argparse
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
+from importlib.metadata import version
 
 from benchmarks.device.explain import explained
-from benchmarks.device.records import VELA, Record, about, opened
-from eqsat.bench.log import Log
+from eqsat.bench.fingerprint import fingerprint, submodules
+from eqsat.bench.log import Record
 from eqsat.device.verification import verify
 from eqsat.ground.process import WorkerError
+from eqsat.ground.versions import PACKAGES, commit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -20,6 +22,8 @@ from eqsat.tosa.flatbuffer import TosaError, dumps
 from tests.random_graphs import PROFILES, Profile, random_graph
 from tests.random_graphs.profiles import REFUSED
 
+#: The installed version of Vela.
+VELA = version("ethos-u-vela")
 _SMALL = replace(PROFILES["network"], fewest=1, most=5, without=REFUSED)
 #: Profiles of graphs: a few operators as networks have them, and longer graphs, in INT8 and INT16.
 #: The last two also have the operators that only U85 supports natively.
@@ -33,24 +37,10 @@ GRAPHS: dict[str, Profile] = {
     "every operator, INT8": replace(_SMALL, dtypes=("INT8",), without=frozenset()),
     "every operator, INT16": replace(_SMALL, dtypes=("INT16",), without=frozenset()),
 }
-#: Graphs whose counts are written together, and so the most that an interrupted run repeats.
+#: Graphs that are counted together, and so the most that an interrupted run repeats.
 _BATCH = 100
 #: Samples on which a binary runs.
 _SAMPLES = 6
-
-
-class Records:
-    """The records of random graphs.
-
-    counts: one for each version of Vela, target and profile.
-    Each has how many of the seeds from 0 on were tried, and the outcomes.
-    The outcomes are counted for all graphs, and for those with each operator and dtype.
-    odd: one for each graph that is neither equal nor refused.
-    """
-
-    def __init__(self, place: Path) -> None:
-        self.counts: Log = opened(place / "counts.jsonl", "vela", "target", "profile")
-        self.odd: Log = opened(place / "odd.jsonl", "vela", "target", "profile", "seed")
 
 
 def judged(graph: TensorGraph, target: Target, via: Pool) -> Record:
@@ -90,40 +80,48 @@ def operators(graph: TensorGraph) -> set[str]:
     return {f"{n.op} {n.dtype}" for n in live if n.op not in ("input", "const")}
 
 
-def run(records: Records, count: int, targets: Sequence[str], profiles: Iterable[str]) -> None:
-    """Runs the graphs of the seeds below `count` that have no record yet, of every profile for every target."""
+def cells(args: argparse.Namespace, records: Sequence[Record]) -> Iterator[tuple[Record, tuple[str, str, range]]]:
+    """Yields the graphs of the seeds below `--graphs`, some at once, of every profile for every target."""
+    for target in args.targets:
+        for profile in args.profiles:
+            cell = {"vela": VELA, "target": target, "profile": profile}
+            known = (r["first"] + r["graphs"] for r in records if "graphs" in r and cell.items() <= r.items())
+            for first in range(max(known, default=0), args.graphs, _BATCH):
+                yield {**cell, "first": first}, (target, profile, range(first, args.graphs)[:_BATCH])
+
+
+def measure(subject: tuple[str, str, range], _: object) -> list[Record]:
+    """Returns the counts of some graphs, and a record for each that is neither equal nor refused.
+
+    The outcomes are counted for all graphs, and for those with each operator and dtype.
+    """
+    (target, profile, seeds), odd = subject, list[Record]()
+    outcomes, refusals = Counter[str](), Counter[str]()
+    by_operator = defaultdict[str, Counter[str]](Counter)
     with Pool(1) as via:
-        for name in targets:
-            for profile in profiles:
-                known = records.counts.records.get((VELA, name, profile), {"graphs": 0})
-                while known["graphs"] < count:
-                    known = _batch(records.odd, known, range(known["graphs"], count)[:_BATCH], name, profile, via)
-                    records.counts.add(known)
-
-
-def _batch(odd: Log, known: Record, seeds: Sequence[int], name: str, profile: str, via: Pool) -> Record:
-    """Runs some more graphs, and returns their counts added to the known ones."""
-    outcomes, refusals = Counter(known.get("outcomes", {})), Counter(known.get("refusals", {}))
-    by_operator = {o: Counter(c) for o, c in known.get("operators", {}).items()}
-    key: Record = {"vela": VELA, "target": name, "profile": profile}
-    started = time.perf_counter()
-    for seed in seeds:
-        graph = random_graph(seed, GRAPHS[profile])
-        found = judged(graph, Target.of(name), via)
-        what = found["outcome"]
-        outcomes[what] += 1
-        for o in operators(graph):
-            by_operator.setdefault(o, Counter())[what] += 1
-        if what == "refused":
-            refusals[found["reason"]] += 1
-        elif what != "equal":
-            odd.add({**key, "seed": seed, **about(), **found})
-    return {
-        **key,
-        **about(),
-        "graphs": seeds[-1] + 1,
-        "seconds": round(known.get("seconds", 0.0) + time.perf_counter() - started, 1),
+        for seed in seeds:
+            graph = random_graph(seed, GRAPHS[profile])
+            found = judged(graph, Target.of(target), via)
+            what = found["outcome"]
+            outcomes[what] += 1
+            for o in operators(graph):
+                by_operator[o][what] += 1
+            if what == "refused":
+                refusals[found["reason"]] += 1
+            elif what != "equal":
+                odd.append({"seed": seed, **found})
+    counts = {
+        "graphs": len(seeds),
         "outcomes": dict(sorted(outcomes.items())),
         "refusals": dict(refusals.most_common()),
         "operators": {o: dict(sorted(c.items())) for o, c in sorted(by_operator.items())},
     }
+    return [{"commit": commit(), **r} for r in (counts, *odd)]
+
+
+@cache
+def sources() -> str:
+    """Returns a digest of the code on which the records depend; those of other versions of Vela are kept."""
+    return fingerprint(
+        [*submodules("eqsat/device"), "tests.random_graphs", "eqsat.tensor.samples"], packages=(*PACKAGES, "tests")
+    )

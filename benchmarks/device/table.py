@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from operator import itemgetter
 
-from benchmarks.about import markdown_table
-from benchmarks.device.records import Record
+from benchmarks.study import markdown_table
+from eqsat.bench.log import Record
 
 #: Outcomes of a graph, in the order of the columns.
 _OUTCOMES = ("equal", "differs", "not run", "refused", "failed")
 
 
-def summary(counts: Sequence[Record], odd: Sequence[Record]) -> str:
-    """Returns all tables."""
+def summary(records: Sequence[Record], _: object) -> str:
+    """Returns all tables; records without a seed count graphs."""
+    counts, odd = ([r for r in records if ("seed" in r) is is_odd] for is_odd in (False, True))
     return "\n".join(
         [
             "# Binaries on the functional model",
             "",
-            f"Commits: {', '.join(sorted({r['commit'] for r in [*counts, *odd]}))}.",
+            f"Commits: {', '.join(sorted({r['commit'] for r in records}))}.",
             "",
             *_graphs(counts, odd),
             *_differing(odd),
@@ -31,17 +31,16 @@ def summary(counts: Sequence[Record], odd: Sequence[Record]) -> str:
 
 def _graphs(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
     unexplained = Counter((r["vela"], r["target"]) for r in odd if r["outcome"] == "differs" and not r["defect"])
-    whole: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    whole: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for r in counts:
-        whole[r["vela"], r["target"]] += Counter(r["outcomes"])
+        for key in (("vela", "target"), ("vela", "target", "profile")):
+            whole[tuple(r[k] for k in key)] += Counter(r["outcomes"])
     wholes = [
         [*key, c.total(), c["equal"] + c["differs"], *(c[o] for o in _OUTCOMES), unexplained[key]]
         for key, c in sorted(whole.items())
+        if len(key) == 2
     ]
-    profiles = [
-        [r["vela"], r["target"], r["profile"], *(r["outcomes"].get(o, 0) for o in _OUTCOMES)]
-        for r in sorted(counts, key=itemgetter("vela", "target", "profile"))
-    ]
+    profiles = [[*key, *(c[o] for o in _OUTCOMES)] for key, c in sorted(whole.items()) if len(key) == 3]
     return [
         "## Random graphs",
         "",

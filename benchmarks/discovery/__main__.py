@@ -1,9 +1,11 @@
-"""Discovery in a graph of yours.
+"""Identities that no rule has, in a graph of yours.
 
     python -m benchmarks.discovery graph model.tosa -t ethos-u85-256 -o found
 
 It looks for identities that no rule has: cheaper on a few operators of a graph than what the rules make of them, and
 proved equal. Each is written as a rule to read, and to keep or refuse.
+
+Takes up to its time limit, by default 10 minutes.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Benchmark of the extractors: `python -m benchmarks.extraction DIR`."""
+"""Extractors on graph files; see `__main__.py`."""

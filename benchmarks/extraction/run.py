@@ -6,13 +6,14 @@ import json
 import os
 import resource
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from eqsat.bench.log import Log, Record
-from eqsat.ground.files import InputError, write_atomically
+from benchmarks.study import write_text
+from eqsat.bench.log import Record
+from eqsat.ground.files import InputError
 from eqsat.runs.codec import CHOICE_GRAPH
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find
 from extraction.io import FORMAT, from_json, parse_gym, read_json
@@ -133,15 +134,12 @@ def run_all(
 ) -> list[Record]:
     """Runs all cells that are not in `out` yet, and returns all records of `out`.
 
-    `out` is written at the end.
-    Until then a log beside it has the new records, from which an interrupted run continues.
+    `out` is written after each cell, so that an interrupted run can continue.
     Raises InputError if `out` has no records of this command, or if there is no such extractor.
     """
     for extractor in extractors:
         find(extractor)
     done = _recorded(out) if out.exists() else {}
-    log = Log(out.with_name(f"{out.name}.part.jsonl"), _identity)
-    done |= log.records
     for instance in instances(directory):
         cells = [(instance.name, e, seed, time_limit) for e in extractors for seed in seeds]
         todo = [(c[1], c[2]) for c in cells if done.keys().isdisjoint({(*c, instance.digest), (*c, None)})]
@@ -154,12 +152,15 @@ def run_all(
             continue
         for extractor, seed in todo:
             record = run_cell(instance, graph, extractor, time_limit, seed)
-            log.add(record)
+            done[_identity(record)] = record
+            _write(done, out)
             say(
                 f"{instance.name:60} {extractor:12} {record['cost']!s:>22} {record['status']:9} "
                 f"{record['seconds']:.2f} s"
             )
-    records = list((done | log.records).values())
-    write_atomically(out, (json.dumps(records, indent=1) + "\n").encode())
-    log.path.unlink()
-    return records
+    _write(done, out)
+    return list(done.values())
+
+
+def _write(done: Mapping[Hashable, Record], out: Path) -> None:
+    write_text(out, json.dumps(list(done.values()), indent=1) + "\n")

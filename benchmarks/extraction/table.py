@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from benchmarks.study import markdown_table
 from eqsat.bench.log import Record
 
 #: Published values: {instance: {run: [cost, seconds]}}.
@@ -33,7 +34,7 @@ def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -
     names = sorted({r["instance"] for r in records})
     head = ["instance", "e-nodes"] + [f"{e} {what}" for e in extractors for what in ("cost", "s")]
     head += ["bound"] + ["best open source <= 900 s", "best published"] * bool(known)
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    rows = []
     for name in names:
         runs = [r for e in extractors for r in cells.get((name, e), [])]
         row = [name, str(runs[0]["n_nodes"])]
@@ -44,8 +45,8 @@ def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -
         row.append(_number(max(bounds)) if bounds else "")
         if known:
             row += [_published(open_source(known, name)), _published(published(known, name))]
-        lines.append("| " + " | ".join(row) + " |")
-    return "\n".join([*lines, "", *_summary(names, extractors, cells, known, main)]) + "\n"
+        rows.append(row)
+    return "\n".join([*markdown_table(head, rows), *_summary(names, extractors, cells, known, main)]) + "\n"
 
 
 def distinct(records: Sequence[Record]) -> list[Record]:

@@ -1,74 +1,58 @@
 """How many planted errors pass verification.
 
-    python -m benchmarks.planted_errors --zoo DIR --out benchmarks/results/planted_errors
-    python -m benchmarks.planted_errors --smoke --out DIR
+    python -m benchmarks.planted_errors --zoo DIR
 
-DIR of --zoo has <model>.<delegate>.<target>.explicit.tosa, as `eqsat bench` saves them. --smoke plants few errors in
-few graphs.
+DIR of --zoo has <model>.<delegate>.<target>.explicit.tosa, as `eqsat bench` saves them. There is a record per error.
 Exit code 1 if an error passed.
+
+Takes a proof and a run of the reference model for each error, about 1,000.
+`--heads rescales,selection --edits 3` is quick.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from benchmarks.about import arguments, write_about, write_text
 from benchmarks.planted_errors import subjects
-from benchmarks.planted_errors.run import Planted, in_subject
-from benchmarks.planted_errors.table import markdown, summary
+from benchmarks.planted_errors.run import in_subject
+from benchmarks.planted_errors.table import markdown
+from benchmarks.study import Study, listed
+from eqsat.bench.log import Record
 from eqsat.ground.worker import Pool
 
 _NETWORKS = ("pixel_shuffle", "ds_cnn", "streaming_tcn", "attention")
-_PACKAGES = ("eqsat", "tosa-tools", "numpy", "egglog")
 
 
-def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: Path) -> list[Planted]:
-    """Plants errors in graphs, and writes the results after each graph.
+def cells(args: argparse.Namespace, _: object) -> Iterator[tuple[Record, tuple[int, subjects.Subject]]]:
+    networks = subjects.saved(args.zoo, _NETWORKS) if args.zoo else ()
+    few = (subjects.head(name, "INT8", 8, True) for name in args.heads)
+    found = few if args.heads else chain(subjects.heads(), subjects.random_subjects(args.random), networks)
+    yield from (({"subject": s.name}, (k, s)) for k, s in enumerate(found))
 
-    count: most edits per graph.
-    rules_every: all wrong rules are planted in each graph of so many, 0 for none.
-    """
-    about = write_about(out_dir, _PACKAGES)
-    out: list[Planted] = []
+
+def measure(subject: tuple[int, subjects.Subject], args: argparse.Namespace) -> list[Record]:
+    """Returns the records of the errors planted in a graph; every wrong rule is planted in every sixth one."""
+    (number, graph), with_rules = subject, subject[0] % 6 == 0 and not args.heads
     with Pool() as pool:
-        for k, subject in enumerate(graphs):
-            started = time.perf_counter()
-            new = list(in_subject(subject, k, count, bool(rules_every) and k % rules_every == 0, pool))
-            out += new
-            _write(out, about, out_dir)
-            figures = " ".join(f"{name} {n}" for name, n in summary(new).items())
-            print(f"{subject.name}: {figures} in {time.perf_counter() - started:.0f} s", flush=True)
-    return out
+        return list(in_subject(graph, number, args.edits, with_rules, pool))
 
 
-def _write(planted: list[Planted], about: Mapping[str, Any], place: Path) -> None:
-    found = {"summary": summary(planted), "planted": [p.as_dict() for p in planted]}
-    write_text(place / "planted_errors.json", json.dumps(found, indent=1) + "\n")
-    write_text(place / "table.md", markdown(planted, about))
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = arguments(__doc__, "planted_errors")
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zoo", type=Path, help="directory of saved networks")
     parser.add_argument("--random", type=int, default=16, help="random graphs")
     parser.add_argument("--edits", type=int, default=4, help="errors per graph, at most")
-    parser.add_argument("--smoke", action="store_true")
-    args = parser.parse_args(argv)
-    if args.smoke:
-        graphs = [subjects.head(name, "INT8", 8, True) for name in ("rescales", "selection", "choice")]
-    else:
-        networks = subjects.saved(args.zoo, _NETWORKS) if args.zoo else ()
-        graphs = list(chain(subjects.heads(), subjects.random_subjects(args.random), networks))
-    planted = run(graphs, 3 if args.smoke else args.edits, 0 if args.smoke else 6, args.out)
-    print(json.dumps(summary(planted)))
-    return 1 if summary(planted)["passes"] else 0
+    parser.add_argument("--heads", type=listed, default=[], help="only edits in small forms of these heads")
 
+
+def passed(records: Sequence[Record]) -> list[str]:
+    return [f"{r['subject']}: {r['kind']}" for r in records if r["passes"]]
+
+
+STUDY = Study(__doc__, "planted_errors", options, cells, measure, markdown, passed)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(STUDY.main())

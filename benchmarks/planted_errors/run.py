@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.planted_errors import rules
 from benchmarks.planted_errors.edits import Edit, applied, edits
 from benchmarks.planted_errors.subjects import Subject
+from eqsat.bench.log import Record
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.proof import DIFFERENT, PROVED, Prover
@@ -22,34 +22,6 @@ from eqsat.tosa.reference import Reference
 
 #: Numbers of constant planes, random planes and samples in the search for an input on which an error shows.
 _PLANES, _RANDOM_PLANES, _SAMPLES = 64, 64, 32
-
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """The outcome of a planted error.
-
-    inputs: number of inputs of the graph.
-    pool: side of the plane whose mean is the output, 0 if there is no mean.
-    kind, what: what is wrong, and where.
-    changes: whether an input was found on which the outputs differ; otherwise the rest does not count.
-    equivalent: whether the prover proves that they never do; without either it is not known.
-    outputs: whether it passes the comparison of outputs on the reference model.
-    passes: whether it passes verification, which takes what is proved.
-    """
-
-    subject: str
-    inputs: int
-    dtype: str
-    pool: int
-    kind: str
-    what: str
-    changes: bool
-    outputs: bool = False
-    passes: bool = False
-    equivalent: bool = False
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 class Trial:
@@ -102,21 +74,31 @@ class Trial:
                 return True
             k += 1
 
-    def planted(self, kind: str, what: str, found: TensorGraph) -> Planted | None:
-        """Returns the outcome for one graph, None if numpy cannot compute it."""
+    def planted(self, kind: str, what: str, found: TensorGraph) -> Record | None:
+        """Returns the outcome for one graph, None if numpy cannot compute it.
+
+        inputs: number of inputs of the graph.
+        pool: side of the plane whose mean is the output, 0 if there is no mean.
+        kind, what: what is wrong, and where.
+        changes: whether an input was found on which the outputs differ; otherwise the rest does not count.
+        equivalent: whether the prover proves that they never do; without either it is not known.
+        outputs: whether it passes the comparison of outputs on the reference model.
+        passes: whether it passes verification, which takes what is proved.
+        """
         s = self.subject
-        facts = (s.name, len(s.graph.inputs), s.dtype, s.pool, kind, what)
+        record: Record = {"inputs": len(s.graph.inputs), "dtype": s.dtype, "pool": s.pool, "kind": kind, "what": what}
+        nothing = {"outputs": False, "passes": False}
         try:
             verdict = self.prover.prove(found).verdict
             if verdict != DIFFERENT and not self.changes(found):
-                return Planted(*facts, changes=False, equivalent=verdict == PROVED)
+                return {**record, "changes": False, **nothing, "equivalent": verdict == PROVED}
         except (ArithmeticError, IndexError, ValueError):
             return None
         try:
             outputs = self.reference.compare(found).equal
         except WorkerError:  # The graph is UNPREDICTABLE and its source is not, so the reference model notices.
             outputs = False
-        return Planted(*facts, True, outputs, verdict == PROVED)
+        return {**record, "changes": True, "outputs": outputs, "passes": verdict == PROVED, "equivalent": False}
 
 
 def chosen(all_edits: Iterable[Edit], count: int, seed: int) -> list[Edit]:
@@ -135,7 +117,7 @@ def chosen(all_edits: Iterable[Edit], count: int, seed: int) -> list[Edit]:
     return out
 
 
-def in_subject(subject: Subject, number: int, count: int, with_rules: bool, pool: Pool) -> Iterator[Planted]:
+def in_subject(subject: Subject, number: int, count: int, with_rules: bool, pool: Pool) -> Iterator[Record]:
     """Plants up to `count` edits in one subject, and every wrong rule if `with_rules`, and yields the outcomes."""
     trial = Trial(subject, pool)
     left = count
@@ -145,7 +127,7 @@ def in_subject(subject: Subject, number: int, count: int, with_rules: bool, pool
             node = subject.graph.nodes[edit.node]
             result = trial.planted(edit.kind, f"n{edit.node} ({node.op})", edited)
             if result is not None:
-                left -= result.changes
+                left -= result["changes"]
                 yield result
     for k, wrong in enumerate(rules.WRONG if with_rules else ()):
         for plan, found in enumerate(rules.graphs_with(wrong, subject.graph, 100 * number + k)):

@@ -5,43 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.about import as_text, markdown_table
-from benchmarks.planted_errors.run import Planted
+from benchmarks.study import as_text, markdown_table
+from eqsat.bench.log import Record
 
-#: The parts of verification that an error may pass, as fields of `Planted`.
+#: The parts of verification that an error may pass, by their keys in a record.
 _COLUMNS = ("outputs", "passes")
 #: Ways to group errors: title of the table, and the group of an error.
-_GROUPS: dict[str, Callable[[Planted], str]] = {
-    "inputs": lambda p: str(p.inputs),
-    "mean after it": lambda p: f"{p.pool} x {p.pool}" if p.pool else "none",
-    "dtype": lambda p: p.dtype,
+_GROUPS: dict[str, Callable[[Record], str]] = {
+    "inputs": lambda p: str(p["inputs"]),
+    "mean after it": lambda p: f"{p['pool']} x {p['pool']}" if p["pool"] else "none",
+    "dtype": lambda p: p["dtype"],
     "graph": lambda p: (
-        "random graphs" if p.subject.startswith("random-") else "heads" if "-int" in p.subject else "networks"
+        "random graphs" if p["subject"].startswith("random-") else "heads" if "-int" in p["subject"] else "networks"
     ),
-    "planted as": lambda p: "wrong rule" if p.kind.startswith("rule ") else "edit",
-    "error": lambda p: p.kind,
+    "planted as": lambda p: "wrong rule" if p["kind"].startswith("rule ") else "edit",
+    "error": lambda p: p["kind"],
 }
 #: The titles of the columns of figures.
 _HEAD = ("equivalent", "not known", "errors", "pass outputs", "**pass**")
 
 
-def summary(planted: Sequence[Planted]) -> dict[str, int]:
+def summary(planted: Sequence[Record]) -> dict[str, int]:
     """Returns {what: number of errors}, over all planted errors.
 
     "not known" are those that neither change an output of an input that was tried nor are proved equivalent.
     """
-    real = [p for p in planted if p.changes]
-    equivalent = sum(p.equivalent and not p.changes for p in planted)
+    real = [p for p in planted if p["changes"]]
+    equivalent = sum(p["equivalent"] and not p["changes"] for p in planted)
     return {
         "planted": len(planted),
         "equivalent": equivalent,
         "not known": len(planted) - len(real) - equivalent,
         "errors": len(real),
-        **{c: sum(getattr(p, c) for p in real) for c in _COLUMNS},
+        **{c: sum(p[c] for p in real) for c in _COLUMNS},
     }
 
 
-def markdown(planted: Sequence[Planted], about: Mapping[str, Any]) -> str:
+def markdown(planted: Sequence[Record], about: Mapping[str, Any]) -> str:
     """Returns the tables as Markdown, one for each way to group the errors."""
     lines = [
         "# Planted errors",

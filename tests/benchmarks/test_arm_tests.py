@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from benchmarks import arm_tests
-from benchmarks.about import RESULTS, read_lines
+from benchmarks.study import RESULTS, read_lines
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.tosa import dumps

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.device import graphs
+from benchmarks.device.__main__ import STUDY
 from benchmarks.device.explain import explained, parts
-from benchmarks.device.graphs import Records
-from benchmarks.device.table import summary
+from benchmarks.study import read_lines
 from benchmarks.vela_defects import GRAPHS, product_of_a_slice
 from eqsat.target import Target
 from eqsat.tensor import makers
@@ -47,7 +46,9 @@ def test_a_difference_is_laid_to_the_defect_whose_part_differs_by_itself() -> No
 
 @pytest.mark.slow
 def test_counts_go_on_where_they_stopped(tmp_path: Path) -> None:
+    asked = ["--targets", "ethos-u55-128", "--profiles", "few operators, INT8", "--out", str(tmp_path)]
     for wanted in (2, 3):
-        graphs.run(Records(tmp_path), wanted, ["ethos-u55-128"], ["few operators, INT8"])
-    (counted,) = Records(tmp_path).counts.records.values()
-    assert counted["graphs"] == 3 and "few operators, INT8" in summary([counted], [])
+        STUDY.main([*asked, "--graphs", str(wanted)])
+    counts = [r for r in read_lines(tmp_path / "records.jsonl") if "graphs" in r]
+    assert [r["graphs"] for r in counts] == [2, 1]
+    assert "| ethos-u55-128 | few operators, INT8 |" in (tmp_path / "table.md").read_text()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import never_worse
+from benchmarks.study import read_lines
 from eqsat.tosa.flatbuffer import dumps
 from tests.graphs import transposed_relus
 
@@ -52,10 +52,10 @@ def test_it_runs_and_goes_on(
     for kind in ("explicit", "stock"):
         (zoo / f"relus.0.ethos-u85-256.{kind}.tosa").write_bytes(graph)
     asked = ["--first", "11", "--graphs", "12", "--zoo", str(zoo), "--out", str(tmp_path / "out")]
-    assert never_worse.main(asked) == 0
-    lines = [json.loads(line) for line in (tmp_path / "out/limits.jsonl").read_text().splitlines()]
-    assert [line["limits"] for line in lines] == list(never_worse.RELAXED)
+    assert never_worse.STUDY.main(asked) == 0
+    random, *lines = read_lines(tmp_path / "out/records.jsonl")
+    assert random["seed"] == 11 and [line["limits"] for line in lines] == list(never_worse.RELAXED)
     assert lines[0]["calibrated"] < lines[0]["stock_calibrated"]
-    before = (tmp_path / "out/graphs.jsonl").read_text()
-    assert never_worse.main(asked) == 0 and (tmp_path / "out/graphs.jsonl").read_text() == before
+    before = (tmp_path / "out/records.jsonl").read_text()
+    assert never_worse.STUDY.main(asked) == 0 and (tmp_path / "out/records.jsonl").read_text() == before
     assert "1 random graphs" in capsys.readouterr().out
