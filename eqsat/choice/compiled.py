@@ -66,11 +66,12 @@ _FIELDS = tuple(f.name for f in fields(Candidate))
 class Compiled(Candidate):
     """A compiled graph.
 
-    figures: those by which it is compared with others.
+    figures, operators: those by which it is compared with others.
     """
 
     estimate: Estimate = field(kw_only=True)
     figures: Figures = field(kw_only=True)
+    operators: int = field(kw_only=True)
 
     @staticmethod
     def of(candidate: Candidate, estimate: Estimate, cycles: int | None = None) -> Compiled:
@@ -81,7 +82,8 @@ class Compiled(Candidate):
         known = {name: getattr(candidate, name) for name in _FIELDS}
         cycles = estimate.corrected if cycles is None else cycles
         figures = Figures.of(cycles, estimate.footprint, estimate.cycles)
-        return Compiled(**known, estimate=estimate, figures=figures)
+        operators = sum(candidate.graph.op_counts().values())
+        return Compiled(**known, estimate=estimate, figures=figures, operators=operators)
 
     def changed(self, by: str, **changes: Any) -> Candidate:
         """Returns a candidate that differs in some fields. by: the name of the rewriting."""

@@ -91,10 +91,13 @@ class Figures(NamedTuple):
 
 
 class Measured(Protocol):
-    """What has figures: a compiled graph."""
+    """What has figures and a number of operators: a compiled graph."""
 
     @property
     def figures(self) -> Figures: ...
+
+    @property
+    def operators(self) -> int: ...
 
 
 #: Share of the cycles that each percent of flash beyond the limit has to save.
@@ -262,14 +265,15 @@ class Decision:
         """Whether a graph would be better than the best one with as many cycles and no memory at all."""
         return self.rank(figures._replace(sram=0, flash=0)) < self.rank(best)
 
-    def rank_of(self, graph: Measured) -> tuple[float, bool, int, int]:
-        """Returns the key by which compiled graphs are sorted, the best first (`rank`)."""
-        return self.rank(graph.figures)
+    def rank_of(self, graph: Measured) -> tuple[float, bool, int, int, int]:
+        """Returns the key by which compiled graphs are sorted, the best first: `rank`, then the number of operators."""
+        return *self.rank(graph.figures), graph.operators
 
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """Returns the key by which graphs are sorted, the best first.
 
-        It is the excess over the limits, whether Vela's total is above its limit, and the objective.
+        It is the excess over the limits, whether Vela's total is above its limit, the objective, and the other one of
+        cycles and SRAM.
         Flash that has to be earned costs cycles.
         """
         excess = self.limits.widest.excess(figures)

@@ -19,7 +19,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
 from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.equality import Attempt
-from eqsat.verification.verification import first_equal, pareto_set, rank, tell, verify_offers
+from eqsat.verification.verification import first_equal, pareto_set, tell, verify_offers
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Outcome:
             return None
         # it may have other settings, or more operators than were chosen
         same = [c for c in found if c.tosa == best.tosa] or [c for c in found if c.choice is best.choice]
-        kept = same[0] if same else min(found, key=lambda c: rank(c, state.decision))
+        kept = same[0] if same else min(found, key=state.decision.rank_of)
         assert kept.choices is not None, "it was extracted"
         forbidden = kept.choices.graph.forbidden
         return Run(

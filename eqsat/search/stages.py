@@ -92,7 +92,7 @@ def improved(loop: Loop, state: State, checks: Checks) -> State:
     state = _of_choices(loop, state)
     for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried
-    state = loop.improve(state, [Step(written, 1)], lambda c: c.choices is None and not checks.is_suspect(c))
+    state = loop.improve(state, [Step(written, 1)], lambda c: c.choices is None)
     state = loop.improve(state, REWRITINGS, lambda c: c.choices is None and c.is_named)
     if state.with_settings and EFFORTS[loop.options.effort].compilations:  # while the best graph is proved
         loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)

@@ -78,10 +78,6 @@ class Checks:
             self._guards[c] = violations(c.graph, self._family)
         return self._guards[c]
 
-    def is_suspect(self, c: Compiled) -> bool:
-        """Whether a candidate breaks a guard, and its binary is not known to be right."""
-        return bool(self.guards(c)) and self.binaries.verdict(c).equal is not True
-
     def compared(self, c: Compiled) -> Answer | None:
         """Returns the candidate as an answer, or None, with a warning, if it may not be one."""
         if c not in self._compared:
