@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -118,17 +118,6 @@ class Options:
             Setting.of(self.cache).check()
         extraction.find(self.extractor)
         cost_models.find(self.cost_model)
-
-    def with_less_effort(self) -> Options | None:
-        """Returns the options with the next lower effort; None if that would not search.
-
-        Budgets stay that are not those of the effort.
-        """
-        effort = self.effort - 1
-        if effort < 0 or not EFFORTS[effort].compilations:
-            return None
-        own = {name: _BY_EFFORT for name in _OF_EFFORT if getattr(self, name) == getattr(EFFORTS[self.effort], name)}
-        return replace(self, effort=effort, **own)
 
     def record(self) -> dict[str, Any]:
         """Returns the options as a JSON object, without rules (which are code), cache and remember."""

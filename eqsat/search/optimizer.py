@@ -10,8 +10,6 @@ Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too la
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
 from eqsat.options.options import Options, given_options
@@ -92,22 +90,4 @@ def optimize_tosa(
                 state = scheduled(loop, state, checks)
         made_of = smaller.source if smaller else None
         found = Outcome(name, loop, checks, reference, given, exact, state, how, interrupted, answer, made_of)
-        result = found.verified().result(memory)
-    less = options.with_less_effort()
-    if result.fits or less is None or loop.interruption.asked():
-        return result
-    with loop.failing():  # a search with less effort takes another path, which may end nearer to the limits
-        other = optimize_tosa(
-            explicit,
-            target,
-            stock=given.buffers.get("stock"),
-            options=less,
-            name=name,
-            container=container,
-            interruption=loop.interruption,
-            with_settings=with_settings,
-            store=store,
-        )
-        loop.clock.add(other.seconds)
-        return replace(other if other.fits else result, seconds=loop.clock.seconds)
-    return result
+        return found.verified().result(memory)
