@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.choice.correction import corrected
+from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.options import CYCLES, SRAM, Options
 from eqsat.target import Target
@@ -26,6 +27,9 @@ class State:
 
     with_settings: whether the answer may have settings of Vela.
     decision: the rule by which graphs are better.
+    recalled: "remembered" or "respelled" if the answer is that of an earlier search, else "".
+    frozen: the e-graph, None before there is one.
+    made_of: {node of the e-graph's source: node of the reference} if they differ, else None.
     choices: the choices of the e-graph with their prices so far, None before there are any.
     prices_rose: whether the last results changed prices so that another extraction may give another choice.
     compiled: all that was asked for, in order, by `Candidate.key`; None where Vela refuses it.
@@ -37,6 +41,9 @@ class State:
     options: Options
     with_settings: bool = False
     decision: Decision = Decision()
+    recalled: str = ""
+    frozen: Frozen | None = None
+    made_of: Mapping[int, int] | None = None
     choices: Choices | None = None
     prices_rose: bool = False
     compiled: Mapping[tuple[str, bytes, tuple[str, ...]], Compiled | None] = field(default_factory=dict)

@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from eqsat.choice.compiled import Candidate
 from eqsat.choice.respelling import respelled
-from eqsat.egraph.encoding import Frozen
 from eqsat.search.answer_store import KnownAnswer
 from eqsat.search.proposal import Ask, Asking, Proposal
 from eqsat.search.proposals.settings import may_choose
@@ -29,7 +28,7 @@ def same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
     return remembered
 
 
-def same_structure(known: KnownAnswer, exact: Frozen) -> Proposal:
+def same_structure(known: KnownAnswer) -> Proposal:
     """Returns a proposal of the choice for a graph that differs in constants alone, with the constants of this one.
 
     It is compiled without further settings, and with the settings of Vela that it had.
@@ -37,7 +36,7 @@ def same_structure(known: KnownAnswer, exact: Frozen) -> Proposal:
     """
 
     def remembered(state: State) -> Asking:
-        graph = respelled(known.choice, exact, state.target.family) if known.choice else None
+        graph = respelled(known.choice, state.frozen, state.target.family) if known.choice and state.frozen else None
         if graph is not None:
             tosa = dumps(graph)
             every = [s for s in dict.fromkeys(((), known.settings)) if _may_choose(s, state)]
