@@ -33,7 +33,7 @@ def compiled(name: str, graph: TensorGraph, found: Estimate, **more: Any) -> Com
 def by_vela(graph: TensorGraph, target: Target, pool: Pool, name: str = "eqsat") -> Compiled:
     """A graph as Vela compiles it, named as ours are."""
     buffer = dumps(graph)
-    return price_compiled(target, Candidate(name, graph, buffer, is_named=True), compile_tosa(buffer, target, pool))
+    return price_compiled(target, Candidate(name, graph, buffer), compile_tosa(buffer, target, pool))
 
 
 class FakeOracle(Oracle):

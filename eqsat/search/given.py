@@ -15,7 +15,7 @@ from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.state import State
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.flatbuffer import TosaError, loads
+from eqsat.tosa.flatbuffer import TosaError, loads, tensor_names
 from eqsat.verification.checks import Checks
 
 logger = logging.getLogger(__name__)
@@ -110,4 +110,5 @@ class Given:
         return found
 
     def _compiled(self, which: str, graph: TensorGraph) -> Compiled:
-        return self._oracle.compiled(Candidate(which, graph, self.buffers[which]))
+        buffer = self.buffers[which]
+        return self._oracle.compiled(Candidate(which, graph, buffer, tensors=tensor_names(buffer)))

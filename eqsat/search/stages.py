@@ -23,7 +23,6 @@ from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
 from eqsat.search.proposals.stripes import stripes, wanted
-from eqsat.search.proposals.written import written
 from eqsat.search.state import State
 from eqsat.tensor.dead_channels import without_dead_channels
 from eqsat.tensor.graph import TensorGraph
@@ -91,8 +90,7 @@ def improve(loop: Loop, state: State, checks: Checks) -> State:
     state = _of_choices(loop, state)
     for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried
-    state = loop.improve(state, [Step(written, 1)], lambda c: c.choices is None)
-    state = loop.improve(state, REWRITINGS, lambda c: c.choices is None and c.is_named)
+    state = loop.improve(state, REWRITINGS, lambda c: c.choices is None)
     if state.with_settings and EFFORTS[loop.options.effort].compilations:  # while the best graph is proved
         loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)
     return state
@@ -147,7 +145,7 @@ def schedule(loop: Loop, state: State, checks: Checks) -> State:
     """Returns the state with the best graphs in settings of Vela, if the answer may have some, and in stripes."""
     in_settings = (_SETTINGS,) if state.with_settings else ()
     state = loop.improve(state, in_settings, lambda c: checks.verified(c) is not False)
-    state = loop.improve(state, [_STRIPES], lambda c: c.is_named and checks.verified(c) is not False)
+    state = loop.improve(state, [_STRIPES], lambda c: checks.verified(c) is not False)
     return loop.improve(state, in_settings, lambda c: c.by == "stripes")
 
 

@@ -113,9 +113,7 @@ class State:
         graph, _ = self.priced.tensor_graph(found.choice)
         gap = found.gap if math.isfinite(found.gap) else None
         tosa, cost = dumps(graph), float(found.cost)
-        return Candidate(
-            "eqsat", graph, tosa, self.choices, found.choice, is_named=True, by=by, predicted=cost, gap=gap
-        )
+        return Candidate("eqsat", graph, tosa, self.choices, found.choice, by=by, predicted=cost, gap=gap)
 
 
 def starting_points(state: State, decision: Decision, among: Callable[[Compiled], bool]) -> list[Compiled]:

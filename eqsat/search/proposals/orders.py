@@ -22,7 +22,7 @@ def orders(state: State) -> Asking:
     start = state.start
     if start is None:
         return
-    allocation, known, arranged = Allocation.of(start.graph, start.estimate), swaps(start.graph), start.graph
+    allocation, known, arranged = Allocation.of(start), swaps(start.graph), start.graph
 
     def cost(graph: TensorGraph) -> tuple[int, int]:
         """Returns the most bytes that are in SRAM at once, and their sum over the steps."""

@@ -11,7 +11,7 @@ from eqsat.search.answer_store import KnownAnswer
 from eqsat.search.proposal import Ask, Asking, Proposal
 from eqsat.search.proposals.settings import may_choose
 from eqsat.search.state import State
-from eqsat.tosa.flatbuffer import TosaError, dumps, loads
+from eqsat.tosa.flatbuffer import TosaError, dumps, loads, tensor_names
 
 
 def same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
@@ -21,8 +21,8 @@ def same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
         found = []
         for a in (a for a in answers if a.tosa and _may_choose(a.settings, state)):
             with suppress(TosaError):
-                graph = loads(a.tosa, "the answer of another search")
-                found.append(Candidate("eqsat", graph, a.tosa, given=a.given, settings=a.settings))
+                graph, own = loads(a.tosa, "the answer of another search"), tensor_names(a.tosa)
+                found.append(Candidate("eqsat", graph, a.tosa, given=a.given, settings=a.settings, tensors=own))
         yield Ask(found)
 
     return remembered
@@ -40,7 +40,7 @@ def same_structure(known: KnownAnswer) -> Proposal:
         if graph is not None:
             tosa = dumps(graph)
             every = [s for s in dict.fromkeys(((), known.settings)) if _may_choose(s, state)]
-            yield Ask([Candidate("eqsat", graph, tosa, settings=s, is_named=True) for s in every])
+            yield Ask([Candidate("eqsat", graph, tosa, settings=s) for s in every])
 
     return remembered
 
