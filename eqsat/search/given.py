@@ -77,12 +77,10 @@ class Given:
         if self._pending:
             with loop.clock.stage("given graphs"):
                 self._wait(loop.warnings)
-        known, target = self.compiled, state.target
-        footprints = {n: c.estimate.footprint for n, c in known.items()}
-        figures = {n: c.figures for n, c in known.items()}
-        dedicated = max((c.estimate.dedicated for c in known.values()), default=0)
-        decision = Decision.of(state.options, footprints, figures, self._container, dedicated, spread(target))
-        return replace(state.with_graphs(known.values()), decision=decision)
+        before = self.compiled.get("stock") or self.compiled.get("explicit")
+        figures, dedicated = (before.figures, before.estimate.dedicated) if before else (None, 0)
+        decision = Decision.of(state.options, figures, self._container, dedicated, spread(state.target))
+        return replace(state.with_graphs(self.compiled.values()), decision=decision)
 
     def _wait(self, warnings: list[str]) -> None:
         for which, future in self._pending.items():
