@@ -21,7 +21,7 @@ from eqsat.search.oracle import Oracle
 from eqsat.search.outcome import conclude
 from eqsat.search.recall import Memory, recall, respell
 from eqsat.search.result import Result
-from eqsat.search.stages import choose, extract, improve, saturate, schedule, warn_if_interrupted
+from eqsat.search.stages import choose, extract, improve, saturate, schedule
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
@@ -79,7 +79,7 @@ def optimize_tosa(
             if not state.recalled:
                 state = extract(loop, state, pool)
                 state = improve(loop, given.join(loop, state), checks)
-            interrupted = warn_if_interrupted(loop, state)
+            interrupted = loop.interruption.asked()
             answer, state = choose(loop, state, checks)
             if answer is None:
                 raise given.refusals["explicit"]

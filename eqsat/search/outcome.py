@@ -38,6 +38,10 @@ def conclude(
     interrupted: whether the search was ended early.
     """
     decision, graphs, reference, nearest = state.decision, state.graphs, checks.verifier.graph, None
+    if interrupted:
+        found = "the result is the best that was found until then"
+        nothing = "nothing had been found by then, and there is no run to save"
+        loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
     with loop.clock.stage("verify"):
         answer = first_equal(graphs, checks, decision) or answer
         if not decision.limits.widest.fits(answer.best.figures):

@@ -147,13 +147,3 @@ def schedule(loop: Loop, state: State, checks: Checks) -> State:
     state = loop.improve(state, in_settings, lambda c: checks.verified(c) is not False)
     state = loop.improve(state, [_STRIPES], lambda c: checks.verified(c) is not False)
     return loop.improve(state, in_settings, lambda c: c.by == "stripes")
-
-
-def warn_if_interrupted(loop: Loop, state: State) -> bool:
-    """Warns the user if the search was ended early; returns whether it was."""
-    if not loop.interruption.asked():
-        return False
-    found = "the result is the best that was found until then"
-    nothing = "nothing had been found by then, and there is no run to save"
-    loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
-    return True
