@@ -68,7 +68,7 @@ def signer(frozen: Frozen) -> Callable[[ENode], str]:
     return signature
 
 
-def told(best: Compiled) -> str:
+def describe(best: Compiled) -> str:
     """Returns the choice of an extracted graph, as JSON.
 
     Returns "" for a given graph, or if one of its operators was priced as others.
@@ -97,10 +97,10 @@ def _own(e: ENode) -> Steps:
     return ((e.op, e.attrs),)
 
 
-def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
-    """Returns the graph of a choice that `told` wrote, with the constants of another e-graph.
+def respell(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
+    """Returns the graph of a choice that `describe` wrote, with the constants of another e-graph.
 
-    Returns None if the e-graphs differ in what is chosen, or if the text is not one of `told`.
+    Returns None if the e-graphs differ in what is chosen, or if the text is not one of `describe`.
     """
     try:
         data, signature = json.loads(known), signer(frozen)

@@ -66,7 +66,7 @@ def swaps(graph: TensorGraph) -> list[Swap]:
     return out
 
 
-def swapped(graph: TensorGraph, swap: Swap) -> TensorGraph:
+def with_swap(graph: TensorGraph, swap: Swap) -> TensorGraph:
     """Returns the graph with two operands swapped, and the weights that read their channels reordered."""
     nodes, node = list(graph.nodes), graph.nodes[swap.node]
     order = list(range(len(node.inputs)))

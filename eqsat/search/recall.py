@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eqsat.choice.compiled import Compiled
-from eqsat.choice.respelling import structure, told
+from eqsat.choice.respelling import describe, structure
 from eqsat.ground.digest import digest
 from eqsat.ground.versions import code, versions
 from eqsat.options import plugins
@@ -98,7 +98,7 @@ class Memory:
             undecided=proof.result().is_final and not proof.result().proved,
         )
         self.store.put(self.graph, self.key, known)
-        if choice := told(best):
+        if choice := describe(best):
             spelled = replace(known, tosa=b"", choice=choice, rewritten=best.is_rewritten)
             self.store.put(self.structure, self.key, spelled)
 

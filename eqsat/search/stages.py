@@ -13,7 +13,7 @@ from eqsat.egraph import encoding
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
 from eqsat.options.effort import EFFORTS
-from eqsat.options.plugins import made_cost_model
+from eqsat.options.plugins import make_cost_model
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.borders import borders
@@ -75,7 +75,7 @@ def extract(loop: Loop, state: State, pool: Pool) -> State:
     try:
         with loop.failing():
             checked = pool.checked(loop.interruption.check)
-            model = made_cost_model(loop.options.cost_model, state.target, checked, prices)
+            model = make_cost_model(loop.options.cost_model, state.target, checked, prices)
             loop.interruption.check()
             with loop.clock.stage("price"):
                 state = replace(state, choices=build(state.frozen, model))

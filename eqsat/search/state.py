@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Candidate, Compiled
-from eqsat.choice.correction import corrected
+from eqsat.choice.correction import correct
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.options import CYCLES, SRAM, Options
@@ -101,7 +101,7 @@ class State:
             if candidate.key not in compiled:
                 compiled[candidate.key] = result
                 if choices and result and result.is_chosen:
-                    choices, differs = corrected(choices, choices.tensor_graph(result.choice), result.estimate.rows)
+                    choices, differs = correct(choices, choices.tensor_graph(result.choice), result.estimate.rows)
                     rose = rose or differs
             results.append(compiled[candidate.key])
         known = [c for c in (self.best, *results) if c]

@@ -12,7 +12,7 @@ from eqsat.options.options import Options
 from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.oracle import Oracle
-from eqsat.search.order import Allocation, Swap, execution, swapped, swaps
+from eqsat.search.order import Allocation, Swap, execution, swaps, with_swap
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.orders import orders
 from eqsat.search.state import State
@@ -148,7 +148,7 @@ def test_vela_runs_the_last_operand_first() -> None:
     a, b = rescale(g, x, "INT32"), rescale(g, x, "INT32", shift=(29,))
     finish(g, g.add("add", (a, b)))
     assert execution(g) == [b, a, g.outputs[0]]
-    assert execution(swapped(g, Swap(g.outputs[0], 0, 1))) == [a, b, g.outputs[0]]
+    assert execution(with_swap(g, Swap(g.outputs[0], 0, 1))) == [a, b, g.outputs[0]]
 
 
 def test_what_is_read_twice_or_not_computed_is_not_swapped() -> None:

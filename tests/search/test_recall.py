@@ -262,7 +262,7 @@ def test_a_forged_choice_that_reads_itself_ends(monkeypatch: pytest.MonkeyPatch)
     while reader is not None:
         rows[reader.cls], reader = row(reader), read_by[reader.cls]
     forged = json.dumps({"rows": rows, "outputs": [output], "shapes": {}})
-    assert respelling.respelled(forged, frozen, target.family) is None and circles
+    assert respelling.respell(forged, frozen, target.family) is None and circles
 
 
 def test_a_place_that_cannot_be_used_costs_what_would_be_remembered(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def borders(state: State) -> Asking:
     """One copy after the other is tried, that of the largest tensor first."""
     start = state.start
     if start is not None:
-        yield from one_by_one(state, outside(start)[:_MOST], lambda some: _with_copies(start, some))
+        yield from one_by_one(state, outside(start)[:_MOST], lambda some: _candidate(start, some))
 
 
 def outside(compiled: Compiled) -> list[Outside]:
@@ -86,7 +86,7 @@ def _view(graph: TensorGraph, readers: Mapping[int, Sequence[int]], node: int) -
     return (1, pixels // width, width, channels)
 
 
-def copied(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
+def with_copies(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
     """Returns the graph with copies of some of its inputs and outputs."""
     inputs: dict[int, int] = {}
 
@@ -103,7 +103,7 @@ def copied(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
     return made
 
 
-def _with_copies(start: Compiled, of: Collection[Outside]) -> Candidate:
+def _candidate(start: Compiled, of: Collection[Outside]) -> Candidate:
     """Returns a graph with copies of some inputs and outputs."""
-    made = copied(start.graph, of)
+    made = with_copies(start.graph, of)
     return start.rewritten(made.graph, "outside", made.source)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from eqsat.choice.compiled import Candidate
-from eqsat.choice.respelling import respelled
+from eqsat.choice.respelling import respell
 from eqsat.search.answer_store import KnownAnswer
 from eqsat.search.proposal import Ask, Asking, Proposal
 from eqsat.search.proposals.settings import may_choose
@@ -36,7 +36,7 @@ def same_structure(known: KnownAnswer) -> Proposal:
     """
 
     def remembered(state: State) -> Asking:
-        graph = respelled(known.choice, state.frozen, state.target.family) if known.choice and state.frozen else None
+        graph = respell(known.choice, state.frozen, state.target.family) if known.choice and state.frozen else None
         if graph is not None:
             tosa = dumps(graph)
             every = [s for s in dict.fromkeys(((), known.settings)) if _may_choose(s, state)]
