@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from cost_models.protocol import Unit
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
 from eqsat.choice.writer import Written
-from eqsat.options.decision import MemoryLimits
+from eqsat.options.decision import Figures, MemoryLimits
 from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate, InSram
@@ -68,15 +69,27 @@ class MemoryUse:
             if any(parts):  # parts of one convolution that read the same weights share them
                 self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
 
+    def priced(self, choices: Choices, over: Figures, share: float) -> Choices:
+        """Returns the choices with memory in their prices, if a graph exceeds its limit.
+
+        over: the figures of the graph. share: what all of the allowed memory costs, as a share of the graph's cycles.
+        """
+        extra = np.zeros(choices.graph.n_nodes)
+        for bytes_of, used, most in self._memories(choices, over):
+            if used > most:
+                extra += share * over.cycles / max(1, most) * bytes_of
+        return replace(choices, graph=replace(choices.graph, cost=choices.graph.cost + extra))
+
     def budgets(self, choices: Choices, near: Compiled) -> list[Budget]:
         """Returns the budgets of a choice within the limits, counted from what a compiled graph needs."""
-        chosen, figures, limits = list(near.choice.values()), near.figures, self.limits
-        known = ((self.sram, figures.sram, limits.sram), (self.flash(choices), figures.flash, limits.flash))
-        return [
-            Budget(bytes_of, most - used + float(bytes_of[chosen].sum()))
-            for bytes_of, used, most in known
-            if most is not None
-        ]
+        chosen = list(near.choice.values())
+        known = self._memories(choices, near.figures)
+        return [Budget(bytes_of, most - used + float(bytes_of[chosen].sum())) for bytes_of, used, most in known]
+
+    def _memories(self, choices: Choices, figures: Figures) -> list[tuple[Array, int, int]]:
+        """Returns the bytes of every choice node, of a graph, and of the limit, for each limited memory."""
+        every = ((self.sram, figures.sram, self.limits.sram), (self.flash(choices), figures.flash, self.limits.flash))
+        return [(bytes_of, used, most) for bytes_of, used, most in every if most is not None]
 
     def flash(self, choices: Choices) -> Array:
         """Returns the bytes of commands and weights of every choice node; those of views are 0."""
