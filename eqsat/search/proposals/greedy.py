@@ -33,7 +33,7 @@ def greedy(state: State) -> Asking:
 def _with_views(state: State, copied: bool) -> Extraction:
     """Returns the extraction with all views free or, if `copied`, with each view a copy."""
     found = extract(state.priced.with_views(copied), GREEDY, time_limit=state.options.time_limit)
-    return state.priced.with_storage(found.choice)
+    return state.extraction(state.priced.with_storage(found.choice), GREEDY)
 
 
 def extract_by(extractor: str, state: State, start: Extraction | None) -> Extraction:
