@@ -73,13 +73,9 @@ class Compiled(Candidate):
     operators: int = field(kw_only=True)
 
     @staticmethod
-    def of(candidate: Candidate, estimate: Estimate, cycles: int | None = None) -> Compiled:
-        """Returns a candidate with Vela's estimate of it.
-
-        cycles: by the price that decides; None: by Vela's corrected total.
-        """
+    def of(candidate: Candidate, estimate: Estimate, cycles: int) -> Compiled:
+        """Returns a candidate with Vela's estimate of it. cycles: by the price that decides."""
         known = {name: getattr(candidate, name) for name in _FIELDS}
-        cycles = estimate.corrected if cycles is None else cycles
         figures = Figures.of(cycles, estimate.footprint, estimate.cycles)
         operators = sum(candidate.graph.op_counts().values())
         return Compiled(**known, estimate=estimate, figures=figures, operators=operators)

@@ -46,7 +46,6 @@ class Given:
 
     def __init__(
         self,
-        reference: TensorGraph,
         explicit: bytes,
         stock: Stock | None,
         container: Container,
@@ -54,13 +53,12 @@ class Given:
         checks: Checks,
         pool: Pool,
     ) -> None:
-        """reference: the explicit graph as it was read."""
         self.buffers = {"explicit": explicit}
         self.compiled: dict[str, Compiled] = {}
         self.refusals: dict[str, WorkerError] = {}
         self.wrong: Compiled | None = None
         self._container, self._oracle, self._checks = container, oracle, checks
-        self._pending = {"explicit": pool.start(self._compiled, "explicit", reference)}
+        self._pending = {"explicit": pool.start(self._compiled, "explicit", checks.verifier.graph)}
         if stock is not None:
             self._pending["stock"] = pool.start(self._compiled_stock, stock)
 

@@ -66,7 +66,7 @@ def optimize_tosa(
         with loop.clock.stage("import"):
             reference = loads(explicit, name)
             checks = Checks(reference, target, pool, options, loop.warnings)
-            given = Given(reference, explicit, stock, container, loop.oracle, checks, pool)
+            given = Given(explicit, stock, container, loop.oracle, checks, pool)
         with loop.interruption.active():
             state = State(target, options, with_settings)
             memory = Memory.of(store, explicit, reference, state, container) if store else None

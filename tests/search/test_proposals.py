@@ -30,7 +30,7 @@ from eqsat.tosa.flatbuffer import tensor_names, written_names
 from eqsat.tosa.locations import Origin, read, text
 from eqsat.vela.compile import Estimate, InSram
 from eqsat.vela.table import Row
-from tests.fake_oracle import FakeOracle, compiled, estimate
+from tests.fake_oracle import FakeOracle, by_total, compiled, estimate
 from tests.graphs import add, conv, finish, transpose, transposed_relus
 
 U55 = Target.of("ethos-u55-128")
@@ -185,7 +185,7 @@ def test_a_given_graph_that_is_rewritten_keeps_its_locations() -> None:
     made = branches()
     located = {n: text([Origin(f"of {n}", "body")]) for n in made.live() if made.nodes[n].inputs}
     buffer = dumps(made, located)
-    given = Compiled.of(Candidate("stock", loads(buffer), buffer, tensors=tensor_names(buffer)), estimate(9))
+    given = by_total(Candidate("stock", loads(buffer), buffer, tensors=tensor_names(buffer)), estimate(9))
     found = given.rewritten(given.graph, "order")
     assert (found.name, found.given, found.is_rewritten) == ("eqsat", "stock", True)
     assert len(read(found.tosa)) == len(located) and given.nodes == tensor_names(buffer)
