@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eqsat.choice.compiled import Compiled
@@ -47,7 +47,8 @@ class Memory:
     graph: the digest of the graph.
     structure: the digest of its structure without constants.
     key: the digest of the search.
-    known: the answers, by key.
+    same: the answer of the very same search.
+    known: the answers that are candidates, `same` alone if there is one.
     alike: the answer of an equal search for a graph of equal structure.
     """
 
@@ -55,7 +56,8 @@ class Memory:
     graph: str
     structure: str
     key: str
-    known: dict[str, KnownAnswer] = field(default_factory=dict)
+    same: KnownAnswer | None = None
+    known: Sequence[KnownAnswer] = ()
     alike: KnownAnswer | None = None
 
     @staticmethod
@@ -68,17 +70,9 @@ class Memory:
         parts = [repr(options.record()), repr(container), repr(state.with_settings), repr(versions(_THEIRS)), code()]
         key = "" if own else digest(p.encode() for p in parts)
         known = store.entries(graph, key)
-        return Memory(store, graph, alike, key, known, None if key in known else store.entries(alike, key).get(key))
-
-    @property
-    def answer(self) -> KnownAnswer | None:
-        """The answer of the very same search."""
-        return self.known.get(self.key)
-
-    @property
-    def answers(self) -> list[KnownAnswer]:
-        """The known answers that are candidates: only that of the very same search if there is one."""
-        return [self.answer] if self.answer else list(self.known.values())
+        if same := known.get(key):
+            return Memory(store, graph, alike, key, same, [same])
+        return Memory(store, graph, alike, key, None, list(known.values()), store.entries(alike, key).get(key))
 
     def keep(self, answer: Answer, tosa: bytes, graphs: Sequence[Compiled], proof: Future[Attempt]) -> None:
         """Stores the answer of a search: its graph with locations, and its choice from the e-graph.
@@ -106,7 +100,7 @@ class Memory:
 def recall(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> State:
     """Returns the state with the known graphs, "remembered" if the answer of the very same search still holds."""
     loop.warnings.extend(memory.store.warnings)
-    state, known = loop.drive(state, same_graph(memory.answers)), memory.answer
+    state, known = loop.drive(state, same_graph(memory.known)), memory.same
     if known is None:
         return state
     for c in state.graphs:  # beside the given graphs, which Vela compiles
