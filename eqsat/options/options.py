@@ -119,6 +119,11 @@ class Options:
         extraction.find(self.extractor)
         cost_models.find(self.cost_model)
 
+    @property
+    def compilations(self) -> int:
+        """How many graphs the effort compiles to fit into limits of memory, at most; 0: it does not search."""
+        return EFFORTS[self.effort].compilations
+
     def record(self) -> dict[str, Any]:
         """Returns the options as a JSON object, without rules (which are code), cache and remember."""
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache", "remember")}
@@ -129,7 +134,7 @@ class Options:
 
         Returns none if the effort does not search.
         """
-        if not EFFORTS[self.effort].compilations:
+        if not self.compilations:
             return []
         return for_target([*PRESETS[self.preset], *self.rules], target)
 

@@ -12,7 +12,6 @@ from eqsat.choice.compiled import Compiled
 from eqsat.egraph import encoding
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
-from eqsat.options.effort import EFFORTS
 from eqsat.options.plugins import make_cost_model
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Step
@@ -91,14 +90,14 @@ def improve(loop: Loop, state: State, checks: Checks) -> State:
     for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried
     state = loop.improve(state, REWRITINGS, lambda c: c.choices is None)
-    if state.with_settings and EFFORTS[loop.options.effort].compilations:  # while the best graph is proved
+    if state.with_settings and loop.options.compilations:  # while the best graph is proved
         loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)
     return state
 
 
 def _of_choices(loop: Loop, state: State) -> State:
     """Returns the state with choices within the limits of memory, and with rewritten graphs of choices."""
-    most = EFFORTS[loop.options.effort].compilations
+    most = loop.options.compilations
     state = loop.drive(state, memory, most) if most and state.extracted else state
     return loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
 
