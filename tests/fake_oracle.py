@@ -27,13 +27,18 @@ def estimate(cycles: int, sram: int = 0, flash: int = 32, **more: Any) -> Estima
 
 def compiled(name: str, graph: TensorGraph, found: Estimate, **more: Any) -> Compiled:
     """A graph with Vela's estimate of it."""
-    return Compiled.of(Candidate(name, graph, dumps(graph), **more), found)
+    return by_total(Candidate(name, graph, dumps(graph), **more), found)
+
+
+def by_total(candidate: Candidate, found: Estimate) -> Compiled:
+    """A candidate with Vela's estimate of it, whose corrected total decides."""
+    return Compiled.of(candidate, found, found.corrected)
 
 
 def by_vela(graph: TensorGraph, target: Target, pool: Pool, name: str = "eqsat") -> Compiled:
     """A graph as Vela compiles it, named as ours are."""
     buffer = dumps(graph)
-    return price_compiled(target, Candidate(name, graph, buffer, is_named=True), compile_tosa(buffer, target, pool))
+    return price_compiled(target, Candidate(name, graph, buffer), compile_tosa(buffer, target, pool))
 
 
 class FakeOracle(Oracle):
@@ -43,7 +48,7 @@ class FakeOracle(Oracle):
     """
 
     def __init__(self, figures: Callable[[Candidate], Estimate | None], ahead: int = 1) -> None:
-        super().__init__(self._compile, ahead)
+        super().__init__(self._compile, ahead, by_total)
         self._figures = figures
         self.begun: list[Candidate] = []
 

@@ -22,7 +22,7 @@ from cost_models.legality import is_cut, legal_transpose
 from cost_models.protocol import CostModel, Price, Unit
 from cost_models.unmeasured import unmeasured
 from eqsat.egraph.encoding import ENode, Frozen
-from eqsat.options.plugins import checked
+from eqsat.options.plugins import check_prices
 from eqsat.target import Family
 from eqsat.target.broadcasts import merged
 from eqsat.tensor.dtypes import DType
@@ -162,7 +162,7 @@ def _price(chosen: Sequence[int], units: Sequence[tuple[ENode, Unit]], model: Co
     """Writes the prices of the chosen units into `out`. Raises PluginError for one below 0."""
     if chosen:
         found = [units[k][1] for k in chosen]
-        for k, price in zip(chosen, checked(model.price(found), found, model), strict=True):
+        for k, price in zip(chosen, check_prices(model.price(found), found, model), strict=True):
             out[k] = price
 
 

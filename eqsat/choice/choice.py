@@ -21,7 +21,7 @@ from eqsat.choice.writer import GraphWriter, Written
 from eqsat.egraph.encoding import Frozen
 from eqsat.tensor.types import Shape
 from eqsat.vela.defects import Copy, remedies
-from extraction import ChoiceGraph, Extraction, check
+from extraction import ChoiceGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,13 @@ class Choices:
             pairs = {k: d for k, d in pairs.items() if k[0] not in concats}
         return replace(self.graph, cost=cost, pair_costs=pairs)
 
-    def with_storage(self, choice: Mapping[int, int]) -> Extraction:
+    def with_storage(self, choice: Mapping[int, int]) -> dict[int, int]:
         """Returns a choice completed: each value is stored in the shape whose copy would cost most."""
         chosen, out = set(choice.values()), dict(choice)
         for n, h in sorted(self.graph.pair_costs, key=lambda pair: -self.graph.pair_costs[pair]):
             if h in self.shapes and n in chosen:
                 out[int(self.graph.node_class[h])] = h
-        return Extraction(out, check(self.graph, out), -math.inf, "feasible", [], 0.0, "dag_greedy")
+        return out
 
     def unpriced(self) -> list[str]:
         """Returns the source's operators of which Vela or a guard refuses every form: why nothing can be extracted.

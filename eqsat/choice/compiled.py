@@ -9,7 +9,8 @@ from typing import Any
 from eqsat.choice.choice import Choices
 from eqsat.options.decision import Figures
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa.flatbuffer import dumps, written_names
+from eqsat.tosa.locations import read, text
 from eqsat.vela.compile import Estimate
 
 
@@ -25,10 +26,9 @@ class Candidate:
     settings: of Vela, besides those of the target.
     parts_of: {node: node of the graph that it was made of by rewriting, which it computes as a whole or in part}.
     It is empty for a graph that is written as it was chosen or given.
-    locations: {node of the given graph: its location}, where that graph was read with its locations.
-    is_named: whether its tensors are named after its nodes, as those of a graph that was read are not.
+    tensors: {tensor: its node} of a graph that was read; one that was written has them named after its nodes.
     is_rewritten: whether the graph was changed after it was written as it was chosen or given.
-    by: the name of the extractor or the rewriting in records, "" for a graph that is only read again.
+    by: the name of the extractor or the rewriting in records, "" for a graph that was read.
     predicted: its cycles, as far as they were known before compilation.
     gap: the proved relative gap of its extraction (None: no bound).
     """
@@ -41,8 +41,7 @@ class Candidate:
     given: str = ""
     settings: tuple[str, ...] = ()
     parts_of: Mapping[int, int] = field(default_factory=dict)
-    locations: Mapping[int, str] = field(default_factory=dict)
-    is_named: bool = False
+    tensors: Mapping[str, int] = field(default_factory=dict)
     is_rewritten: bool = False
     by: str = ""
     predicted: float = 0.0
@@ -66,42 +65,47 @@ _FIELDS = tuple(f.name for f in fields(Candidate))
 class Compiled(Candidate):
     """A compiled graph.
 
-    figures: those by which it is compared with others.
+    figures, operators: those by which it is compared with others.
     """
 
     estimate: Estimate = field(kw_only=True)
     figures: Figures = field(kw_only=True)
+    operators: int = field(kw_only=True)
 
     @staticmethod
-    def of(candidate: Candidate, estimate: Estimate, cycles: int | None = None) -> Compiled:
-        """Returns a candidate with Vela's estimate of it.
-
-        cycles: by the price that decides; None: by Vela's corrected total.
-        """
+    def of(candidate: Candidate, estimate: Estimate, cycles: int) -> Compiled:
+        """Returns a candidate with Vela's estimate of it. cycles: by the price that decides."""
         known = {name: getattr(candidate, name) for name in _FIELDS}
-        cycles = estimate.corrected if cycles is None else cycles
         figures = Figures.of(cycles, estimate.footprint, estimate.cycles)
-        return Compiled(**known, estimate=estimate, figures=figures)
+        operators = sum(candidate.graph.op_counts().values())
+        return Compiled(**known, estimate=estimate, figures=figures, operators=operators)
 
-    def changed(self, by: str, **changes: Any) -> Candidate:
-        """Returns a candidate that differs in some fields. by: the name of the rewriting."""
+    @property
+    def nodes(self) -> Mapping[str, int]:
+        """{tensor, as Vela's tables name it: its node}."""
+        return self.tensors or {name: n for n, name in written_names(self.graph).items()}
+
+    def _changed(self, by: str, **changes: Any) -> Candidate:
+        """Returns one of our candidates, which differs in some fields. by: the name of the rewriting."""
         known = {name: getattr(self, name) for name in _FIELDS}
-        own = {"by": by, "predicted": float(self.figures.cycles), "gap": None}
+        given = self.given or ("" if self.name == "eqsat" else self.name)
+        own = {"name": "eqsat", "given": given, "by": by, "predicted": float(self.figures.cycles), "gap": None}
         return Candidate(**(known | own | changes))
 
     def rewritten(self, graph: TensorGraph, by: str, source: Mapping[int, int] | None = None) -> Candidate:
-        """Returns a candidate with another graph.
+        """Returns a candidate with another graph, and the locations of this one.
 
         source: {node of that graph: node of this one that it computes}; None: nodes have the same numbers.
         """
-        parts_of = self.parts_of
+        parts_of, located = self.parts_of, read(self.tosa)
+        nodes = self.nodes if located else {}
+        locations = {nodes[t]: text(origins) for t, origins in located.items() if t in nodes}
         if source is not None:
             parts_of = {n: parts_of.get(k, k) for n, k in source.items()}
-        origin = parts_of or {n: n for n in self.locations}
-        buffer = dumps(graph, {n: self.locations[k] for n, k in origin.items() if k in self.locations})
-        return self.changed(by, graph=graph, tosa=buffer, parts_of=parts_of, is_rewritten=True)
+            locations = {n: locations[k] for n, k in source.items() if k in locations}
+        buffer = dumps(graph, locations)
+        return self._changed(by, graph=graph, tosa=buffer, parts_of=parts_of, tensors={}, is_rewritten=True)
 
     def with_setting(self, setting: str, by: str) -> Candidate:
-        """Returns this graph, as one of ours, with another setting of Vela."""
-        given = self.given or (self.name if self.choices is None else "")
-        return self.changed(by, name="eqsat", given=given, settings=(setting,))
+        """Returns this graph with another setting of Vela."""
+        return self._changed(by, settings=(setting,))

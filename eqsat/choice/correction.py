@@ -18,7 +18,7 @@ _EXCESS = 0.5
 _EXCESS_CYCLES = 1000
 
 
-def corrected(choices: Choices, written: Written, rows: Sequence[Row]) -> tuple[Choices, bool]:
+def correct(choices: Choices, written: Written, rows: Sequence[Row]) -> tuple[Choices, bool]:
     """Returns choices with prices corrected by rows of Vela's table of a graph.
 
     A unit whose row costs far more than the unit and everything fused into it gets the excess.

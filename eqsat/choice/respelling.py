@@ -68,15 +68,16 @@ def signer(frozen: Frozen) -> Callable[[ENode], str]:
     return signature
 
 
-def told(best: Compiled, exact: Frozen) -> str:
-    """Returns the choice of a graph extracted from the exact e-graph, as JSON.
+def describe(best: Compiled) -> str:
+    """Returns the choice of an extracted graph, as JSON.
 
-    Returns "" if the graph comes from another e-graph, or if one of its operators was priced as others.
+    Returns "" for a given graph, or if one of its operators was priced as others.
     """
     choices = best.choices
-    if choices is None or choices.frozen is not exact:
+    if choices is None:
         return ""
-    signature, rows = signer(exact), dict[str, Any]()
+    frozen = choices.frozen
+    signature, rows = signer(frozen), dict[str, Any]()
     shapes = {choices.classes[c]: shape for c, shape in choices.last_shapes(best.choice).items()}
     for c in (choices.candidates[n] for n in choices.of_classes(best.choice).values()):
         e = c.enode
@@ -85,10 +86,10 @@ def told(best: Compiled, exact: Frozen) -> str:
         if not e.move and c.steps != _own(e):
             return ""
         own = signature(e)
-        rank = next(k for k, other in enumerate(alike(exact.classes[e.cls], own, signature)) if other is e)
+        rank = next(k for k, other in enumerate(alike(frozen.classes[e.cls], own, signature)) if other is e)
         movement = [[op, dict(attrs)] for op, attrs in c.steps] if e.move else None
         rows[str(e.cls)] = own, rank, movement, e.children
-    outputs = [exact.handle[n] for n in exact.source.outputs]
+    outputs = [frozen.handle[n] for n in frozen.source.outputs]
     return json.dumps({"rows": rows, "outputs": outputs, "shapes": shapes})
 
 
@@ -96,10 +97,10 @@ def _own(e: ENode) -> Steps:
     return ((e.op, e.attrs),)
 
 
-def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
-    """Returns the graph of a choice that `told` wrote, with the constants of another e-graph.
+def respell(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
+    """Returns the graph of a choice that `describe` wrote, with the constants of another e-graph.
 
-    Returns None if the e-graphs differ in what is chosen, or if the text is not one of `told`.
+    Returns None if the e-graphs differ in what is chosen, or if the text is not one of `describe`.
     """
     try:
         data, signature = json.loads(known), signer(frozen)

@@ -15,7 +15,7 @@ Up to 5% of the .pte may be earned: each percent beyond the limit must save 2% o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -91,10 +91,13 @@ class Figures(NamedTuple):
 
 
 class Measured(Protocol):
-    """What has figures: a compiled graph."""
+    """What has figures and a number of operators: a compiled graph."""
 
     @property
     def figures(self) -> Figures: ...
+
+    @property
+    def operators(self) -> int: ...
 
 
 #: Share of the cycles that each percent of flash beyond the limit has to save.
@@ -123,23 +126,19 @@ class MemoryLimits:
     earned: Earned | None = None
 
     @staticmethod
-    def of(
-        options: Options, given: Mapping[str, Footprint], container: Container = ALONE, dedicated: int = 0
-    ) -> MemoryLimits:
+    def of(options: Options, stock: Figures | None, container: Container = ALONE, dedicated: int = 0) -> MemoryLimits:
         """Returns the limits that the options set.
 
-        given: the footprints of the graphs "stock" and "explicit", as far as Vela accepts them.
-        The limit "stock" means the explicit graph if there is no stock graph.
-        Without either, limits relative to them are None.
+        stock: of stock's graph, or of the explicit one if there is none.
+        Without either, limits relative to it are None.
         container: what is around the commands and weights.
         dedicated: bytes of SRAM that the NPU has to itself.
         The limit "stock" allows these, and SRAM_FLOOR.
         Limits of SRAM that are relative to stock's are so to the container's arena if that is larger.
         """
-        stock = given.get("stock") or given.get("explicit")
         before = max(stock.sram, container.arena) if stock else None
         sram = _bytes(parse(options.max_sram, "max_sram"), before, _NOTHING)
-        growth, payload = parse(options.max_flash, "max_flash"), stock.payload if stock else None
+        growth, payload = parse(options.max_flash, "max_flash"), stock.flash if stock else None
         flash, earned = _bytes(growth, payload, container), None
         if isinstance(growth, Growth) and growth.earned and payload is not None and options.objective != SRAM:
             most = _bytes(Growth(growth.earned), payload, container)
@@ -232,25 +231,23 @@ class Decision:
     @staticmethod
     def of(
         options: Options,
-        footprints: Mapping[str, Footprint],
-        figures: Mapping[str, Figures],
+        stock: Figures | None,
         container: Container = ALONE,
         dedicated: int = 0,
         allowance: float = 0.0,
     ) -> Decision:
         """Returns the decision of a run.
 
-        footprints, figures: of the graphs "stock" and "explicit", as far as Vela accepts them.
+        stock: of stock's graph, or of the explicit one if there is none.
         dedicated: bytes of SRAM that the NPU has to itself.
         allowance: the share of stock's cycles by Vela's own total by which an answer may exceed them.
         """
-        before = figures.get("stock", figures.get("explicit"))
         return Decision(
             options.objective,
-            MemoryLimits.of(options, footprints, container, dedicated),
-            before.cycles if before and options.objective == SRAM else None,
-            math.floor(before.vela_total * (1 + allowance)) if before else None,
-            MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), footprints, container, dedicated),
+            MemoryLimits.of(options, stock, container, dedicated),
+            stock.cycles if stock and options.objective == SRAM else None,
+            math.floor(stock.vela_total * (1 + allowance)) if stock else None,
+            MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), stock, container, dedicated),
         )
 
     def takes_at_most(self, share: float, a: Figures, b: Figures) -> bool:
@@ -262,14 +259,15 @@ class Decision:
         """Whether a graph would be better than the best one with as many cycles and no memory at all."""
         return self.rank(figures._replace(sram=0, flash=0)) < self.rank(best)
 
-    def rank_of(self, graph: Measured) -> tuple[float, bool, int, int]:
-        """Returns the key by which compiled graphs are sorted, the best first (`rank`)."""
-        return self.rank(graph.figures)
+    def rank_of(self, graph: Measured) -> tuple[float, bool, int, int, int]:
+        """Returns the key by which compiled graphs are sorted, the best first: `rank`, then the number of operators."""
+        return *self.rank(graph.figures), graph.operators
 
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """Returns the key by which graphs are sorted, the best first.
 
-        It is the excess over the limits, whether Vela's total is above its limit, and the objective.
+        It is the excess over the limits, whether Vela's total is above its limit, the objective, and the other one of
+        cycles and SRAM.
         Flash that has to be earned costs cycles.
         """
         excess = self.limits.widest.excess(figures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -119,16 +119,10 @@ class Options:
         extraction.find(self.extractor)
         cost_models.find(self.cost_model)
 
-    def with_less_effort(self) -> Options | None:
-        """Returns the options with the next lower effort; None if that would not search.
-
-        Budgets stay that are not those of the effort.
-        """
-        effort = self.effort - 1
-        if effort < 0 or not EFFORTS[effort].compilations:
-            return None
-        own = {name: _BY_EFFORT for name in _OF_EFFORT if getattr(self, name) == getattr(EFFORTS[self.effort], name)}
-        return replace(self, effort=effort, **own)
+    @property
+    def compilations(self) -> int:
+        """How many graphs the effort compiles to fit into limits of memory, at most; 0: it does not search."""
+        return EFFORTS[self.effort].compilations
 
     def record(self) -> dict[str, Any]:
         """Returns the options as a JSON object, without rules (which are code), cache and remember."""
@@ -140,7 +134,7 @@ class Options:
 
         Returns none if the effort does not search.
         """
-        if not EFFORTS[self.effort].compilations:
+        if not self.compilations:
             return []
         return for_target([*PRESETS[self.preset], *self.rules], target)
 

@@ -69,7 +69,7 @@ def _file(found: object) -> str:
     return inspect.getfile(code)
 
 
-def made_cost_model(name: str, *given: object) -> CostModel:
+def make_cost_model(name: str, *given: object) -> CostModel:
     """Returns the cost model of this name, made with (target, pool, price cache).
 
     Raises PluginError if it lacks a member.
@@ -82,7 +82,7 @@ def made_cost_model(name: str, *given: object) -> CostModel:
     return model
 
 
-def checked(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) -> Sequence[Price]:
+def check_prices(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) -> Sequence[Price]:
     """Returns the prices of units after checking them: cycles >= 0, or inf. Raises PluginError."""
     for price, unit in zip(prices, units, strict=True):
         if math.isnan(price.cycles) or price.cycles < 0:
@@ -93,7 +93,7 @@ def checked(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) ->
     return prices
 
 
-def checked_extraction(found: object, graph: ChoiceGraph, extractor: str) -> Extraction:
+def check_extraction(found: object, graph: ChoiceGraph, extractor: str) -> Extraction:
     """Returns an extraction after checking that its choice is valid and its cost right.
 
     Raises PluginError if it is not.

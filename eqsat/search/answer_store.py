@@ -27,7 +27,6 @@ class KnownAnswer:
     chosen: "eqsat", "stock" or "explicit".
     given: "explicit" or "stock" if it is that graph in another order or with other settings.
     cycles: by the total that ranks graphs.
-    sram, flash: bytes.
     settings: of Vela.
     tosa: the graph, b"" if it is a given one unchanged.
     choice: the choice from the e-graph (`eqsat/choice/respelling.py`), "" if that is not kept.
@@ -39,8 +38,6 @@ class KnownAnswer:
     chosen: str
     given: str
     cycles: int
-    sram: int
-    flash: int
     settings: tuple[str, ...]
     tosa: bytes
     choice: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 logger = logging.getLogger(__name__)
@@ -48,9 +48,4 @@ class Clock:
         try:
             yield
         finally:
-            self.add({name: time.perf_counter() - started})
-
-    def add(self, seconds: Mapping[str, float]) -> None:
-        """Adds seconds by stage."""
-        for name, spent in seconds.items():
-            self.seconds[name] = self.seconds.get(name, 0.0) + spent
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started

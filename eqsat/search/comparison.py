@@ -12,9 +12,6 @@ from typing import NamedTuple
 from eqsat.search.figures import GraphFigures
 from eqsat.vela.roofline import Bound
 
-#: Relative gap of an extraction below which its choice counts as proved.
-PROVED = 0.001
-
 
 class Row(NamedTuple):
     """One row of a table as text: the quantity, before, after, and after divided by before."""
@@ -169,22 +166,6 @@ def binary_line(equal: bool | None, reason: str, proved: bool | None, samples: i
     right = "yes, proved for every input" if proved else f"yes, on {f'{samples} ' if samples else ''}samples"
     answer = {True: right, False: f"no: {reason}", None: f"not run: {reason}"}
     return f"verified in the binary: {right if proved else answer[equal]}"
-
-
-def is_least(gap: float | None) -> bool:
-    """Whether an extraction with this gap is proved to be the best by its prices."""
-    return gap is not None and gap <= PROVED
-
-
-def gap_line(gap: float | None) -> str:
-    """Returns the line on whether a choice is proved to cost least by the prices.
-
-    gap: the share of its cost by which a better one may cost less; None: no bound is known.
-    """
-    if is_least(gap):
-        return "least by the prices: yes, proved"
-    known = "no bound is known" if gap is None or gap >= 1 else f"another may cost {gap:.1%} less"
-    return f"least by the prices: not proved, {known}"
 
 
 def settings_line(settings: Sequence[Sequence[str]]) -> str:

@@ -15,7 +15,7 @@ from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.state import State
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.flatbuffer import TosaError, loads
+from eqsat.tosa.flatbuffer import TosaError, loads, tensor_names
 from eqsat.verification.checks import Checks
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,6 @@ class Given:
 
     def __init__(
         self,
-        reference: TensorGraph,
         explicit: bytes,
         stock: Stock | None,
         container: Container,
@@ -54,13 +53,12 @@ class Given:
         checks: Checks,
         pool: Pool,
     ) -> None:
-        """reference: the explicit graph as it was read."""
         self.buffers = {"explicit": explicit}
         self.compiled: dict[str, Compiled] = {}
         self.refusals: dict[str, WorkerError] = {}
         self.wrong: Compiled | None = None
         self._container, self._oracle, self._checks = container, oracle, checks
-        self._pending = {"explicit": pool.start(self._compiled, "explicit", reference)}
+        self._pending = {"explicit": pool.start(self._compiled, "explicit", checks.verifier.graph)}
         if stock is not None:
             self._pending["stock"] = pool.start(self._compiled_stock, stock)
 
@@ -77,12 +75,10 @@ class Given:
         if self._pending:
             with loop.clock.stage("given graphs"):
                 self._wait(loop.warnings)
-        known, target = self.compiled, state.target
-        footprints = {n: c.estimate.footprint for n, c in known.items()}
-        figures = {n: c.figures for n, c in known.items()}
-        dedicated = max((c.estimate.dedicated for c in known.values()), default=0)
-        decision = Decision.of(state.options, footprints, figures, self._container, dedicated, spread(target))
-        return replace(state.with_graphs(known.values()), decision=decision)
+        before = self.compiled.get("stock") or self.compiled.get("explicit")
+        figures, dedicated = (before.figures, before.estimate.dedicated) if before else (None, 0)
+        decision = Decision.of(state.options, figures, self._container, dedicated, spread(state.target))
+        return replace(state.with_graphs(self.compiled.values()), decision=decision)
 
     def _wait(self, warnings: list[str]) -> None:
         for which, future in self._pending.items():
@@ -99,7 +95,8 @@ class Given:
                 cycles = found.figures.cycles
                 logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
         self._pending = {}
-        if "stock" in self.compiled and self._checks.reject(self.compiled["stock"]):
+        stock = self.compiled.get("stock")
+        if stock and self._checks.differs_on_samples(stock) and self._checks.compared(stock) is None:
             self.wrong = self.compiled.pop("stock")
 
     def _compiled_stock(self, stock: Stock) -> Compiled:
@@ -110,7 +107,5 @@ class Given:
         return found
 
     def _compiled(self, which: str, graph: TensorGraph) -> Compiled:
-        found = self._oracle.compiled(Candidate(which, graph, self.buffers[which]))
-        if self._checks.guards(found):
-            self._checks.binaries.begin(found)  # what becomes of the graph depends on it
-        return found
+        buffer = self.buffers[which]
+        return self._oracle.compiled(Candidate(which, graph, buffer, tensors=tensor_names(buffer)))

@@ -12,7 +12,6 @@ from itertools import islice
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.ground.files import PluginError
 from eqsat.ground.process import WorkerError
-from eqsat.options.effort import EFFORTS
 from eqsat.options.options import Options
 from eqsat.options.plugins import plugin_error
 from eqsat.search.clock import Clock
@@ -44,7 +43,7 @@ class Loop:
 
     def improve(self, state: State, steps: Iterable[Step], among: Callable[[Compiled], bool]) -> State:
         """Returns the state after steps, each from the best graphs of a kind. among: whether a graph is of the kind."""
-        decision, compilations = state.decision, EFFORTS[self.options.effort].compilations
+        decision, compilations = state.decision, self.options.compilations
         for step in steps if compilations else ():
             for aim in step.aims(state):
                 for start in starting_points(state, aim, among):

@@ -10,8 +10,6 @@ Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too la
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
 from eqsat.options.options import Options, given_options
@@ -20,10 +18,10 @@ from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
-from eqsat.search.outcome import Outcome
-from eqsat.search.recall import Memory, recalled, respelled
+from eqsat.search.outcome import conclude
+from eqsat.search.recall import Memory, recall, respell
 from eqsat.search.result import Result
-from eqsat.search.stages import answered, extracted, improved, saturated, scheduled, warn_if_interrupted, without_dead
+from eqsat.search.stages import choose, extract, improve, saturate, schedule
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
@@ -68,46 +66,23 @@ def optimize_tosa(
         with loop.clock.stage("import"):
             reference = loads(explicit, name)
             checks = Checks(reference, target, pool, options, loop.warnings)
-            given = Given(reference, explicit, stock, container, loop.oracle, checks, pool)
+            given = Given(explicit, stock, container, loop.oracle, checks, pool)
         with loop.interruption.active():
-            state, how = State(target, options, with_settings), ""
-            memory = Memory.of(store, explicit, reference, target, options, container, with_settings) if store else None
-            loop.warnings.extend(store.warnings if store else ())
+            state = State(target, options, with_settings)
+            memory = Memory.of(store, explicit, reference, state, container) if store else None
             if memory:
-                state, how = recalled(loop, state, memory, given, checks)
-            smaller = None if how else without_dead(loop, reference, checks)
-            exact = None if how else saturated(loop, target, smaller.graph if smaller else reference)
-            if memory and memory.alike and exact:
-                state, how = respelled(loop, given.join(loop, state), memory, exact, checks)
-            if exact and not how:
-                state = extracted(loop, state, exact, pool)
-            state = given.join(loop, state)
-            if not how:
-                state = improved(loop, state, checks)
-            interrupted = warn_if_interrupted(loop, state)
-            answer, state = answered(loop, state, checks)
+                state = recall(loop, state, memory, given, checks)
+            if not state.recalled:
+                state = saturate(loop, state, reference, checks)
+            if memory and not state.recalled:
+                state = respell(loop, state, memory, given, checks)
+            if not state.recalled:
+                state = extract(loop, state, pool)
+                state = improve(loop, given.join(loop, state), checks)
+            interrupted = loop.interruption.asked()
+            answer, state = choose(loop, state, checks)
             if answer is None:
                 raise given.refusals["explicit"]
-            if not how:
-                state = scheduled(loop, state, checks)
-        made_of = smaller.source if smaller else None
-        found = Outcome(name, loop, checks, reference, given, exact, state, how, interrupted, answer, made_of)
-        result = found.verified().result(memory)
-    less = options.with_less_effort()
-    if result.fits or less is None or loop.interruption.asked():
-        return result
-    with loop.failing():  # a search with less effort takes another path, which may end nearer to the limits
-        other = optimize_tosa(
-            explicit,
-            target,
-            stock=given.buffers.get("stock"),
-            options=less,
-            name=name,
-            container=container,
-            interruption=loop.interruption,
-            with_settings=with_settings,
-            store=store,
-        )
-        loop.clock.add(other.seconds)
-        return replace(other if other.fits else result, seconds=loop.clock.seconds)
-    return result
+            if not state.recalled:
+                state = schedule(loop, state, checks)
+        return conclude(name, loop, state, checks, given, memory, answer, interrupted)

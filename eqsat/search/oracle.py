@@ -31,8 +31,8 @@ class Oracle:
     def __init__(
         self,
         start: Callable[[Candidate], Future[Estimate]],
-        ahead: int = 1,
-        price: Callable[[Candidate, Estimate], Compiled] = Compiled.of,
+        ahead: int,
+        price: Callable[[Candidate, Estimate], Compiled],
     ) -> None:
         self._start, self._price, self.ahead = start, price, ahead
         self._begun: dict[tuple[bytes, tuple[str, ...]], Future[Estimate]] = {}

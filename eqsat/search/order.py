@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eqsat.choice.compiled import Compiled
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.types import Array, Const, attrs_of
-from eqsat.tosa.flatbuffer import written_names
-from eqsat.vela.compile import Estimate
 
 #: Operators of two operands that may be swapped without changing any bit.
 COMMUTATIVE = frozenset(
@@ -67,7 +66,7 @@ def swaps(graph: TensorGraph) -> list[Swap]:
     return out
 
 
-def swapped(graph: TensorGraph, swap: Swap) -> TensorGraph:
+def with_swap(graph: TensorGraph, swap: Swap) -> TensorGraph:
     """Returns the graph with two operands swapped, and the weights that read their channels reordered."""
     nodes, node = list(graph.nodes), graph.nodes[swap.node]
     order = list(range(len(node.inputs)))
@@ -146,9 +145,9 @@ class Allocation:
     weights: Mapping[int, int]
 
     @staticmethod
-    def of(graph: TensorGraph, estimate: Estimate) -> Allocation:
+    def of(compiled: Compiled) -> Allocation:
         """Returns the allocation of a compiled graph."""
-        numbers = {name: n for n, name in written_names(graph).items()}
+        numbers, estimate = compiled.nodes, compiled.estimate
         made = [numbers.get(r.source or r.name, -1) for r in estimate.operators]
         sizes, weights = dict[int, int](), dict.fromkeys(made, 0)
         for t in estimate.tensors:

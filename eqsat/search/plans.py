@@ -16,7 +16,6 @@ from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Figures
 from eqsat.tensor.stripes import Region, cuts, needed
 from eqsat.tensor.types import Array
-from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import InSram
 from eqsat.vela.occupancy import in_use, occupied
 
@@ -57,7 +56,7 @@ class Plans:
         """limit: bytes of SRAM that an answer may need; None: any number."""
         self.start, self._graph, estimate = start, start.graph, start.estimate
         self._readers = self._graph.readers()
-        self._numbers = {name: n for n, name in written_names(self._graph).items()}
+        self._numbers = start.nodes
         # a node's own tensor follows Vela's copies of it, so that bytes that they share are its
         tensors = sorted(estimate.tensors, key=lambda t: t.name in self._numbers)
         self._tensors = {self._numbers[t.name]: t for t in tensors if t.name in self._numbers}

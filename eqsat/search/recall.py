@@ -13,17 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eqsat.choice.compiled import Compiled
-from eqsat.choice.respelling import structure, told
-from eqsat.egraph.encoding import Frozen
+from eqsat.choice.respelling import describe, structure
 from eqsat.ground.digest import digest
 from eqsat.ground.versions import code, versions
 from eqsat.options import plugins
 from eqsat.options.decision import Container
-from eqsat.options.options import Options
 from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.given import Given
 from eqsat.search.loop import Loop
@@ -49,7 +47,8 @@ class Memory:
     graph: the digest of the graph.
     structure: the digest of its structure without constants.
     key: the digest of the search.
-    known: the answers, by key.
+    same: the answer of the very same search.
+    known: the answers that are candidates, `same` alone if there is one.
     alike: the answer of an equal search for a graph of equal structure.
     """
 
@@ -57,93 +56,75 @@ class Memory:
     graph: str
     structure: str
     key: str
-    known: dict[str, KnownAnswer] = field(default_factory=dict)
+    same: KnownAnswer | None = None
+    known: Sequence[KnownAnswer] = ()
     alike: KnownAnswer | None = None
 
     @staticmethod
-    def of(
-        store: AnswerStore,
-        explicit: bytes,
-        reference: TensorGraph,
-        target: Target,
-        options: Options,
-        container: Container,
-        door: object,
-    ) -> Memory:
-        """Returns what is remembered of a graph.
-
-        door: further decisions of the caller, as an object whose `repr` tells them.
-        """
+    def of(store: AnswerStore, explicit: bytes, reference: TensorGraph, state: State, container: Container) -> Memory:
+        """Returns what is remembered of a graph."""
+        target, options = state.target, state.options
         compiled_for = [*(f.encode() for f in target.flags), *_configurations(target)]
         graph, alike = digest([explicit, *compiled_for]), digest([structure(reference).encode(), *compiled_for])
         own = options.rules or plugins.places(options)
-        parts = [repr(options.record()), repr(container), repr(door), repr(versions(_THEIRS)), code()]
+        parts = [repr(options.record()), repr(container), repr(state.with_settings), repr(versions(_THEIRS)), code()]
         key = "" if own else digest(p.encode() for p in parts)
         known = store.entries(graph, key)
-        return Memory(store, graph, alike, key, known, None if key in known else store.entries(alike, key).get(key))
+        if same := known.get(key):
+            return Memory(store, graph, alike, key, same, [same])
+        return Memory(store, graph, alike, key, None, list(known.values()), store.entries(alike, key).get(key))
 
-    @property
-    def answer(self) -> KnownAnswer | None:
-        """The answer of the very same search."""
-        return self.known.get(self.key)
-
-    @property
-    def answers(self) -> list[KnownAnswer]:
-        """The known answers that are candidates: only that of the very same search if there is one."""
-        return [self.answer] if self.answer else list(self.known.values())
-
-    def keep(
-        self, answer: Answer, tosa: bytes, exact: Frozen | None, graphs: Sequence[Compiled], proof: Future[Attempt]
-    ) -> None:
-        """Stores the answer of a search: its graph with locations, and its choice from the exact e-graph.
+    def keep(self, answer: Answer, tosa: bytes, graphs: Sequence[Compiled], proof: Future[Attempt]) -> None:
+        """Stores the answer of a search: its graph with locations, and its choice from the e-graph.
 
         graphs: all that were compared. proof: of its binary, for which this waits.
         """
         best = answer.best
         if not self.key or not answer.verified or answer.binary.equal is False:
             return
-        choice = exact and told(best, exact)
-        undecided = proof.result().is_final and not proof.result().proved
         known = KnownAnswer(
             best.name,
             best.given,
-            *best.figures.costs,
+            best.figures.cycles,
             best.settings,
             tosa if best.name == "eqsat" else b"",
             before=_before(graphs),
-            undecided=undecided,
+            undecided=proof.result().is_final and not proof.result().proved,
         )
         self.store.put(self.graph, self.key, known)
-        if choice:
+        if choice := describe(best):
             spelled = replace(known, tosa=b"", choice=choice, rewritten=best.is_rewritten)
             self.store.put(self.structure, self.key, spelled)
 
 
-def recalled(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> tuple[State, str]:
-    """Returns the state with the known graphs, and "remembered" if the answer of the very same search still holds."""
-    state, known = loop.drive(state, same_graph(memory.answers)), memory.answer
+def recall(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> State:
+    """Returns the state with the known graphs, "remembered" if the answer of the very same search still holds."""
+    loop.warnings.extend(memory.store.warnings)
+    state, known = loop.drive(state, same_graph(memory.known)), memory.same
     if known is None:
-        return state, ""
+        return state
     for c in state.graphs:  # beside the given graphs, which Vela compiles
         checks.begin_answer(c, known.undecided)
     found, state = state.graphs, given.join(loop, state)
     found = found or [c for c in state.graphs if c.name == known.chosen]
-    return state, "remembered" if holds(loop, state, known, found, checks) else ""
+    return replace(state, recalled="remembered" if holds(loop, state, known, found, checks) else "")
 
 
-def respelled(loop: Loop, state: State, memory: Memory, exact: Frozen, checks: Checks) -> tuple[State, str]:
-    """Returns the state with the choice for a graph of equal structure, and "respelled" if that answer holds.
+def respell(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> State:
+    """Returns the state with the choice for a graph of equal structure, "respelled" if that answer holds.
 
     If the known graph was changed after it was written, so is this one.
     """
-    before, known = set(state.compiled), memory.alike
-    if known is None:
-        return state, ""
-    state = loop.drive(state, same_structure(known, exact))
+    known = memory.alike
+    if known is None or state.frozen is None:
+        return state
+    state = given.join(loop, state)
+    before = set(state.compiled)
+    state = loop.drive(state, same_structure(known))
     if known.rewritten:
         state = loop.improve(state, REWRITINGS, lambda c: c.key not in before)
     found = [c for c in state.graphs if c.key not in before]
-    return state, "respelled" if holds(loop, state, known, found, checks) else ""
+    return replace(state, recalled="respelled" if holds(loop, state, known, found, checks) else "")
 
 
 def holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compiled], checks: Checks) -> bool:

@@ -16,8 +16,6 @@ from eqsat.search.comparison import (
     as_html,
     as_text,
     binary_line,
-    gap_line,
-    is_least,
     proof_line,
     sections,
     settings_line,
@@ -33,6 +31,7 @@ from eqsat.vela.roofline import Bound
 _Value = TypeVar("_Value")
 
 #: Fewest cycles that more memory saves where it is offered, and their fewest share of the answer's; one is enough.
+#: A choice with a gap of no more than this share counts as proved to cost least.
 _LEAST_OFFERED, _LEAST_SHARE = 100, 0.001
 
 
@@ -245,8 +244,6 @@ class Result:
         if self.settings:
             out.append(settings_line([self.settings]))
         out.append(binary_line(self.binary_verified, self.binary_reason, self.binary_proved, self.binary_samples))
-        if self.extractions:
-            out.append(gap_line(self.extractions[-1].gap))
         if self.recalled:
             out.append(self.recalled)
         if self.offer:
@@ -377,7 +374,8 @@ class Result:
         if min((before, *(e.cycles for e in self.extractions))) < self.calibrated:
             why = "as warnings say" if self.warnings else "as it takes too many by Vela's own total"
             return f"what takes fewer cycles was not used, {why}: {graph}"
-        unsure = self.extractions and not is_least(self.extractions[-1].gap)
+        gap = self.extractions[-1].gap if self.extractions else 0.0
+        unsure = gap is None or gap > _LEAST_SHARE
         return f"nothing faster was found{', and nothing proves that there is none' if unsure else ''}: {graph}"
 
     def run_or_error(self) -> Run:

@@ -9,11 +9,10 @@ from dataclasses import replace
 from cost_models.cache import PriceCache
 from eqsat.choice.choice import build
 from eqsat.choice.compiled import Compiled
-from eqsat.egraph.encoding import Frozen, saturate
+from eqsat.egraph import encoding
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
-from eqsat.options.effort import EFFORTS
-from eqsat.options.plugins import made_cost_model
+from eqsat.options.plugins import make_cost_model
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.borders import borders
@@ -23,11 +22,9 @@ from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
 from eqsat.search.proposals.stripes import stripes, wanted
-from eqsat.search.proposals.written import written
 from eqsat.search.state import State
-from eqsat.target import Target
 from eqsat.tensor.dead_channels import without_dead_channels
-from eqsat.tensor.graph import Rewritten, TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.verification import first_equal
 
@@ -43,70 +40,69 @@ _AHEAD = 0.99
 _REPAIRS = 3
 
 
-def without_dead(loop: Loop, reference: TensorGraph, checks: Checks) -> Rewritten | None:
-    """Returns the reference without dead channels, None if it has none or the prover does not prove it equal."""
+def saturate(loop: Loop, state: State, reference: TensorGraph, checks: Checks) -> State:
+    """Returns the state with the e-graph under the rules of the options, unless saturation failed, with a warning.
+
+    Dead channels are left out before if the prover proves that the smaller graph is equal.
+    """
+    options, interruption, made_of = loop.options, loop.interruption, None
     with loop.failing(), loop.clock.stage("saturate"):
         smaller = without_dead_channels(reference)
         if smaller and checks.verifier.proves(smaller.graph):
             logger.info("the search goes on without dead channels")
-            return smaller
-    return None
-
-
-def saturated(loop: Loop, target: Target, reference: TensorGraph) -> Frozen | None:
-    """Returns the e-graph under the rules of the options, None with a warning if saturation failed."""
-    options, interruption = loop.options, loop.interruption
+            reference, made_of = smaller.graph, smaller.source
     with loop.failing():
         interruption.check()
         with loop.clock.stage("saturate"):
-            rules = options.identities(target)
-            frozen = saturate(reference, rules, options.budget, lambda *_: interruption.check())
+            rules = options.identities(state.target)
+            frozen = encoding.saturate(reference, rules, options.budget, lambda *_: interruption.check())
             logger.info("%s e-nodes, %s", f"{frozen.n_nodes:,}", frozen.saturation.stop)
         if frozen.saturation.stop == TIME_LIMIT:
             loop.warnings.append(
                 f"saturation was stopped after {options.budget.seconds:g} s: "
                 "what is found depends on how busy this machine is"
             )
-        return frozen
-    return None
+        return replace(state, frozen=frozen, made_of=made_of)
+    return state
 
 
-def extracted(loop: Loop, state: State, frozen: Frozen, pool: Pool) -> State:
-    """Returns the state with prices, and with graphs that are extracted by cycles alone."""
+def extract(loop: Loop, state: State, pool: Pool) -> State:
+    """Returns the state with prices, and with graphs that are extracted by cycles alone; itself without an e-graph."""
+    if state.frozen is None:
+        return state
     prices = PriceCache(loop.options.cache)
     try:
         with loop.failing():
             checked = pool.checked(loop.interruption.check)
-            model = made_cost_model(loop.options.cost_model, state.target, checked, prices)
+            model = make_cost_model(loop.options.cost_model, state.target, checked, prices)
             loop.interruption.check()
             with loop.clock.stage("price"):
-                state = replace(state, choices=build(frozen, model))
+                state = replace(state, choices=build(state.frozen, model))
     finally:
         prices.close()
         loop.warnings.extend(w for w in prices.store.warnings if w not in loop.warnings)
     return loop.drive(loop.drive(state, greedy), exact) if state.choices else state
 
 
-def improved(loop: Loop, state: State, checks: Checks) -> State:
+def improve(loop: Loop, state: State, checks: Checks) -> State:
     """Returns the state with graphs within the limits of memory, and with rewritten ones, also of the given graphs."""
     state = _of_choices(loop, state)
     for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried
-    state = loop.improve(state, [Step(written, 1)], lambda c: c.choices is None and not checks.is_suspect(c))
-    state = loop.improve(state, REWRITINGS, lambda c: c.choices is None and c.is_named)
-    if state.with_settings and EFFORTS[loop.options.effort].compilations:  # while the best graph is proved
+    state = loop.improve(state, REWRITINGS, lambda c: c.choices is None)
+    if state.with_settings and loop.options.compilations:  # while the best graph is proved
         loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)
     return state
 
 
 def _of_choices(loop: Loop, state: State) -> State:
     """Returns the state with choices within the limits of memory, and with rewritten graphs of choices."""
-    most = EFFORTS[loop.options.effort].compilations
+    most = loop.options.compilations
     state = loop.drive(state, memory, most) if most and state.extracted else state
     return loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
 
 
-def answered(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, State]:
+def choose(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, State]:
     """Returns the first graph that may be the answer, and everything found.
 
     If Vela compiles a better graph wrongly, the search goes on without the choices at fault.
@@ -144,19 +140,9 @@ def _at_fault(wrong: Sequence[Compiled], checks: Checks, answer: Answer, state: 
     return out
 
 
-def scheduled(loop: Loop, state: State, checks: Checks) -> State:
+def schedule(loop: Loop, state: State, checks: Checks) -> State:
     """Returns the state with the best graphs in settings of Vela, if the answer may have some, and in stripes."""
     in_settings = (_SETTINGS,) if state.with_settings else ()
     state = loop.improve(state, in_settings, lambda c: checks.verified(c) is not False)
-    state = loop.improve(state, [_STRIPES], lambda c: c.is_named and checks.verified(c) is not False)
+    state = loop.improve(state, [_STRIPES], lambda c: checks.verified(c) is not False)
     return loop.improve(state, in_settings, lambda c: c.by == "stripes")
-
-
-def warn_if_interrupted(loop: Loop, state: State) -> bool:
-    """Warns the user if the search was ended early; returns whether it was."""
-    if not loop.interruption.asked():
-        return False
-    found = "the result is the best that was found until then"
-    nothing = "nothing had been found by then, and there is no run to save"
-    loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
-    return True

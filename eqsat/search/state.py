@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Candidate, Compiled
-from eqsat.choice.correction import corrected
+from eqsat.choice.correction import correct
+from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.options import CYCLES, SRAM, Options
 from eqsat.target import Target
@@ -26,6 +27,9 @@ class State:
 
     with_settings: whether the answer may have settings of Vela.
     decision: the rule by which graphs are better.
+    recalled: "remembered" or "respelled" if the answer is that of an earlier search, else "".
+    frozen: the e-graph, None before there is one.
+    made_of: {node of the e-graph's source: node of the reference} if they differ, else None.
     choices: the choices of the e-graph with their prices so far, None before there are any.
     prices_rose: whether the last results changed prices so that another extraction may give another choice.
     compiled: all that was asked for, in order, by `Candidate.key`; None where Vela refuses it.
@@ -37,6 +41,9 @@ class State:
     options: Options
     with_settings: bool = False
     decision: Decision = Decision()
+    recalled: str = ""
+    frozen: Frozen | None = None
+    made_of: Mapping[int, int] | None = None
     choices: Choices | None = None
     prices_rose: bool = False
     compiled: Mapping[tuple[str, bytes, tuple[str, ...]], Compiled | None] = field(default_factory=dict)
@@ -94,7 +101,7 @@ class State:
             if candidate.key not in compiled:
                 compiled[candidate.key] = result
                 if choices and result and result.is_chosen:
-                    choices, differs = corrected(choices, choices.tensor_graph(result.choice), result.estimate.rows)
+                    choices, differs = correct(choices, choices.tensor_graph(result.choice), result.estimate.rows)
                     rose = rose or differs
             results.append(compiled[candidate.key])
         known = [c for c in (self.best, *results) if c]
@@ -106,9 +113,7 @@ class State:
         graph, _ = self.priced.tensor_graph(found.choice)
         gap = found.gap if math.isfinite(found.gap) else None
         tosa, cost = dumps(graph), float(found.cost)
-        return Candidate(
-            "eqsat", graph, tosa, self.choices, found.choice, is_named=True, by=by, predicted=cost, gap=gap
-        )
+        return Candidate("eqsat", graph, tosa, self.choices, found.choice, by=by, predicted=cost, gap=gap)
 
 
 def starting_points(state: State, decision: Decision, among: Callable[[Compiled], bool]) -> list[Compiled]:

@@ -11,10 +11,9 @@ from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.reference import Unjudged
 from eqsat.vela.guards import violations
 from eqsat.verification.binaries import Binaries
-from eqsat.verification.equality import Attempt, Equality, Verifier
+from eqsat.verification.equality import Attempt, Verifier
 
 #: Names of the graphs in warnings.
 CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
@@ -55,9 +54,7 @@ class Checks:
         self.miscompiled: list[Compiled] = []
         self.undecided: dict[Compiled, str] = {}
         self._family = target.family
-        self._equal: dict[tuple[str, bytes], Equality] = {}
         self._compared: dict[Compiled, Answer | None] = {}
-        self._guards: dict[Compiled, list[str]] = {}
 
     def begin(self, c: Compiled) -> None:
         """Starts to compare a graph, and to run its binary, since every result reports that."""
@@ -74,13 +71,7 @@ class Checks:
 
     def guards(self, c: Compiled) -> list[str]:
         """Returns descriptions of the guards that a candidate breaks."""
-        if c not in self._guards:
-            self._guards[c] = violations(c.graph, self._family)
-        return self._guards[c]
-
-    def is_suspect(self, c: Compiled) -> bool:
-        """Whether a candidate breaks a guard, and its binary is not known to be right."""
-        return bool(self.guards(c)) and self.binaries.verdict(c).equal is not True
+        return violations(c.graph, self._family)
 
     def compared(self, c: Compiled) -> Answer | None:
         """Returns the candidate as an answer, or None, with a warning, if it may not be one."""
@@ -117,13 +108,10 @@ class Checks:
         self.binaries.begin(c)
         if c.name == "explicit":
             return Answer(c, True, self.binaries.verdict(c), Attempt(True, error_bound=0.0))
-        try:
-            found = self._equality(c)
-        except Unjudged as e:
-            if c.name == "stock":
-                self.warnings.append(f"stock's graph is the result, which could not be verified: {e}")
-                return Answer(c, False, self.binaries.verdict(c), Attempt(False))
-            found = Equality(f"it could not be verified: {e}")
+        found = self.verifier.equality(c)
+        if found.unjudged and c.name == "stock":
+            self.warnings.append(f"stock's graph is the result, which could not be verified: {found.unjudged}")
+            return Answer(c, False, self.binaries.verdict(c), Attempt(False))
         if found.difference and c.name == "stock":
             self.warnings.append(f"{_OTHER}: {found.difference}")
             return None
@@ -136,20 +124,12 @@ class Checks:
             return None
         return Answer(c, True, self.binaries.verdict(c), found.proof)
 
-    def _equality(self, c: Compiled) -> Equality:
-        """Returns whether a graph equals the reference. Raises Unjudged."""
-        key = c.name, c.tosa
-        if key not in self._equal:  # a graph with other settings is the same graph
-            self._equal[key] = self.verifier.equality(c)
-        return self._equal[key]
-
-    def reject(self, stock: Compiled) -> bool:
-        """Warns if stock's graph computes something else on the samples of its binary; returns whether it does."""
+    def differs_on_samples(self, c: Compiled) -> bool:
+        """Whether a graph computes something else on the samples of its binary, which takes less time than a proof."""
         try:
-            differs = bool(self.verifier.begin_samples(stock).result().reason)
+            return bool(self.verifier.begin_samples(c).result().reason)
         except WorkerError:
             return False
-        return differs and self.compared(stock) is None
 
     def stock(self, stock: Compiled | None) -> tuple[bool | None, bool | None, Verdict | None]:
         """Returns (whether stock's graph is equal, whether that is proved, verdict on its binary).
@@ -159,10 +139,7 @@ class Checks:
         """
         if stock is None:
             return None, None, None
-        try:
-            found = self._equality(stock)
-        except Unjudged:
-            return None, None, self.binaries.verdict(stock)
+        found = self.verifier.equality(stock)
         if found.difference:
             self.compared(stock)
             return False, False, None

@@ -62,11 +62,13 @@ class Equality:
     """The result of comparing a candidate with the reference.
 
     reason: why the candidate may not replace the reference whatever it computes, or "".
+    unjudged: why there is nothing to compare on, or "".
     difference: where it computes something else, "" if it is not known to.
     proof: of equality for every input, None if none was tried.
     """
 
     reason: str = ""
+    unjudged: str = ""
     difference: str = ""
     proof: Attempt | None = None
 
@@ -79,6 +81,7 @@ class Verifier:
         self._reference = pool.start(Reference, graph, pool, options.trials)
         self._tosa, self._worker = dumps(graph), pool.reserved(forget)
         pool.start(partial(self._worker.call, evaluate, self._tosa, limits=_LIMITS))
+        self._equal: dict[tuple[str, bytes], Equality] = {}
         self._proofs: dict[bytes, Future[Attempt]] = {}
         self._on_samples: dict[bytes, Future[Comparison]] = {}
 
@@ -87,11 +90,20 @@ class Verifier:
         return self._reference.result()
 
     def equality(self, c: Compiled) -> Equality:
-        """Returns whether a candidate may replace the reference.
+        """Returns whether a candidate may replace the reference; a graph with other settings is the same graph.
 
         One that is proved equal is still compared on a few samples, since the prover may be wrong.
-        Raises Unjudged if there is nothing to compare on.
         """
+        key = c.name, c.tosa
+        if key not in self._equal:
+            try:
+                self._equal[key] = self._equality(c)
+            except Unjudged as e:
+                self._equal[key] = Equality(f"it could not be verified: {e}", str(e))
+        return self._equal[key]
+
+    def _equality(self, c: Compiled) -> Equality:
+        """Raises Unjudged."""
         if c.name != "stock" and (guards := broken(c.graph, self.graph, self._family)):
             return Equality(f"it breaks a guard: {guards[0]}")
         if lost := set(unread(c.graph)) - set(unread(self.graph)):

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision, Figures, front, shortfall
 from eqsat.options.options import PARETO
 from eqsat.verification.checks import CALLED, Answer, Checks
 
-#: Share of the objective of a graph that could not be checked that a checked one may take.
-_ABOUT = 1.01
 #: Candidates that are tried after so many could not be proved are stock's graph and the explicit one.
 _UNPROVED = 3
 #: Graphs that need more memory and are verified to find one for the user, at most.
 _OFFERS = 3
-
-
-def rank(c: Compiled, decision: Decision) -> tuple[float, bool, int, int, int]:
-    """Returns the key by which candidates are sorted, the best first.
-
-    It begins with the excess over the limits and whether Vela's own total is above stock's.
-    The objective follows.
-    The last are the other one of cycles and SRAM, and the number of operators.
-    """
-    excess, dearer, wanted, other = decision.rank(c.figures)
-    return excess, dearer, wanted, other, sum(c.graph.op_counts().values())
-
-
-def in_order(
-    candidates: Sequence[Compiled], decision: Decision, is_suspect: Callable[[Compiled], bool]
-) -> list[Compiled]:
-    """Returns the candidates, the best first.
-
-    A suspect given graph has no advantage by fitting the limits.
-    It comes behind every graph that is better by the objective.
-    """
-    suspects = [c for c in candidates if c.choices is None and is_suspect(c)]
-    out = sorted((c for c in candidates if c not in suspects), key=lambda c: rank(c, decision))
-    for suspect in suspects:
-        worse = (i for i, c in enumerate(out) if decision.rank(suspect.figures)[1:] < decision.rank(c.figures)[1:])
-        out.insert(next(worse, len(out)), suspect)
-    return out
 
 
 def pareto_set(candidates: Sequence[Compiled], checks: Checks) -> list[Compiled]:
@@ -54,24 +25,14 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     """Returns the best candidate that is legal, equals the reference, and is compiled rightly.
 
     The explicit graph is the reference.
-    A candidate that exceeds the limits is taken only if none fits.
     A candidate that is not proved equal for every input is passed over; behind `_UNPROVED` of them no other is tried.
-    A candidate is checked if its binary was found right.
-    The binary does not count if the user wants none to be run.
-    Stock's graph and the explicit one count as checked, as they are what there is without eqsat.
-    A candidate that is not checked comes behind a checked one of about the same cost (`_ABOUT`).
     If Vela compiled a candidate wrongly, the answer's binary is run whatever the budget says.
-    If that gives no verdict, any graph but stock's is a last resort.
-    An explicit graph that breaks a guard is a last resort, unless its binary was found right.
-    Stock's graph that breaks a guard is taken only if it is the best.
+    What Vela compiles wrongly, and what is doubtful, is a last resort.
     Returns None if Vela refuses the explicit graph and nothing else is equal.
     """
     fallbacks: list[Answer] = []
-    held: Answer | None = None
     undecided = 0
-    for c in in_order(candidates, decision, checks.is_suspect):
-        if held is not None and not decision.takes_at_most(_ABOUT, c.figures, held.best.figures):
-            break
+    for c in sorted(candidates, key=decision.rank_of):
         if c.name == "eqsat" and undecided == _UNPROVED:
             continue
         found = checks.compared(c)
@@ -80,14 +41,10 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
             continue
         if found.binary.equal is None and checks.miscompiled:
             found = checks.run_in_any_case(found)
-        if found.binary.equal is False or _is_doubtful(found, checks):
-            fallbacks.append(found)
-        elif c.name == "eqsat" and not found.binary.equal and checks.binaries.run_at_all:
-            held = held or found
-        else:
-            held = found
-            break
-    return held or min(fallbacks, key=lambda a: (a.binary.equal is False, a.best.name != "stock"), default=None)
+        if found.binary.equal is not False and not _is_doubtful(found, checks):
+            return found
+        fallbacks.append(found)
+    return min(fallbacks, key=lambda a: (a.binary.equal is False, a.best.name != "stock"), default=None)
 
 
 def _is_doubtful(found: Answer, checks: Checks) -> bool:
@@ -139,9 +96,8 @@ def tell(
         warnings.append(f"{called} is used though Vela compiles it wrongly: {answer.binary.reason}")
     elif answer.binary.equal is None and answer.verified and checks.binaries.run_at_all:
         warnings.append(f"the binary of {called} could not be judged: {answer.binary.reason}")
-    undecided = [c for c in checks.undecided if rank(c, decision) < rank(best, decision)]
-    if undecided:
-        fewest = min(undecided, key=lambda c: rank(c, decision))
+    fewest = min(checks.undecided, key=decision.rank_of, default=best)
+    if decision.rank_of(fewest) < decision.rank_of(best):
         warnings.append(
             f"a candidate of {fewest.figures.cycles:,} cycles was not used for {best.figures.cycles:,}: it equals the "
             f"input on all samples, but is not proved to for every input ({checks.undecided[fewest]})"

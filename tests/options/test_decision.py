@@ -30,7 +30,7 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
-from eqsat.vela.compile import Footprint, compile_tosa
+from eqsat.vela.compile import compile_tosa
 from tests.graphs import ON_THE_NEWEST_VELA, recomputed, residual
 
 U55 = Target.of("ethos-u55-128")
@@ -41,8 +41,8 @@ def options() -> Options:
     return Options(preset="none", effort=1, rounds=1)
 
 
-def footprint(sram: int, payload: int) -> Footprint:
-    return Footprint(sram, 0, payload, payload, {})
+def needing(sram: int, flash: int) -> Figures:
+    return Figures(0, sram, flash)
 
 
 @pytest.mark.slow
@@ -117,10 +117,9 @@ def test_an_answer_is_not_dearer_by_velas_total_beyond_what_is_allowed(objective
     memory comes first."""
     stock = Figures(60, 20, 1, vela_total=90)
     dearer, better, too_large = Figures(40, 10, 1, 91), Figures(50, 15, 1, 90), Figures(30, 20_001, 1, 50)
-    footprints = {"stock": footprint(20_000, 100)}
-    decision = Decision.of(Options(objective=objective), footprints, {"stock": stock})
+    decision = Decision.of(Options(objective=objective), stock._replace(sram=20_000, flash=100))
     assert sorted([too_large, dearer, stock, better], key=decision.rank) == [better, stock, dearer, too_large]
-    wider = Decision.of(Options(objective=objective), footprints, {"stock": stock}, allowance=0.02)
+    wider = Decision.of(Options(objective=objective), stock._replace(sram=20_000, flash=100), allowance=0.02)
     assert sorted([too_large, dearer, stock, better], key=wider.rank)[0] == dearer
 
 
@@ -130,7 +129,7 @@ def test_where_nothing_fits_the_answer_is_within_stocks_memory_and_no_dearer(opt
     given = dumps(recomputed())
     found = optimize_tosa(given, U55, options=replace(options, max_sram=1, max_flash="any", objective=objective))
     stock, ours = found.figures["explicit"], found.figures["eqsat"]
-    limits = MemoryLimits.of(Options(objective=objective), {"explicit": stock.footprint}).widest
+    limits = MemoryLimits.of(Options(objective=objective), Figures.of(0, stock.footprint, 0)).widest
     assert limits.fits(Figures.of(ours.calibrated, ours.footprint, ours.cycles))
     assert ours.calibrated <= stock.calibrated and ours.cycles <= stock.cycles * (1 + spread(U55))
     assert not found.fits and found.shortfall in found.warnings and found.verified
@@ -157,40 +156,38 @@ def test_what_does_not_fit_is_told_with_the_nearest_graph() -> None:
     assert shortfall(MemoryLimits(32 << 10), own, own) == f"{sram}; no graph that comes nearer was found"
 
 
-LARGE, SMALL = {"stock": footprint(100_000, 1_000_000)}, {"stock": footprint(100_000, 2000)}
+LARGE, SMALL = needing(100_000, 1_000_000), needing(100_000, 2000)
 
 
-def flash(limit: int | str, given: dict[str, Footprint], container: Container = ALONE) -> int | None:
+def flash(limit: int | str, given: Figures, container: Container = ALONE) -> int | None:
     """Bytes by which the payload may be larger than stock's."""
     most = MemoryLimits.of(Options(max_flash=limit), given, container).flash
-    return None if most is None else most - given["stock"].payload
+    return None if most is None else most - given.flash
 
 
 def test_limits_are_stocks_unless_they_are_given() -> None:
-    given = {"explicit": footprint(90_000, 900), "stock": footprint(100_000, 1_000_000)}
+    given = needing(100_000, 1_000_000)
     earned = Earned(1_050_150, 10_030)
     assert MemoryLimits.of(Options(), given, Container(3000)) == MemoryLimits(100_000, 1_010_030, earned)
     assert MemoryLimits.of(Options(), given, Container(3000, 16)).flash == 1_010_014
     assert MemoryLimits.of(Options(max_flash="1%"), given, Container(3000)) == MemoryLimits(100_000, 1_010_030)
-    assert MemoryLimits.of(Options(), {"explicit": footprint(90_000, 900)}) == MemoryLimits(90_000, 900 + 4096)
-    assert MemoryLimits.of(Options(), {}) == MemoryLimits.of(Options(max_sram="any", max_flash="any"), given)
+    assert MemoryLimits.of(Options(), needing(90_000, 900)) == MemoryLimits(90_000, 900 + 4096)
+    assert MemoryLimits.of(Options(), None) == MemoryLimits.of(Options(max_sram="any", max_flash="any"), given)
     assert MemoryLimits.of(Options(max_sram="64", max_flash=5), given) == MemoryLimits(64, 5)
 
 
 def test_flash_beyond_the_limit_is_earned_by_cycles() -> None:
     """Each percent of the .pte beyond the first buys at least 2% of the cycles, against any other graph; up to 5%."""
     stock = Figures(1000, 10, 1_000_000)
-    decision = Decision.of(Options(), {"stock": footprint(20_000, 1_000_000)}, {"stock": stock}, Container(0))
+    decision = Decision.of(Options(), stock._replace(sram=20_000), Container(0))
     inside, dear = Figures(900, 10, 1_010_000), Figures(880, 10, 1_020_000)
     earned, beyond = Figures(850, 10, 1_030_000), Figures(100, 10, 1_050_001)
     assert sorted([beyond, dear, earned, stock, inside], key=decision.rank) == [earned, dear, inside, stock, beyond]
     assert min([inside, Figures(890, 10, 1_020_000)], key=decision.rank) == inside
     assert not decision.limits.fits(earned) and decision.limits.widest.fits(earned)
-    sizes = Decision.of(
-        Options(objective="sram"), {"stock": footprint(20_000, 1_000_000)}, {"stock": stock}, Container(0)
-    )
+    sizes = Decision.of(Options(objective="sram"), stock._replace(sram=20_000), Container(0))
     assert sizes.limits.widest == sizes.limits == MemoryLimits(20_000, 1_010_000)
-    assert MemoryLimits.of(Options(objective="pareto"), {"stock": footprint(20_000, 10**6)}).earned is not None
+    assert MemoryLimits.of(Options(objective="pareto"), needing(20_000, 10**6)).earned is not None
 
 
 def test_more_flash_than_is_earned_is_looked_for_last() -> None:
@@ -206,11 +203,11 @@ def test_sram_that_the_npu_has_to_itself_is_allowed_where_stocks_is() -> None:
     for limit, sram in (("stock", 409_600), ("any", None), ("+1K", 101_024), ("2K", 2048)):
         assert MemoryLimits.of(Options(max_sram=limit), SMALL, dedicated=409_600).sram == sram
     assert MemoryLimits.of(Options(), SMALL, dedicated=10).sram == 100_000
-    assert Decision.of(Options(max_sram="2K"), SMALL, {}, dedicated=409_600).default.sram == 409_600
+    assert Decision.of(Options(max_sram="2K"), SMALL, dedicated=409_600).default.sram == 409_600
 
 
 def test_a_stock_graph_that_takes_next_to_nothing_leaves_16_kib() -> None:
-    tiny = {"stock": footprint(1024, 2000)}
+    tiny = needing(1024, 2000)
     for limit, sram in (("stock", 16 << 10), ("0%", 1024), ("+1K", 2048)):
         assert MemoryLimits.of(Options(max_sram=limit), tiny).sram == sram
 

@@ -29,12 +29,6 @@ def test_an_effort_decides_the_budgets_that_are_not_given(number: int) -> None:
     assert Configuration.parse(f"eqsat:effort={number},rounds=5").optimizer_options() == replace(options, rounds=5)
 
 
-def test_with_less_effort_budgets_that_were_given_stay() -> None:
-    assert Options(effort=2, time_limit=7).with_less_effort() == Options(effort=1, time_limit=7)
-    assert Options().with_less_effort() == Options(effort=1)
-    assert Options(effort=1).with_less_effort() is None and Options(effort=0).with_less_effort() is None
-
-
 def test_the_default_is_the_second() -> None:
     assert Options() == Options(effort=2)
 

@@ -9,7 +9,7 @@ from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.proposals.borders import copied, outside
+from eqsat.search.proposals.borders import outside, with_copies
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -53,7 +53,7 @@ def test_small_tensors_and_other_dtypes_stay(g: TensorGraph) -> None:
 def test_copies_give_the_same_integers_for_fewer_cycles(ends: str) -> None:
     g = turned()
     nodes = [*(g.inputs if ends != "output" else []), *(g.outputs if ends != "input" else [])]
-    made = copied(g, [o for o in outside(compiled(g, U65)) if o.node in nodes])
+    made = with_copies(g, [o for o in outside(compiled(g, U65)) if o.node in nodes])
     x = np.random.default_rng(0).integers(-128, 128, g.nodes[0].shape).astype(np.int8)
     np.testing.assert_array_equal(made.graph.evaluate([x])[0], g.evaluate([x])[0])
     assert made.graph.signature() == g.signature() and made.graph.output_names == g.output_names

@@ -19,7 +19,7 @@ from eqsat.search.state import State, starting_points
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate
-from tests.fake_oracle import FakeOracle, estimate
+from tests.fake_oracle import FakeOracle, by_total, estimate
 from tests.graphs import finish
 
 U55 = Target.of("ethos-u55-128")
@@ -127,7 +127,7 @@ def test_each_result_is_logged_with_its_proposal(caplog: pytest.LogCaptureFixtur
 
 
 def at(name: str, cycles: int, sram: int) -> Compiled:
-    return Compiled.of(named(name), estimate(cycles, sram))
+    return by_total(named(name), estimate(cycles, sram))
 
 
 def test_a_step_sets_out_from_the_best_graph_and_from_faster_ones_that_do_not_fit() -> None:

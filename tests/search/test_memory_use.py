@@ -20,6 +20,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from extraction import extract
+from tests.fake_oracle import by_total
 from tests.graphs import ON_THE_NEWEST_VELA, conv, finish, rescale
 
 U55 = Target.of("ethos-u55-128")
@@ -51,7 +52,7 @@ def known(pool: Pool, tmp_path: Path) -> tuple[Choices, Compiled, dict[str, int]
 
 def compiled(choices: Choices, choice: dict[int, int], pool: Pool) -> Compiled:
     graph, _ = choices.tensor_graph(choice)
-    return Compiled.of(Candidate("eqsat", graph, dumps(graph), choices, choice), compile_graph(graph, U55, pool))
+    return by_total(Candidate("eqsat", graph, dumps(graph), choices, choice), compile_graph(graph, U55, pool))
 
 
 def learnt(choices: Choices, graph: Compiled, sram: int | None = None) -> MemoryUse:

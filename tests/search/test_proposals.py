@@ -22,16 +22,15 @@ from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
-from eqsat.search.proposals.written import written
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
-from eqsat.tosa.flatbuffer import written_names
+from eqsat.tosa.flatbuffer import tensor_names, written_names
 from eqsat.tosa.locations import Origin, read, text
 from eqsat.vela.compile import Estimate, InSram
 from eqsat.vela.table import Row
-from tests.fake_oracle import FakeOracle, compiled, estimate
+from tests.fake_oracle import FakeOracle, by_total, compiled, estimate
 from tests.graphs import add, conv, finish, transpose, transposed_relus
 
 U55 = Target.of("ethos-u55-128")
@@ -64,7 +63,7 @@ def by_transposes(c: Candidate) -> Estimate:
 def test_greedy_extraction_finds_the_graph_without_transposes() -> None:
     end, loop = driven(greedy, by_transposes, State(U55, GREEDY, choices=choices()))
     assert end.best is not None and transposes(end.best) == 0
-    assert end.extracted == end.graphs and all(c.is_named and c.by == "dag_greedy" for c in end.graphs)
+    assert end.extracted == end.graphs and all(c.by == "dag_greedy" for c in end.graphs)
     assert {e.proposal for e in loop.extractions} == {"greedy"} and not loop.warnings
 
 
@@ -122,7 +121,7 @@ def row(operator: str, name: str, cycles: int, macs: int = 0, source: str = "") 
 
 
 def start(graph: TensorGraph, found: Estimate, **more: Any) -> Compiled:
-    return compiled("eqsat", graph, found, is_named=True, **more)
+    return compiled("eqsat", graph, found, **more)
 
 
 def test_an_order_that_is_better_is_kept() -> None:
@@ -181,11 +180,12 @@ def test_a_copy_of_an_input_is_kept_where_an_operator_waits_for_it() -> None:
     assert found.graph.op_counts()["depthwise_conv2d"] == 1 and found.by == "outside" and not loop.warnings
 
 
-def test_a_given_graph_is_written_anew_with_its_locations() -> None:
+def test_a_given_graph_that_is_rewritten_keeps_its_locations() -> None:
+    """Its tensors are named as it was read."""
     made = branches()
     located = {n: text([Origin(f"of {n}", "body")]) for n in made.live() if made.nodes[n].inputs}
-    given = Compiled.of(Candidate("stock", loads(dumps(made, located)), dumps(made, located)), estimate(9))
-    end, loop = driven(written, lambda c: estimate(9), State(U55, GREEDY).setting_out(given))
-    (found,) = end.graphs
-    assert (found.name, found.given, found.is_named) == ("eqsat", "stock", True) and loop.extractions == []
-    assert len(read(found.tosa)) == len(located) == len(read(found.rewritten(found.graph, "order").tosa))
+    buffer = dumps(made, located)
+    given = by_total(Candidate("stock", loads(buffer), buffer, tensors=tensor_names(buffer)), estimate(9))
+    found = given.rewritten(given.graph, "order")
+    assert (found.name, found.given, found.is_rewritten) == ("eqsat", "stock", True)
+    assert len(read(found.tosa)) == len(located) and given.nodes == tensor_names(buffer)

@@ -221,8 +221,6 @@ def test_a_forged_entry_changes_no_answer(kind: str, first: Result, filled: Answ
         "eqsat",
         "",
         real.cycles // (2 if kind == "other cycles" else 1),
-        real.sram,
-        real.flash,
         settings.get(kind, real.settings),
         tosa.get(kind, real.tosa),
     )
@@ -264,7 +262,7 @@ def test_a_forged_choice_that_reads_itself_ends(monkeypatch: pytest.MonkeyPatch)
     while reader is not None:
         rows[reader.cls], reader = row(reader), read_by[reader.cls]
     forged = json.dumps({"rows": rows, "outputs": [output], "shapes": {}})
-    assert respelling.respelled(forged, frozen, target.family) is None and circles
+    assert respelling.respell(forged, frozen, target.family) is None and circles
 
 
 def test_a_place_that_cannot_be_used_costs_what_would_be_remembered(tmp_path: Path) -> None:
@@ -288,6 +286,6 @@ def test_a_place_that_cannot_be_used_costs_what_would_be_remembered(tmp_path: Pa
     ],
 )
 def test_an_entry_of_another_form_is_none(told: Any) -> None:
-    known = unpack_json(KnownAnswer("eqsat", "", 1, 2, 3, ("--optimise=Size",), b"tosa").packed())
+    known = unpack_json(KnownAnswer("eqsat", "", 1, ("--optimise=Size",), b"tosa").packed())
     with pytest.raises(ValueError):
         KnownAnswer.unpacked(pack_json({**known, **told} if isinstance(told, dict) else told))

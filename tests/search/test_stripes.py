@@ -9,12 +9,8 @@ import pytest
 
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
-from eqsat.search import stages
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.plans import Plans
-from eqsat.search.proposal import Asking, Step
-from eqsat.search.proposals.stripes import stripes
-from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.stripes import striped
@@ -93,21 +89,6 @@ def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Targ
     with Pool(1) as pool:
         again = compile_tosa(result.tosa, target, pool)
     assert (again.corrected, again.footprint.sram) == (result.corrected, result.footprint.sram)
-
-
-@pytest.mark.slow
-def test_where_nothing_fits_less_effort_may_find_what_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Effort 2 has no stripes here, as if its path did not lead to those of effort 1."""
-
-    def at_effort_1(state: State) -> Asking:
-        if state.options.effort == 1:
-            yield from stripes(state)
-
-    monkeypatch.setattr(stages, "_STRIPES", Step(at_effort_1, 0.3))
-    known, result = answer(along_time, U55), searched(along_time, U55, effort=2)
-    assert result.tosa == known.tosa and result.settings == known.settings
-    assert result.verified and result.proved and result.binary_verified
-    assert not any("does not fit" in w for w in result.warnings)
 
 
 @pytest.mark.slow

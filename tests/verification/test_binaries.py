@@ -118,20 +118,6 @@ def test_once_a_candidate_is_compiled_wrongly_what_ships_is_run_whatever_the_bud
     assert (answer.binary.equal, checks.binaries.verdict(candidates[1]).equal) == (True, None)
 
 
-def test_a_binary_that_was_run_is_preferred_to_one_of_about_the_same_cost_that_was_not(
-    options: Options, pool: Pool
-) -> None:
-    right = largest_of_rows(False)
-    for cycles, expected in ((1009, 1), (1011, 0)):
-        checks = Checks(right, U55, pool, replace(options, binary_time_limit=1e-9), [])
-        candidates = [_candidate("eqsat", right, n, pool) for n in (1000, cycles)]
-        assert checks.binaries.verdict(candidates[1]).equal, "the budget is for this one alone"
-        answer = first_equal(candidates, checks, Decision())
-        assert answer is not None and answer.best is candidates[expected]
-        tell(answer, candidates, checks, Decision())
-        assert any("could not be judged: no time was left" in w for w in checks.warnings) == (expected == 0)
-
-
 def test_what_is_offered_for_more_memory_was_verified(options: Options, pool: Pool) -> None:
     wrong, right = largest_of_rows(True), largest_of_rows(False)
     checks = Checks(right, U55, pool, options, [])

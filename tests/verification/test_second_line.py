@@ -65,11 +65,11 @@ def test_a_remembered_answer_with_a_wrong_proof_is_not_used(monkeypatch: pytest.
     first = answered(tmp_path / "store.sqlite")
     shutil.copy(tmp_path / "store.sqlite", tmp_path / "poisoned.sqlite")
     with Pool(1) as pool:
-        costs = by_vela(wrong, U55, pool).figures.costs
+        cycles = by_vela(wrong, U55, pool).figures.cycles
     store = Store(tmp_path / "poisoned.sqlite")
     for name, raw in store.family(ANSWERS, "").items():
         if not (known := KnownAnswer.unpacked(raw)).choice:
-            store.put(ANSWERS, {name: KnownAnswer("eqsat", "", *costs, known.settings, dumps(wrong)).packed()})
+            store.put(ANSWERS, {name: KnownAnswer("eqsat", "", cycles, known.settings, dumps(wrong)).packed()})
     store.close()
     proves_all(monkeypatch)
     again = answered(tmp_path / "poisoned.sqlite")

@@ -10,7 +10,7 @@ import pytest
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.egraph.rule import Rule
 from eqsat.ground.worker import Worker
-from eqsat.options.decision import Decision, MemoryLimits
+from eqsat.options.decision import Decision
 from eqsat.options.options import OptionError, Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
@@ -18,8 +18,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
-from eqsat.verification.verification import in_order, rank
-from tests.fake_oracle import estimate
+from tests.fake_oracle import by_total, estimate
 from tests.graphs import finish, gather, relu, rescale, reshape, transpose
 from tests.planted import ABSORBED, NOT_GREATER, UNCLAMPED
 from tests.proof.near_misses import pairs
@@ -168,23 +167,11 @@ def test_at_least_one_trial(trials: int, options: Options) -> None:
 
 
 def compiled(cycles: int, sram: int) -> Compiled:
-    return Compiled.of(Candidate("eqsat", finish(TensorGraph()), b""), estimate(cycles, sram))
+    return by_total(Candidate("eqsat", finish(TensorGraph()), b""), estimate(cycles, sram))
 
 
 def test_of_equal_cycles_the_graph_with_less_sram_wins() -> None:
     large, small, slow = (compiled(*x) for x in ((5, 3), (5, 2), (6, 1)))
-    ranked = sorted([slow, large, small], key=lambda c: rank(c, Decision()))
+    ranked = sorted([slow, large, small], key=Decision().rank_of)
     assert ranked == [small, large, slow]
-    assert min(ranked, key=lambda c: rank(c, Decision("sram"))) is slow
-
-
-def test_stock_that_breaks_a_guard_is_not_preferred_for_its_memory() -> None:
-    decision = Decision(limits=MemoryLimits(sram=10))
-    stock, fast, slow = replace(compiled(7, 5), name="stock"), compiled(6, 20), compiled(8, 5)
-    assert in_order([slow, stock, fast], decision, lambda c: False) == [stock, slow, fast]
-    suspects = [stock].__contains__
-    assert in_order([fast, stock], decision, suspects) == [
-        fast,
-        stock,
-    ]  # both are wanted: less memory, and no wrong results
-    assert in_order([slow, stock, fast], decision, suspects)[0] is stock  # as by cycles alone, with a warning
+    assert min(ranked, key=Decision("sram").rank_of) is slow

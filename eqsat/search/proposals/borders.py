@@ -22,7 +22,6 @@ from eqsat.search.proposal import Asking, one_by_one
 from eqsat.search.state import State
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.types import Shape
-from eqsat.tosa.flatbuffer import written_names
 
 #: Most inputs and outputs that are copied.
 _MOST = 6
@@ -46,7 +45,7 @@ def borders(state: State) -> Asking:
     """One copy after the other is tried, that of the largest tensor first."""
     start = state.start
     if start is not None:
-        yield from one_by_one(state, outside(start)[:_MOST], lambda some: _with_copies(start, some))
+        yield from one_by_one(state, outside(start)[:_MOST], lambda some: _candidate(start, some))
 
 
 def outside(compiled: Compiled) -> list[Outside]:
@@ -55,12 +54,13 @@ def outside(compiled: Compiled) -> list[Outside]:
     They lie outside SRAM, and nothing but the result of the graph is computed of an output.
     """
     graph, readers = compiled.graph, compiled.graph.readers()
-    names, within = written_names(graph), {t.name for t in compiled.estimate.tensors}
+    nodes = compiled.nodes
+    within = {nodes.get(t.name) for t in compiled.estimate.tensors}
     found = []
     for n in dict.fromkeys([*graph.inputs, *graph.outputs]):
         is_read = n in graph.inputs and n not in graph.outputs and readers[n]
         is_result = n not in graph.inputs and not readers[n]
-        view = _view(graph, readers, n) if graph.nodes[n].dtype == "INT8" and names[n] not in within else None
+        view = _view(graph, readers, n) if graph.nodes[n].dtype == "INT8" and n not in within else None
         if view is not None and (is_read or is_result):
             found.append(Outside(n, view))
     return sorted(found, key=lambda o: (-prod(o.view), o.node))
@@ -86,7 +86,7 @@ def _view(graph: TensorGraph, readers: Mapping[int, Sequence[int]], node: int) -
     return (1, pixels // width, width, channels)
 
 
-def copied(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
+def with_copies(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
     """Returns the graph with copies of some of its inputs and outputs."""
     inputs: dict[int, int] = {}
 
@@ -103,7 +103,7 @@ def copied(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
     return made
 
 
-def _with_copies(start: Compiled, of: Collection[Outside]) -> Candidate:
+def _candidate(start: Compiled, of: Collection[Outside]) -> Candidate:
     """Returns a graph with copies of some inputs and outputs."""
-    made = copied(start.graph, of)
+    made = with_copies(start.graph, of)
     return start.rewritten(made.graph, "outside", made.source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqsat.search.proposal import Ask, Asking
-from eqsat.search.proposals.greedy import GREEDY, extracted_by
+from eqsat.search.proposals.greedy import GREEDY, extract_by
 from eqsat.search.state import State
 from extraction import Extraction
 
@@ -21,7 +21,7 @@ def exact(state: State) -> Asking:
         return
     found: Extraction | None = None
     for _ in range(state.options.rounds):
-        found = extracted_by(extractor, state, found or state.cheapest())
+        found = extract_by(extractor, state, found or state.cheapest())
         best = min(c.figures.cycles for c in state.extracted)
         state = yield Ask([state.chosen(found, extractor)])
         (new,) = state.results

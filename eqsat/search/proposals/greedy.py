@@ -5,7 +5,7 @@ Each starts anew with the prices that Vela's table of the last choice corrected.
 
 from __future__ import annotations
 
-from eqsat.options.plugins import checked_extraction
+from eqsat.options.plugins import check_extraction
 from eqsat.search.proposal import Ask, Asking
 from eqsat.search.state import State
 from extraction import Extraction, Infeasible, extract
@@ -21,7 +21,7 @@ def greedy(state: State) -> Asking:
         for copied in (False, True, None) if choices.last else (None,):
             found = None
             for _ in range(state.options.rounds):
-                found = extracted_by(GREEDY, state, found) if copied is None else _with_views(state, copied)
+                found = extract_by(GREEDY, state, found) if copied is None else _with_views(state, copied)
                 state = yield Ask([state.chosen(found, GREEDY)])
                 if not state.prices_rose:
                     break
@@ -33,10 +33,10 @@ def greedy(state: State) -> Asking:
 def _with_views(state: State, copied: bool) -> Extraction:
     """Returns the extraction with all views free or, if `copied`, with each view a copy."""
     found = extract(state.priced.with_views(copied), GREEDY, time_limit=state.options.time_limit)
-    return state.priced.with_storage(found.choice)
+    return state.extraction(state.priced.with_storage(found.choice), GREEDY)
 
 
-def extracted_by(extractor: str, state: State, start: Extraction | None) -> Extraction:
+def extract_by(extractor: str, state: State, start: Extraction | None) -> Extraction:
     """Returns an extraction at the present prices.
 
     start: another one to begin from.
@@ -44,4 +44,4 @@ def extracted_by(extractor: str, state: State, start: Extraction | None) -> Extr
     """
     graph = state.priced.graph
     found = extract(graph, extractor, time_limit=state.options.time_limit, warm_start=start)
-    return checked_extraction(found, graph, extractor).unless_interrupted()
+    return check_extraction(found, graph, extractor).unless_interrupted()

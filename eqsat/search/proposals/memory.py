@@ -134,7 +134,5 @@ def _greedy(state: State, priced: Choices) -> Sequence[Mapping[int, int]]:
         return dag_greedy.extract(graph, time_limit=state.options.time_limit, restarts=1, starts=starts).choice
 
     known = sorted((c.choice for c in state.extracted), key=cost)
-    bounds = (
-        priced.with_storage(extracted(priced.with_views(copied))).choice for copied in (False, True) if priced.last
-    )
+    bounds = (priced.with_storage(extracted(priced.with_views(copied))) for copied in (False, True) if priced.last)
     return [extracted(priced.graph, known[:_STARTS]), *sorted(bounds, key=cost)[:1]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from eqsat.search.order import Allocation, Swap, swapped, swaps
+from eqsat.search.order import Allocation, Swap, swaps, with_swap
 from eqsat.search.proposal import Ask, Asking, one_by_one
 from eqsat.search.state import State
 from eqsat.tensor.graph import TensorGraph
@@ -22,7 +22,7 @@ def orders(state: State) -> Asking:
     start = state.start
     if start is None:
         return
-    allocation, known, arranged = Allocation.of(start.graph, start.estimate), swaps(start.graph), start.graph
+    allocation, known, arranged = Allocation.of(start), swaps(start.graph), start.graph
 
     def cost(graph: TensorGraph) -> tuple[int, int]:
         """Returns the most bytes that are in SRAM at once, and their sum over the steps."""
@@ -30,16 +30,16 @@ def orders(state: State) -> Asking:
         return max(in_sram), sum(in_sram)
 
     for swap in reversed(known):
-        arranged = min(arranged, swapped(arranged, swap), key=cost)
+        arranged = min(arranged, with_swap(arranged, swap), key=cost)
     if arranged is not start.graph:
         state = yield Ask([start.rewritten(arranged, "order")])
     best = state.best or start
     order, (_, before) = allocation.order(best.graph), cost(best.graph)
     changes = list[tuple[int, int, Swap]]()
     for swap in known:
-        after = swapped(best.graph, swap)
+        after = with_swap(best.graph, swap)
         if allocation.order(after) != order:
             most, total = cost(after)
             changes.append((most, -abs(total - before), swap))
     left = [swap for _, _, swap in sorted(changes)]
-    yield from one_by_one(state, left, lambda some: best.rewritten(reduce(swapped, some, best.graph), "order"))
+    yield from one_by_one(state, left, lambda some: best.rewritten(reduce(with_swap, some, best.graph), "order"))

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from eqsat.choice.compiled import Candidate
-from eqsat.choice.respelling import respelled
-from eqsat.egraph.encoding import Frozen
+from eqsat.choice.respelling import respell
 from eqsat.search.answer_store import KnownAnswer
 from eqsat.search.proposal import Ask, Asking, Proposal
 from eqsat.search.proposals.settings import may_choose
 from eqsat.search.state import State
-from eqsat.tosa.flatbuffer import TosaError, dumps, loads
+from eqsat.tosa.flatbuffer import TosaError, dumps, loads, tensor_names
 
 
 def same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
@@ -22,14 +21,14 @@ def same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
         found = []
         for a in (a for a in answers if a.tosa and _may_choose(a.settings, state)):
             with suppress(TosaError):
-                graph = loads(a.tosa, "the answer of another search")
-                found.append(Candidate("eqsat", graph, a.tosa, given=a.given, settings=a.settings))
+                graph, own = loads(a.tosa, "the answer of another search"), tensor_names(a.tosa)
+                found.append(Candidate("eqsat", graph, a.tosa, given=a.given, settings=a.settings, tensors=own))
         yield Ask(found)
 
     return remembered
 
 
-def same_structure(known: KnownAnswer, exact: Frozen) -> Proposal:
+def same_structure(known: KnownAnswer) -> Proposal:
     """Returns a proposal of the choice for a graph that differs in constants alone, with the constants of this one.
 
     It is compiled without further settings, and with the settings of Vela that it had.
@@ -37,11 +36,11 @@ def same_structure(known: KnownAnswer, exact: Frozen) -> Proposal:
     """
 
     def remembered(state: State) -> Asking:
-        graph = respelled(known.choice, exact, state.target.family) if known.choice else None
+        graph = respell(known.choice, state.frozen, state.target.family) if known.choice and state.frozen else None
         if graph is not None:
             tosa = dumps(graph)
             every = [s for s in dict.fromkeys(((), known.settings)) if _may_choose(s, state)]
-            yield Ask([Candidate("eqsat", graph, tosa, settings=s, is_named=True) for s in every])
+            yield Ask([Candidate("eqsat", graph, tosa, settings=s) for s in every])
 
     return remembered
 

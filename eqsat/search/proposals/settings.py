@@ -33,7 +33,7 @@ def settings(state: State) -> Generator[Ask, State, State]:
     start, target, limit = state.start, state.target, state.decision.limits.sram
     if start is None:
         return state
-    rank, least = state.decision.rank_of, state.decision.rank(start.figures)
+    rank, least = state.decision.rank_of, state.decision.rank_of(start)
     first, sizes = list[str](), list[int]()
     if not target.sets(_ARENA):
         sizes = arena_sizes(start.estimate)
