@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cost_models.forms import standalone
+from cost_models.closed_form import estimated
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Price, Unit
 from eqsat.before_lowering.fx import shortest
@@ -26,6 +26,8 @@ from extraction import extract
 _OUTSIDE = 16.0
 #: Cycles of an op that costs nearly nothing, of an element of a pointwise op, and of a byte that a copy moves.
 _VIEW, _POINTWISE, _COPY = 1.0, 0.5, 0.125
+#: Cycles of a byte of a RESHAPE, which is free or a copy.
+_RESHAPE = 0.02
 
 
 def cheapest(graph: TensorGraph, target: Target, options: Options) -> tuple[TensorGraph, float, float]:
@@ -60,10 +62,12 @@ class MovementCost(NodeModel):
                 return _VIEW + _POINTWISE * max(t.elements for t in (*unit.operands, unit.result))
             case "input" | "const" | "opaque" | "item" | "identity":
                 return _VIEW
+            case "reshape":
+                return _VIEW + _RESHAPE * unit.result.bytes
             case "slice" | "pad" | "tile" | "reverse" | "concat":
                 return _VIEW + _COPY * sum(t.bytes for t in (*unit.operands, unit.result))
             case _:
-                return _VIEW + standalone(self.target, unit)
+                return estimated(unit, self.target)
 
 
 def _has_scale(t: Type) -> bool:
