@@ -42,9 +42,7 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Shape, Steps, Type, attrs_of
 from eqsat.tosa import flatbuffer
-from eqsat.vela import broadcasts, bursts, pieces, regor, rows, staging
-from eqsat.vela import facts as facts_by_version
-from eqsat.vela.facts import facts
+from eqsat.vela import broadcasts, bursts, regor, rows
 from eqsat.vela.facts import version as vela_version
 
 #: Ops on single elements that are measured.
@@ -186,8 +184,6 @@ class VelaGroups:
         if not unit.operands:
             return None
         operand = unit.operands[0]
-        if unit.op == "resize" and facts().free_resize:
-            return None  # our own estimate is closer
         if (
             is_part(unit)
             or not (unit.is_moved or unit.op in _MEASURED | {"reshape"})
@@ -289,6 +285,6 @@ def _measuring() -> str:
     pricing = ("blocks", "calibration", "command_stream", "estimator", "issued", "machine")
     families = ("ethos_u55_commands", "ethos_u85_commands")
     ours = ("fusion", "measuring", "pads", "probes", "vela_groups", *pricing, *families)
-    others = (broadcasts, bursts, facts_by_version, flatbuffer, makers, pieces, regor, rows, staging)
+    others = (broadcasts, bursts, flatbuffer, makers, regor, rows)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

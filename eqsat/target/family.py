@@ -122,7 +122,7 @@ class Family:
     port: bytes that an AXI port moves per cycle at a clock scale of one
     bounded_channels: whether one kind of access to a memory has a bandwidth of its own, by the
         accesses that may be outstanding
-    joined_writes: whether a burst has what all cores write side by side, in every version of Vela
+    joined_writes: whether a burst has what all cores write side by side
     copy: ratio of the cycles of a 1x1 pooling to those of the output path of bytes; a RESCALE,
         CLAMP, TABLE or copy that does not fuse is such a pooling
     largest_block: of an output, in elements
