@@ -1,23 +1,20 @@
-"""Closed forms of Vela's estimate (`estimator.py`), which price a new operator in microseconds without running Vela.
-
-It guides the choice of forms of a convolution (`eqsat/options/spellings.py`), and is a cost model for research.
-"""
+"""The closed form (`closed_form.py`) as a cost model, which prices a new operator in microseconds without Vela."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cost_models.forms import standalone
+from cost_models.closed_form import estimated
 from cost_models.fusion import fuses
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Fusion, Unit
 
 
 class Analytic(NodeModel):
-    """Prices single ops by closed forms."""
+    """Prices single ops by the closed form."""
 
     def cycles(self, unit: Unit) -> float:
-        return 1.0 + standalone(self.target, unit)
+        return estimated(unit, self.target)
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
         return fuses(reader, read, producers, self.target.family)

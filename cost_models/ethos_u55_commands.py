@@ -62,9 +62,9 @@ def _array(machine: Machine, c: Convolution | Pooling) -> float:
     if isinstance(c, Convolution):
         part_kernel = not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST
         weights = weight_fetch(machine, c.weights)
-    blocks = told_block(work, machine.core.micro[0], c.block.shape, part_kernel)
+    blocks = told_block(work, machine.core, c.block.shape, part_kernel)
     path = _path(machine, _accumulator_path(machine, c), c.output)
-    return estimator.mac_and_npu(machine, work, _place(machine, c.ifm, out), blocks, path, weights, out.element.bits)[0]
+    return estimator.mac(machine, work, _place(machine, c.ifm, out), blocks, path, weights, out.element.bits)
 
 
 def _accumulator_path(machine: Machine, c: Convolution | Pooling) -> float:
@@ -88,13 +88,13 @@ def _elementwise(machine: Machine, c: Elementwise) -> float:
     return estimator.elementwise(
         machine,
         size(out),
+        c.block.shape,
         _path(machine, path, c.output),
         _place(machine, read, out),
         read.element.bits,
         out.element.bits,
         [size(m) for m in operands if m is not constant],
         None if constant is None else size(constant),
-        c.block.shape,
     )
 
 

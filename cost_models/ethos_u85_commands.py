@@ -31,7 +31,7 @@ from eqsat.device.ethos_u85.registers import (
     PoolingMode,
     WeightSparsity,
 )
-from eqsat.target.family import HWC, SplitMemory
+from eqsat.target.family import HWC
 
 _Computing = Convolution | Pooling | Elementwise | Resize
 #: Cycles per element of a division (GetOutputCyclesPerElement).
@@ -109,16 +109,12 @@ def _array(
     if isinstance(c, Convolution) and c.weights:
         weights = weight_fetch(machine, c.weights, c.sparsity != WeightSparsity.NONE)
     place = Place(memory(machine, read.region), _sink(machine, written), rows(read), _in_rows(written))
-    return estimator.mac_and_npu(
-        machine, work, place, _blocks(machine, c, work), path, weights, _bits(written), besides=besides
-    )[0]
+    return estimator.mac(machine, work, place, _blocks(machine, c, work), path, weights, _bits(written), besides)
 
 
 def _blocks(machine: Machine, c: Convolution | Pooling, work: Work) -> BlockConfig:
-    core = machine.core
-    assert isinstance(core.memory, SplitMemory)
     kernel_first = work.kind == "conv" and isinstance(c, Convolution) and c.order == WeightOrder.PART_KERNEL_FIRST
-    return told_split_block(work, core.micro, c.block.micro, c.block.shape, kernel_first, core.memory, core.macs)
+    return told_split_block(work, machine.core, c.block.micro, c.block.shape, kernel_first)
 
 
 def _work_kind(c: Convolution | Pooling) -> str:

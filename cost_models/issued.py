@@ -65,7 +65,7 @@ def array_work(kind: str, kernel: Kernel, read: FeatureMap, shape: HWC) -> Work:
 
 def weight_fetch(machine: Machine, weights: Sequence[ByteRange], sparse: bool = False) -> WeightFetch:
     """Returns the fetch of weights from the memory in which they lie."""
-    return WeightFetch(sum(w.length for w in weights), sparse=sparse, source=memory(machine, weights[0].region))
+    return WeightFetch(sum(w.length for w in weights), memory(machine, weights[0].region), sparse)
 
 
 def size(m: FeatureMap) -> HWC:

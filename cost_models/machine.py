@@ -1,16 +1,14 @@
-"""A target for the closed forms: its accelerator configuration with the memories of its flags."""
+"""A target as prices see it: its accelerator configuration with the memories of its flags."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from cost_models.blocks import BlockConfig, Work, shared_memory_block, split_memory_block
 from cost_models.calibration import Calibration, calibration
 from eqsat.target import Family, Target
 from eqsat.target.configuration import sections_of
-from eqsat.target.family import Core, SharedMemory, SplitMemory
-from eqsat.vela.facts import facts
+from eqsat.target.family import Core
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +41,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A target for the closed forms.
+    """A target as prices see it.
 
     activations  : the memory of inner tensors
     outer        : the memory of the graph's inputs and outputs
     constants    : the memory of constants
-    cache        : tensors of more bytes than this live in `outer`
-    joined_writes: whether a burst has the bytes that all cores write side by side
     planes, filled_taps, filled_inputs, single_tap, sparse_weights, per_command, repeated: see `Calibration`
     """
 
@@ -58,8 +54,6 @@ class Machine:
     activations: Memory
     outer: Memory
     constants: Memory
-    cache: float = float("inf")
-    joined_writes: bool = False
     planes: float = 1
     filled_taps: int = 4
     filled_inputs: int = 0
@@ -72,16 +66,6 @@ class Machine:
     def is_all_sram(self) -> bool:
         """Whether constants and all tensors are in SRAM."""
         return self.activations.in_sram and self.outer.in_sram and self.constants.in_sram
-
-    @property
-    def plain(self) -> float:
-        """Cycles per element of the output path of bytes, without an activation."""
-        return self.looked_up if facts().table_by_default else self.core.byte
-
-    @property
-    def looked_up(self) -> float:
-        """Cycles per element of the output path of bytes, with a TABLE."""
-        return max(self.core.byte, self.core.table)
 
     @property
     def largest(self) -> float:
@@ -103,13 +87,6 @@ class Machine:
             return self.core.product if out_bits == 32 else self.core.mul
         return self.core.add if op in ("add", "sub") else self.core.byte
 
-    def block(self, work: Work, table: bool = False) -> BlockConfig:
-        match self.core.memory:
-            case SplitMemory() as memory:
-                return split_memory_block(work, self.core.micro, self.family.largest_block, memory, self.core.macs)
-            case SharedMemory() as memory:
-                return shared_memory_block(work, self.core.micro[0], self.family.largest_block, memory, table)
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -127,7 +104,7 @@ class Place:
 
 @lru_cache
 def machine_of(target: Target) -> Machine:
-    """Returns the machine of a target for the installed version of Vela.
+    """Returns the machine of a target by the figures of Vela.
 
     The memories are those of the .ini file that the target's flags name.
     Raises TargetError for a configuration that is not in the file.
@@ -155,23 +132,12 @@ def machine_of(target: Target) -> Machine:
         )
 
     area = "cache_mem_area" if "cache_mem_area" in mode else "arena_mem_area"
-    return Machine(
-        target.family,
-        target.core,
-        memory(area),
-        memory("arena_mem_area"),
-        memory("const_mem_area"),
-        float(mode.get("arena_cache_size", "inf")),
-        target.family.joined_writes or facts().joined_writes,
-    )
+    return Machine(target.family, target.core, memory(area), memory("arena_mem_area"), memory("const_mem_area"))
 
 
 @lru_cache
 def hardware_of(target: Target, measured: Calibration | None = None) -> Machine:
-    """Returns the machine of a target as it was measured, and without what differs between versions of Vela.
-
-    So a command stream costs the same whichever version is installed.
-    """
+    """Returns the machine of a target as it was measured."""
     machine, core, measured = machine_of(target), target.core, measured or calibration(target)
     slowest = 1 / measured.outputs
     rates = {name: max(slowest, getattr(core, name)) for name in ("byte", "add", "mul", "wide", "product", "table")}
@@ -185,7 +151,6 @@ def hardware_of(target: Target, measured: Calibration | None = None) -> Machine:
         activations=as_measured(machine.activations),
         outer=as_measured(machine.outer),
         constants=as_measured(machine.constants),
-        joined_writes=target.family.joined_writes,
         planes=measured.planes,
         filled_taps=measured.filled_taps,
         filled_inputs=measured.filled_inputs,

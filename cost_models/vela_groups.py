@@ -11,13 +11,12 @@ Sums, products and REDUCE_SUMs carry the RESCALEs before and after.
 So their own price is that of the fused group, and the pairwise terms subtract the RESCALEs' prices.
 Scales, zero points, tables and the values of summands do not change what an op costs by itself.
 Units that differ only in these share a price.
-Units whose ends have no pad (INT32, BOOL) are estimated by a closed form (`unmeasured.py`).
+Units whose ends have no pad (INT32, BOOL) are estimated by the closed form (`closed_form.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -25,16 +24,14 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from cost_models.analytic import Analytic
 from cost_models.cache import PriceCache
+from cost_models.closed_form import copied, estimated
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
 from cost_models.measuring import measured
-from cost_models.node_model import chain
 from cost_models.pads import has_pad
 from cost_models.probes import canonical, is_wide_sum, with_narrow_constant
 from cost_models.protocol import Fusion, Price, Unit
-from cost_models.unmeasured import copied, unmeasured
 from eqsat.ground.forked import beside
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
@@ -45,9 +42,7 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Shape, Steps, Type, attrs_of
 from eqsat.tosa import flatbuffer
-from eqsat.vela import broadcasts, bursts, pieces, regor, rows, staging
-from eqsat.vela import facts as facts_by_version
-from eqsat.vela.facts import facts
+from eqsat.vela import broadcasts, bursts, regor, rows
 from eqsat.vela.facts import version as vela_version
 
 #: Ops on single elements that are measured.
@@ -57,13 +52,6 @@ _MEASURED = frozenset(name for name, op in OPS.items() if op.tosa and op.kind in
     MACS, _POINTWISE, SUMS, ["matmul_rows"]
 )
 
-#: Chains of transposes that are measured for a reordering, at most.
-_CHAINS = 4
-#: Cycles by the closed form, to the least, up to which a chain is measured.
-#: Of 3,903 reorderings of ResNet8, GhostNet and ResNeXt on U85, with four chains each, 253 have a cheaper one above it.
-#: It saves 0.3% in the mean of all; of 224 on U55 none has one.
-#: 58% of the chains are within it on U85, 46% on U55.
-_NEAR = 1.25
 #: Reorderings from which on their chains are searched for in a fork, which takes as long as some 50 of them.
 _FORKED = 200
 
@@ -102,7 +90,6 @@ class VelaGroups:
 
     def __init__(self, target: Target, pool: Pool, cache: PriceCache):
         self.target, self.pool, self.cache = target, pool, cache
-        self._analytic = Analytic(target)
         self._known: dict[str, float] = {}
         self._ratios: dict[_Sum, float] = {}
 
@@ -119,11 +106,11 @@ class VelaGroups:
         def plain() -> list[float]:
             return self._cycles([unit for unit in units if unit.move is None])
 
-        def worth_measuring() -> list[list[TransposeSteps]]:
-            return [self._worth_measuring(w) for w in wanted]
+        def legal_ways() -> list[list[TransposeSteps]]:
+            return [self._legal_ways(w) for w in wanted]
 
         # the workers of Vela are busy with the other units while the chains are searched for
-        priced, chains = beside(plain, worth_measuring) if len(wanted) >= _FORKED else (plain(), worth_measuring())
+        priced, chains = beside(plain, legal_ways) if len(wanted) >= _FORKED else (plain(), legal_ways())
         others, best = iter(priced), self._chains(dict(zip(wanted, chains, strict=True)))
         out: list[Price] = []
         for unit in units:
@@ -154,20 +141,13 @@ class VelaGroups:
             for wanted, chains in options.items()
         }
 
-    def _worth_measuring(self, wanted: _Reordering) -> list[TransposeSteps]:
-        """Returns the legal chains of a reordering that cost about as little as any by the closed form, in order."""
-        chains = [
+    def _legal_ways(self, wanted: _Reordering) -> list[TransposeSteps]:
+        """Returns the legal chains of a reordering."""
+        return [
             c
             for c in ways(wanted.sizes, wanted.perm, DType.of(wanted.dtype).size, self.target.family)
             if all(legal_transpose(shape, wanted.dtype, self.target.family) for shape, _ in c)
         ]
-        transposes = [
-            [u for s, perm in c for u in chain([("transpose", attrs_of({"perms": perm}))], Type(s, wanted.dtype))]
-            for c in chains
-        ]
-        cycles = [sum(map(self._analytic.cycles, units)) for units in transposes]
-        least = heapq.nsmallest(_CHAINS, range(len(chains)), key=cycles.__getitem__)
-        return [chains[i] for i in sorted(least) if cycles[i] <= _NEAR * cycles[least[0]]]
 
     def _copies(self, units: Sequence[Unit], prices: Sequence[Price]) -> dict[Type, float]:
         """Returns the cycles of copies.
@@ -196,7 +176,7 @@ class VelaGroups:
             if not legal(unit, self.target.family):
                 out.append(math.inf)
             else:
-                out.append(known[c] if c in known else unmeasured(unit, self.target))
+                out.append(known[c] if c in known else estimated(unit, self.target))
         return out
 
     def _key(self, unit: Unit) -> str | None:
@@ -204,8 +184,6 @@ class VelaGroups:
         if not unit.operands:
             return None
         operand = unit.operands[0]
-        if unit.op == "resize" and facts().free_resize:
-            return None  # our own estimate is closer
         if (
             is_part(unit)
             or not (unit.is_moved or unit.op in _MEASURED | {"reshape"})
@@ -307,6 +285,6 @@ def _measuring() -> str:
     pricing = ("blocks", "calibration", "command_stream", "estimator", "issued", "machine")
     families = ("ethos_u55_commands", "ethos_u85_commands")
     ours = ("fusion", "measuring", "pads", "probes", "vela_groups", *pricing, *families)
-    others = (broadcasts, bursts, facts_by_version, flatbuffer, makers, pieces, regor, rows, staging)
+    others = (broadcasts, bursts, flatbuffer, makers, regor, rows)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

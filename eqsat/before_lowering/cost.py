@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cost_models.forms import standalone
+from cost_models.closed_form import estimated
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Price, Unit
 from eqsat.choice.choice import build
@@ -57,7 +57,7 @@ class MovementCost(NodeModel):
 
     def cycles(self, unit: Unit) -> float:
         if OPS[unit.op].tosa:
-            return _VIEW + standalone(self.target, unit)
+            return _VIEW + estimated(unit, self.target)
         computes = unit.op in ("fx", "reduce_fx")
         return _VIEW + computes * _POINTWISE * max(t.elements for t in (*unit.operands, unit.result))
 

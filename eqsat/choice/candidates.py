@@ -17,10 +17,10 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cost_models.closed_form import estimated
 from cost_models.fusion import SUMS, is_part
 from cost_models.legality import is_cut, legal_transpose
 from cost_models.protocol import CostModel, Price, Unit
-from cost_models.unmeasured import unmeasured
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.options.plugins import check_prices
 from eqsat.target import Family
@@ -142,7 +142,7 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
     out: list[Candidate] = []
     for (e, unit), price in zip(units, prices, strict=True):
         if math.isinf(price.cycles) and unit.move and (own := moves.get((unit.move, unit.result.dtype))):
-            price = Price(unmeasured(own, model.target) if model.in_cycles else 1.0, own.steps)
+            price = Price(estimated(own, model.target) if model.in_cycles else 1.0, own.steps)
         operands, legal = tuple(position[c] for c in e.children), _legal(unit, price, given, guards)
         out.append(Candidate(e, position[e.cls], operands, legal, unit))
     return out

@@ -32,7 +32,7 @@ class SharedMemory:
 class SplitMemory:
     """A memory for inputs and one for accumulators.
 
-    inputs, accumulators: bytes
+    accumulators: bytes of the second one
     units   : [micro block]: three shapes (h, w, granules of 128 bits) in which inputs are stored
     pooling : the micro blocks that depthwise ops and poolings of INT8 use
     products: the micro blocks that convolutions and products of INT8 use
@@ -40,7 +40,6 @@ class SplitMemory:
     The shapes in `units` are for inputs of up to 128, up to 256 and more bits of depth.
     """
 
-    inputs: int
     accumulators: int
     units: tuple[tuple[HWC, HWC, HWC], ...]
     pooling: tuple[int, ...]
@@ -122,7 +121,7 @@ class Family:
     port: bytes that an AXI port moves per cycle at a clock scale of one
     bounded_channels: whether one kind of access to a memory has a bandwidth of its own, by the
         accesses that may be outstanding
-    joined_writes: whether a burst has what all cores write side by side, in every version of Vela
+    joined_writes: whether a burst has what all cores write side by side
     copy: ratio of the cycles of a 1x1 pooling to those of the output path of bytes; a RESCALE,
         CLAMP, TABLE or copy that does not fuse is such a pooling
     largest_block: of an output, in elements
@@ -130,9 +129,6 @@ class Family:
         of a block in four cycles)
     split_outputs: whether each core computes its part of an output; otherwise all work on the same
         part
-    filled_depth: multiples of channels to which encoded weights are filled up, part kernel and
-        depth first
-    plain_weights: whether weights may also be stored as plain bytes
     sparse_weights: whether weights take half the time if at most two in four channels are not zero
     blocked_elementwise: whether an elementwise op runs block by block and reads a constant operand
         anew for every output
@@ -141,8 +137,6 @@ class Family:
     multiplies_matrices: whether MATMUL is one operator per batch; otherwise it is a product and a
         sum per column
     products_outside: whether these products wait in the memory outside; otherwise in SRAM
-    planes_in_rows: whether elementwise ops keep tensors of one channel in rows (NHWC), not in
-        bricks
     commands: the set of commands of its binaries (`eqsat/device/command_sets.py`)
     product: its number in the header of a command stream
     outstanding_copies: copies that may be under way at once (Vela's MaxOutstandingDMAOps)
@@ -161,14 +155,11 @@ class Family:
     largest_block: HWC
     mac_depth: int | None
     split_outputs: bool
-    filled_depth: tuple[int, int]
-    plain_weights: bool
     sparse_weights: bool
     blocked_elementwise: bool
     rescales_wide: bool
     multiplies_matrices: bool
     products_outside: bool
-    planes_in_rows: bool
     commands: int
     product: int
     outstanding_copies: int

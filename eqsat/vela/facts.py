@@ -25,23 +25,18 @@ class Facts:
 
     table_by_default: on U55 and U65 an operator without an activation is priced like one with a
         TABLE (`activationPerfIndex` in ethos_u55_performance.cpp)
-    free_resize: on U85 a RESIZE takes no NPU cycles; only its reads and writes count
-    joined_writes: also on U85 a burst has what all cores write side by side
-        (`Family.joined_writes`)
 
     With `table_by_default` a CLAMP that does nothing makes the operator before it cheaper.
     What every known version charges for nothing is no fact of one: `broadcasts.py`, `pieces.py`, `staging.py`.
     """
 
     table_by_default: bool
-    free_resize: bool
-    joined_writes: bool
 
 
 #: {the first version of which they are true: facts}.
 KNOWN = {
-    (5, 1): Facts(table_by_default=True, free_resize=True, joined_writes=True),
-    (5, 2): Facts(table_by_default=False, free_resize=False, joined_writes=False),
+    (5, 1): Facts(table_by_default=True),
+    (5, 2): Facts(table_by_default=False),
 }
 
 

@@ -42,17 +42,6 @@ def test_of_operands_that_broadcast(family, pool: Pool) -> None:
     assert (staged < as_they_are) == family.blocked_elementwise
 
 
-def resized() -> TensorGraph:
-    g = TensorGraph()
-    x = clamp(g, g.add_input("x", (1, 16, 16, 16), "INT8"), -100, 90)
-    return finish(g, g.add("resize", [x], scale=(2, 1, 2, 1), offset=(0, 0), border=(1, 1), mode=1))
-
-
-def test_of_resize(pool: Pool) -> None:
-    (row,) = (r for r in compile_graph(resized(), Target.of("ethos-u85-256"), pool).rows if r.operator == "Resize")
-    assert (row.npu_cycles == 0) == facts().free_resize
-
-
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 def test_of_native_transposes(family, pool: Pool) -> None:
     """One operator does them; any other reordering of H, W and C takes more."""
