@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from extraction import ChoiceGraph, InvalidGraph, extract
 from extraction.io import from_json, load, parse_gym, read_gym, save, to_json, write_gym
 from tests.extraction.sample_graphs import choice_graphs
+from tests.sweeps import examples
 
 
 def same(a: ChoiceGraph, b: ChoiceGraph) -> bool:
@@ -19,7 +20,7 @@ def same(a: ChoiceGraph, b: ChoiceGraph) -> bool:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(choice_graphs())
 def test_own_format_keeps_everything(graph):
     assert same(from_json(json.loads(json.dumps(to_json(graph)))), graph)
