@@ -36,9 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
     sweeps.exhaustive = config.getoption("exhaustive")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what --exhaustive alone runs."""
     if not sweeps.exhaustive:
+        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("exhaustive")])
         items[:] = [i for i in items if not i.get_closest_marker("exhaustive")]
 
 
