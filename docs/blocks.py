@@ -5,7 +5,8 @@
 Blocks are run in order in one directory, which shows the repository's `examples` and `benchmarks`:
 
 * `python` blocks share a namespace; one that begins with `# NAME.py` is saved under that name instead;
-* `bash` blocks run in a shell that knows `eqsat` and `python`;
+* `bash` blocks run in a shell that knows `eqsat` and `python`; commands of ours alone run in this process, as their
+  tests do;
 * a `toml` block with entry points is that of an installed package from there on, one that begins with
   `# pyproject.toml` is saved under that name;
 * a `text` block after one of them is what it prints, without lines of wall time and of earlier searches.
@@ -20,6 +21,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from typer.testing import CliRunner
 
 ROOT = Path(__file__).parent.parent
 LANGUAGES = ("python", "bash", "toml", "text")
@@ -117,13 +121,40 @@ def environment(directory: Path) -> dict[str, str]:
     }
 
 
+def _commands(code: str) -> list[tuple[list[str], str]] | None:
+    """Returns arguments and the file or "" of each line `eqsat ARGUMENTS > FILE`, or None if there are other lines."""
+    out = []
+    for line in code.splitlines():
+        words = shlex.split(line, comments=True)
+        arguments, file = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, "")
+        if arguments[:1] != ["eqsat"] or re.search(r"[|&;<>$`\\]", " ".join(arguments)):
+            return None
+        out.append((arguments[1:], file))
+    return out
+
+
 def _bash(code: str, directory: Path, shell: dict[str, str], where: str) -> str:
+    if (ours := _commands(code)) is not None:
+        return "".join(_eqsat(arguments, file, shell, where) for arguments, file in ours)
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code], cwd=directory, env=shell, capture_output=True, text=True, timeout=600
     )
     if done.returncode:
         raise BlockError(f"{where}: exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     return done.stdout
+
+
+def _eqsat(arguments: list[str], file: str, shell: dict[str, str], where: str) -> str:
+    from eqsat.cli.app import app
+
+    before = sys.argv, list(sys.path)
+    done = CliRunner().invoke(app, arguments, env=shell)
+    sys.argv, sys.path[:] = before
+    if done.exit_code:
+        raise BlockError(f"{where}: exit code {done.exit_code}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    if file:
+        Path(file).write_text(done.stdout, encoding="utf-8")
+    return "" if file else done.stdout
 
 
 def _python(block: CodeBlock, page: Path, names: dict[str, Any], where: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from eqsat.ground.worker import Pool, Worker
+from tests import sweeps
 
 # Small tensors gain nothing from more threads, and threads of several processes that wait for each other in a loop cost
 # four times as much.
@@ -25,6 +26,21 @@ settings.register_profile("same", derandomize=True, database=None)
 settings.load_profile("same")
 # a shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--exhaustive", action="store_true", help="run all parts of sweeps, of which the suite takes one")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sweeps.exhaustive = config.getoption("exhaustive")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what --exhaustive alone runs."""
+    if not sweeps.exhaustive:
+        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("exhaustive")])
+        items[:] = [i for i in items if not i.get_closest_marker("exhaustive")]
 
 
 @pytest.fixture(scope="session")

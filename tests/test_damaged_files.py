@@ -53,6 +53,7 @@ from extraction.io import load
 from tests.device.graphs import PIECES, of
 from tests.graphs import conv, finish, opaque, transposes
 from tests.random_graphs import RULE, random_graph
+from tests.sweeps import examples
 
 pytestmark = pytest.mark.slow
 
@@ -288,7 +289,7 @@ def test_damaged_files_give_named_errors(name: str, tmp_path: Path) -> None:
     files = form.files(tmp_path)
 
     @settings(
-        max_examples=form.examples,
+        max_examples=examples(form.examples),
         deadline=None,
         derandomize=True,
         database=None,
@@ -326,7 +327,9 @@ def wrong_graphs(draw: st.DrawFn) -> TensorGraph:
     return g
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(500), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 @given(wrong_graphs())
 def test_wrong_graphs_give_named_errors(g: TensorGraph) -> None:
     try:

@@ -1,9 +1,12 @@
 """The zoo loads, runs, and is the same every time; no model has gone dead or wild."""
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 
 from benchmarks.models import DEPLOYED, ZOO, load, trained
+from tests.sweeps import parts
 
 
 def run(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
@@ -14,8 +17,9 @@ def run(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
 
 
 @pytest.mark.slow
-def test_models_are_alive_and_the_same_every_time() -> None:
-    for name in (*ZOO, *DEPLOYED):
+@pytest.mark.parametrize("names", parts({"zoo": ZOO, "deployed": DEPLOYED}, 6))
+def test_models_are_alive_and_the_same_every_time(names: Sequence[str]) -> None:
+    for name in names:
         assert_alive(name)
 
 

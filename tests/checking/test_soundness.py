@@ -16,6 +16,7 @@ from eqsat.tensor.graph import TensorGraph
 from tests.planted import SWAPPED
 from tests.random_graphs import RULE, random_graph
 from tests.rules.checks import check, clamp, conv, cut, pad, rescale, table
+from tests.sweeps import examples
 
 
 def _chains() -> TensorGraph:
@@ -84,7 +85,7 @@ def test_an_off_by_one_in_a_single_element_is_caught():
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1))
 def test_all_rules_together_on_random_graphs(seed):
     check(random_graph(seed, RULE), RULES, budget=Budget(nodes=3000, seconds=5), kinds=("random", "extreme"))

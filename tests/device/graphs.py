@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
+from eqsat.device.compile import compile_binary
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from tests.graphs import conv, finish, rescale
+
+#: `compile_binary`, once for a graph and target.
+compiled = cache(compile_binary)
 
 
 def convolution(g: TensorGraph) -> int:

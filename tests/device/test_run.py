@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from eqsat.cli.app import app
 from eqsat.device.binary import Binary
-from eqsat.device.compile import compile_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import Device, run
 from eqsat.ground.process import WorkerError
@@ -22,7 +21,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_samples
-from tests.device.graphs import PIECES, convolution, of, transposition
+from tests.device.graphs import PIECES, compiled, convolution, of, transposition
 
 SAMPLES = 8
 
@@ -57,7 +56,7 @@ def differing(binary: Binary, inputs: list[np.ndarray], want: list[np.ndarray]) 
 def test_every_kind_of_command_computes_what_the_reference_does(target: str, worker: Worker) -> None:
     graph = of(*PIECES)
     inputs = inputs_of(graph)
-    binary = compile_binary(dumps(graph), Target.of(target), worker)
+    binary = compiled(dumps(graph), Target.of(target), worker)
     assert differing(binary, inputs, expected(graph, inputs, worker)) == []
 
 
@@ -95,7 +94,7 @@ PLANTED: dict[str, Callable[[Binary], Binary]] = {
 def test_a_planted_error_is_caught(error: str, target: str, worker: Worker) -> None:
     graph = of(convolution)
     inputs = inputs_of(graph)
-    binary = compile_binary(dumps(graph), Target.of(target), worker)
+    binary = compiled(dumps(graph), Target.of(target), worker)
     want = expected(graph, inputs, worker)
     assert differing(binary, inputs, want) == []
     with contextlib.suppress(DeviceError):  # what is not run at all is caught too
@@ -116,7 +115,7 @@ def test_an_error_in_a_transposition_is_caught(name: str, change: Callable[[int]
     """Poolings that only copy take a short way."""
     graph = of(transposition)
     inputs = inputs_of(graph)
-    binary = compile_binary(dumps(graph), Target.of("ethos-u55-128"), worker)
+    binary = compiled(dumps(graph), Target.of("ethos-u55-128"), worker)
     want = expected(graph, inputs, worker)
     assert differing(binary, inputs, want) == []
     assert differing(with_word(binary, name, change), inputs, want) == [0]
@@ -125,7 +124,7 @@ def test_an_error_in_a_transposition_is_caught(name: str, change: Callable[[int]
 def test_a_window_over_nothing_but_padding_is_named(worker: Worker) -> None:
     """Vela 5.1 makes such poolings of some transpositions in five axes."""
     graph = of(convolution)
-    binary = compile_binary(dumps(graph), Target.of("ethos-u55-128"), worker)
+    binary = compiled(dumps(graph), Target.of("ethos-u55-128"), worker)
     with pytest.raises(DeviceError, match="nothing but padding"):
         Device(with_word(binary, "SET_IFM_PAD_TOP", lambda v: 127)).run(inputs_of(graph))
 
@@ -133,7 +132,7 @@ def test_a_window_over_nothing_but_padding_is_named(worker: Worker) -> None:
 def test_swapped_strides_are_caught(worker: Worker) -> None:
     graph = of(convolution)
     inputs = inputs_of(graph)
-    binary = compile_binary(dumps(graph), Target.of("ethos-u55-128"), worker)
+    binary = compiled(dumps(graph), Target.of("ethos-u55-128"), worker)
     stream = bytearray(binary.stream)
     by_name = {i.name: i for i in binary.instructions()[::-1]}
     start = len(stream) - 4 * sum(1 + i.layout.long for i in binary.instructions())
@@ -170,7 +169,7 @@ def test_the_command_runs_a_file(worker: Worker, tmp_path: Path) -> None:
 def test_a_sample_alone_is_the_sample_among_others(worker: Worker) -> None:
     graph = of(*PIECES)
     inputs = inputs_of(graph)
-    binary = compile_binary(dumps(graph), Target.of("ethos-u55-128"), worker)
+    binary = compiled(dumps(graph), Target.of("ethos-u55-128"), worker)
     together = Device(binary).run(inputs)
     alone = run(binary, [x[3] for x in inputs])
     assert all(np.array_equal(y[3], a) for y, a in zip(together, alone, strict=True))

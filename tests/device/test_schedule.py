@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.device.compile import compile_binary
 from eqsat.device.core.block_order import Blocks, Reading, most_dependency
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.operands import Element, FeatureMap, Kernel, Wait
@@ -22,7 +21,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
-from tests.device.graphs import PIECES, addition, convolution, of, table
+from tests.device.graphs import PIECES, addition, compiled, convolution, of, table
 from tests.device.test_run import with_word
 from tests.graphs import conv, finish
 
@@ -32,7 +31,7 @@ TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_wait_that_is_gone_is_a_fault(target: str, worker: Worker) -> None:
     """Nearly all that Vela writes; it also waits where ranges of bytes that interleave seem to touch."""
-    binary = compile_binary(dumps(of(*PIECES)), Target.of(target), worker)
+    binary = compiled(dumps(of(*PIECES)), Target.of(target), worker)
     commands = binary.commands()
     check_commands(commands, binary.config)
     waits = [k for k, c in enumerate(commands) if isinstance(c, Wait)]
@@ -54,7 +53,7 @@ def test_cascades_break_no_rule(target: str, size: int, worker: Worker) -> None:
     x = conv(g, conv(g, g.add_input("x", (1, 40, 40, 16), "INT8"), 16, 3), 24, 3)
     asked = Target.of(target)
     asked = replace(asked, flags=(*asked.flags, f"--arena-cache-size={size}"))
-    binary = compile_binary(dumps(finish(g, conv(g, x, 8, 3))), asked, worker)
+    binary = compiled(dumps(finish(g, conv(g, x, 8, 3))), asked, worker)
     check_commands(binary.commands(), binary.config)
     tiles = [c for c in binary.commands() if hasattr(c, "ifm") and c.ifm.height0 < c.ifm.height]
     assert tiles or size > 4096
@@ -62,7 +61,7 @@ def test_cascades_break_no_rule(target: str, size: int, worker: Worker) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_blocks_that_overlap_too_early_are_a_fault(target: str, worker: Worker) -> None:
-    binary = compile_binary(dumps(of(convolution)), Target.of(target), worker)
+    binary = compiled(dumps(of(convolution)), Target.of(target), worker)
     most = 7 if "u85" in target else 3
     with pytest.raises(DeviceFault, match=f"may begin {most} blocks before") as e:
         Device(with_word(binary, "SET_BLOCKDEP", lambda _: most, nth=-1))
@@ -132,7 +131,7 @@ def test_what_has_no_room_is_a_fault(
     worker: Worker,
 ) -> None:
     piece, register, value, reason = change
-    binary = compile_binary(dumps(of(piece)), Target.of(target), worker)
+    binary = compiled(dumps(of(piece)), Target.of(target), worker)
     Device(binary)
     with pytest.raises(DeviceFault, match=reason):
         Device(with_word(binary, register, value))
@@ -148,7 +147,7 @@ def test_one_element_needs_no_block_as_large_as_the_output(
     """Vela gives such a second input the room that is left."""
     g = TensorGraph()
     operands = g.add_input("x", shape, dtype), g.add_input("y", (1, 1, 1, 1), dtype)
-    binary = compile_binary(dumps(finish(g, g.add_with("mul", operands, makers.mul()))), Target.of(target), worker)
+    binary = compiled(dumps(finish(g, g.add_with("mul", operands, makers.mul()))), Target.of(target), worker)
     check_commands(binary.commands(), binary.config)
 
 
@@ -156,7 +155,7 @@ def test_one_element_needs_no_block_as_large_as_the_output(
 def test_sums_beyond_their_accumulators_are_a_fault(target: str, worker: Worker) -> None:
     g = TensorGraph()
     x = g.add_input("x", (1, 4, 4, 8), "INT32")
-    binary = compile_binary(dumps(finish(g, g.add("reduce_sum", (x,), axis=3))), Target.of(target), worker)
+    binary = compiled(dumps(finish(g, g.add("reduce_sum", (x,), axis=3))), Target.of(target), worker)
     found = Device(binary).run([np.full((1, 1, 4, 4, 8), 1 << 20, np.int32)])
     assert np.all(found[0] == 1 << 23)
     with pytest.raises(DeviceError, match="accumulators of|no room"):

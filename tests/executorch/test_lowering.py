@@ -23,7 +23,6 @@ from executorch.exir.lowered_backend_module import LoweredBackendModule
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import eqsat
-from benchmarks.models import load
 from eqsat.device.binary import read_binary
 from eqsat.executorch import arm, backend
 from eqsat.executorch.lowering import cpu_operators
@@ -96,7 +95,9 @@ class Widening(torch.nn.Module):
 
 
 def pixel_shuffle():
-    return load("pixel_shuffle")
+    torch.manual_seed(0)
+    layers = torch.nn.Conv2d(4, 16, 3, padding=1), torch.nn.PixelShuffle(2), torch.nn.ReLU()
+    return torch.nn.Sequential(*layers).eval(), (torch.randn(1, 4, 8, 8),)
 
 
 def few_channels():
@@ -217,9 +218,8 @@ def mixed(target: str) -> torch.export.ExportedProgram:
     return torch.export.export(convert_pt2e(prepared), inputs)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_one_module_of_int16_in_a_network_of_int8(target):
-    _, _, edge, session = lowered(mixed(target), target, Options(effort=1))
+def test_one_module_of_int16_in_a_network_of_int8():
+    _, _, edge, session = lowered(mixed(TARGETS[1]), TARGETS[1], Options(effort=1))
     (result,) = session.results
     given, chosen = loads(result.explicit), loads(result.tosa)
     sums = [g.nodes[n].dtype for g in (given, chosen) for n in g.live() if g.nodes[n].op == "conv2d"]

@@ -17,14 +17,15 @@ import eqsat
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.quantize import quantize
 from eqsat.executorch.reductions import fits, pad_outside, reshape_flips, reshape_sums, split
+from tests.sweeps import some
 
 CASES = [
     ((1, 8, 300, 300), (1,)),  # in front 1, behind 90,000: the sum goes between H and W
     ((1, 70000), (1,)),  # an axis of 70,000: two axes
-    ((1, 4, 70000), (2,)),
     ((2, 90000), (0,)),  # one axis behind: it is cut
-    ((2, 3, 90000), (0,)),
     ((300, 8, 300, 2), (1, 3)),
+    ((1, 4, 70000), (2,)),
+    ((2, 3, 90000), (0,)),
     ((3, 300, 2, 300), (0, 2)),
 ]
 
@@ -63,7 +64,7 @@ def test_what_has_no_divisors_is_left_alone() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("shape", "axes", "keepdim"), [(*case, k % 2 == 0) for k, case in enumerate(CASES)])
+@pytest.mark.parametrize(("shape", "axes", "keepdim"), some([(*case, k % 2 == 0) for k, case in enumerate(CASES)], 4))
 def test_the_program_computes_the_same_to_the_bit(shape, axes, keepdim: bool) -> None:
     before, _ = program(shape, axes, keepdim=keepdim)
     assert not all(fits(n.args[0].meta["val"].shape, n.args[1]) for n in sums(before)), "the case is none"

@@ -24,8 +24,9 @@ from extraction.protocol import Solver
 from extraction.reduce import export
 from extraction.reductions import drop_underivable
 from tests.extraction.sample_graphs import Recorder, brute_force, choice_graphs
+from tests.sweeps import examples
 
-some = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 mixed = st.one_of(choice_graphs(), choice_graphs(terms=False), choice_graphs(costs=st.integers(-3, 5)))
 
 
@@ -129,7 +130,7 @@ def test_greedy_is_valid_and_never_below_the_optimum(graph):
             assert found.cost == check(graph, found.choice) >= best
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(choice_graphs())
 def test_portfolio(graph):
     best = brute_force(graph)
@@ -145,7 +146,7 @@ def test_portfolio(graph):
 
 @example(0.1)
 @given(st.floats(0.05, 1e6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_scaled_bounds_are_bounds(unit):
     """asp counts in whole numbers; its bound must not overshoot the true optimum."""
     graph = ChoiceGraph.build([[(unit / 3, [1, 2]), (unit, [])], [(unit / 7, [])], [(unit / 11, [1])]], [0])

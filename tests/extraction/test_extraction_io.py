@@ -17,6 +17,7 @@ from eqsat.search.optimizer import optimize_tosa
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, dag_cost, extract
 from extraction.io import from_json, load, parse_gym, read_gym, save, to_gym, to_json, write_gym
 from tests.extraction.sample_graphs import choice_graphs
+from tests.sweeps import examples
 
 EXAMPLE = Path(__file__).parents[2] / "examples/upscale.tosa"
 
@@ -29,7 +30,7 @@ def same(a: ChoiceGraph, b: ChoiceGraph) -> bool:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(choice_graphs())
 def test_own_format_keeps_everything(graph):
     assert same(from_json(json.loads(json.dumps(to_json(graph)))), graph)

@@ -15,9 +15,10 @@ from extraction.normal_form import NormalForm
 from extraction.reduce import export
 from extraction.reductions import drop_underivable, drop_unreachable
 from tests.extraction.sample_graphs import choice_graphs, choices
+from tests.sweeps import examples
 
 SETTINGS = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 

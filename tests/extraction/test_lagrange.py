@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from extraction import ChoiceGraph, Infeasible, NoChoiceFound, check, extract
 from extraction.lagrange import Budget, steps
 from tests.extraction.sample_graphs import choice_graphs
+from tests.sweeps import examples
 
 
 def budgets_of(graph: ChoiceGraph, data: st.DataObject) -> list[Budget]:
@@ -20,7 +21,7 @@ def budgets_of(graph: ChoiceGraph, data: st.DataObject) -> list[Budget]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(choice_graphs(max_classes=5), st.data())
 def test_steps_are_choices_of_the_graph_and_none_follows_a_start_within_the_budgets(
     graph: ChoiceGraph, data: st.DataObject

@@ -180,7 +180,9 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize(
+    "name", ["model", "verified", "cycles", "gap", "by_kind", "stop", "by_operator", "binary_verified"]
+)
 def test_a_field_of_another_form_is_named_with_its_file_and_line(tmp_path, name):
     stock, path = {**FIELDS, "configuration": "stock"}, tmp_path / "records.jsonl"
     for value in ("a" * 5000, {"a": {"b": -1}}, float("nan")):
@@ -202,7 +204,7 @@ ABOUT = {
 }
 
 
-@pytest.mark.parametrize("name", ABOUT)
+@pytest.mark.parametrize("name", ["commit", "versions", "processors"])
 def test_a_field_of_run_json_of_another_form_is_named_with_its_file(tmp_path, name):
     (tmp_path / "records.jsonl").write_text(json.dumps(FIELDS) + "\n")
     for value in ("a", [1], None):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from eqsat.tensor.graph import TensorGraph
 from tests.rules.checks import fires
+from tests.sweeps import examples
 
 RuleCase = Callable[[Callable], tuple[TensorGraph, int]]
 Test = Callable[..., None]
@@ -43,13 +44,13 @@ class Cases:
         To be called below the last case."""
 
         @pytest.mark.parametrize(("rule", "case"), _parameters(self._positive))
-        @settings(max_examples=fires_on, deadline=None)
+        @settings(max_examples=examples(fires_on), deadline=None)
         @given(st.data())
         def test_fires_and_is_exact(rule, case, data):
             assert fires(_graph(case, data), rule)
 
         @pytest.mark.parametrize(("rule", "case"), _parameters(self._negative))
-        @settings(max_examples=spares, deadline=None)
+        @settings(max_examples=examples(spares), deadline=None)
         @given(st.data())
         def test_spares_near_misses(rule, case, data):
             assert not fires(_graph(case, data), rule)

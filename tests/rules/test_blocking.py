@@ -96,11 +96,10 @@ def test_weights_with_a_zero_point_stay() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_a_large_stride_gains(target: str, tmp_path: Path) -> None:
+def test_a_large_stride_gains(tmp_path: Path) -> None:
     """One stride-10 convolution: 194,328 calibrated cycles against 33,052 as blocks, on U55-128."""
     found = graph("conv2d", (1, 1, 391, 16), (64, 1, 21, 16), makers.conv("INT8", stride=(1, 10)))
-    spelled = optimized(found, target, tmp_path)
+    spelled = optimized(found, "ethos-u55-128", tmp_path)
     assert spelled.calibrated < spelled.explicit_calibrated / 5
 
 

@@ -13,6 +13,7 @@ from eqsat.rules.chains import integer_scale
 from eqsat.tensor.graph import TensorGraph
 from tests.graphs import finish, rescale, reshape, transpose
 from tests.rules.checks import check, only
+from tests.sweeps import examples
 
 RULES = only(
     "channels-right",
@@ -58,7 +59,7 @@ def convolutions(frozen: Frozen) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     shape=SHAPES,
     op=st.sampled_from(["add", "sub", "mul"]),

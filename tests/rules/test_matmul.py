@@ -14,6 +14,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of
 from tests.rules.checks import check, cut, data, fires, only
+from tests.sweeps import examples
 
 
 def product(
@@ -49,7 +50,7 @@ def reordered(g: TensorGraph, x: int, split: tuple[int, ...], perm: tuple[int, .
 SIZES = st.tuples(*[st.integers(1, 4)] * 4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(SIZES, st.booleans())
 def test_the_transpose_of_a_product(shape, constant):
     assert fires(product(shape, constant), "matmul-transpose", "move-move", "move-identity")
@@ -83,7 +84,7 @@ def test_movements_between_axes_do_not_cross(moved):
         assert not fires(g, name, "move-move")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.permutations(range(3)), st.tuples(*[st.integers(1, 3)] * 3), st.integers(1, 3), st.integers(1, 3))
 def test_a_movement_is_what_its_axes_do(perm, sizes, outer, inner):
     split = (outer, *sizes, inner)
@@ -93,7 +94,7 @@ def test_a_movement_is_what_its_axes_do(perm, sizes, outer, inner):
     assert Move.product(m.within(shape)) == m
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.data())
 def test_slices_of_a_product(draw):
     n, h, c, w = draw.draw(SIZES)
@@ -126,7 +127,7 @@ def scaled(shape: tuple[int, int, int, int], zps: tuple[int, int] = (-3, 5), dty
     return g
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(SIZES, st.sampled_from([(-3, 5), (-128, 8), (127, -128), (0, 0)]))
 def test_a_product_by_rows(shape, zps):
     assert fires(scaled(shape, zps), "matmul-rows", "move-move", "move-identity")

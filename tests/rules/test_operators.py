@@ -136,14 +136,13 @@ test_fires_and_is_exact, test_spares_near_misses = CASES.tests(fires_on=6, spare
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_a_large_max_pool_gains(target: str, tmp_path: Path) -> None:
-    """Calibrated cycles of 5x5 on (1, 32, 32, 32): 52,940 -> 25,176 on U55-128, 28,104 -> 19,232 on U85-256."""
+def test_a_large_max_pool_gains(tmp_path: Path) -> None:
+    """Calibrated cycles of 5x5 on (1, 32, 32, 32): 52,940 -> 25,176."""
     g = TensorGraph()
     x = g.add_input("x", (1, 32, 32, 32), "INT8")
     g.outputs = [g.add_with("max_pool2d", (x,), makers.max_pool((5, 5), pad=(2, 2, 2, 2)))]
     g.output_names = ["y"]
-    found = optimized(g, target, tmp_path)
+    found = optimized(g, "ethos-u55-128", tmp_path)
     assert found.calibrated < 0.75 * found.explicit_calibrated
 
 

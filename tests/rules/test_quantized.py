@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from eqsat.tensor.graph import TensorGraph
 from tests.rules.checks import check, clamp, fires, only, ops_of_output, rescale, shapes, table
+from tests.sweeps import examples
 
 SCALES = st.tuples(st.integers(1 << 30, (1 << 31) - 1), st.integers(28, 36))
 POINTS = st.integers(-128, 127)
@@ -57,7 +58,7 @@ def wide_step(draw, g: TensorGraph, x: int) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data())
 def test_any_chain_from_int8_to_int8_is_one_op(data):
     g = TensorGraph()
@@ -158,7 +159,7 @@ def test_one_clamp_or_table_is_not_rewritten():
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.sampled_from(["INT8", "INT16"]), st.lists(POINTS, min_size=4, max_size=4))
 def test_clamp_of_clamp_is_one_even_if_the_ranges_are_apart(dtype, ends):
     g = TensorGraph()

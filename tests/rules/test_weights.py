@@ -11,6 +11,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from tests.rules.checks import check, conv, cut, fires, only, rescale
+from tests.sweeps import examples
 
 
 def image(channels: int, height: int = 2, width: int = 3, dtype: str = "INT8") -> tuple[TensorGraph, int]:
@@ -32,7 +33,7 @@ def narrowed(g: TensorGraph, x: int) -> int:
     return rescale(g, x, "INT8", [(1 << 30) + 1000 * i for i in range(c)], [36 + i % 3 for i in range(c)], out_zp=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.permutations(range(4)), st.sampled_from([(1, 2, 3), (1, 1, 1), (2, 1, 2)]))
 def test_channel_order_is_what_numpy_says(perm, outer):
     sizes = (2, 3, 2, 2)

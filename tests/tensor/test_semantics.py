@@ -18,12 +18,13 @@ from eqsat.tensor.ops.rescale import DOUBLE_ROUND
 from eqsat.tensor.types import Array, Attrs, GraphError, Type, attrs_of
 from tests.forms import OPEN, SILENT, Form, by_operator, followed
 from tests.proof.concrete import Opaque, outputs_at
+from tests.sweeps import parts, some
 
 FORMS = by_operator()
 #: Forms of an operator in the fast tier, at most.
 _FEW = 3
-#: Forms of a slow test, at most.
-_AT_ONCE = 200
+#: Forms of an operator in the suite, at most.
+_MOST = 100
 #: What the prover has no form for: MUL with a shift of 63, a bias with which a TRANSPOSE_CONV2D may overflow on its
 #: way, and all constants of the others.
 _NO_FORM = {"argmax", "mul", "scatter", "transpose_conv2d"}
@@ -88,7 +89,7 @@ def test_the_prover_has_the_values_of_the_op_table(op: str) -> None:
         check_terms(form)
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 10))])
+@pytest.mark.parametrize("seed", some(range(1, 10), 1))
 def test_operators_behind_others_agree_too(seed: int, pool: Pool) -> None:
     for form in followed(40, seed):
         check_values(form, pool)
@@ -96,11 +97,9 @@ def test_operators_behind_others_agree_too(seed: int, pool: Pool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("op", "first"), [(op, k) for op, forms in FORMS.items() for k in range(0, len(forms), _AT_ONCE)]
-)
-def test_all_attributes_agree(op: str, first: int, pool: Pool) -> None:
-    for form in FORMS[op][first : first + _AT_ONCE]:
+@pytest.mark.parametrize("forms", parts(FORMS, _MOST))
+def test_all_attributes_agree(forms: list[Form], pool: Pool) -> None:
+    for form in forms:
         check_values(form, pool)
         check_terms(form)
 

@@ -38,10 +38,6 @@ def test_a_record_is_read_as_it_was(row: Row) -> None:
     assert Row.read(json.loads(json.dumps(row.record()))) == row
 
 
-def test_a_record_from_before_there_were_corrected_cycles_has_velas() -> None:
-    assert Row.read({k: v for k, v in TOLD.items() if k != "corrected"}) == replace(ROW, corrected=120)
-
-
 @pytest.mark.parametrize("damaged", [{}, {**TOLD, "op_cycles": "many"}, {**TOLD, "new": 1}, [], "row"])
 def test_damage_is_found(damaged) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):

@@ -3,40 +3,39 @@ records."""
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ethosu import mlw_codec
 
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.ethos_u55.weights import Order, scales, weights
+from tests.sweeps import some
+
+ORDERS = [
+    Order(shape, depthwise, part_kernel, dilation, block, micro, bits, cores=1)
+    for shape in ((20, 3, 3, 40), (7, 1, 1, 5), (33, 9, 2, 17), (8, 1, 12, 8))
+    for depthwise, part_kernel in ((False, False), (False, True), (True, False))
+    for micro, block in ((4, 8), (8, 16), (8, 40))
+    for bits in (8, 16)
+    for dilation in ((1, 1), (2, 1), (2, 2))
+]
 
 
-@pytest.mark.parametrize("dilation", [(1, 1), (2, 1), (2, 2)])
-@pytest.mark.parametrize("bits", [8, 16])
-@pytest.mark.parametrize("micro, block", [(4, 8), (8, 16), (8, 40)])
-@pytest.mark.parametrize("depthwise, part_kernel", [(False, False), (False, True), (True, False)])
-@pytest.mark.parametrize("shape", [(20, 3, 3, 40), (7, 1, 1, 5), (33, 9, 2, 17), (8, 1, 12, 8)])
-def test_order(
-    shape: tuple[int, int, int, int],
-    depthwise: bool,
-    part_kernel: bool,
-    micro: int,
-    block: int,
-    bits: int,
-    dilation: tuple[int, int],
-) -> None:
-    out, height, width, depth = shape
-    shape = (out, height, width, 1 if depthwise else depth)
-    values = np.random.default_rng(0).integers(-255, 256, shape).astype(np.int16)
+@pytest.mark.parametrize("order", some(random.Random(0).sample(ORDERS, len(ORDERS)), 72))
+def test_order(order: Order) -> None:
+    out, height, width, depth = order.shape
+    order = replace(order, shape=(out, height, width, 1 if order.depthwise else depth))
+    values = np.random.default_rng(0).integers(-255, 256, order.shape).astype(np.int16)
+    edges = (8 // d for d in order.dilation)
     encoded, _ = mlw_codec.reorder_encode(
-        8, micro, values, block, depthwise, part_kernel, bits, 8 // dilation[0], 8 // dilation[1]
+        8, order.micro, values, order.block, order.depthwise, order.part_kernel, order.bits, *edges
     )
-    order = Order(shape, depthwise, part_kernel, dilation, block, micro, bits, cores=1)
     assert np.array_equal(weights((bytes(encoded),), order), values)
     with pytest.raises(DeviceError, match="weights in a stream that should have"):
-        weights(
-            (bytes(encoded),), Order((out * 9, *shape[1:]), depthwise, part_kernel, dilation, block, micro, bits, 1)
-        )
+        weights((bytes(encoded),), replace(order, shape=(out * 9, *order.shape[1:])))
 
 
 def record(bias: int, multiplier: int, shift: int) -> bytes:

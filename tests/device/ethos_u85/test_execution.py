@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from eqsat.device.binary import Binary
-from eqsat.device.compile import compile_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import Device
 from eqsat.device.verification import Verdict, verify
@@ -22,6 +21,7 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
 from tests.device.ethos_u85.pieces import PIECES, Piece
+from tests.device.graphs import compiled
 from tests.device.test_run import with_word
 
 U85 = Target.of("ethos-u85-256")
@@ -87,7 +87,7 @@ def test_a_planted_error_is_caught(error: str, worker: Worker) -> None:
     name, plant = PLANTED[error]
     piece = BY_NAME[name]
     graph = piece.graph(piece.dtypes[0])
-    binary = compile_binary(dumps(graph), U85, worker)
+    binary = compiled(dumps(graph), U85, worker)
     inputs, want = known(graph, worker)
     assert equal(binary, inputs, want)
     with contextlib.suppress(DeviceError):  # what is not run at all is caught too
@@ -132,6 +132,6 @@ UNKNOWN: dict[str, tuple[str, Callable[[Binary], Binary], str]] = {
 def test_what_is_not_known_is_named(what: str, worker: Worker) -> None:
     name, plant, said = UNKNOWN[what]
     graph = BY_NAME[name].graph(BY_NAME[name].dtypes[0])
-    binary = compile_binary(dumps(graph), U85, worker)
+    binary = compiled(dumps(graph), U85, worker)
     with pytest.raises(DeviceError, match=said):
         Device(plant(binary)).run([np.stack(x) for x in zip(*samples(domains(graph), 2, 0), strict=True)])
