@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -102,7 +103,7 @@ def conclude(
         points=points,
         table=[r.record() for r in rows],
         seconds=loop.clock.seconds,
-        warnings=loop.warnings,
+        warnings=[w if n == 1 else f"{w} ({n} times)" for w, n in Counter(loop.warnings).items()],
         raw=best.estimate.raw,
         known=run,
     )
