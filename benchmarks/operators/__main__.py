@@ -1,0 +1,5 @@
+import sys
+
+from benchmarks.operators.survey import main
+
+sys.exit(main())
