@@ -57,6 +57,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "int16": _ZOO,
     "measured": (*_DEVICE, "cost_models"),
     "never_worse": (*_SEARCH, "tests/random_graphs"),
+    "operators": _LOWERED,
     "planted_errors": (*_FILES, *_EGRAPH, "eqsat/proof", "eqsat/verification", "eqsat/checking", "tests/random_graphs"),
     "sram": _ZOO,
     "sram-half": _ZOO,

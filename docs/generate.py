@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 #: Recorded results whose tables have a page of their own; those of all others share one.
-OWN_PAGES = ("benchmarks/results/extraction", "benchmarks/results/cost_models")
+OWN_PAGES = ("benchmarks/results/extraction", "benchmarks/results/cost_models", "benchmarks/results/operators")
 _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.M)
 _CODE_OR_SPECIAL = re.compile(r"(`[^`]+`)|([\\`*_\[\]<>|$#])")
 
