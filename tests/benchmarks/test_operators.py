@@ -39,7 +39,7 @@ def test_what_stays_has_its_reason_and_its_remedy_and_a_wrong_integer_is_noticed
     monkeypatch.setattr(run, "loads", off_by_one)
     record = run.measure(EVERY["addcmul"], U55)
     assert {o["remedy"] for o in record["eqsat"]["left"]} == {REMEDIES["addcmul"]}
-    assert "not marked as quantized" in record["eqsat"]["left"][0]["reason"]
+    assert all(o["reason"] for o in record["eqsat"]["left"])
     assert record["eqsat"]["cpu"] == record["stock"]["cpu"] != {}
     largest, share = record["eqsat"]["differences"]
     assert largest >= 1 and share > 0.5
