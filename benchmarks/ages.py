@@ -60,6 +60,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "never_worse": (*_SEARCH, "tests/random_graphs"),
     "proposals": _SEARCH,
     "proposals-sram": _SEARCH,
+    "operators": _LOWERED,
     "planted_errors": (*_FILES, *_EGRAPH, "eqsat/proof", "eqsat/verification", "eqsat/checking", "tests/random_graphs"),
     "sram": _ZOO,
     "sram-half": _ZOO,

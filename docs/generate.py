@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 #: Recorded results whose tables have a separate page; the tables of all other results share one page.
-OWN_PAGES = ("benchmarks/results/extraction",)
+OWN_PAGES = ("benchmarks/results/extraction", "benchmarks/results/operators")
 _MARK = re.compile(r"^<!-- generated: (?P<name>.+) -->\n(?P<text>(?:(?!<!-- generated).*\n)*?<!-- end -->\n)?", re.M)
 _CODE_OR_SPECIAL = re.compile(r"(`[^`]+`)|([\\`*_\[\]<>|$#])")
 

@@ -161,6 +161,8 @@ def _show(summary: CompileSummary, title: str, chosen: Options) -> None:
     if summary.layouts:
         tried = ", ".join(f"{name} {cycles:,}" for name, cycles in summary.layouts.items() if cycles is not None)
         more.append(f"layout of inputs and outputs: {summary.layout} (calibrated cycles: {tried})")
+    elif summary.border_transposes:
+        more.append(summary.border_transposes.advice(summary.model))
     kept = results[0].kept if summary.delegates == len(results) == 1 else ""
     if left_out:
         console.say(f"compared without {', '.join(left_out)}, where the cycles of stock or of eqsat are not known")

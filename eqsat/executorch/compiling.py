@@ -15,7 +15,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat import runs
 from eqsat.executorch.bookkeeping import less_bookkeeping
-from eqsat.executorch.layouts import AS_GIVEN, Layout
+from eqsat.executorch.layouts import AS_GIVEN, BorderTransposes, Layout, border_transposes
 from eqsat.executorch.loading import layouts_to_try, load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
@@ -74,6 +74,7 @@ class CompileSummary:
     left: those that the partitioner left there, with its reasons.
     layout: of inputs and outputs.
     layouts: calibrated cycles in each layout that was tried.
+    border_transposes: those of inputs and outputs, which other layouts may do without; None if they take no cycles.
     """
 
     model: str
@@ -93,6 +94,7 @@ class CompileSummary:
     vela: str = field(default_factory=vela_version)
     layout: str = AS_GIVEN
     layouts: dict[str, int | None] = field(default_factory=dict)
+    border_transposes: BorderTransposes | None = None
 
     @property
     def verified(self) -> bool:
@@ -186,6 +188,7 @@ def compile_model(
         by_delegate=[_delegate(d) for d in session.delegates],
         cpu_operators=outside,
         left=session.left,
+        border_transposes=border_transposes(program, results),
     )
 
 

@@ -14,6 +14,7 @@ import logging
 
 import networkx as nx
 import torch
+from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
 from executorch.exir.passes.constant_prop_pass import (
     create_constant_nodes_and_return_specs,
     get_constant_placeholder_dict,
@@ -93,13 +94,17 @@ def constant_nodes(program: ExportedProgram) -> set[Node]:
 
 
 def _is_foreign(node: Node) -> bool:
-    """Whether a constant's operator neither quantizes nor lies between DEQUANTIZE and QUANTIZE, on integers."""
+    """Whether a constant's operator neither quantizes nor lies between DEQUANTIZE and QUANTIZE, on integers.
+
+    So is one that Arm's quantizer does not know, such as triu, which its partitioner refuses.
+    """
     if name(node.target) in _CREATE or "quantize_per" in name(node.target):
         return False
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor) and not value.is_floating_point():
         return True
-    return not node.all_input_nodes or not all(_is_dequantize(n) for n in node.all_input_nodes)
+    known = node.meta.get("custom", {}).get(ArmAnnotationInfo.CUSTOM_META_KEY)
+    return not known or not node.all_input_nodes or not all(_is_dequantize(n) for n in node.all_input_nodes)
 
 
 def _is_dequantize(node: Node) -> bool:

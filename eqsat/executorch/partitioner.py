@@ -24,6 +24,7 @@ from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.nodes import overload
 from eqsat.executorch.reductions import pad_outside, reshape_flips, reshape_sums
+from eqsat.executorch.remedies import remedy
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
 from eqsat.executorch.tables import FUNCTION, replace_functions
 from eqsat.ground.files import LoweringError
@@ -119,10 +120,10 @@ def _kept_out(
 
 
 def _left(program: ExportedProgram, why: Mapping[torch.fx.Node, str]) -> list[LeftOperator]:
-    """Returns the operators without a delegate, by name and reason, in the order of the first of each."""
+    """Returns the operators without a delegate, by name, reason and remedy, in the order of the first of each."""
     nodes = (n for n in program.graph.nodes if n.op == "call_function" and "delegation_tag" not in n.meta)
-    found = Counter((operator_name(n), " ".join(why.get(n, "").split())) for n in nodes)
-    return [LeftOperator(name, number, reason) for (name, reason), number in found.items() if name != "getitem"]
+    found = Counter((operator_name(n), " ".join(why.get(n, "").split()), remedy(n)) for n in nodes)
+    return [LeftOperator(name, number, *told) for (name, *told), number in found.items() if name != "getitem"]
 
 
 def operator_name(node: torch.fx.Node) -> str:

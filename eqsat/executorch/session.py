@@ -69,14 +69,17 @@ class LeftOperator:
 
     They run on the CPU, unless another partitioner takes them.
     reason: the partitioner's, "" if it gave none.
+    remedy: what to write instead in the model, "" if none is known (`remedies.py`).
     """
 
     name: str
     number: int
     reason: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.number}" + (f" ({self.reason})" if self.reason else "")
+        told = "; ".join(filter(None, (self.reason, self.remedy)))
+        return f"{self.name} {self.number}" + (f" ({told})" if told else "")
 
 
 @dataclass(slots=True, weakref_slot=True, repr=False)
@@ -84,7 +87,7 @@ class Session:
     """Options and results, per delegate in the order of lowering.
 
     programs: how many programs were partitioned.
-    left: the operators of these programs outside the delegates, by name and reason.
+    left: the operators of these programs outside the delegates, by name, reason and remedy.
     seconds: wall-clock seconds by stage.
     events: the entries of debug.json if the compile spec asks for it.
     interruption: the request to end its searches early.

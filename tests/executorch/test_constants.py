@@ -85,6 +85,24 @@ def test_what_stock_fails_on_lowers_whole_and_to_the_bit() -> None:
     assert b"EthosUBackend" in edge.to_executorch().buffer
 
 
+def test_an_operator_of_constants_that_the_quantizer_does_not_know_is_computed() -> None:
+    """Arm's partitioner would leave it to the CPU, with what it is decomposed into."""
+
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 4, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.conv(x) * torch.ones(8, 8).triu()
+
+    x = torch.randn(1, 3, 8, 8)
+    program = quantized(Masked(), x, EthosUCompileSpec("ethos-u55-128"))
+    folded = fold_constants(program)
+    assert "triu" in str(program.graph) and "triu" not in str(folded.graph)
+    assert torch.equal(program.module()(x), folded.module()(x))
+
+
 def test_quantized_operators_of_constants_are_left_to_the_npu() -> None:
     program = quantized(Plain(), torch.randn(1, 4, 8, 8), EthosUCompileSpec("ethos-u85-256"))
     assert fold_constants(program) is program

@@ -10,7 +10,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from executorch.exir._serialize._program import deserialize_pte_binary
 
 import eqsat
-from eqsat.executorch.compiling import compile_in_best_layout
+from eqsat.executorch.compiling import compile_in_best_layout, compile_model
 from eqsat.executorch.layouts import in_layout, other_layouts
 from eqsat.executorch.names import check_layouts
 from eqsat.ground.files import InputError
@@ -56,10 +56,13 @@ def model():
 
 
 @pytest.mark.slow
-def test_the_layout_with_the_fewest_cycles_is_compiled_and_in_the_pte(tmp_path: Path) -> None:
+def test_the_layout_with_the_fewest_cycles_is_in_the_pte_and_a_dearer_one_tells_of_its_transposes(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "image.py").write_text(IMAGE)
     spec, options = EthosUCompileSpec("ethos-u85-256"), eqsat.Options(effort=0, cache=tmp_path / "store")
-    pte, summary = compile_in_best_layout(f"{tmp_path / 'image.py'}:model", spec, options)
+    model = f"{tmp_path / 'image.py'}:model"
+    pte, summary = compile_in_best_layout(model, spec, options)
     assert summary.layout in summary.layouts and len(summary.layouts) == 4
     assert summary.layouts[summary.layout] == min(summary.layouts.values()) < summary.layouts["as given"]
     assert summary.figures["eqsat"].calibrated == summary.layouts[summary.layout]
@@ -67,6 +70,12 @@ def test_the_layout_with_the_fewest_cycles_is_compiled_and_in_the_pte(tmp_path: 
     orders = {s: [list(plan.values[k].val.dim_order) for k in getattr(plan, s)] for s in ("inputs", "outputs")}
     for side, found in orders.items():
         assert found == [[0, 2, 3, 1] if f"{side[:-1]} 0" in summary.layout else [0, 1, 2, 3]]
+    _, given = compile_model(model, spec, options)
+    (result,) = given.results.values()
+    cycles = sum(row["calibrated"] for row in result.table if row["operator"] == "Transpose")
+    assert given.as_dict()["border_transposes"] == {"number": 1, "cycles": cycles} and cycles > 0
+    assert given.border_transposes.advice(model).endswith(f"1, with {cycles:,} of the cycles; try --layouts auto")
+    assert summary.border_transposes is None, "the best layout has none of them"
 
 
 @pytest.mark.parametrize(

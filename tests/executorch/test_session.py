@@ -22,9 +22,11 @@ def test_a_delegate_at_work_has_not_stepped_back() -> None:
     assert session.stepped_back == 1 and not session.complete and "eqsat fell back" in str(session)
 
 
-def test_what_is_left_is_told_with_the_reason() -> None:
-    session = Session(Options(), left=[LeftOperator("aten.sort", 2, "not in a list"), LeftOperator("aten.mul", 1)])
-    assert str(session).splitlines() == ["no delegates", "left to the CPU: aten.sort 2 (not in a list), aten.mul 1"]
+def test_what_is_left_is_told_with_the_reason_and_the_remedy() -> None:
+    left = [LeftOperator("aten.sort", 2, "not in a list", "write less"), LeftOperator("aten.mul", 1)]
+    session = Session(Options(), left=left)
+    told = "left to the CPU: aten.sort 2 (not in a list; write less), aten.mul 1"
+    assert str(session).splitlines() == ["no delegates", told]
     assert repr(session) == "<Session: 0 delegate(s), unknown -> unknown cycles, 3 operator(s) left>"
     assert "<p>left to the CPU: aten.sort 2" in session._repr_html_()
 

@@ -1,0 +1,3 @@
+from benchmarks.operators.survey import STUDY
+
+raise SystemExit(STUDY.main())

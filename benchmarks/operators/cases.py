@@ -1,0 +1,675 @@
+"""The operators and blocks of the survey, each as a network with an example input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+_IMAGE, _ROW, _TOKENS = (1, 8, 8, 8), (1, 8, 16), (1, 16, 8)
+
+
+class Between(nn.Module):
+    """An operator between two layers, so that its operands are results of the NPU, and a layer of the NPU reads it.
+
+    before: a layer per operand; after: one, if the result is a tensor of floats that a layer can read.
+    """
+
+    def __init__(self, operator: Callable[..., Any], shape: tuple[int, ...], operands: int) -> None:
+        super().__init__()
+        self.operator = operator
+        self.before = nn.ModuleList(_layer(shape) for _ in range(operands))
+        with torch.no_grad():
+            result = self.eval()._operated(torch.randn(shape))
+        self.after = _layer(tuple(result.shape)) if result.is_floating_point() else nn.Identity()
+
+    def _operated(self, x: Tensor) -> Tensor:
+        found: Tensor = self.operator(*(layer(x) for layer in self.before))
+        return found
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.after(self._operated(x))
+        return found
+
+
+def _layer(shape: tuple[int, ...]) -> nn.Module:
+    """Returns a layer that keeps a shape: a convolution of images and volumes, else a Linear of the last axis."""
+    match len(shape):
+        case 4:
+            return nn.Conv2d(shape[1], shape[1], 1)
+        case 5:
+            return nn.Conv3d(shape[1], shape[1], 1)
+        case 2 | 3:
+            return nn.Linear(shape[-1], shape[-1])
+        case _:
+            return nn.Identity()
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator or a block.
+
+    make: returns it, a module or a function.
+    shape: of its operands, and of the network's input.
+    operands: how many it has.
+    """
+
+    make: Callable[[], Callable[..., Any]]
+    shape: tuple[int, ...] = _IMAGE
+    operands: int = 1
+
+    def network(self) -> tuple[nn.Module, tuple[Tensor, ...]]:
+        """Returns the network and its example input, with weights that a seed determines."""
+        torch.manual_seed(0)
+        return Between(self.make(), self.shape, self.operands).eval(), (torch.randn(self.shape),)
+
+
+def _of(function: Callable[..., Any], shape: tuple[int, ...] = _IMAGE, operands: int = 1) -> Case:
+    """Returns the case of a function."""
+    return Case(lambda: function, shape, operands)
+
+
+# ---- blocks as timm has them ----------------------------------------------------------------------
+
+
+class Gate(nn.Module):
+    """Squeeze and excite: channels times a gate of their means (timm SEModule)."""
+
+    def __init__(self, gate: Callable[[Tensor], Tensor], act: Callable[[Tensor], Tensor] = F.relu) -> None:
+        super().__init__()
+        self.reduce, self.expand, self.gate, self.act = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1), gate, act
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.gate(self.expand(self.act(self.reduce(x.mean((2, 3), keepdim=True)))))
+
+
+class EfficientGate(nn.Module):
+    """A gate by a convolution over the channels (timm EcaModule)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(1, 1, 3, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate = self.conv(x.mean((2, 3)).unsqueeze(1)).sigmoid()
+        return x * gate.view(1, -1, 1, 1)
+
+
+class SpatialGate(nn.Module):
+    """A gate by the mean and the maximum over channels (timm SpatialAttn of CBAM)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 1, 7, padding=3, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate = torch.cat([x.mean(1, keepdim=True), x.amax(1, keepdim=True)], 1)
+        return x * self.conv(gate).sigmoid()
+
+
+class CoordinateGate(nn.Module):
+    """A gate by rows and one by columns (coordinate attention)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.squeeze, self.rows, self.columns = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1), nn.Conv2d(4, 8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows, columns = x.mean(3, keepdim=True), x.mean(2, keepdim=True).transpose(2, 3)
+        both = F.hardswish(self.squeeze(torch.cat([rows, columns], 2)))
+        of_rows, of_columns = both.split([8, 8], 2)
+        return x * self.rows(of_rows).sigmoid() * self.columns(of_columns.transpose(2, 3)).sigmoid()
+
+
+class SplitGate(nn.Module):
+    """Two branches weighed by a softmax (timm SelectiveKernel, SplitAttn)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=2, dilation=2)
+        self.expand = nn.Conv2d(8, 16, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        branches = torch.stack([self.a(x), self.b(x)], 1)
+        means = branches.sum(1).mean((2, 3), keepdim=True)
+        weights = self.expand(means).view(1, 2, 8, 1, 1).softmax(1)
+        return (branches * weights).sum(1)
+
+
+class GhostModule(nn.Module):
+    """Half of the channels from the other half, by a depthwise convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.primary, self.cheap = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 4, 3, padding=1, groups=4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x1 = F.relu(self.primary(x))
+        return torch.cat([x1, F.relu(self.cheap(x1))], 1)
+
+
+class ConvNext(nn.Module):
+    """Depthwise convolution, a norm over channels, two layers with GELU, a scale, a residual (timm ConvNeXtBlock)."""
+
+    def __init__(self, response: bool = False) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(8, 8, 7, padding=3, groups=8), nn.LayerNorm(8)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+        self.gamma, self.response = nn.Parameter(torch.full((8,), 0.5)), response
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.gelu(self.up(self.norm(self.conv(x).permute(0, 2, 3, 1))))
+        if self.response:  # GlobalResponseNorm of ConvNeXt V2
+            g = y.pow(2).sum((1, 2), keepdim=True).sqrt()
+            y = y * (g / (g.mean(-1, keepdim=True) + 1e-6)) + y
+        return x + (self.down(y) * self.gamma).permute(0, 3, 1, 2)
+
+
+class Residual(nn.Module):
+    """A residual around layers."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.layers(x)
+
+
+class Mixer(nn.Module):
+    """Mixing of tokens, then of channels (timm MixerBlock)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.tokens = nn.LayerNorm(8), nn.Linear(16, 16)
+        self.channels = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.tokens(self.norm(x).transpose(1, 2)).transpose(1, 2)
+        return x + self.channels(x)
+
+
+class GatedMlp(nn.Module):
+    """Half of the channels times a mix of the tokens of the other half (timm SpatialGatingBlock)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.tokens, self.down = nn.Linear(8, 16), nn.Linear(16, 16), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        u, v = F.gelu(self.up(x)).chunk(2, -1)
+        return self.down(u * self.tokens(v.transpose(1, 2)).transpose(1, 2))
+
+
+class Attention(nn.Module):
+    """Attention over tokens, as a block of a ViT writes it.
+
+    kind: what is done beside: nothing, a causal mask, a bias per pair, rotary positions, L2 norms (XCiT),
+    a pooling of keys and values (PVT), or ReLU in place of the softmax (EfficientViT).
+    """
+
+    def __init__(self, kind: str = "") -> None:
+        super().__init__()
+        self.kind, self.qkv, self.out = kind, nn.Linear(8, 24), nn.Linear(8, 8)
+        self.bias = nn.Parameter(torch.randn(2, 16, 16))
+        self.reduce = nn.Conv2d(8, 8, 2, 2)
+        angles = torch.arange(16)[:, None] / 100.0 ** (torch.arange(2)[None] / 2)
+        self.register_buffer("cos", angles.cos().repeat(1, 2))
+        self.register_buffer("sin", angles.sin().repeat(1, 2))
+
+    def _rotated(self, x: Tensor) -> Tensor:
+        a, b = x.chunk(2, -1)
+        return x * self.cos + torch.cat([-b, a], -1) * self.sin
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).view(1, 16, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        if self.kind == "rotary":
+            q, k = self._rotated(q), self._rotated(k)
+        if self.kind == "pooled":
+            small = self.reduce(x.transpose(1, 2).reshape(1, 8, 4, 4)).flatten(2).transpose(1, 2)
+            k, v = self.qkv(small).view(1, 4, 3, 2, 4).permute(2, 0, 3, 1, 4)[1:].unbind(0)
+        if self.kind == "across channels":
+            q, k, v = (y.transpose(-2, -1) for y in (F.normalize(q, dim=-2), F.normalize(k, dim=-2), v))
+        if self.kind == "linear":
+            q, k = F.relu(q), F.relu(k)
+            y = (q @ (k.transpose(-2, -1) @ v)) / (q @ k.sum(-2, keepdim=True).transpose(-2, -1) + 1e-3)
+        else:
+            scores = q @ k.transpose(-2, -1) * 0.5
+            if self.kind == "biased":
+                scores = scores + self.bias
+            if self.kind == "causal":
+                scores = scores.masked_fill(torch.ones(16, 16, dtype=torch.bool).triu(1), float("-inf"))
+            y = scores.softmax(-1) @ v
+        if self.kind == "across channels":
+            y = y.transpose(-2, -1)
+        return self.out(y.transpose(1, 2).reshape(1, 16, 8))
+
+
+class Windows(nn.Module):
+    """Shifted windows and back (timm SwinTransformerBlock)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.roll(x.permute(0, 2, 3, 1), (-2, -2), (1, 2))
+        x = x.view(1, 2, 4, 2, 4, 8).permute(0, 1, 3, 2, 4, 5).reshape(4, 16, 8)
+        x = self.layer(x).view(1, 2, 2, 4, 4, 8).permute(0, 1, 3, 2, 4, 5).reshape(1, 8, 8, 8)
+        return torch.roll(x, (2, 2), (1, 2)).permute(0, 3, 1, 2)
+
+
+class ClassToken(nn.Module):
+    """Patches as tokens, with a token of the class and positions (timm VisionTransformer)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.token = nn.Conv2d(8, 8, 2, 2), nn.Parameter(torch.randn(1, 1, 8))
+        self.positions = nn.Parameter(torch.randn(1, 17, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        return torch.cat([self.token.expand(1, -1, -1), x], 1) + self.positions
+
+
+class Unfolded(nn.Module):
+    """Pixels of equal places in patches as sequences, and back (MobileViT)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.reshape(1, 8, 4, 2, 4, 2).permute(0, 3, 5, 2, 4, 1).reshape(4, 16, 8)
+        return self.layer(x).reshape(1, 2, 2, 4, 4, 8).permute(0, 5, 3, 1, 4, 2).reshape(1, 8, 8, 8)
+
+
+class Pyramid(nn.Module):
+    """Means over grids of several sizes beside the image (PSPNet, DeepLab)."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.sizes, self.layers = sizes, nn.ModuleList(nn.Conv2d(8, 4, 1) for _ in sizes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled = (layer(F.adaptive_avg_pool2d(x, s)) for s, layer in zip(self.sizes, self.layers))
+        return torch.cat([x, *(F.interpolate(p, (8, 8), mode="bilinear") for p in pooled)], 1)
+
+
+class Pooled(nn.Module):
+    """Three poolings in a row beside their input (SPPF of YOLO)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = F.max_pool2d(x, 5, 1, 2)
+        b = F.max_pool2d(a, 5, 1, 2)
+        return torch.cat([x, a, b, F.max_pool2d(b, 5, 1, 2)], 1)
+
+
+class Fused(nn.Module):
+    """A fine and a coarse image added (FPN, HRNet)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coarse, self.fine = nn.Conv2d(8, 8, 3, 2, 1), nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fine(x) + F.interpolate(self.coarse(x), scale_factor=2.0, mode="nearest")
+
+
+class Star(nn.Module):
+    """The product of two branches, one through ReLU6 (StarNet)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.out = nn.Conv2d(8, 16, 1), nn.Conv2d(8, 16, 1), nn.Conv2d(16, 8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.out(F.relu6(self.a(x)) * self.b(x))
+
+
+class Standardized(nn.Conv2d):
+    """A convolution whose weights are normalized in every inference (timm StdConv2d)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        w = F.batch_norm(self.weight.reshape(1, 8, -1), None, None, training=True, eps=1e-6).reshape_as(self.weight)
+        return F.conv2d(x, w, self.bias, self.stride, self.padding)
+
+
+class Blurred(nn.Module):
+    """A fixed low-pass filter with a stride, padded by reflection (timm BlurPool2d)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        row = torch.tensor([1.0, 2.0, 1.0]) / 4
+        self.register_buffer("filter", (row[:, None] * row[None, :]).expand(8, 1, 3, 3).contiguous())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), self.filter, stride=2, groups=8)
+
+
+class First(nn.Module):
+    """The first of what a module returns."""
+
+    def __init__(self, module: nn.Module, *repeat: int) -> None:
+        super().__init__()
+        self.module, self.number = module, (repeat or (1,))[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.module(*[x] * self.number)[0]
+        return found
+
+
+class Cell(nn.Module):
+    """A recurrent cell over the steps of a sequence, from a state of zeros."""
+
+    def __init__(self, cell: nn.Module) -> None:
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x: Tensor) -> Tensor:
+        state: Any = None
+        for step in x[:, :3].unbind(1):
+            state = self.cell(step, state)
+        return state[0] if isinstance(state, tuple) else state
+
+
+def _channels_shuffled(x: Tensor) -> Tensor:
+    return x.view(1, 2, 4, 8, 8).transpose(1, 2).reshape(1, 8, 8, 8)
+
+
+def _flipped_as_image(x: Tensor) -> Tensor:
+    return x.unsqueeze(-1).flip(1).squeeze(-1)
+
+
+def _stretched_as_image(x: Tensor) -> Tensor:
+    return F.interpolate(x.unsqueeze(2), scale_factor=(1.0, 2.0), mode="bilinear").squeeze(2)
+
+
+def _generalized_mean(x: Tensor) -> Tensor:
+    return x.clamp(min=1e-3).pow(3.0).mean((2, 3), keepdim=True).pow(1 / 3)
+
+
+#: Cases by group and name.
+CASES: dict[str, dict[str, Case]] = {
+    "Activations": {
+        **{
+            f"nn.{name}": Case(make)
+            for name, make in {
+                "ReLU": nn.ReLU,
+                "ReLU6": nn.ReLU6,
+                "LeakyReLU": nn.LeakyReLU,
+                "PReLU": partial(nn.PReLU, 8),
+                "RReLU": nn.RReLU,
+                "ELU": nn.ELU,
+                "CELU": nn.CELU,
+                "SELU": nn.SELU,
+                "GELU": nn.GELU,
+                "GELU(tanh)": partial(nn.GELU, "tanh"),
+                "SiLU": nn.SiLU,
+                "Mish": nn.Mish,
+                "Softplus": nn.Softplus,
+                "Softsign": nn.Softsign,
+                "Softshrink": nn.Softshrink,
+                "Hardshrink": nn.Hardshrink,
+                "Tanhshrink": nn.Tanhshrink,
+                "Threshold": partial(nn.Threshold, 0.1, 0.2),
+                "Hardtanh": nn.Hardtanh,
+                "Hardsigmoid": nn.Hardsigmoid,
+                "Hardswish": nn.Hardswish,
+                "Sigmoid": nn.Sigmoid,
+                "LogSigmoid": nn.LogSigmoid,
+                "Tanh": nn.Tanh,
+                "GLU": partial(nn.GLU, 1),
+                "Softmax": partial(nn.Softmax, 1),
+                "Softmin": partial(nn.Softmin, 1),
+                "LogSoftmax": partial(nn.LogSoftmax, 1),
+            }.items()
+        },
+        "h-swish by hand: x * relu6(x + 3) / 6": _of(lambda x: x * F.relu6(x + 3) / 6),
+        "LogSigmoid as -softplus(-x)": _of(lambda x: -F.softplus(-x)),
+        "x * sigmoid(1.702 * x)": _of(lambda x: x * torch.sigmoid(1.702 * x)),
+        "squared ReLU": _of(lambda x: F.relu(x).square()),
+    },
+    "Pointwise functions": {
+        "abs": _of(torch.abs),
+        "exp": _of(torch.exp),
+        "log(|x| + 1)": _of(lambda x: (x.abs() + 1).log()),
+        "sqrt(|x|)": _of(lambda x: x.abs().sqrt()),
+        "rsqrt(|x| + 1)": _of(lambda x: (x.abs() + 1).rsqrt()),
+        "1 / (|x| + 1)": _of(lambda x: 1 / (x.abs() + 1)),
+        "sin": _of(torch.sin),
+        "atan": _of(torch.atan),
+        "erf": _of(torch.erf),
+        "floor": _of(torch.floor),
+        "round": _of(torch.round),
+        "frac": _of(torch.frac),
+        "sign": _of(torch.sign),
+        "clamp(-.5, .5)": _of(lambda x: x.clamp(-0.5, 0.5)),
+        "x ** 3": _of(lambda x: x**3),
+        "where(x > 0, x, 0.1)": _of(lambda x: torch.where(x > 0, x, 0.1)),
+        "masked_fill(x < 0, 0)": _of(lambda x: x.masked_fill(x < 0, 0.0)),
+        "quantize by rounding: round(4 * x) / 4": _of(lambda x: torch.round(4 * x) / 4),
+    },
+    "Operators of two tensors": {
+        "add": _of(torch.add, operands=2),
+        "sub": _of(torch.sub, operands=2),
+        "mul": _of(torch.mul, operands=2),
+        "div by |x| + 1": _of(lambda x, y: x / (y.abs() + 1), operands=2),
+        "maximum": _of(torch.maximum, operands=2),
+        "minimum": _of(torch.minimum, operands=2),
+        "lerp": _of(lambda x, y: torch.lerp(x, y, 0.25), operands=2),
+        "lerp as x + (y - x) / 4": _of(lambda x, y: x + (y - x) * 0.25, operands=2),
+        "addcmul": _of(torch.addcmul, operands=3),
+        "addcmul as x + y * z": _of(lambda x, y, z: x + y * z, operands=3),
+        "where(x > y, x, y)": _of(lambda x, y: torch.where(x > y, x, y), operands=2),
+        "hypot": _of(torch.hypot, operands=2),
+        "atan2": _of(torch.atan2, operands=2),
+        "hypot as sqrt(x * x + y * y)": _of(lambda x, y: (x * x + y * y).sqrt(), operands=2),
+        "matmul": _of(lambda x, y: x @ y.transpose(1, 2), _TOKENS, 2),
+        "einsum bij,bkj->bik": _of(lambda x, y: torch.einsum("bij,bkj->bik", x, y), _TOKENS, 2),
+        "cosine_similarity": _of(F.cosine_similarity, operands=2),
+        "cdist": _of(torch.cdist, _TOKENS, 2),
+        "nn.Bilinear": Case(lambda: nn.Bilinear(8, 8, 8), (1, 8), 2),
+    },
+    "Convolutions and layers": {
+        "nn.Conv1d": Case(lambda: nn.Conv1d(8, 8, 3, padding=1), _ROW),
+        "nn.Conv1d, stride 4, padding 2": Case(lambda: nn.Conv1d(8, 8, 8, 4, 2), _ROW),
+        "nn.Conv2d": Case(lambda: nn.Conv2d(8, 8, 3, padding=1)),
+        "nn.Conv2d, depthwise": Case(lambda: nn.Conv2d(8, 8, 3, padding=1, groups=8)),
+        "nn.Conv2d, 2 groups": Case(lambda: nn.Conv2d(8, 8, 3, padding=1, groups=2)),
+        "nn.Conv2d, dilated by 2": Case(lambda: nn.Conv2d(8, 8, 3, padding=2, dilation=2)),
+        "nn.Conv2d, stride 4, padding 3": Case(lambda: nn.Conv2d(8, 8, 7, 4, 3), (1, 8, 16, 16)),
+        "nn.Conv2d, stride 4": Case(lambda: nn.Conv2d(8, 8, 4, 4)),
+        "nn.Conv2d, padded by reflection": Case(lambda: nn.Conv2d(8, 8, 3, padding=1, padding_mode="reflect")),
+        "nn.Conv2d, padded by repetition": Case(lambda: nn.Conv2d(8, 8, 3, padding=1, padding_mode="replicate")),
+        "nn.Conv2d, padded around": Case(lambda: nn.Conv2d(8, 8, 3, padding=1, padding_mode="circular")),
+        "nn.Conv3d": Case(lambda: nn.Conv3d(4, 4, 3, padding=1), (1, 4, 4, 4, 4)),
+        "nn.ConvTranspose1d": Case(lambda: nn.ConvTranspose1d(8, 8, 2, 2), _ROW),
+        "nn.ConvTranspose2d, 2x2, stride 2": Case(lambda: nn.ConvTranspose2d(8, 8, 2, 2)),
+        "nn.ConvTranspose2d, 3x3, stride 2": Case(lambda: nn.ConvTranspose2d(8, 8, 3, 2, 1, 1)),
+        "nn.ConvTranspose2d, depthwise": Case(lambda: nn.ConvTranspose2d(8, 8, 2, 2, groups=8)),
+        "nn.ConvTranspose2d, stride 4": Case(lambda: nn.ConvTranspose2d(8, 8, 4, 4)),
+        "nn.ConvTranspose2d, dilated by 2": Case(lambda: nn.ConvTranspose2d(8, 8, 3, 1, 2, dilation=2)),
+        "nn.Linear": Case(lambda: nn.Linear(8, 16), _TOKENS),
+        "nn.Embedding of argmax": Case(lambda: _Embedded(), _TOKENS),
+        "weights standardized (StdConv2d)": Case(lambda: Standardized(8, 8, 3, padding=1)),
+    },
+    "Norms": {
+        "nn.BatchNorm2d": Case(lambda: nn.BatchNorm2d(8)),
+        "nn.BatchNorm2d before a ReLU": Case(lambda: nn.Sequential(nn.ReLU(), nn.BatchNorm2d(8), nn.ReLU())),
+        "nn.BatchNorm1d": Case(lambda: nn.BatchNorm1d(8), _ROW),
+        "nn.LayerNorm": Case(lambda: nn.LayerNorm(8), _TOKENS),
+        "nn.GroupNorm": Case(lambda: nn.GroupNorm(2, 8)),
+        "nn.InstanceNorm2d": Case(lambda: nn.InstanceNorm2d(8)),
+        "nn.RMSNorm": Case(lambda: nn.RMSNorm(8), _TOKENS),
+        "nn.LocalResponseNorm": Case(lambda: nn.LocalResponseNorm(3)),
+        "F.normalize": _of(lambda x: F.normalize(x, dim=1)),
+    },
+    "Pooling and reductions": {
+        "nn.MaxPool1d": Case(lambda: nn.MaxPool1d(2), _ROW),
+        "nn.MaxPool2d": Case(lambda: nn.MaxPool2d(2)),
+        "nn.MaxPool2d, 3x3, stride 2, padded": Case(lambda: nn.MaxPool2d(3, 2, 1)),
+        "nn.MaxPool2d, rounded up": Case(lambda: nn.MaxPool2d(3, 2, ceil_mode=True)),
+        "nn.MaxPool2d, dilated": Case(lambda: nn.MaxPool2d(2, 1, dilation=2)),
+        "nn.MaxPool2d, stride 4": Case(lambda: nn.MaxPool2d(4)),
+        "nn.AvgPool1d": Case(lambda: nn.AvgPool1d(2), _ROW),
+        "nn.AvgPool2d": Case(lambda: nn.AvgPool2d(2)),
+        "nn.AvgPool2d, padding not counted": Case(lambda: nn.AvgPool2d(3, 1, 1, count_include_pad=False)),
+        "nn.AvgPool2d, stride 4": Case(lambda: nn.AvgPool2d(4)),
+        "nn.AdaptiveAvgPool2d(1)": Case(lambda: nn.AdaptiveAvgPool2d(1)),
+        "nn.AdaptiveAvgPool2d(3)": Case(lambda: nn.AdaptiveAvgPool2d(3)),
+        "nn.AdaptiveMaxPool2d(3)": Case(lambda: nn.AdaptiveMaxPool2d(3)),
+        "nn.AdaptiveMaxPool2d(1)": Case(lambda: nn.AdaptiveMaxPool2d(1)),
+        "nn.LPPool2d": Case(lambda: nn.LPPool2d(2, 2)),
+        "generalized mean (GeM)": _of(_generalized_mean),
+        "mean over height and width": _of(lambda x: x.mean((2, 3), keepdim=True)),
+        "mean over channels": _of(lambda x: x.mean(1, keepdim=True)),
+        "sum over channels": _of(lambda x: x.sum(1, keepdim=True)),
+        "amax over channels": _of(lambda x: x.amax(1, keepdim=True)),
+        "max over channels, values": _of(lambda x: x.max(1, keepdim=True)[0]),
+        "argmax over channels": _of(lambda x: x.argmax(1)),
+        "argmax over channels, to INT32": _of(lambda x: x.argmax(1).to(torch.int32)),
+        "argmin over channels": _of(lambda x: x.argmin(1)),
+        "argmin as argmax(-x), to INT32": _of(lambda x: (-x).argmax(1).to(torch.int32)),
+        "var": _of(lambda x: x.var((2, 3), keepdim=True)),
+        "std": _of(lambda x: x.std((2, 3), keepdim=True)),
+        "norm": _of(lambda x: torch.linalg.vector_norm(x, dim=1, keepdim=True)),
+        "logsumexp": _of(lambda x: x.logsumexp(1, keepdim=True)),
+        "prod": _of(lambda x: x.prod(1, keepdim=True)),
+        "cumsum": _of(lambda x: x.cumsum(2)),
+        "cumsum as a product with a triangle": _of(lambda x: x.flatten(2) @ torch.ones(64, 64).triu()),
+        "topk": _of(lambda x: x.topk(2, 1)[0]),
+        "sort": _of(lambda x: x.sort(1)[0]),
+        "any(x > 1)": _of(lambda x: (x > 1).any(1)),
+    },
+    "Movement": {
+        "cat": _of(lambda x, y: torch.cat([x, y], 1), operands=2),
+        "stack": _of(lambda x, y: torch.stack([x, y], 1).flatten(1, 2), operands=2),
+        "split": _of(lambda x: torch.cat(x.split(4, 1)[::-1], 1)),
+        "flip of an image": _of(lambda x: x.flip(3)),
+        "flip of a sequence": _of(lambda x: x.flip(1), _TOKENS),
+        "flip of a sequence as an image": _of(_flipped_as_image, _TOKENS),
+        "roll": _of(lambda x: x.roll((1, 2), (2, 3))),
+        "repeat": _of(lambda x: x.repeat(1, 2, 1, 1)),
+        "repeat_interleave": _of(lambda x: x.repeat_interleave(2, 2)),
+        "expand": _of(lambda x: x.mean(1, keepdim=True).expand(1, 8, 8, 8)),
+        "x[:, :, ::2, ::2]": _of(lambda x: x[:, :, ::2, ::2]),
+        "transpose": _of(lambda x: x.transpose(2, 3)),
+        "rot90": _of(lambda x: x.rot90(1, (2, 3))),
+        "index_select": _of(lambda x: x.index_select(1, torch.tensor([3, 1, 2]))),
+        "gather": _of(lambda x: x.gather(1, torch.arange(64).view(1, 1, 8, 8) % 8)),
+        "x[:, [3, 1, 2]]": _of(lambda x: x[:, [3, 1, 2]]),
+        "x[:, [3, 1, 2]] as slices": _of(lambda x: torch.cat([x[:, k : k + 1] for k in (3, 1, 2)], 1)),
+        "tril": _of(torch.tril),
+        "triu": _of(torch.triu),
+        "triu as a product with a mask": _of(lambda x: x * torch.ones(8, 8).triu()),
+        "diagonal": _of(lambda x: x.diagonal(0, 2, 3)),
+        "nn.ZeroPad2d": Case(lambda: nn.ZeroPad2d(1)),
+        "nn.ConstantPad2d(1)": Case(lambda: nn.ConstantPad2d(1, 1.0)),
+        "nn.ReflectionPad2d": Case(lambda: nn.ReflectionPad2d(1)),
+        "nn.ReplicationPad2d": Case(lambda: nn.ReplicationPad2d(1)),
+        "nn.CircularPad2d": Case(lambda: nn.CircularPad2d(1)),
+        "nn.PixelShuffle": Case(lambda: nn.PixelShuffle(2)),
+        "nn.PixelUnshuffle": Case(lambda: nn.PixelUnshuffle(2)),
+        "channel shuffle": _of(_channels_shuffled),
+        "nn.ChannelShuffle": Case(lambda: nn.ChannelShuffle(2)),
+        "nn.Unfold": Case(lambda: nn.Unfold(2, stride=2)),
+        "nn.Fold": Case(lambda: nn.Fold((8, 8), 2, stride=2), (1, 32, 16)),
+        "Tensor.unfold": _of(lambda x: x.unfold(1, 4, 4).flatten(1, 2), _TOKENS),
+    },
+    "Resizing": {
+        "nearest, twice": Case(lambda: nn.Upsample(scale_factor=2)),
+        "nearest, to 12 x 12": Case(lambda: nn.Upsample((12, 12))),
+        "bilinear, twice": Case(lambda: nn.Upsample(scale_factor=2, mode="bilinear")),
+        "bilinear, twice, corners aligned": Case(
+            lambda: nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+        ),
+        "bilinear, to 12 x 12": Case(lambda: nn.Upsample((12, 12), mode="bilinear")),
+        "bicubic, twice": Case(lambda: nn.Upsample(scale_factor=2, mode="bicubic")),
+        "linear, twice, of a sequence": Case(lambda: nn.Upsample(scale_factor=2, mode="linear"), _ROW),
+        "linear, twice, of a sequence as an image": _of(_stretched_as_image, _ROW),
+        "nearest, twice, of a sequence": Case(lambda: nn.Upsample(scale_factor=2), _ROW),
+        "grid_sample": _of(lambda x: F.grid_sample(x, torch.zeros(1, 4, 4, 2), align_corners=False)),
+    },
+    "Recurrent layers and attention": {
+        "nn.LSTM": Case(lambda: First(nn.LSTM(8, 8, batch_first=True)), (1, 4, 8)),
+        "nn.LSTM, both directions": Case(lambda: First(nn.LSTM(8, 4, batch_first=True, bidirectional=True)), (1, 4, 8)),
+        "nn.GRU": Case(lambda: First(nn.GRU(8, 8, batch_first=True)), (1, 4, 8)),
+        "nn.RNN": Case(lambda: First(nn.RNN(8, 8, batch_first=True)), (1, 4, 8)),
+        "nn.LSTMCell": Case(lambda: Cell(nn.LSTMCell(8, 8)), (1, 4, 8)),
+        "nn.GRUCell": Case(lambda: Cell(nn.GRUCell(8, 8)), (1, 4, 8)),
+        "nn.MultiheadAttention": Case(lambda: First(nn.MultiheadAttention(8, 2, batch_first=True), 3), _TOKENS),
+        "nn.TransformerEncoderLayer": Case(lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), _TOKENS),
+        "scaled_dot_product_attention": _of(F.scaled_dot_product_attention, (1, 2, 16, 4), 3),
+        "scaled_dot_product_attention, causal": _of(
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), (1, 2, 16, 4), 3
+        ),
+        "attention of a ViT": Case(Attention, _TOKENS),
+        **{
+            f"attention, {kind}": Case(partial(Attention, kind), _TOKENS)
+            for kind in ("causal", "biased", "rotary", "pooled", "across channels", "linear")
+        },
+        "torch.fft of tokens (FNet)": _of(lambda x: torch.fft.fft2(x).real, _TOKENS),
+    },
+    "Blocks as in timm": {
+        "squeeze and excite": Case(partial(Gate, torch.sigmoid)),
+        "squeeze and excite, hard": Case(partial(Gate, F.hardsigmoid)),
+        "squeeze and excite, relu6(x + 3) / 6": Case(partial(Gate, lambda x: F.relu6(x + 3) / 6)),
+        "squeeze and excite, SiLU": Case(partial(Gate, torch.sigmoid, F.silu)),
+        "ECA": Case(EfficientGate),
+        "CBAM, spatial": Case(SpatialGate),
+        "coordinate attention": Case(CoordinateGate),
+        "selective kernel": Case(SplitGate),
+        "Ghost module": Case(GhostModule),
+        "inverted residual, ReLU6": Case(
+            lambda: Residual(
+                nn.Conv2d(8, 16, 1), nn.ReLU6(), nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.ReLU6(), nn.Conv2d(16, 8, 1)
+            )
+        ),
+        "inverted residual, Mish": Case(lambda: Residual(nn.Conv2d(8, 16, 1), nn.Mish(), nn.Conv2d(16, 8, 1))),
+        "ConvNeXt": Case(ConvNext),
+        "ConvNeXt V2": Case(partial(ConvNext, True)),
+        "ConvMixer": Case(lambda: Residual(nn.Conv2d(8, 8, 5, padding=2, groups=8), nn.GELU(), nn.BatchNorm2d(8))),
+        "PoolFormer's mixer": Case(lambda: Residual(nn.AvgPool2d(3, 1, 1, count_include_pad=False))),
+        "MLP-Mixer": Case(Mixer, _TOKENS),
+        "gMLP": Case(GatedMlp, _TOKENS),
+        "shifted windows (Swin)": Case(Windows),
+        "patches, class token, positions (ViT)": Case(ClassToken),
+        "patches that overlap, stride 4 (PVT v2)": Case(lambda: nn.Conv2d(8, 8, 7, 4, 3), (1, 8, 16, 16)),
+        "unfolding of MobileViT": Case(Unfolded),
+        "pyramid of means (PSPNet), 1 2 4": Case(partial(Pyramid, (1, 2, 4))),
+        "pyramid of means (PSPNet), 1 2 3 6": Case(partial(Pyramid, (1, 2, 3, 6))),
+        "SPPF (YOLO)": Case(Pooled),
+        "FPN": Case(Fused),
+        "StarNet": Case(Star),
+        "BlurPool": Case(Blurred),
+    },
+}
+
+#: Cases of an operator that stays on the CPU, and the case of what its remedy says (`eqsat/executorch/remedies.py`).
+INSTEAD = {
+    "addcmul": "addcmul as x + y * z",
+    "index_select": "x[:, [3, 1, 2]] as slices",
+    "lerp": "lerp as x + (y - x) / 4",
+    "nn.LogSigmoid": "LogSigmoid as -softplus(-x)",
+    "tril": "triu as a product with a mask",
+    "triu": "triu as a product with a mask",
+    "x[:, [3, 1, 2]]": "x[:, [3, 1, 2]] as slices",
+}
+
+
+class _Embedded(nn.Module):
+    """Rows of a table by the largest of each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.table(x.argmax(-1))
+        return found

@@ -1,0 +1,126 @@
+"""The command of the survey, and its table."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import benchmarks.operators
+from benchmarks.operators.cases import CASES, INSTEAD, Case
+from benchmarks.study import Study, as_text, listed, markdown_table
+from eqsat.bench.log import Record
+from eqsat.executorch.bookkeeping import less_bookkeeping
+from eqsat.executorch.session import LeftOperator
+
+TARGETS = ("ethos-u55-128", "ethos-u85-256")
+EVERY = {name: case for cases in CASES.values() for name, case in cases.items()}
+_SIDES = ("stock", "eqsat")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cases", nargs="+", default=list(EVERY), metavar="NAME")
+    parser.add_argument("--targets", type=listed, default=TARGETS)
+
+
+def cells(args: argparse.Namespace, records: Sequence[Record]) -> Iterator[tuple[Record, tuple[Case, str]]]:
+    for name, target in product(args.cases, args.targets):
+        yield {"case": name, "target": target}, (EVERY[name], target)
+
+
+def measure(subject: tuple[Case, str], args: argparse.Namespace) -> Iterator[Record]:
+    from benchmarks.operators import run
+
+    logging.getLogger().setLevel(logging.ERROR)
+    with less_bookkeeping():
+        yield run.measure(*subject)
+
+
+def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
+    """Returns the counts, a table per group of cases, and what stays and why, as Markdown."""
+    by_case: dict[str, dict[str, Record]] = defaultdict(dict)
+    for r in records:
+        by_case[r["case"]][r["target"]] = r
+    lines = ["# Operators on the CPU", "", f"{as_text(about)}.", ""]
+    if missing := [name for name in EVERY if name not in by_case]:
+        lines += [f"{len(missing)} of {len(EVERY)} cases are not measured yet; the same command goes on.", ""]
+    lines += _counts(records)
+    head = ("", *(f"{t.removeprefix('ethos-').upper()} {side}" for t in TARGETS for side in _SIDES), "steps")
+    for group, cases in CASES.items():
+        if rows := [_row(name, by_case[name]) for name in cases if name in by_case]:
+            lines += [f"## {group}", "", *markdown_table(head, rows)]
+    lines += ["## What stays with eqsat, and why", "", *_reasons(records)]
+    lines += ["## What neither lowers", "", *_failures(by_case)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _counts(records: Sequence[Record]) -> list[str]:
+    rows = []
+    for target in TARGETS:
+        for side in _SIDES:
+            found = [r[side] for r in records if r["target"] == target]
+            lowered = [f for f in found if "cpu" in f]
+            whole = sum(not f["cpu"] for f in lowered)
+            equal = sum(f["differences"] is not None and f["differences"][0] == 0 for f in lowered)
+            rows.append((f"{target}, {side}", len(found), whole, _outside(lowered), len(found) - len(lowered), equal))
+    head = ("", "cases", "wholly on the NPU", "operators on the CPU", "not lowered", "integers equal to PyTorch's")
+    return markdown_table(head, rows)
+
+
+def _outside(found: Sequence[Record]) -> int:
+    return sum(sum(f["cpu"].values()) for f in found)
+
+
+def _row(name: str, by_target: Mapping[str, Record]) -> Iterator[object]:
+    """Yields the cells of a case: operators on the CPU, and the largest difference from PyTorch of any lowering."""
+    yield f"`` {name} ``" if "`" in name else f"`{name}`".replace("|", "\\|")
+    found = [by_target[t].get(side, {}) if t in by_target else {} for t in TARGETS for side in _SIDES]
+    for f in found:
+        yield sum(f["cpu"].values()) if "cpu" in f else "fails" if f else "-"
+    steps = [f["differences"][0] for f in found if f.get("differences")]
+    yield f"{max(steps):g}" if steps else "-"
+
+
+def _reasons(records: Sequence[Record]) -> list[str]:
+    """Returns a row per operator and reason: on which targets and in which cases it stays, and the remedy."""
+    found: dict[LeftOperator, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for r in records:
+        for o in r["eqsat"]["left"]:
+            found[LeftOperator(o["name"], 0, o["reason"], o["remedy"] or _instead(r["case"]))][r["target"]].append(
+                r["case"]
+            )
+    rows = []
+    for o, by_target in sorted(found.items(), key=lambda item: item[0].name):
+        cases = dict.fromkeys(c for names in by_target.values() for c in names)
+        targets = ", ".join(t.removeprefix("ethos-").upper() for t in by_target)
+        told = (targets, ", ".join(cases), o.reason or "-", o.remedy or "-")
+        rows.append((f"`{o.name}`", *(cell.replace("|", "\\|").replace("<", "\\<") for cell in told)))
+    return markdown_table(("operator", "on", "cases", "Arm's reason", "remedy"), rows, 5)
+
+
+def _instead(case: str) -> str:
+    """Returns where the remedy of a case was tried, "" if it was not."""
+    return f"as in `{INSTEAD[case]}`" if case in INSTEAD else ""
+
+
+def _failures(by_case: Mapping[str, Mapping[str, Record]]) -> list[str]:
+    rows = []
+    for name, by_target in by_case.items():
+        for target, r in by_target.items():
+            if "error" in r["eqsat"]:
+                rows.append((f"`{name}`", target, r["eqsat"]["error"].partition("\n")[0][:200].replace("|", "\\|")))
+    return markdown_table(("case", "target", "error"), rows, 3)
+
+
+STUDY = Study(
+    benchmarks.operators.__doc__,
+    "operators",
+    options,
+    cells,
+    measure,
+    table,
+    packages=("eqsat", "executorch", "ethos-u-vela", "torch", "torchao"),
+)
