@@ -54,7 +54,8 @@ class Value:
         mine = self.real if is_float else self.data
         if mine.size != expected.size:
             return math.inf, ""
-        apart = np.abs(mine.reshape(expected.shape).astype(np.float64) - expected.astype(np.float64)).max(initial=0.0)
+        apart = np.abs(mine.reshape(expected.shape).astype(np.float64) - expected.astype(np.float64))
+        apart = np.nan_to_num(apart, nan=math.inf).max(initial=0.0)
         return (
             (apart / self.quantization.scale, " steps of its scale") if is_float and self.quantization else (apart, "")
         )
@@ -153,7 +154,10 @@ def in_worker_run(data: bytes, names: list[str] | None, given: Any, delegate: st
             inputs = _integers(found, dict(zip(names, unpacked(given), strict=True)))
         outputs = run(found.binary, inputs)
         sides = [
-            ([(p.name, p.quantization and astuple(p.quantization)) for p in ports], packed(xs))
+            (
+                [(p.name, p.quantization and astuple(p.quantization)) for p in ports],
+                packed([p.from_memory(x) for p, x in zip(ports, xs)]),
+            )
             for ports, xs in ((found.inputs, inputs), (found.outputs, outputs))
         ]
         wanted = case.outputs if case and given is None else {}
@@ -221,13 +225,14 @@ def _named(binary: Binary, ports: Sequence[Port] = (), outside: Sequence[str] = 
     count, tensors = len(binary.inputs), (*binary.inputs, *binary.outputs)
     plain = [f"x{k}" for k in range(count)] + [f"y{k}" for k in range(len(binary.outputs))]
     if len(ports) != len(tensors):
-        ports = [Port(shape=t.shape) for t in tensors]
+        ports = [Port(shape=t.shape, order=tuple(range(len(t.shape)))) for t in tensors]
     names = [p.name or name for p, name in zip(ports, plain)]
     if len(set(names)) < len(names):
         names = plain
     named = [replace(p, name=name) for p, name in zip(ports, names)]
     shaped = [
-        replace(t, shape=p.shape) if math.prod(p.shape) == math.prod(t.shape) else t for t, p in zip(tensors, ports)
+        replace(t, shape=tuple(p.shape[d] for d in p.order)) if math.prod(p.shape) == math.prod(t.shape) else t
+        for t, p in zip(tensors, ports)
     ]
     binary = replace(binary, inputs=tuple(shaped[:count]), outputs=tuple(shaped[count:]))
     return CompiledModel(binary, named[:count], named[count:], list(dict.fromkeys(outside)))
@@ -261,5 +266,5 @@ def _integers(model: CompiledModel, given: Mapping[str, NDArray[Any]]) -> list[N
             raise InputError(
                 f"{p.name} is given as {x.dtype}, and no scale of it is known: give it as int{8 * t.element}"
             )
-        out.append(q.quantized(x, t.element) if is_float and q else x)
+        out.append(p.to_memory(q.quantized(x, t.element) if is_float and q else x))
     return out

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -52,14 +53,26 @@ class Port:
     name: the keys of the program's input or output that it is; "" if the program has none for it.
     A .pte has no names of parameters that are given by position.
     position: its place among the program's inputs, or among its outputs; None if it is neither.
-    shape: its shape; () if it is no tensor, or if its last axis is not innermost.
+    shape: its shape; () if it is no tensor.
+    order: its axes in memory, the innermost last.
     quantization: how the program makes it, or reads it; None if it does neither by one scale.
     """
 
     name: str = ""
     position: int | None = None
     shape: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
     quantization: Quantization | None = None
+
+    def to_memory(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Returns values with their axes as they lie in memory; as they are if they have another shape."""
+        return np.ascontiguousarray(values.transpose(self.order)) if values.shape == self.shape != () else values
+
+    def from_memory(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Returns values in the program's shape; as they are if they have another number of elements."""
+        if not self.shape or values.size != prod(self.shape):
+            return values
+        return values.reshape([self.shape[d] for d in self.order]).transpose(np.argsort(self.order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +167,7 @@ class _Known:
 
     def port(self, value: int) -> Port:
         outer, quantization = self._outside.get(value, (value, None))
-        return Port(self._names.get(outer, ""), self._positions.get(outer), _shape(self._plan, value), quantization)
+        return Port(self._names.get(outer, ""), self._positions.get(outer), *_layout(self._plan, value), quantization)
 
 
 def _names(values: Sequence[int], spec: str) -> dict[int, str]:
@@ -176,7 +189,7 @@ def _leaves(tree: Any, path: str = "") -> Iterator[str]:
         yield from _leaves(part, ".".join(filter(None, (path, *map(str, keys[k : k + 1])))))
 
 
-def _shape(plan: Any, value: int) -> tuple[int, ...]:
+def _layout(plan: Any, value: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns (shape, axes in memory) of a tensor, ((), ()) of anything else."""
     tensor = plan.values[value].val
-    plain = _is_a(tensor, "Tensor") and list(tensor.dim_order) == sorted(tensor.dim_order)
-    return tuple(tensor.sizes) if plain else ()
+    return (tuple(tensor.sizes), tuple(tensor.dim_order)) if _is_a(tensor, "Tensor") else ((), ())

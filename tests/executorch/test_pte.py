@@ -164,6 +164,16 @@ def test_a_bundled_program_with_borders_of_cortex_m_runs_on_its_test_case(tmp_pa
 
 
 @pytest.mark.slow
+def test_a_program_in_channels_last_runs_on_tensors_of_its_shape(worker: Worker) -> None:
+    spec, x = EthosUCompileSpec("ethos-u55-128"), torch.randn(1, 3, 8, 6).to(memory_format=torch.channels_last)
+    program = quantize(torch.nn.Conv2d(3, 4, 3, padding=1).eval(), (x,), spec, [(x,)])
+    buffer = stock_lowering(program, partitioner=[EthosUPartitioner(spec)]).to_executorch().buffer
+    (y,) = ran(buffer, [x.numpy()], worker).outputs.values()
+    assert y.data.shape == (1, 4, 8, 6)
+    assert np.array_equal(y.real, program.module()(x).detach().numpy())
+
+
+@pytest.mark.slow
 def test_a_program_is_read_without_pytorch_and_as_with_it(two: bytes, tmp_path: Path) -> None:
     (tmp_path / "two.pte").write_bytes(two)
     script = (
