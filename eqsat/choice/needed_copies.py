@@ -27,8 +27,7 @@ def with_needed_copies(
     Tensors of a type that cannot be copied stay as they are.
     """
     copies = list(copies)
-    first = {p[-1]: p for c in copies if c.sliced_first for p in c.places(graph)}
-    if first:
+    while first := {p[-1]: p for c in copies if c.sliced_first for p in c.places(graph)}:  # a slice may lay bare others
         out = graph.rewritten({part: partial(_slice_first, graph, place) for part, place in first.items()})
         graph, origin = out.graph, _origin(out, origin)
     places = [p for c in copies if not c.sliced_first for p in c.places(graph) if copying.can_copy(graph.type(p[0]))]

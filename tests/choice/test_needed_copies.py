@@ -158,6 +158,21 @@ def test_slices_of_channels_are_in_front_of_their_rescale(target: str, shape: Sh
 
 @ON_THE_NEWEST_VELA
 @pytest.mark.parametrize("target", TARGETS)
+def test_slices_of_a_slice_are_in_front_of_the_rescale_too(target: str, worker: Worker) -> None:
+    g = TensorGraph()
+    factors = [(1 << 30) + (k << 24) for k in range(32)]
+    y = g.add_with("rescale", [g.add_input("x", (1, 1, 1, 32), "INT32")], makers.rescale("INT8", factors, [39] * 32))
+    y = g.add("slice", [y], start=(0, 0, 0, 2), size=(1, 1, 1, 28))
+    parts = [g.add("slice", [y], start=(0, 0, 0, at), size=(1, 1, 1, 14)) for at in (0, 14)]
+    z = g.add("add", [rescale(g, part, "INT32", shift=(10,)) for part in parts])
+    graph = finish(g, rescale(g, z, "INT8", shift=(50,)))
+    copied, _ = with_needed_copies(graph, {}, remedies(Copy, Target.of(target).family))
+    assert_equal(graph, copied)
+    assert verify(dumps(copied), Target.of(target), worker).equal
+
+
+@ON_THE_NEWEST_VELA
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("op", ["concat", "pad"])
 def test_rescales_of_one_product_are_copied_behind_the_beginning(op: str, target: str, worker: Worker) -> None:
     g = TensorGraph()
