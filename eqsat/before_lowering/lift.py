@@ -11,7 +11,6 @@ Pointwise ops are `fx`, reductions `reduce_fx`, and all others opaque.
 
 from __future__ import annotations
 
-import copy
 import operator
 from dataclasses import dataclass
 
@@ -75,15 +74,6 @@ def read(program: Program) -> ExportedProgram:
         if n.op == "call_function" and n.is_impure() and not fx.is_movement(n):
             raise ProgramError(f"{n.name} ({n.target}) has side effects")
     return program
-
-
-def with_own_graph(program: ExportedProgram) -> ExportedProgram:
-    """Returns a program with a copy of the graph, its signature and the table of constants, to be modified."""
-    graph = copy.deepcopy(program.graph)
-    for old, new in zip(program.graph.nodes, graph.nodes, strict=True):
-        new.name = old.name  # FX itself would not give some names, such as `input`
-    module, signature = GraphModule(program.graph_module, graph), copy.deepcopy(program.graph_signature)
-    return program._update(module, signature, constants=dict(program.constants))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from eqsat.before_lowering import fx
 from eqsat.before_lowering.compare import compare
 from eqsat.before_lowering.cost import cheapest
 from eqsat.before_lowering.emit import emit
-from eqsat.before_lowering.lift import Lifted, Program, ProgramError, read, with_own_graph
+from eqsat.before_lowering.lift import Lifted, Program, ProgramError, read
 from eqsat.executorch.lowering import lower_with_session
-from eqsat.executorch.nodes import is_quantize, name
+from eqsat.executorch.nodes import is_quantize, name, with_own_graph
 from eqsat.executorch.partitioner import use_accepted_forms
 from eqsat.executorch.session import EqsatWarning, Session, compile_spec_of
 from eqsat.ground.files import PluginError

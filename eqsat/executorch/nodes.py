@@ -7,12 +7,14 @@ All that reads or rewrites programs asks here.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Container, Mapping
 from typing import Any
 
 import torch
 from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
-from torch.fx import Graph, Node
+from torch.export import ExportedProgram
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 #: Pointwise operators that lack PyTorch's tag.
@@ -20,6 +22,15 @@ CASTS, _POINTWISE = ("to", "type_as"), ("hardswish",)
 
 #: Arguments of per-tensor quantize and dequantize after the tensor: scale, zero point, limits, dtype.
 QParams = tuple[float, int, int, int, torch.dtype]
+
+
+def with_own_graph(program: ExportedProgram) -> ExportedProgram:
+    """Returns a program with a copy of the graph, its signature and the table of constants, to be modified."""
+    graph = copy.deepcopy(program.graph)
+    for old, new in zip(program.graph.nodes, graph.nodes, strict=True):
+        new.name = old.name  # FX itself would not give some names, such as `input`
+    module, signature = GraphModule(program.graph_module, graph), copy.deepcopy(program.graph_signature)
+    return program._update(module, signature, constants=dict(program.constants))
 
 
 def overload(target: Any) -> Any:

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
-from eqsat.executorch.nodes import overload
+from eqsat.executorch.nodes import overload, with_own_graph
 from eqsat.executorch.reductions import pad_outside, reshape_flips, reshape_sums
 from eqsat.executorch.remedies import remedy
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
@@ -147,8 +147,9 @@ def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
     """Transforms like Arm's partitioner, and brings more operators to the NPU.
 
     Functions become TABLEs, which only this partitioner takes, and the rest has accepted forms.
+    The given program is not modified.
     """
-    program = TOSAPartitioner.transform_for_pre_decomposition(self, exported_program)
+    program = TOSAPartitioner.transform_for_pre_decomposition(self, with_own_graph(exported_program))
     program = use_accepted_forms(program, self.compile_spec)
     if self.additional_checks:  # these may keep functions on the CPU on purpose
         return program

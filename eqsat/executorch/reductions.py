@@ -124,8 +124,13 @@ def _reshape_flip(node: Node) -> bool:
 
 
 def _pad_outside(node: Node) -> bool:
-    """Pads before a convolution, and returns whether it does."""
+    """Pads before a convolution, and returns whether it does.
+
+    Vela compiles no depthwise convolution of such a stride, with or without padding.
+    """
     given, source = arguments(node), operand(node)
+    if given["groups"] > 1 and given["groups"] == shape_of(source)[1]:
+        return False
     pads = not isinstance(given["padding"], str) and any(given["padding"])
     if max(given["stride"]) <= _LARGEST_STRIDE or not pads or not is_dequantize(source):
         return False

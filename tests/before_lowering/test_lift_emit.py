@@ -7,8 +7,8 @@ import torch
 
 from eqsat.before_lowering.compare import compare, run, samples
 from eqsat.before_lowering.emit import emit
-from eqsat.before_lowering.lift import Lifted, ProgramError, read, with_own_graph
-from eqsat.executorch.nodes import is_dequantize, is_quantize, name, qparams
+from eqsat.before_lowering.lift import Lifted, ProgramError, read
+from eqsat.executorch.nodes import is_dequantize, is_quantize, name, qparams, with_own_graph
 from tests.before_lowering.programs import CASES, program
 
 #: Movement by every name that ATen has for it.

@@ -98,10 +98,10 @@ def test_nothing_of_it_stays_on_the_cpu() -> None:
 
 
 class Strided(torch.nn.Module):
-    def __init__(self, stride: tuple[int, ...], padding: tuple[int, ...]) -> None:
+    def __init__(self, stride: tuple[int, ...], padding: tuple[int, ...], groups: int = 1) -> None:
         super().__init__()
         kind = {1: torch.nn.Conv1d, 2: torch.nn.Conv2d}[len(stride)]
-        self.conv = kind(3, 4, 5, stride, padding)
+        self.conv = kind(3, 3 if groups > 1 else 4, 5, stride, padding, groups=groups)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.conv(x))
@@ -110,10 +110,12 @@ class Strided(torch.nn.Module):
 STRIDED = [((5,), (2,)), ((4, 4), (1, 2)), ((2, 6), (2, 0))]
 
 
-def strided(stride: tuple[int, ...], padding: tuple[int, ...]) -> tuple[torch.export.ExportedProgram, torch.Tensor]:
+def strided(
+    stride: tuple[int, ...], padding: tuple[int, ...], groups: int = 1
+) -> tuple[torch.export.ExportedProgram, torch.Tensor]:
     torch.manual_seed(0)
     x = torch.randn(1, 3, *(24 for _ in stride))
-    return quantize(Strided(stride, padding).eval(), (x,), EthosUCompileSpec("ethos-u55-128")), x
+    return quantize(Strided(stride, padding, groups).eval(), (x,), EthosUCompileSpec("ethos-u55-128")), x
 
 
 def padding_of(ep: torch.export.ExportedProgram) -> list[int]:
@@ -134,6 +136,22 @@ def test_a_convolution_of_a_large_stride_pads_outside_to_the_bit(stride, padding
 def test_a_convolution_of_a_small_stride_pads_itself() -> None:
     before, _ = strided((3, 2), (1, 1))
     assert padding_of(pad_outside(before)) == [1, 1]
+
+
+def test_a_depthwise_convolution_stays_as_vela_compiles_none_of_a_large_stride() -> None:
+    before, _ = strided((4, 4), (2, 2), groups=3)
+    assert padding_of(pad_outside(before)) == [2, 2]
+
+
+def test_the_given_program_is_not_modified() -> None:
+    """Whoever lowers it again, with stock's partitioner, has stock's operators."""
+    for before in (
+        strided((4, 4), (1, 2))[0],
+        quantize(Flip((0, 2)), (torch.randn(2, 3, 4, 5),), EthosUCompileSpec("ethos-u55-128")),
+    ):
+        text = str(before.graph)
+        after = eqsat.EthosUPartitioner(EthosUCompileSpec("ethos-u55-128")).transform_for_pre_decomposition(before)
+        assert str(before.graph) == text != str(after.graph)
 
 
 @pytest.mark.slow
