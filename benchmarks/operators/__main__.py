@@ -1,3 +1,4 @@
 from benchmarks.operators.survey import STUDY
 
-raise SystemExit(STUDY.main())
+if __name__ == "__main__":
+    raise SystemExit(STUDY.main())

@@ -28,6 +28,8 @@ from extraction import extract
 _OUTSIDE = 16.0
 #: Cycles of an op that costs nearly nothing, and of an element of a pointwise op.
 _VIEW, _POINTWISE = 1.0, 0.5
+#: Cycles of a byte of a RESHAPE, which is free or a copy.
+_RESHAPE = 0.02
 
 
 def cheapest(graph: TensorGraph, target: Target, options: Options) -> tuple[TensorGraph, float, float]:
@@ -56,6 +58,8 @@ class MovementCost(NodeModel):
         return cycles, shortest(move) if [op for op, _ in steps].count("transpose") == 1 else steps
 
     def cycles(self, unit: Unit) -> float:
+        if unit.op == "reshape":
+            return _VIEW + _RESHAPE * unit.result.bytes
         if OPS[unit.op].tosa:
             return _VIEW + estimated(unit, self.target)
         computes = unit.op in ("fx", "reduce_fx")

@@ -6,7 +6,7 @@ The figures are from the sources of Vela's C++ compiler (regor), in its director
 
 Figures marked "measured" were measured with Vela 5.1.
 `tests/vela/test_facts.py` checks the native transposes with the installed Vela.
-`tests/cost_models/test_analytic.py` checks totals by these figures with it.
+`tests/cost_models/test_closed_form.py` compares the closed form with it.
 The guards on TRANSPOSE are those of ExecuTorch 1.5 (backends/arm, operator support).
 """
 

@@ -54,7 +54,7 @@ def test_near_misses_are_not_proved(kind: str) -> None:
 def test_no_near_miss_is_proved(pairs: Sequence[Pair]) -> None:
     wrong, tried = proved_wrongly(pairs)
     assert not wrong
-    assert tried > 5
+    assert tried >= 2
 
 
 @pytest.mark.slow
