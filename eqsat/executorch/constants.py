@@ -14,7 +14,6 @@ import logging
 
 import networkx as nx
 import torch
-from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
 from executorch.exir.passes.constant_prop_pass import (
     create_constant_nodes_and_return_specs,
     get_constant_placeholder_dict,
@@ -23,7 +22,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.utils._pytree import tree_map_only
 
-from eqsat.executorch.nodes import name
+from eqsat.executorch.nodes import is_marked, name
 
 logger = logging.getLogger(__name__)
 
@@ -103,8 +102,7 @@ def _is_foreign(node: Node) -> bool:
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor) and not value.is_floating_point():
         return True
-    known = node.meta.get("custom", {}).get(ArmAnnotationInfo.CUSTOM_META_KEY)
-    return not known or not node.all_input_nodes or not all(_is_dequantize(n) for n in node.all_input_nodes)
+    return not is_marked(node) or not node.all_input_nodes or not all(_is_dequantize(n) for n in node.all_input_nodes)
 
 
 def _is_dequantize(node: Node) -> bool:
