@@ -191,17 +191,15 @@ def read(data: bytes, delegate: str = "") -> CompiledModel:
     Inputs and outputs of a delegate in a .pte have their shapes in the program.
     Raises InputError, DeviceError.
     """
-    if is_bundled(data):
-        program, cases = read_bundle(data)
-        model = read(program, delegate)
-        method = (delegate or delegates(program)[0].name).partition("/")[0]
-        return replace(model, case=next((c for c in cases if c.method == method), None))
+    data, cases = read_bundle(data) if is_bundled(data) else (data, [])
     if data[4:6] != b"ET":
         if delegate:
             raise InputError(f"there is no delegate {delegate!r}: only a .pte has delegates by name")
         return _named(read_binary(data))
     embedded = _chosen(delegates(data), delegate)
-    return _named(read_binary(embedded.payload), embedded.ports, embedded.outside)
+    method, _, _ = embedded.name.partition("/")
+    case = next((c for c in cases if c.method == method), None)
+    return replace(_named(read_binary(embedded.payload), embedded.ports, embedded.outside), case=case)
 
 
 def _chosen(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:

@@ -98,28 +98,30 @@ class _Table:
     def root(cls, buffer: bytes) -> _Table:
         return cls(buffer, int(get(packer.uoffset, buffer, 0)))
 
-    def _at(self, field: int) -> int:
-        """Returns the position of a field, 0 for one that is absent."""
-        offset = self._table.Offset(4 + 2 * field)
-        return int(self._table.Pos + offset) if offset else 0
+    def _offset(self, field: int) -> int:
+        """Returns where a field is, from the table's position; 0 for one that is absent."""
+        return int(self._table.Offset(4 + 2 * field))
 
     def byte(self, field: int) -> int:
-        return int(self._table.Bytes[at]) if (at := self._at(field)) else 0
+        offset = self._offset(field)
+        return int(self._table.Bytes[self._table.Pos + offset]) if offset else 0
 
     def data(self, field: int, dtype: str = "u1") -> NDArray[Any]:
         """Returns a vector of numbers, or the bytes of a string."""
-        if not (at := self._at(field)):
+        offset = self._offset(field)
+        if not offset:
             return np.empty(0, dtype)
-        start, count = self._table.Vector(at - self._table.Pos), self._table.VectorLen(at - self._table.Pos)
-        return np.frombuffer(self._table.Bytes, dtype, count, start)
+        return np.frombuffer(self._table.Bytes, dtype, self._table.VectorLen(offset), self._table.Vector(offset))
 
     def table(self, field: int) -> _Table:
-        return _Table(self._table.Bytes, self._table.Indirect(self._at(field)))
+        return _Table(self._table.Bytes, self._table.Indirect(self._table.Pos + self._offset(field)))
 
     def tables(self, field: int) -> list[_Table]:
-        starts = range(self._at(field) and self._table.VectorLen(self._at(field) - self._table.Pos))
-        first = self._table.Vector(self._at(field) - self._table.Pos) if starts else 0
-        return [_Table(self._table.Bytes, self._table.Indirect(first + 4 * k)) for k in starts]
+        offset = self._offset(field)
+        if not offset:
+            return []
+        first, count = self._table.Vector(offset), self._table.VectorLen(offset)
+        return [_Table(self._table.Bytes, self._table.Indirect(first + 4 * k)) for k in range(count)]
 
 
 def _tensors(values: Sequence[_Table]) -> dict[int, NDArray[Any]]:
