@@ -151,13 +151,12 @@ def efforts() -> str:
     head = (
         "effort",
         "summary",
-        "e-nodes",
         "extractor",
         "seconds per extraction",
         "compilations",
         "seconds for binaries",
     )
-    rows = ((e.budget.nodes, e.extractor, e.time_limit, e.compilations, e.binary_time_limit) for e in EFFORTS)
+    rows = ((e.extractor, e.time_limit, e.compilations, e.binary_time_limit) for e in EFFORTS)
     written = ((f"{x:,}" if isinstance(x, int) else f"{x:g}" if isinstance(x, float) else x for x in r) for r in rows)
     return _table(head, ((str(i), EFFORTS[i].summary, *row) for i, row in enumerate(written)))
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import cost_models
 import extraction
-from eqsat.egraph.engine import Budget
+from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
 from eqsat.egraph.rule import Rule
 from eqsat.ground.files import InputError
 from eqsat.options.effort import DEFAULT_EFFORT, EFFORTS
@@ -24,7 +24,7 @@ from eqsat.target import Target
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
 
 #: Fields of `Options` that effort decides unless they are given.
-_OF_EFFORT = ("budget", "extractor", "time_limit", "binary_time_limit")
+_OF_EFFORT = ("extractor", "time_limit", "binary_time_limit")
 #: In place of such a field that is not given.
 _BY_EFFORT: Any = None
 #: {option that is a number: the least that it may be}.
@@ -66,10 +66,10 @@ class Options:
     "sram" is the least SRAM at no more cycles than stock's graph takes.
     "pareto" decides by cycles, but also searches for less SRAM.
     It verifies the whole Pareto set (`Result.points`).
-    effort: 0 to 2 (`eqsat.options.effort.EFFORTS`), which decides the budgets that are not given.
-    These are budget, extractor, time_limit and binary_time_limit.
+    effort: 0 to 2 (`eqsat.options.effort.EFFORTS`), which decides fields that are not given.
+    These are extractor, time_limit and binary_time_limit.
     0 also leaves out all rules.
-    `dataclasses.replace` keeps the budgets of the options that it is given.
+    `dataclasses.replace` keeps these fields of the options that it is given.
     remember: whether lowerings store their answers and reuse those of the very same search.
     Reused answers are verified again.
 
@@ -81,7 +81,7 @@ class Options:
     extractor: str = _BY_EFFORT
     cost_model: str = "vela_groups"
     rules: Sequence[Rule] = ()
-    budget: Budget = _BY_EFFORT
+    budget: Budget = DEFAULT_BUDGET
     time_limit: float = _BY_EFFORT
     rounds: int = 3
     trials: int = 6
@@ -123,6 +123,14 @@ class Options:
     def compilations(self) -> int:
         """How many graphs the effort compiles to fit into limits of memory, at most; 0: it does not search."""
         return EFFORTS[self.effort].compilations
+
+    @property
+    def levels(self) -> list[Options]:
+        """The options of the lower efforts that search, and these; fields that are not those of an effort stay."""
+        own = EFFORTS[self.effort]
+        by_effort = [name for name in _OF_EFFORT if getattr(self, name) == getattr(own, name)]
+        lower = range(1, self.effort)
+        return [*(replace(self, effort=k, **dict.fromkeys(by_effort, _BY_EFFORT)) for k in lower), self]
 
     def record(self) -> dict[str, Any]:
         """Returns the options as a JSON object, without rules (which are code), cache and remember."""

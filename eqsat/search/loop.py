@@ -12,7 +12,6 @@ from itertools import islice
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.ground.files import PluginError
 from eqsat.ground.process import WorkerError
-from eqsat.options.options import Options
 from eqsat.options.plugins import plugin_error
 from eqsat.search.clock import Clock
 from eqsat.search.interruption import Interruption, SearchInterrupted
@@ -35,7 +34,6 @@ class Loop:
     """
 
     oracle: Oracle
-    options: Options
     clock: Clock = field(default_factory=Clock)
     warnings: list[str] = field(default_factory=list)
     extractions: list[Extracted] = field(default_factory=list)
@@ -43,7 +41,7 @@ class Loop:
 
     def improve(self, state: State, steps: Iterable[Step], among: Callable[[Compiled], bool]) -> State:
         """Returns the state after steps, each from the best graphs of a kind. among: whether a graph is of the kind."""
-        decision, compilations = state.decision, self.options.compilations
+        decision, compilations = state.decision, state.options.compilations
         for step in steps if compilations else ():
             for aim in step.aims(state):
                 for start in starting_points(state, aim, among):
@@ -59,7 +57,7 @@ class Loop:
         Raises PluginError if the user's own code is at fault.
         """
         name, left, known = propose.__name__, most, len(state.graphs)
-        with closing(propose(state)) as turn, self.failing():
+        with closing(propose(state)) as turn, self.failing(state):
             ask = self._next(turn, None)
             while ask is not None:
                 new = list({c.key: c for c in ask.now if c.key not in state.compiled}.values())
@@ -74,7 +72,7 @@ class Loop:
 
     def look_ahead(self, state: State, propose: Proposal) -> None:
         """Starts to compile what a proposal asks for first, while the caller does something else."""
-        with closing(propose(state)) as turn, self.failing():
+        with closing(propose(state)) as turn, self.failing(state):
             ask = self._next(turn, None)
             for candidate in (*ask.now, *ask.likely) if ask else ():
                 self.oracle.begin(candidate)
@@ -126,7 +124,7 @@ class Loop:
             self.extractions.append(Extracted(c.by, number, c.predicted, cycles, c.gap, name))
 
     @contextmanager
-    def failing(self) -> Iterator[None]:
+    def failing(self, state: State) -> Iterator[None]:
         """Within it anything may fail: a failure loses candidates, but never the result.
 
         Adds a warning if something fails, and none if the search is interrupted.
@@ -139,7 +137,7 @@ class Loop:
         except PluginError:
             raise
         except Exception as e:  # noqa: BLE001 - whatever it is
-            if (mistake := plugin_error(e, self.options)) is not None:
+            if (mistake := plugin_error(e, state.options)) is not None:
                 raise mistake from e
             logger.debug("no alternatives were found", exc_info=True)
             self.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")

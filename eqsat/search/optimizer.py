@@ -1,4 +1,4 @@
-"""The sequence of an optimization: remember, saturate, propose, verify.
+"""The sequence of an optimization: remember, saturate, and at each effort up to that of the options propose and verify.
 
 The TOSA with explicit layout defines the meaning.
 The candidates are stock ExecuTorch's graph, the explicit graph itself and what proposals make (`proposals/`).
@@ -9,6 +9,8 @@ Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too la
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
@@ -21,7 +23,7 @@ from eqsat.search.oracle import Oracle
 from eqsat.search.outcome import conclude
 from eqsat.search.recall import Memory, recall, respell
 from eqsat.search.result import Result
-from eqsat.search.stages import choose, extract, improve, saturate, schedule
+from eqsat.search.stages import choose, extract, improve, price, saturate, schedule
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
@@ -62,7 +64,7 @@ def optimize_tosa(
     """
     target, options = Target.of(target), given_options(options)
     with Pool() as pool:
-        loop = Loop(Oracle.of(target, pool), options, interruption=interruption or Interruption())
+        loop = Loop(Oracle.of(target, pool), interruption=interruption or Interruption())
         with loop.clock.stage("import"):
             reference = loads(explicit, name)
             checks = Checks(reference, target, pool, options, loop.warnings)
@@ -76,13 +78,15 @@ def optimize_tosa(
                 state = saturate(loop, state, reference, checks)
             if memory and not state.recalled:
                 state = respell(loop, state, memory, given, checks)
-            if not state.recalled:
-                state = extract(loop, state, pool)
-                state = improve(loop, given.join(loop, state), checks)
-            interrupted = loop.interruption.asked()
-            answer, state = choose(loop, state, checks)
-            if answer is None:
-                raise given.refusals["explicit"]
-            if not state.recalled:
-                state = schedule(loop, state, checks)
-        return conclude(name, loop, state, checks, given, memory, answer, interrupted)
+            if state.recalled:
+                answer, state = choose(loop, state, checks)
+            else:
+                state = price(loop, state, pool)
+                for level in options.levels:
+                    state = replace(state, options=level)
+                    state = improve(loop, given.join(loop, extract(loop, state)), checks)
+                    answer, state = choose(loop, state, checks)
+                    state = schedule(loop, state, checks)
+        if answer is None:
+            raise given.refusals["explicit"]
+        return conclude(name, loop, state, checks, given, memory, answer)

@@ -29,15 +29,14 @@ def conclude(
     given: Given,
     memory: Memory | None,
     answer: Answer,
-    interrupted: bool,
 ) -> Result:
     """Returns the result with the best graph of all, which is remembered unless it was or is not worth it.
 
     Limits that nothing fits do not end a search, but then the answer is the best one within the default limits.
     What waits for nothing is computed while the answer's binary is proved.
     name: of the graph. answer: the one that was found first, for want of a better one.
-    interrupted: whether the search was ended early.
     """
+    interrupted = loop.interruption.asked()
     decision, graphs, reference, nearest = state.decision, state.graphs, checks.verifier.graph, None
     if interrupted:
         found = "the result is the best that was found until then"

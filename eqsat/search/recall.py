@@ -133,7 +133,7 @@ def holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compiled
     It has to equal the reference, and its binary must not be wrong.
     That is proved beside the comparison, unless that of the known answer could not be.
     """
-    with loop.failing():
+    with loop.failing(state):
         fitting = [c for c in found if state.decision.limits.widest.fits(c.figures)]
         best = min(fitting, key=state.decision.rank_of, default=None)
         share = max(1.0, _before(state.graphs) / known.before) if known.before else 1.0

@@ -45,13 +45,13 @@ def saturate(loop: Loop, state: State, reference: TensorGraph, checks: Checks) -
 
     Dead channels are left out before if the prover proves that the smaller graph is equal.
     """
-    options, interruption, made_of = loop.options, loop.interruption, None
-    with loop.failing(), loop.clock.stage("saturate"):
+    options, interruption, made_of = state.options, loop.interruption, None
+    with loop.failing(state), loop.clock.stage("saturate"):
         smaller = without_dead_channels(reference)
         if smaller and checks.verifier.proves(smaller.graph):
             logger.info("the search goes on without dead channels")
             reference, made_of = smaller.graph, smaller.source
-    with loop.failing():
+    with loop.failing(state):
         interruption.check()
         with loop.clock.stage("saturate"):
             rules = options.identities(state.target)
@@ -66,22 +66,29 @@ def saturate(loop: Loop, state: State, reference: TensorGraph, checks: Checks) -
     return state
 
 
-def extract(loop: Loop, state: State, pool: Pool) -> State:
-    """Returns the state with prices, and with graphs that are extracted by cycles alone; itself without an e-graph."""
+def price(loop: Loop, state: State, pool: Pool) -> State:
+    """Returns the state with the choices of its e-graph and their prices; itself without an e-graph."""
     if state.frozen is None:
         return state
-    prices = PriceCache(loop.options.cache)
+    prices = PriceCache(state.options.cache)
     try:
-        with loop.failing():
+        with loop.failing(state):
             checked = pool.checked(loop.interruption.check)
-            model = make_cost_model(loop.options.cost_model, state.target, checked, prices)
+            model = make_cost_model(state.options.cost_model, state.target, checked, prices)
             loop.interruption.check()
             with loop.clock.stage("price"):
                 state = replace(state, choices=build(state.frozen, model))
     finally:
         prices.close()
         loop.warnings.extend(w for w in prices.store.warnings if w not in loop.warnings)
-    return loop.drive(loop.drive(state, greedy), exact) if state.choices else state
+    return state
+
+
+def extract(loop: Loop, state: State) -> State:
+    """Returns the state with graphs that are extracted by cycles alone; itself without choices."""
+    if state.choices is None:
+        return state
+    return loop.drive(state if state.extracted else loop.drive(state, greedy), exact)
 
 
 def improve(loop: Loop, state: State, checks: Checks) -> State:
@@ -90,14 +97,14 @@ def improve(loop: Loop, state: State, checks: Checks) -> State:
     for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried
     state = loop.improve(state, REWRITINGS, lambda c: c.choices is None)
-    if state.with_settings and loop.options.compilations:  # while the best graph is proved
+    if state.with_settings and state.options.compilations:  # while the best graph is proved
         loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)
     return state
 
 
 def _of_choices(loop: Loop, state: State) -> State:
     """Returns the state with choices within the limits of memory, and with rewritten graphs of choices."""
-    most = loop.options.compilations
+    most = state.options.compilations
     state = loop.drive(state, memory, most) if most and state.extracted else state
     return loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
 
@@ -114,7 +121,7 @@ def choose(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, Sta
             answer = first_equal(state.graphs, checks, state.decision)
         wrong, known = checks.miscompiled[known:], len(checks.miscompiled)
         forbidden = _at_fault(wrong, checks, answer, state) if answer and left else set()
-        if not forbidden:
+        if not forbidden or forbidden <= state.priced.graph.forbidden:
             return answer, state
         allowed = replace(state, choices=state.priced.without(forbidden))
         found = _of_choices(loop, loop.drive(replace(allowed, compiled={}), greedy))

@@ -9,7 +9,7 @@ from eqsat.options.decision import Decision, Figures, front, shortfall
 from eqsat.options.options import PARETO
 from eqsat.verification.checks import CALLED, Answer, Checks
 
-#: Candidates that are tried after so many could not be proved are stock's graph and the explicit one.
+#: After so many candidates that could not be proved, only stock's graph and the explicit one are tried.
 _UNPROVED = 3
 #: Graphs that need more memory and are verified to find one for the user, at most.
 _OFFERS = 3
@@ -25,7 +25,8 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     """Returns the best candidate that is legal, equals the reference, and is compiled rightly.
 
     The explicit graph is the reference.
-    A candidate that is not proved equal for every input is passed over; behind `_UNPROVED` of them no other is tried.
+    A candidate that is not proved equal for every input is passed over.
+    Behind `_UNPROVED` of them only candidates are considered that were compared before.
     If Vela compiled a candidate wrongly, the answer's binary is run whatever the budget says.
     What Vela compiles wrongly, and what is doubtful, is a last resort.
     Returns None if Vela refuses the explicit graph and nothing else is equal.
@@ -33,7 +34,7 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     fallbacks: list[Answer] = []
     undecided = 0
     for c in sorted(candidates, key=decision.rank_of):
-        if c.name == "eqsat" and undecided == _UNPROVED:
+        if c.name == "eqsat" and undecided == _UNPROVED and checks.verified(c) is None:
             continue
         found = checks.compared(c)
         if found is None:

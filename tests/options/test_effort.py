@@ -13,7 +13,7 @@ from eqsat.options.options import OptionError, Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from tests.graphs import transposed_relus
+from tests.graphs import channel_shuffle, transposed_relus
 
 U85 = Target.of("ethos-u85-256")
 
@@ -21,8 +21,8 @@ U85 = Target.of("ethos-u85-256")
 @pytest.mark.parametrize("number", range(len(EFFORTS)))
 def test_an_effort_decides_the_budgets_that_are_not_given(number: int) -> None:
     effort, options = EFFORTS[number], Options(effort=number)
-    budgets = (options.budget, options.extractor, options.time_limit, options.binary_time_limit)
-    assert budgets == (effort.budget, effort.extractor, effort.time_limit, effort.binary_time_limit)
+    budgets = (options.extractor, options.time_limit, options.binary_time_limit)
+    assert budgets == (effort.extractor, effort.time_limit, effort.binary_time_limit)
     given = Options(effort=number, time_limit=7, extractor="asp")
     assert (given.time_limit, given.extractor) == (7, "asp")
     assert options.record()["effort"] == number
@@ -31,6 +31,23 @@ def test_an_effort_decides_the_budgets_that_are_not_given(number: int) -> None:
 
 def test_the_default_is_the_second() -> None:
     assert Options() == Options(effort=2)
+
+
+def test_a_search_goes_through_the_lower_efforts_with_what_the_user_gave() -> None:
+    assert Options().levels == [Options(effort=1), Options()]
+    assert Options(extractor="asp", rounds=5).levels[0] == Options(effort=1, extractor="asp", rounds=5)
+    assert all(Options(effort=e).levels == [Options(effort=e)] for e in (0, 1))
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_sram": "-40%"}, {"objective": "sram"}])
+def test_more_effort_tries_all_that_less_effort_tries(limits: dict[str, str], tmp_path: Path) -> None:
+    given = dumps(channel_shuffle())
+    less, more = (
+        optimize_tosa(given, U85, options=Options(effort=e, cache=tmp_path, **limits), with_settings=True)
+        for e in (1, 2)
+    )
+    assert more.extractions[: len(less.extractions)] == less.extractions
+    assert len(more.extractions) > len(less.extractions) and more.calibrated <= less.calibrated
 
 
 @pytest.mark.parametrize("wrong", [-1, 3, 4, "2"])

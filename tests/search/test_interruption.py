@@ -83,11 +83,11 @@ def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_
             runs.save(result, tmp_path / "run")
 
 
-def test_what_is_asked_for_during_verification_ends_nothing(tmp_path: Path) -> None:
-    """The search was done, and the caller knows that it is heeded: the result comes."""
+def test_what_is_asked_for_during_verification_ends_the_search_behind_it(tmp_path: Path) -> None:
     asks = AsksAt("verify")
     result = interrupted(asks, tmp_path)
-    assert asks.answer and not result.interrupted and result.searched and not result.warnings
+    assert asks.answer and result.interrupted and result.searched and result.proved
+    assert {e.extractor for e in result.extractions} == {"dag_greedy"}, "the search of the lower effort"
 
 
 def test_what_is_asked_for_before_the_search_is_the_callers_to_act_on(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def loop(cycles: dict[str, int], ahead: int = 1, **more: Any) -> tuple[Loop, Fak
         return None if known is None else estimate(known)
 
     oracle = FakeOracle(figures, ahead)
-    return Loop(oracle, Options(), **more), oracle
+    return Loop(oracle, **more), oracle
 
 
 def state(*known: Compiled, sram: int | None = None) -> State:
@@ -143,8 +143,8 @@ def test_a_step_sets_out_from_the_best_graph_and_from_faster_ones_that_do_not_fi
 
     end = own.improve(known, [Step(propose, 0.02)], lambda c: True)
     assert names(end.graphs[4:]) == ["from best", "from near", "from fast"] and end.start is end.best is None
-    idle = replace(own, options=Options(effort=0))
-    assert idle.improve(known, [Step(propose, 1)], lambda c: True) is known, "without effort nothing is tried"
+    idle = replace(known, options=Options(effort=0))
+    assert own.improve(idle, [Step(propose, 1)], lambda c: True) is idle, "without effort nothing is tried"
 
 
 def test_what_is_far_behind_is_no_start_unless_memory_is_wanted() -> None:

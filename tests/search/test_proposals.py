@@ -48,7 +48,7 @@ def choices() -> Choices:
 def driven(
     propose: Proposal, figures: Callable[[Candidate], Estimate | None], state: State, **more: Any
 ) -> tuple[State, Loop]:
-    loop = Loop(FakeOracle(figures), state.options, **more)
+    loop = Loop(FakeOracle(figures), **more)
     return loop.drive(state, propose), loop
 
 
