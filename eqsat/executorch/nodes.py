@@ -18,7 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 #: Pointwise operators that lack PyTorch's tag.
-CASTS, _POINTWISE = ("to", "type_as"), ("hardswish",)
+CASTS, _POINTWISE = ("to", "type_as"), ("hardswish", "log_sigmoid", "where")
 
 #: Arguments of per-tensor quantize and dequantize after the tensor: scale, zero point, limits, dtype.
 QParams = tuple[float, int, int, int, torch.dtype]

@@ -74,7 +74,7 @@ def _register() -> None:
 
 def replace_functions(program: ExportedProgram) -> ExportedProgram:
     """Replaces functions with an operator that Arm's quantizer left alone; returns the program, which is modified."""
-    constants = get_constant_placeholder_dict(program)
+    constants = _constants(program)
     found = sum(is_quantize(n) and _replace(n, constants) for n in list(program.graph.nodes))
     if found:
         logger.info("%d functions of one tensor as TABLEs", found)
@@ -82,6 +82,24 @@ def replace_functions(program: ExportedProgram) -> ExportedProgram:
         program.graph.eliminate_dead_code()
         program.graph_module.recompile()
     return program
+
+
+def _constants(program: ExportedProgram) -> dict[Node, Any]:
+    """Returns the values of constant placeholders, and of numbers that Arm's quantizer quantizes."""
+    found: dict[Node, Any] = dict(get_constant_placeholder_dict(program))
+    for n in program.graph.nodes:
+        if is_quantize(n) and name((made := operand(n)).target) in _CREATE and not made.all_input_nodes:
+            target: Any = n.target
+            found[n] = target(_created(made), *n.args[1:], **n.kwargs)
+    return found
+
+
+def _created(node: Node) -> torch.Tensor:
+    """Returns the tensor that an operator makes from a number; of many elements one suffices."""
+    target: Any = node.target
+    args = [(1,), *node.args[1:]] if name(target) == "full" else node.args
+    made: torch.Tensor = target(*args, **node.kwargs)
+    return made
 
 
 def _replace(quantize: Node, constants: Mapping[Node, Any]) -> bool:
@@ -121,11 +139,14 @@ def _computed(nodes: Sequence[Node], source: Node, constants: Mapping[Node, Any]
                 return None
             values[n] = (codes.reshape(-1).to(torch.float32) - q[1]) * q[0]
             continue
-        if not (name(target) in _CREATE or is_pointwise(n)) or not values.keys() >= set(n.all_input_nodes):
+        if name(target) in _CREATE and not n.all_input_nodes:
+            values[n] = _created(n)
+            continue
+        if not is_pointwise(n) or not values.keys() >= set(n.all_input_nodes):
             return None
         args, kwargs = map_arg((n.args, n.kwargs), values.__getitem__)
         with torch.no_grad():
-            values[n] = target(*([(1,), *args[1:]] if name(target) == "full" else args), **kwargs)
+            values[n] = target(*args, **kwargs)
     found = values[nodes[-1]]
     results: list[float] = found.to(torch.float32).tolist() if found.numel() == len(_CODES) else []
     return results or None

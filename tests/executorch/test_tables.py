@@ -24,6 +24,9 @@ FUNCTIONS: dict[str, Function] = {
     "hswish": lambda x: x * F.relu6(x + 3) / 6,
     "chain": lambda x: F.softshrink(torch.atan(F.celu(x)).abs() + 0.25),
     "where": lambda x: torch.where(x > 0, F.mish(x), x.square()),
+    "number": lambda x: torch.where(x > 0, x, 0.1),
+    "masked": lambda x: x.masked_fill(x < 0.2, 0),
+    "logsigmoid": F.logsigmoid,
 }
 
 
