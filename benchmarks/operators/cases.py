@@ -431,7 +431,6 @@ CASES: dict[str, dict[str, Case]] = {
             }.items()
         },
         "h-swish by hand: x * relu6(x + 3) / 6": _of(lambda x: x * F.relu6(x + 3) / 6),
-        "LogSigmoid as -softplus(-x)": _of(lambda x: -F.softplus(-x)),
         "x * sigmoid(1.702 * x)": _of(lambda x: x * torch.sigmoid(1.702 * x)),
         "squared ReLU": _of(lambda x: F.relu(x).square()),
     },
@@ -656,7 +655,6 @@ INSTEAD = {
     "addcmul": "addcmul as x + y * z",
     "index_select": "x[:, [3, 1, 2]] as slices",
     "lerp": "lerp as x + (y - x) / 4",
-    "nn.LogSigmoid": "LogSigmoid as -softplus(-x)",
     "tril": "triu as a product with a mask",
     "triu": "triu as a product with a mask",
     "x[:, [3, 1, 2]]": "x[:, [3, 1, 2]] as slices",

@@ -13,7 +13,6 @@ REMEDIES = {
     "index": "write x[:, [3, 1, 2]] as a cat of slices",
     "index_select": "write index_select as a cat of slices",
     "lerp": "write lerp(x, y, w) as x + (y - x) * w",
-    "log_sigmoid": "write logsigmoid(x) as -softplus(-x)",
     "tril": "write tril as a product with a mask, x * torch.ones(h, w).tril()",
     "triu": "write triu as a product with a mask, x * torch.ones(h, w).triu()",
 }
