@@ -69,7 +69,8 @@ class Configuration:
         from eqsat.options.options import Options  # reports read records without the optimizer
 
         values = ((f.name, getattr(Options(), f.name)) for f in fields(Options))
-        known = {name: type(value) for name, value in values if isinstance(value, (str, int, float))}
+        # without `remember`: a cell is searched anew
+        known = {name: type(value) for name, value in values if type(value) in (str, int, float)}
         known[_USER_RULES] = str
         given: dict[str, Any] = {}
         for pair in filter(None, rest.split(",")):

@@ -48,6 +48,7 @@ def test_plugins_of_a_configuration_are_found_by_the_same_names_and_are_part_of_
         ("eqsat:presets=none", "preset"),
         ("eqsat:preset=nope", "nope"),
         ("eqsat:rounds=many", "number"),
+        ("eqsat:remember=no", "no option of eqsat is called 'remember'"),
         ("eqsat:max-sram=much", "max_sram is 'much': give a number of bytes"),
         ("eqsat:extractor=diligent", "no extractor is called 'diligent'"),
         ("eqsat:user-rules=absent.py", "absent.py does not exist"),
