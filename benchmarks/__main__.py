@@ -1,4 +1,4 @@
-"""The studies: their commands, what they answer, and how long they take.
+"""Lists the studies, with the command, purpose and duration of each.
 
     python -m benchmarks
 
@@ -28,4 +28,4 @@ def studies() -> Iterator[tuple[str, str, str]]:
 
 
 if __name__ == "__main__":
-    print("\n".join(markdown_table(("python -m", "answers", "takes"), studies(), names=3)))
+    print("\n".join(markdown_table(("python -m", "purpose", "takes"), studies(), names=3)))

@@ -1,4 +1,4 @@
-"""What each family of rules contributes, what each proposal of the search gives, and what cost models reach.
+"""Measures the benefit of each family of rules and of each proposal of the search, and compares cost models.
 
     python -m benchmarks.ablation --tosa DIR --targets ethos-u55-128,ethos-u65-256
     python -m benchmarks.ablation --proposals --tosa DIR --out benchmarks/results/proposals

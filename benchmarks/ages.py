@@ -1,4 +1,4 @@
-"""How old the recorded results are: commits since a record that changed the code it measures.
+"""Shows how old the recorded results are, in commits that changed the measured code.
 
     python -m benchmarks.ages
 

@@ -1,4 +1,4 @@
-"""ExecuTorch's own tests of Arm operators, which come with its wheel, with eqsat enabled.
+"""Runs ExecuTorch's own tests of Arm operators, which come with its wheel, with eqsat enabled.
 
     python -m benchmarks.arm_tests --cases 1000 --jobs 2
 

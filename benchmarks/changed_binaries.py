@@ -1,4 +1,4 @@
-"""Random changes to binaries, and how many of those that matter are noticed.
+"""Makes random changes to binaries, and counts how many of the changes that have an effect are noticed.
 
     python -m benchmarks.changed_binaries --changes 40
 

@@ -1,4 +1,4 @@
-"""Lines by room: all, and of code, which is without comments, docstrings and blank lines.
+"""Counts lines by package: all lines, and lines of code without comments, docstrings and blank lines.
 
     python -m benchmarks.lines [REVISION]
 

@@ -1,4 +1,4 @@
-"""Cost models of whole graphs against measured cycles.
+"""Compares cost models of whole graphs with measured cycles.
 
     python -m benchmarks.measured CELLS.csv FOLDER --ini FILE --json > FILE.json
     python -m benchmarks.measured CELLS.csv FOLDER --ini FILE --model file.py:price

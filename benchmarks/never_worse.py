@@ -1,4 +1,4 @@
-"""Whether what is promised of every answer holds: of random graphs, and of networks whose limits are relaxed.
+"""Tests the promises about results on random graphs, and on networks with relaxed limits.
 
     python -m benchmarks.never_worse --graphs 300 --zoo RUN/graphs
 

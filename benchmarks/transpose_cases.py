@@ -1,4 +1,4 @@
-"""ExecuTorch's own cases of `backends/arm/test/misc/test_transpose_counts.py`, which come with its wheel, as models.
+"""Lists the models of ExecuTorch's `backends/arm/test/misc/test_transpose_counts.py`, which come with its wheel.
 
     eqsat bench $(python -m benchmarks.transpose_cases) --targets ethos-u55-128,ethos-u85-256 \
       -c stock -c stock-without-layout-passes -c eqsat --out RUN

@@ -1,4 +1,4 @@
-"""Seconds from a quantized program to its .pte: stock's whole job, and eqsat's.
+"""Compares the seconds that stock and eqsat need from a quantized program to its .pte.
 
     python -m benchmarks.whole_job
 

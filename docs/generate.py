@@ -134,7 +134,7 @@ def studies() -> str:
     from benchmarks.__main__ import studies
 
     rows = ((f"`{command}`", _plain(answers), _plain(takes)) for command, answers, takes in studies())
-    return _table(("`python -m`", "answers", "takes"), rows)
+    return _table(("`python -m`", "purpose", "takes"), rows)
 
 
 def rooms() -> str:

@@ -1,4 +1,4 @@
-"""What Vela emits, run and compared: binaries of random graphs, on the functional model and the TOSA reference model.
+"""Runs binaries of random graphs on the functional model, and compares them with the TOSA reference model.
 
     python -m benchmarks.device --graphs 500 --targets ethos-u55-128,ethos-u65-512
 

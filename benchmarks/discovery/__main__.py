@@ -1,4 +1,4 @@
-"""Identities that no rule has, in a graph of yours.
+"""Searches one of your graphs for identities that no rule covers.
 
     python -m benchmarks.discovery graph model.tosa -t ethos-u85-256 -o found
 

@@ -1,4 +1,4 @@
-"""What extractors find on graph files, in how many seconds, and what they prove.
+"""Compares extractors on graph files: their costs, their seconds and what they prove.
 
     python -m benchmarks.extraction DIR --extractors portfolio,dag_greedy --json OUT
 

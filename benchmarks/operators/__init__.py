@@ -1,4 +1,4 @@
-"""Which operators and blocks of PyTorch stay on the CPU, with stock ExecuTorch and with eqsat.
+"""Shows which operators and blocks of PyTorch stay on the CPU, with stock ExecuTorch and with eqsat.
 
     python -m benchmarks.operators --out benchmarks/results/operators
 

@@ -1,4 +1,4 @@
-"""How many planted errors pass verification.
+"""Counts how many planted errors pass verification.
 
     python -m benchmarks.planted_errors --zoo DIR
 
