@@ -74,7 +74,7 @@ class CompileSummary:
     left: those that the partitioner left there, with its reasons.
     layout: of inputs and outputs.
     layouts: calibrated cycles in each layout that was tried.
-    border_transposes: those of inputs and outputs, which other layouts may do without; None if they take no cycles.
+    border_transposes: those at borders of delegates, which other layouts may do without; None if they take no cycles.
     """
 
     model: str
@@ -188,7 +188,7 @@ def compile_model(
         by_delegate=[_delegate(d) for d in session.delegates],
         cpu_operators=outside,
         left=session.left,
-        border_transposes=border_transposes(program, results),
+        border_transposes=border_transposes(results),
     )
 
 

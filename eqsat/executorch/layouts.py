@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from eqsat.search.result import Result
@@ -54,7 +52,9 @@ def named(layout: Layout) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BorderTransposes:
-    """TRANSPOSEs that read an input of the program or write an output, of rank 4; other layouts may do without.
+    """TRANSPOSEs that read an input of a delegate or write an output, of rank 4; other layouts may do without.
+
+    Between delegates are operators on the CPU, which run in the layout of what they read.
 
     cycles: calibrated ones of all of them.
     Other layouts may save fewer or more, as the operators behind them change, too.
@@ -67,25 +67,17 @@ class BorderTransposes:
         """Returns what to try with a model, for the command line; a saved one has fixed layouts."""
         is_saved = model.endswith(".pt2")
         how = "an export with x.to(memory_format=torch.channels_last)" if is_saved else "--layouts auto"
-        return f"transposes of inputs and outputs: {self.number}, with {self.cycles:,} of the cycles; try {how}"
+        return f"transposes at the borders of delegates: {self.number}, with {self.cycles:,} of the cycles; try {how}"
 
 
-def border_transposes(program: ExportedProgram, results: Collection[Result]) -> BorderTransposes | None:
-    """Returns the TRANSPOSEs at the borders of a program in the graphs that were chosen, None if there are none.
-
-    An input of a delegate is taken for the program's if the shapes are equal, and so is an output.
-    """
-    signature = program.graph_signature
-    of_user = {s.arg.name for s in signature.input_specs if s.kind is InputKind.USER_INPUT}
-    of_user |= {s.arg.name for s in signature.output_specs if s.kind is OutputKind.USER_OUTPUT}
-    values = [n.meta.get("val") for n in program.graph.nodes if n.name in of_user]
-    shapes = {tuple(v.shape) for v in values if _has_two_layouts(v)}
-    found = [r for result in results for r in _border_rows(result, shapes)]
-    return BorderTransposes(len(found), sum(found)) if any(found) else None
+def border_transposes(results: Collection[Result]) -> BorderTransposes | None:
+    """Returns the TRANSPOSEs at the borders of delegates in the graphs that were chosen, None if they take no cycles."""
+    found = [cycles for result in results for cycles in _border_cycles(result)]
+    return BorderTransposes(len(found), sum(found)) if found else None
 
 
-def _border_rows(result: Result, shapes: Collection[tuple[int, ...]]) -> list[int]:
-    """Returns the calibrated cycles of each TRANSPOSE of a result between a tensor of the shapes and its border."""
+def _border_cycles(result: Result) -> list[int]:
+    """Returns the calibrated cycles of each TRANSPOSE between an input or output of rank 4 and the rest of a graph."""
     graph, nodes = loads(result.tosa), tensor_names(result.tosa)
     cycles = dict.fromkeys(nodes.values(), 0)
     for row in result.table:
@@ -94,7 +86,7 @@ def _border_rows(result: Result, shapes: Collection[tuple[int, ...]]) -> list[in
     at_border = []
     for n, node in enumerate(graph.nodes):
         ends = [i for i in node.inputs if i in graph.inputs] + [n] * (n in graph.outputs)
-        if node.op == "transpose" and any(graph.type(e).shape in shapes for e in ends):
+        if node.op == "transpose" and any(len(graph.type(e).shape) == 4 for e in ends):
             at_border.append(n)
     return [cycles[n] for n in at_border if cycles.get(n)]
 
