@@ -8,12 +8,16 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from eqsat.ground.worker import Pool, Worker
 from tests import sweeps
+
+if TYPE_CHECKING:
+    from cost_models.cache import PriceCache
 
 # Small tensors gain nothing from more threads, and threads of several processes that wait for each other in a loop cost
 # four times as much.
@@ -65,15 +69,31 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def zoo_run(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Path:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for all processes of pytest."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def prices(shared: Path) -> Iterator[PriceCache]:
+    """Prices of operators that several tests ask for; nobody is told who measured them."""
+    from cost_models.cache import PriceCache
+
+    cache = PriceCache(shared / "shared_prices")
+    yield cache
+    cache.close()
+
+
+@pytest.fixture(scope="session")
+def zoo_run(shared: Path, _own_cache: None) -> Path:
     """A benchmark run of one small model of the zoo on an Ethos-U85, for all processes of pytest.
 
     No test may write into it.
     """
     from eqsat.bench import run
 
-    own = tmp_path_factory.getbasetemp()
-    out = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "zoo_run"
+    out = shared / "zoo_run"
     with out.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not out.exists():

@@ -71,7 +71,7 @@ class BorderTransposes:
 
 
 def border_transposes(results: Collection[Result]) -> BorderTransposes | None:
-    """Returns the TRANSPOSEs at the borders of delegates in the graphs that were chosen, None if they take no cycles."""
+    """Returns the TRANSPOSEs at borders of delegates in the graphs that were chosen, None if they take no cycles."""
     found = [cycles for result in results for cycles in _border_cycles(result)]
     return BorderTransposes(len(found), sum(found)) if found else None
 

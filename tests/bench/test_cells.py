@@ -8,6 +8,7 @@ import pytest
 
 from eqsat.bench import cells
 from eqsat.bench.cells import Configuration, Model
+from eqsat.checking import user_rules
 from eqsat.ground.files import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -23,10 +24,10 @@ def test_configurations_by_name():
     assert (memory.max_sram, memory.max_flash, memory.objective) == ("65536", "any", "sram")
 
 
-@pytest.mark.slow
 def test_plugins_of_a_configuration_are_found_by_the_same_names_and_are_part_of_its_key(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(user_rules, "load", user_rules.find)  # unchecked, as what is tested is how they are found
     (tmp_path / "costs.py").write_text("from cost_models.op_count import OpCount as Mine\n")
     (tmp_path / "mine.py").write_text("from extraction.dag_greedy import extract\n")
     (tmp_path / "own_rules.py").write_text((ROOT / "examples" / "custom_rule.py").read_text())

@@ -56,10 +56,3 @@ def test_families_are_left_out(tmp_path: Path) -> None:
     assert measured[ALL]["relus"] < measured["none"]["relus"] == measured[f"{WITHOUT}across"]["relus"] <= 1
     gain = measured["none"]["relus"] / measured[ALL]["relus"]
     assert f"| across | relus | {gain:.3f} | {gain:.3f} |" in text and _run(tmp_path, *asked) == (records, text)
-
-
-def test_cost_models_are_compared_by_their_answers(tmp_path: Path) -> None:
-    _saved(tmp_path)
-    records, text = _run(tmp_path, "--cost-models", "vela_groups,op_count")
-    assert list(records) == ["vela_groups", "op_count"]
-    assert "| model | vela_groups | op_count |" in text and "| first prediction, median error | " in text

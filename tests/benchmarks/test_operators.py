@@ -21,15 +21,6 @@ U55, U85 = TARGETS
 
 
 @pytest.mark.slow
-def test_a_function_that_stock_leaves_to_the_cpu_is_on_the_npu_with_the_same_integers() -> None:
-    record = run.measure(EVERY["nn.Softplus"], U55)
-    assert {"aten.exp", "aten.log1p"} <= set(record["stock"]["cpu"]) and record["stock"]["delegates"] == 2
-    assert record["eqsat"]["cpu"] == {} and record["eqsat"]["delegates"] == 1
-    assert record["stock"]["differences"] == record["eqsat"]["differences"] == (0, 0)
-    assert record["changes"] == ["1 functions of one tensor as TABLEs"]
-
-
-@pytest.mark.slow
 def test_what_stays_has_its_reason_and_its_remedy_and_a_wrong_integer_is_noticed(monkeypatch) -> None:
     def off_by_one(tosa: bytes) -> SimpleNamespace:
         graph = loads(tosa)

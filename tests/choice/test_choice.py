@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +28,7 @@ from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
 from extraction import extract
 from extraction.normal_form import NormalForm
-from tests.graphs import add, channel_shuffle, conv, finish, relu, rescale, residual, transpose, transposed_relus
+from tests.graphs import add, channel_shuffle, conv, finish, relu, rescale, residual, transpose
 
 
 def forked() -> TensorGraph:
@@ -50,15 +48,12 @@ def shared_rescale() -> TensorGraph:
     return finish(g, *(rescale(g, g.add(op, [x, y]), "INT8", shift=(42,)) for op in ("add", "sub")))
 
 
-LARGE = (transposed_relus, channel_shuffle)
-GRAPHS = (residual, *LARGE, forked, shared_rescale)
+GRAPHS = (residual, pytest.param(channel_shuffle, marks=pytest.mark.slow), forked, shared_rescale)
 
 
 @pytest.fixture(scope="module", params=["ethos-u55-128", "ethos-u85-256"])
-def model(request: pytest.FixtureRequest, pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VelaGroups]:
-    cache = PriceCache(tmp_path_factory.mktemp("prices") / "prices")
-    yield VelaGroups(Target.of(request.param), pool, cache)
-    cache.close()
+def model(request: pytest.FixtureRequest, pool: Pool, prices: PriceCache) -> VelaGroups:
+    return VelaGroups(Target.of(request.param), pool, prices)
 
 
 def choices_of(graph: TensorGraph, model: VelaGroups) -> Choices:
@@ -73,7 +68,7 @@ def assert_equal(graph: TensorGraph, other: TensorGraph) -> None:
             assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("source", [pytest.param(s, marks=[pytest.mark.slow] if s in LARGE else []) for s in GRAPHS])
+@pytest.mark.parametrize("source", GRAPHS)
 def test_every_choice_means_the_same(source, model: VelaGroups) -> None:
     """Random prices lead to graphs that good ones never would."""
     graph, rng = source(), np.random.default_rng(7)
@@ -157,16 +152,14 @@ def test_a_sum_that_others_read_keeps_its_shape(model: VelaGroups) -> None:
 
 
 def test_a_transpose_of_the_source_stays_possible_where_no_movement_of_its_dtype_is_legal(
-    pool: Pool, tmp_path: Path
+    pool: Pool, prices: PriceCache
 ) -> None:
     """ExecuTorch keeps TRANSPOSEs of INT32 from U55, but a delegate may have one."""
     g = TensorGraph()
     wide = transpose(g, g.add_input("z", (1, 8, 8, 16), "INT32"), 0, 3, 1, 2)
     there = transpose(g, relu(g, transpose(g, g.add_input("x", (1, 4, 4, 8), "INT8"), 0, 2, 3, 1)), 0, 3, 1, 2)
     finish(g, wide, there)
-    prices = PriceCache(tmp_path / "prices")
     choices = build(saturate(g, RULES), VelaGroups(Target.of("ethos-u55-128"), pool, prices))
-    prices.close()
     written, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert written.op_counts().get("transpose") == 1
 

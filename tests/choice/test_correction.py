@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -24,14 +21,10 @@ from extraction import extract
 from tests.fake_oracle import by_vela
 from tests.graphs import add, channel_shuffle, conv, finish
 
-pytestmark = pytest.mark.pins
 
-
-@pytest.fixture(params=["ethos-u55-128", "ethos-u85-256"])
-def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterator[VelaGroups]:
-    cache = PriceCache(tmp_path / "prices")
-    yield VelaGroups(Target.of(request.param), pool, cache)
-    cache.close()
+@pytest.fixture(scope="module", params=["ethos-u55-128", "ethos-u85-256"])
+def model(request: pytest.FixtureRequest, pool: Pool, prices: PriceCache) -> VelaGroups:
+    return VelaGroups(Target.of(request.param), pool, prices)
 
 
 def changed(before: Choices, after: Choices) -> list[int]:
@@ -62,6 +55,7 @@ def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
         assert not may_differ and changed(after, again) == []
 
 
+@pytest.mark.pins
 @pytest.mark.slow
 def test_a_widening_rescale_that_is_an_operator_of_its_own_is_charged(model: VelaGroups, pool: Pool) -> None:
     """It was expected to be part of the sum, which it is not beside the INT32 result of a convolution."""

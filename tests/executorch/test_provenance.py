@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
-from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
 from executorch.devtools.etrecord import parse_etrecord
 from executorch.exir import to_edge_transform_and_lower
 
@@ -116,21 +115,15 @@ def test_debug_information_is_written_as_executorch_writes_it(
 def test_an_etrecord_knows_the_debug_handles_within_a_delegate(
     lowered: tuple[torch.export.ExportedProgram, Result], tmp_path: Path
 ) -> None:
-    """Stock's delegate tells none."""
     spec, (program, _) = EthosUCompileSpec("ethos-u85-256"), lowered
-    options = Options(effort=1, binary_time_limit=0)
-    tables = {}
-    for partitioner in (ArmPartitioner(spec), eqsat.EthosUPartitioner(spec, options=options)):
-        edge = to_edge_transform_and_lower(copy.deepcopy(program), partitioner=[partitioner], generate_etrecord=True)
-        path = tmp_path / f"{type(partitioner).__module__}.bin"
-        edge.to_executorch().get_etrecord().save(path)
-        record = parse_etrecord(path)
-        (delegate,) = record._delegate_map["forward"].values()
-        assert delegate["name"] == "EthosUBackend"
-        tables[partitioner] = delegate["delegate_map"] or {}
-    (stock, ours), (result,) = tables.values(), partitioner.session.results
-    assert stock == {} and ours.keys() == {name for name, origins in result.origins.items() if origins}
+    partitioner = eqsat.EthosUPartitioner(spec, options=Options(effort=1, binary_time_limit=0))
+    edge = to_edge_transform_and_lower(copy.deepcopy(program), partitioner=[partitioner], generate_etrecord=True)
+    edge.to_executorch().get_etrecord().save(tmp_path / "record.bin")
+    record = parse_etrecord(tmp_path / "record.bin")
+    (delegate,) = record._delegate_map["forward"].values()
+    (result,), told = partitioner.session.results, delegate["delegate_map"]
+    assert delegate["name"] == "EthosUBackend"
+    assert told.keys() == {name for name, origins in result.origins.items() if origins}
     known = {o.handle for origins in result.origins.values() for o in origins}
-    assert {h for handles in ours.values() for h in handles} == known
-    handles = {n.meta.get("debug_handle") for n in record.edge_dialect_program.graph.nodes}
-    assert known <= handles
+    assert {h for handles in told.values() for h in handles} == known
+    assert known <= {n.meta.get("debug_handle") for n in record.edge_dialect_program.graph.nodes}

@@ -84,11 +84,10 @@ def test_what_is_no_function_of_one_int8_tensor_stays(function, operands: int, k
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_nothing_of_it_stays_on_the_cpu(target: str) -> None:
+def test_nothing_of_it_stays_on_the_cpu() -> None:
     given = program(FUNCTIONS["hswish"])
     options = eqsat.Options(effort=0, cache=None)
-    edge, session = eqsat.lower_with_session(given, target, options=options)
+    edge, session = eqsat.lower_with_session(given, "ethos-u55-128", options=options)
     assert set(cpu_operators(edge)) == {
         "quantized_decomposed.quantize_per_tensor",
         "quantized_decomposed.dequantize_per_tensor",

@@ -180,18 +180,6 @@ def command(*args: object):
     return CliRunner().invoke(app, [str(a) for a in args])
 
 
-@pytest.mark.slow
-def test_on_the_command_line(tmp_path: Path) -> None:
-    source = tmp_path / "in.tosa"
-    source.write_bytes(located(transposed_relus()))
-    made = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--save", tmp_path / "run")
-    done = command(*made, "--report", tmp_path / "page.html")
-    assert done.exit_code == 0 and f"wrote {tmp_path / 'page.html'}" in done.output.replace("\n", ""), done.output
-    assert "in.tosa on ethos-u85-256" in (tmp_path / "page.html").read_text()
-    done = command("explain", tmp_path / "run", "--report", tmp_path / "again.html")
-    assert done.exit_code == 0 and "What changed and why" in (tmp_path / "again.html").read_text(), done.output
-
-
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
     source = tmp_path / "in.tosa"
     source.write_bytes(located(transposed_relus()))
