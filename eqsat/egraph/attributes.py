@@ -20,14 +20,10 @@ from eqsat.tensor.types import Attrs, Const, Type, attrs_of
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator with its attributes, as the e-graph interns it.
-
-    made: whether a rule has chosen it among forms, so that this rule leaves it as it is.
-    """
+    """An operator with its attributes, as the e-graph interns it."""
 
     op: str
     attrs: Attrs
-    made: bool = False
 
     def attr(self, name: str) -> Any:
         """Returns the value of an attribute.

@@ -161,9 +161,12 @@ def engine_for(rules: Sequence[Rule], logged: bool = False) -> Engine:
     """Returns an empty e-graph with rules and with those that infer types and split vectors.
 
     logged: whether rewrites log their instances.
+    First calls `forget` of each rule that has it.
     Raises EngineError.
     """
     every = [*TYPES, *rules]
+    for forget in dict.fromkeys(r.forget for r in every if r.forget):
+        forget()
     declared = declarations(every)
     externs: dict[str, ExternTable] = {e.name: e for r in every for e in r.externs}
     compiled = [*VECTORS, *(r.for_engine(logged) for r in every)]

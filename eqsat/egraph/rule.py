@@ -14,7 +14,7 @@ The statement of a rule is printed from its terms, so it is what runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,7 @@ class Rule:
     right: None if `left` is a fact that only holds or not.
     removes: whether the e-node on the left is deleted.
     place: the file and line of the definition.
+    forget: called before each saturation, since functions may remember facts of one graph.
     Raises RuleError if the rule is not well-formed.
     """
 
@@ -44,6 +45,7 @@ class Rule:
     where: tuple[Term, ...] = ()
     removes: bool = False
     place: str = ""
+    forget: Callable[[], None] | None = None
     compiled: CompiledRule = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -124,16 +126,18 @@ def rule(
     where: Term | Sequence[Term] = (),
     removes: bool = False,
     family: str = "",
+    forget: Callable[[], None] | None = None,
 ) -> Rule:
     """Returns the rule `left = right`, which applies wherever all of `where` holds.
 
     removes: whether the e-node on the left is deleted, so that no class is computed from itself.
+    forget: called before each saturation, for functions that remember facts of a graph.
     Raises RuleError if the rule is not well-formed.
     """
     frame = sys._getframe(1)
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     conditions = (where,) if isinstance(where, Term) else tuple(where)
-    return Rule(name, family, term(left), None if right is None else term(right), conditions, removes, place)
+    return Rule(name, family, term(left), None if right is None else term(right), conditions, removes, place, forget)
 
 
 def _lets(t: Any) -> Iterator[Let]:

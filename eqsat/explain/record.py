@@ -118,16 +118,16 @@ class Record:
         t: its type.
         operands: its operands in this record.
         """
-        values: Sequence[LeafValue | Move | Call]
+        value: LeafValue | Move | Call
         if e.op in ("input", "const"):
-            name, values = "Leaf", [LeafValue(Node(e.op, (), e.attrs, t.shape, t.dtype))]
+            name, value = "Leaf", LeafValue(Node(e.op, (), e.attrs, t.shape, t.dtype))
         elif e.move is not None:
-            name, values = "Move", [e.move]
+            name, value = "Move", e.move
         else:
-            name, values = constructor(e.op, len(operands)), [Call(e.op, e.attrs, made) for made in (False, True)]
-        numbers = [n for value in values if (n := self.values.known(value)) is not None]
-        terms = (self.closure.term(Row(name, (n,), tuple(operands), 0)) for n in numbers)
-        return next((self.closure.at(self.closure.terms[term]) for term in terms if term is not None), None)
+            name, value = constructor(e.op, len(operands)), Call(e.op, e.attrs)
+        known = self.values.known(value)
+        term = None if known is None else self.closure.term(Row(name, (known,), tuple(operands), 0))
+        return None if term is None else self.closure.at(self.closure.terms[term])
 
     def rows_of(self, choices: Choices, chosen: Mapping[int, int]) -> dict[int, Row]:
         """Returns {class of a choice: its e-node}.

@@ -30,8 +30,7 @@ from eqsat.rules.slicing import SliceOrPad
 from eqsat.rules.weights import MovedConvolution
 from eqsat.tensor.blocking import ConstantConvolution, Spelling
 from eqsat.tensor.movement import Move
-from eqsat.tensor.ops import infer
-from eqsat.tensor.types import Shape, Type, attrs_of
+from eqsat.tensor.types import Shape, Type, attrs_of, occurrences
 
 #: Numbers of strides per block; blocks smaller than a stride are also tried.
 _BLOCKS = (1, 2, 4, 8)
@@ -50,11 +49,9 @@ _MOST_DEPTHWISE_CHANNELS = 16
 Weights = Annotated[
     LeafValue, such("INT8 constant", Constant, lambda leaf: leaf.is_const and leaf.node.dtype == "INT8")
 ]
-#: A convolution that these rules have not made.
-Given = Annotated[Call, such("given convolution", Convolution, lambda call: not call.made)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Spelled:
     """One form of a convolution, with its operator and constants as the e-graph stores them."""
 
@@ -99,10 +96,6 @@ class Spelled:
         n, *_, channels = self.spelling.write.out_shape
         return Call("slice", attrs_of({"start": (0, 0, 0, 0), "size": (n, *self.spelling.results, channels)}))
 
-    def after(self, before: Call) -> Respelled:
-        """Returns this form for an input that goes through `before`, a SLICE or PAD."""
-        return Respelled(self.cut, self.spelling.write, self.call, self.weights, self.bias, self.spelling.read, before)
-
 
 class Respelled(NamedTuple):
     """A convolution between two movements, with a SLICE after them and a SLICE or PAD before them."""
@@ -125,7 +118,12 @@ Choose = Callable[[Call, Type, LeafValue, LeafValue, Sequence[Spelled]], Sequenc
 
 
 def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
-    """Returns all forms of a convolution within the bounds of this module; their added weights are zeros."""
+    """Returns all forms of a convolution within the bounds of this module.
+
+    There are none if the zero point of the weights is not 0, because the added weights are zeros.
+    """
+    if call.attr("w_zp") != (0,):
+        return []
     weights, attributes = w.data, dict(call.attrs)
     out = prod(weights.shape[2:]) if call.op == "depthwise_conv2d" else weights.shape[0]
     conv = ConstantConvolution(call.op, x.shape, weights, np.broadcast_to(b.data, (out,)), attributes)
@@ -134,7 +132,7 @@ def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
     kept = {k: v for k, v in attributes.items() if k not in ("stride", "pad", "dilation", "out_pad")}
     return [
         Spelled(
-            Call(s.op, attrs_of({**kept, **s.attributes}), made=True),
+            Call(s.op, attrs_of({**kept, **s.attributes})),
             LeafValue.constant(s.weights, w.node.dtype),
             LeafValue.constant(s.bias, b.node.dtype),
             s,
@@ -177,110 +175,96 @@ def _work(weights: Shape, result: Shape) -> int:
     return prod(weights) * prod(result[1:3])
 
 
-@extern
-def adds_zeros(call: Convolution, x: Type) -> bool:
-    """Tells whether a weight of 0 adds nothing to a convolution of INT8 or INT16 values."""
-    return call.attr("w_zp") == (0,) and x.dtype in ("INT8", "INT16")
-
-
-@extern
-def moves_nothing(p: Spelled) -> bool:
-    """Tells whether a form reads and writes the original tensors."""
-    return p.moves_nothing
-
-
-@extern
-def has_whole_blocks(p: Spelled) -> bool:
-    """Tells whether a form reads and writes other tensors, in which all blocks are complete."""
-    return p.is_whole and not p.moves_nothing
-
-
-@extern
-def has_partial_blocks(p: Spelled) -> bool:
-    """Tells whether the input or the result of a form has a block that is not complete."""
-    return not p.is_whole
-
-
-def _longer(p: Spelled, cut: Call) -> Call:
-    """Returns a slice with the elements that a form appends to it."""
-    more = (0, *p.spelling.appended, 0)
-    return cut.with_attrs(size=tuple(a + m for a, m in zip(cut.attr("size"), more, strict=True)))
-
-
-@extern
-def continues(p: Spelled, cut: Slice, whole: Type) -> bool:
-    """Tells whether the tensor before a slice has the elements that a form appends, which may have any value."""
-    longer = _longer(p, cut)
-    ends = (a + n for a, n in zip(longer.attr("start"), longer.attr("size"), strict=True))
-    fits = all(end <= n for end, n in zip(ends, whole.shape, strict=True))
-    return any(p.spelling.appended) and fits and not p.spelling.appended_is_padding
-
-
-@extern
-def in_place(p: Spelled) -> tuple[Convolution, LeafValue, LeafValue]:
-    """Returns the convolution of a form, its weights and its bias."""
-    return p.call, p.weights, p.bias
-
-
-@extern
-def between(p: Spelled) -> MovedConvolution:
-    """Returns the convolution of a form between its movements."""
-    return MovedConvolution(p.spelling.write, p.call, p.weights, p.bias, p.spelling.read)
-
-
-@extern
-def padded(p: Spelled, call: Convolution) -> Respelled:
-    """Returns the convolution of a form after a PAD that completes the last block, and before a SLICE that removes
-    surplus results."""
-    rows, columns = p.spelling.appended
-    return p.after(Call("pad", attrs_of({"pads": (0, 0, 0, rows, 0, columns, 0, 0), "value": call.attr("in_zp")})))
-
-
-@extern
-def of_longer(p: Spelled, cut: Slice) -> Respelled:
-    """Returns the convolution of a form that reads a larger slice, which completes the last block without a PAD."""
-    return p.after(_longer(p, cut))
+def _content(weights: LeafValue) -> bytes:
+    """Returns a key of weights that does not change if axes are exchanged or channels reordered."""
+    return str(sorted(weights.data.shape)).encode() + occurrences(weights.data).tobytes()
 
 
 def rules(choose: Choose) -> list[Rule]:
-    """Returns the rules of the family, with the forms that `choose` keeps."""
+    """Returns the rules of the family, with the forms that `choose` keeps.
+
+    Convolutions that these rules have made for a graph are not rewritten again.
+    """
+    made: set[bytes] = set()
+    answers: dict[tuple[Call, Type, LeafValue, LeafValue], Sequence[Spelled]] = {}
+
+    def forget() -> None:
+        made.clear()
+        answers.clear()
+
+    def chosen(call: Call, x: Type, w: LeafValue, b: LeafValue) -> Sequence[Spelled]:
+        asked = call, x, w, b
+        # A proof asks the same question again, and must get the same answer.
+        if asked not in answers:
+            if x.dtype not in ("INT8", "INT16") or _content(w) in made:
+                return ()
+            answers[asked] = choose(call, x, w, b, spellings(call, x, w, b))
+            made.update(_content(s.weights) for s in answers[asked])
+        return answers[asked]
 
     @extern
-    def spelling(call: Given, x: Type, w: Weights, b: Constant) -> list[Spelled]:
-        """Returns the chosen forms of a convolution."""
-        return list(choose(call, x, w, b, spellings(call, x, w, b)))
+    def same(call: Convolution, x: Type, w: Weights, b: Constant) -> list[tuple[Convolution, LeafValue, LeafValue]]:
+        """Returns other convolutions with equal results that read and write the same tensors."""
+        return [(s.call, s.weights, s.bias) for s in chosen(call, x, w, b) if s.moves_nothing]
 
-    f, cut = symbols("f", Given), symbols("cut", Slice)
+    @extern
+    def regrouped(call: Convolution, x: Type, w: Weights, b: Constant) -> list[MovedConvolution]:
+        """Returns other convolutions with equal results on complete blocks, each between two movements."""
+        return [
+            MovedConvolution(s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
+            for s in chosen(call, x, w, b)
+            if s.is_whole and not s.moves_nothing
+        ]
+
+    def around(s: Spelled, before: Call) -> Respelled:
+        return Respelled(s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, before)
+
+    @extern
+    def spelled(call: Convolution, x: Type, w: Weights, b: Constant) -> list[Respelled]:
+        """Returns other convolutions with equal results for an input whose blocks are not all complete.
+
+        A PAD completes the last block of the input, and a SLICE removes surplus results.
+        """
+        found = []
+        for s in (s for s in chosen(call, x, w, b) if not s.is_whole):
+            rows, columns = s.spelling.appended
+            pad = Call("pad", attrs_of({"pads": (0, 0, 0, rows, 0, columns, 0, 0), "value": call.attr("in_zp")}))
+            found.append(around(s, pad))
+        return found
+
+    @extern
+    def spelled_of_slice(
+        call: Convolution, cut: Slice, whole: Type, x: Type, w: Weights, b: Constant
+    ) -> list[Respelled]:
+        """Returns other convolutions with equal results that read a larger slice, so that the last block is complete
+        without a PAD.
+
+        The elements that complete the block may have any value.
+        """
+        found = []
+        for s in chosen(call, x, w, b):
+            more = (0, *s.spelling.appended, 0)
+            size = tuple(a + m for a, m in zip(cut.attr("size"), more, strict=True))
+            ends = (a + m for a, m in zip(cut.attr("start"), size, strict=True))
+            fits = all(e <= n for e, n in zip(ends, whole.shape, strict=True))
+            if any(more) and fits and not s.spelling.appended_is_padding:
+                found.append(around(s, cut.with_attrs(size=size)))
+        return found
+
+    f, cut = symbols("f", Convolution), symbols("cut", Slice)
     x, w, b = symbols("x", Value), symbols("w", Weights), symbols("b", Constant)
-    zeros, p, of_cut = adds_zeros(f, x), spelling(f, x, w, b), spelling(f, cut(x), w, b)
-    make = partial(rule, family="blocking")
+    make = partial(rule, family="blocking", forget=forget)
     return [
-        make(
-            "spelled-conv-same",
-            f(x, w, b),
-            let(in_place(p), lambda g, v, d: g(x, v, d)),
-            where=(zeros, moves_nothing(p)),
-        ),
-        make("spelled-conv-whole", f(x, w, b), between(p)(x), where=(zeros, has_whole_blocks(p))),
-        make("spelled-conv", f(x, w, b), padded(p, f)(x), where=(zeros, has_partial_blocks(p))),
-        make(
-            "spelled-conv-slice",
-            f(cut(x), w, b),
-            of_longer(of_cut, cut)(x),
-            where=(zeros, continues(of_cut, cut, x)),
-        ),
+        make("spelled-conv-same", f(x, w, b), let(same(f, x, w, b), lambda g, v, d: g(x, v, d))),
+        make("spelled-conv-whole", f(x, w, b), regrouped(f, x, w, b)(x)),
+        make("spelled-conv", f(x, w, b), spelled(f, x, w, b)(x)),
+        make("spelled-conv-slice", f(cut(x), w, b), spelled_of_slice(f, cut, x, cut(x), w, b)(x)),
     ]
 
 
 def _fewest(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
-    """Returns the forms with the fewest multiplications, and with less than twice those of the convolution.
-
-    So no 1x1 convolution of blocks is among them, which has as many times more as there are pixels in a block.
-    """
-    limit = 2 * _work(w.node.shape, infer(call.op, call.attrs, (x, w.type, b.type)).shape)
-    works = [_work(s.spelling.weights_shape, s.result) for s in found]
-    kept = [k for k, s in enumerate(found) if works[k] < limit and not s.divides_channels]
-    return [found[k] for k in sorted(kept, key=works.__getitem__)[:MOST]]
+    found = [s for s in found if not s.divides_channels]
+    return sorted(found, key=lambda s: _work(s.spelling.weights_shape, s.result))[:MOST]
 
 
 RULES = rules(_fewest)

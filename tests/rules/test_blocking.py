@@ -9,12 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eqsat.egraph.encoding import saturate
+from eqsat.egraph.rule import Rule
 from eqsat.rules import RULES, blocking
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
+from tests.graphs import finish
 from tests.rules.checks import check, optimized
 
-EVERY = blocking.rules(lambda call, x, w, b, found: found)
+
+def every() -> list[Rule]:
+    return blocking.rules(lambda call, x, w, b, found: found)
+
+
+EVERY = every()
 
 
 def graph(op: str, shape: tuple[int, ...], kernel: tuple[int, ...], attributes: Any, *, longer: int = 0) -> TensorGraph:
@@ -55,6 +63,26 @@ CASES = {
 def test_every_spelling_is_exact(name: str) -> None:
     saturated = check(CASES[name], [*EVERY, *(r for r in RULES if r.family == "moves")])
     assert any(saturated.saturation.matches.get(r.name) for r in EVERY)
+
+
+def test_what_was_made_of_one_graph_does_not_bear_on_the_next() -> None:
+    """A convolution that the rules have made of a graph is spelled like any other where it is in another graph."""
+    rules, moves = every(), [r for r in RULES if r.family == "moves"]
+    frozen = saturate(CASES["stride"], rules)
+    leaves = {e.cls: e for nodes in frozen.classes for e in nodes if e.op in ("input", "const")}
+    found = 0
+    for e in (e for nodes in frozen.classes for e in nodes if e.op == "conv2d"):
+        g = TensorGraph()
+        x = frozen.type_of(e.children[0])
+        constants = [dict(leaves[c].attrs)["value"] for c in e.children[1:]]
+        types = [frozen.type_of(c) for c in e.children[1:]]
+        operands = [g.add_const(k.data, t.dtype, t.shape) for k, t in zip(constants, types, strict=True)]
+        y = g.add_with("conv2d", [g.add_input("x", x.shape, x.dtype), *operands], e.attrs)
+        finish(g, y)
+        again, alone = (saturate(g, [*r, *moves]).saturation.matches for r in (rules, every()))
+        assert again == alone
+        found += any(name.startswith("spelled") for name in alone)
+    assert found > 1
 
 
 def test_what_a_slice_cut_off_is_taken_back() -> None:
