@@ -17,7 +17,7 @@ from tests.proof.near_misses import KINDS, Pair, combined, differs, of, pairs, w
 from tests.sweeps import parts
 
 #: Pairs of a kind in the suite, at most.
-_MOST = 8
+_MOST = 12
 
 
 def directions(pair: Pair) -> Iterator[tuple[int, list[Array]]]:
