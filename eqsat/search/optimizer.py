@@ -21,9 +21,10 @@ from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.outcome import conclude
+from eqsat.search.proposals.exact import exact
 from eqsat.search.recall import Memory, recall, respell
 from eqsat.search.result import Result
-from eqsat.search.stages import choose, extract, improve, price, saturate, schedule
+from eqsat.search.stages import choose, extract, improve, saturate, schedule
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
@@ -81,10 +82,10 @@ def optimize_tosa(
             if state.recalled:
                 answer, state = choose(loop, state, checks)
             else:
-                state = price(loop, state, pool)
+                state = extract(loop, replace(state, options=options.levels[0]), pool)
                 for level in options.levels:
-                    state = replace(state, options=level)
-                    state = improve(loop, given.join(loop, extract(loop, state)), checks)
+                    state = loop.drive(replace(state, options=level), exact)
+                    state = improve(loop, given.join(loop, state), checks)
                     answer, state = choose(loop, state, checks)
                     state = schedule(loop, state, checks)
         if answer is None:

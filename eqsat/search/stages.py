@@ -16,7 +16,6 @@ from eqsat.options.plugins import make_cost_model
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.borders import borders
-from eqsat.search.proposals.exact import exact
 from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
@@ -66,8 +65,8 @@ def saturate(loop: Loop, state: State, reference: TensorGraph, checks: Checks) -
     return state
 
 
-def price(loop: Loop, state: State, pool: Pool) -> State:
-    """Returns the state with the choices of its e-graph and their prices; itself without an e-graph."""
+def extract(loop: Loop, state: State, pool: Pool) -> State:
+    """Returns the state with prices, and with graphs that are extracted greedily; itself without an e-graph."""
     if state.frozen is None:
         return state
     prices = PriceCache(state.options.cache)
@@ -81,14 +80,7 @@ def price(loop: Loop, state: State, pool: Pool) -> State:
     finally:
         prices.close()
         loop.warnings.extend(w for w in prices.store.warnings if w not in loop.warnings)
-    return state
-
-
-def extract(loop: Loop, state: State) -> State:
-    """Returns the state with graphs that are extracted by cycles alone; itself without choices."""
-    if state.choices is None:
-        return state
-    return loop.drive(state if state.extracted else loop.drive(state, greedy), exact)
+    return loop.drive(state, greedy) if state.choices else state
 
 
 def improve(loop: Loop, state: State, checks: Checks) -> State:
