@@ -13,8 +13,8 @@ exhaustive = False
 
 
 def examples(number: int) -> int:
-    """Returns how many of so many drawn examples are taken, an eighth and at least four."""
-    return number if exhaustive else min(number, max(4, number // 8))
+    """Returns how many of so many drawn examples are taken, a quarter and at least four."""
+    return number if exhaustive else min(number, max(4, number // 4))
 
 
 def some(cases: Iterable[Any], taken: int) -> list[Any]:

@@ -100,6 +100,16 @@ def test_less_sram_is_found_at_no_more_cycles_than_stock_takes() -> None:
 
 
 @pytest.mark.slow
+def test_the_pareto_set_has_graphs_in_stripes() -> None:
+    given = dumps(forked())
+    options = Options(effort=1, objective="pareto", max_flash="any")
+    result = optimize_tosa(given, U55, stock=given, options=options)
+    points = [p.figures for p in result.points]
+    assert len(points) > 2 and all(p.verified for p in result.points)
+    assert min(p.sram for p in points) < 0.7 * max(p.sram for p in points)
+
+
+@pytest.mark.slow
 def test_stripes_say_which_operators_they_are_of() -> None:
     names = set(named(widening()).values())
     found = [o.node for origins in answer(widening, U55).origins.values() for o in origins]
