@@ -21,13 +21,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from eqsat.bench.cells import parse_target
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.fingerprint import fingerprint as fingerprint_of
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
 from eqsat.search.figures import calibrated_cycles
-from eqsat.target import Target
 from eqsat.vela.compile import compile_tflite
 from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.vela.facts import version as vela_version
@@ -75,7 +75,7 @@ def measure(
     """
     buffer, converting = converted(reference, environment)
     seconds = dict(converting)
-    compiled_for = Target.of(target)
+    compiled_for = parse_target(target)
     with Pool(1) as pool:
         started = time.perf_counter()
         estimate, settings = in_best_settings(compiled_for, partial(compile_tflite, buffer, via=pool))

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eqsat.bench.cells import parse_target
 from eqsat.executorch.names import INT8
 from eqsat.ground.files import InputError, read_bytes
-from eqsat.target import Target
 
 if TYPE_CHECKING:
     from eqsat.executorch.layouts import Layout
@@ -39,6 +39,7 @@ def prepare(
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Lowers a PyTorch model for a target.
 
+    target: as `parse_target` takes it.
     quantization: one of QUANTIZATIONS.
     layout: of inputs and outputs; None: as the model has them.
     Returns ({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record).
@@ -59,9 +60,9 @@ def prepare(
     from eqsat.executorch.bookkeeping import less_bookkeeping
     from eqsat.executorch.loading import load_program
 
-    compiled_for = Target.of(target)
+    compiled_for = parse_target(target)
     started = time.perf_counter()
-    spec = EthosUCompileSpec(compiled_for.accelerator)
+    spec = EthosUCompileSpec(compiled_for.accelerator, memory_mode=compiled_for.value_of("--memory-mode"))
     program, calibration = load_program(reference, spec, quantization, layout)
     quantized = time.perf_counter()
     partitioner = EthosUPartitioner(spec)
@@ -105,7 +106,7 @@ def prepare(
 def as_given(path: Path, target: str) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Returns the graph and side record of a `.tosa` file, which needs no lowering. Raises InputError."""
     return {"0.explicit": read_bytes(path)}, {
-        "flags": list(Target.of(target).flags),
+        "flags": list(parse_target(target).flags),
         "seconds": {},
         "stock_errors": ["a .tosa file has no stock graph"],
         "calibration": "",

@@ -18,14 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench import isolated, litert, lowering
-from eqsat.bench.cells import BEST, LITERT, Configuration, Model, lowering_fingerprint, measuring_fingerprint
+from eqsat.bench.cells import (
+    BEST,
+    LITERT,
+    Configuration,
+    Model,
+    lowering_fingerprint,
+    measuring_fingerprint,
+    parse_target,
+)
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.log import Record
 from eqsat.bench.records import CellKey, RunFiles
 from eqsat.executorch.names import INT8, check_quantization
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
-from eqsat.target import ACCELERATORS, TargetError
 
 #: Called with (number of lowerings and cells done, their number in all, what happened).
 CellProgress = Callable[[int, int, str], None]
@@ -106,6 +113,7 @@ def run(
     """Measures every cell that `out` does not hold yet and returns the plan's records in its order.
 
     models: see `Model.find`.
+    targets: see `parse_target`.
     configurations: see `Configuration.parse`.
     Tasks run in `jobs` local processes, on the Dask cluster of `scheduler`, or in `pool`.
     limits: on each task.
@@ -149,8 +157,8 @@ class _Plan:
         environment: Path | None,
         quantization: str,
     ):
-        if unknown := [t for t in targets if t not in ACCELERATORS]:
-            raise TargetError(f"unknown target {unknown[0]!r}: use one of {', '.join(ACCELERATORS)}")
+        for target in targets:
+            parse_target(target)
         self.names = [m.name for m in models]
         if twice := [n for n in self.names if self.names.count(n) > 1]:
             raise InputError(f"two models would be called {twice[0]!r}: rename one of the files")

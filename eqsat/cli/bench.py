@@ -29,7 +29,9 @@ def bench(
     targets: Annotated[
         list[str] | None,
         typer.Option(
-            help="accelerator configurations; separate them by commas, or repeat the option", show_default=_TARGETS
+            help="accelerator configurations, each with ExecuTorch's memory mode or one after an @, for example "
+            "ethos-u85-256@Shared_Sram; separate them by commas, or repeat the option",
+            show_default=_TARGETS,
         ),
     ] = None,
     configuration: Annotated[
@@ -97,7 +99,7 @@ def bench(
             on_interrupt_say(f"what is done is in {out}, the same command goes on")
             records = library.run(
                 names,
-                [t.lower() for t in _listed(targets or [_TARGETS])],
+                [a.lower() + at + mode for t in _listed(targets or [_TARGETS]) for a, at, mode in [t.partition("@")]],
                 configuration or ["stock", "eqsat"],
                 out,
                 jobs=jobs,

@@ -93,9 +93,13 @@ class Target:
         """Returns the target with more flags."""
         return Target(self.accelerator, (*self.flags, *flags)) if flags else self
 
+    def value_of(self, option: str) -> str | None:
+        """Returns the value of one of Vela's options, or None if it is not among the flags."""
+        return next((value for flag in self.flags for name, _, value in [flag.partition("=")] if name == option), None)
+
     def sets(self, option: str) -> bool:
         """Whether one of Vela's options is among the flags."""
-        return any(flag.partition("=")[0] == option for flag in self.flags)
+        return self.value_of(option) is not None
 
     @property
     def family(self) -> Family:

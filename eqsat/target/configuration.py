@@ -22,14 +22,14 @@ def sections_of(target: Target) -> tuple[configparser.SectionProxy, Mapping[str,
 
     Raises TargetError for a file or a name that does not exist, or a name of another family.
     """
-    flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
-    ini, name = configparser.ConfigParser(), flags.get("config", "Arm/vela.ini")
+    ini, name = configparser.ConfigParser(), target.value_of("--config") or "Arm/vela.ini"
     ini.read(_place(name))
-    system = _section(ini, _SYSTEM, flags["system-config"], f"{name} has no system configuration")
-    mode = dict(_section(ini, _MODE, flags["memory-mode"], f"{name} has no memory mode"))
+    system_config, memory_mode = (target.value_of(o) or "" for o in ("--system-config", "--memory-mode"))
+    system = _section(ini, _SYSTEM, system_config, f"{name} has no system configuration")
+    mode = dict(_section(ini, _MODE, memory_mode, f"{name} has no memory mode"))
     while "inherit" in mode:
         mode = {**ini[mode.pop("inherit")], **mode}
-    _check_family(target, flags["system-config"], flags["memory-mode"])
+    _check_family(target, system_config, memory_mode)
     return system, mode
 
 

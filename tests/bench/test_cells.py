@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from eqsat.bench import cells
-from eqsat.bench.cells import Configuration, Model
+from eqsat.bench.cells import Configuration, Model, parse_target
 from eqsat.checking import user_rules
 from eqsat.ground.files import InputError
+from eqsat.target import Target, TargetError
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,6 +59,17 @@ def test_plugins_of_a_configuration_are_found_by_the_same_names_and_are_part_of_
 def test_a_wrong_configuration_names_what_there_is(text, word):
     with pytest.raises(InputError, match=word):
         Configuration.parse(text)
+
+
+def test_a_target_may_name_its_memory_mode():
+    assert parse_target("ethos-u85-256") == Target.of("ethos-u85-256")
+    assert parse_target("ethos-u85-256@Shared_Sram") == Target.of("ethos-u85-256", memory_mode="Shared_Sram")
+    for name, word in (
+        ("ethos-u99@Shared_Sram", "ethos-u99"),
+        ("ethos-u85-256@Share_Sram", "did you mean Shared_Sram"),
+    ):
+        with pytest.raises(TargetError, match=word):
+            parse_target(name)
 
 
 def test_models_by_path_module_and_name(tmp_path):

@@ -161,6 +161,13 @@ def test_a_failed_cell_is_a_row(models, tmp_path):
     assert "lost" not in records[0] and records[1]["cycles"] > 0
 
 
+def test_the_memory_mode_of_a_target_decides_its_figures(models, tmp_path):
+    targets = ["ethos-u85-256@Sram_Only", "ethos-u85-256@Dedicated_Sram_384KB"]
+    sram, dram = run(models[:1], targets, [EXPLICIT], tmp_path / "run")
+    assert (sram["target"], dram["target"]) == tuple(targets)
+    assert "Dram" in dram["memory"] and "Dram" not in sram["memory"] and sram["calibrated"] < dram["calibrated"]
+
+
 def test_bad_input_is_lines_before_anything_starts(models, tmp_path):
     for models_, targets, configurations, error in (
         (["nope"], [TARGET], ["eqsat"], InputError),
