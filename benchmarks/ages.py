@@ -50,7 +50,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "arm_tests": _LOWERED,
     "calibrated": _ZOO,
     "changed_binaries": (*_DEVICE, "eqsat/proof", "tests/random_graphs"),
-    "deployed": _ZOO,
     "device": (*_DEVICE, "tests/random_graphs"),
     "effort": _ZOO,
     "extraction/gym": ("extraction",),
@@ -65,10 +64,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "sram": _ZOO,
     "sram-half": _ZOO,
     "transpose_counts": _LOWERED,
-    "u85-1024": _ZOO,
     "whole_job": (*_ZOO, "eqsat/store"),
-    "zoo": _ZOO,
-    "zoo-vela-5.1": _ZOO,
 }
 
 #: A commit of records that a page quotes: "3f9e39d, `benchmarks/results/zoo`", with any number of records.

@@ -70,12 +70,12 @@ def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComp
     unproved = {p for p in common if not (_is_proved(new.records[p]) and _is_proved(old.records[p]))}
     for place in common:
         a, b = old.records[place], new.records[place]
-        before, after = _state(a), _state(b)
+        figure = RANKED_BY if RANKED_BY in a and RANKED_BY in b else "cycles"
+        before, after = _state(a, figure), _state(b, figure)
         if "error" in a or "error" in b:
             if before != after:
                 found.append(Change(*place, before, after, None, "error" in b))
             continue
-        figure = RANKED_BY if RANKED_BY in a and RANKED_BY in b else "cycles"
         over = b[figure] / a[figure] if a[figure] else None
         allowed = noise if place in unproved else 0.0
         broken = a["verified"] is True and b["verified"] is False
@@ -99,10 +99,10 @@ def _is_proved(record: Record) -> bool:
     return "error" in record or record["configuration"].split(":")[0] != EQSAT or record.get("gap") == 0
 
 
-def _state(record: Record) -> str:
+def _state(record: Record, figure: str) -> str:
     if "error" in record:
         return "failed"
-    return f"{record['cycles']:,}" + (" (not bit-exact)" if record["verified"] is False else "")
+    return f"{record[figure]:,}" + (" (not bit-exact)" if record["verified"] is False else "")
 
 
 def note(c: RunComparison) -> str:

@@ -50,10 +50,10 @@ def test_a_report_is_of_its_records() -> None:
 
 @history
 def test_a_wrong_quote_is_noticed() -> None:
-    (zoo,), (counts,) = commits("zoo"), commits("transpose_counts")
-    assert f"({zoo[:7]}, `{RESULTS}/zoo`" in (ROOT / "docs" / "proofs.md").read_text()
-    assert misquoted(f"({zoo[:7]}, `{RESULTS}/zoo`,\n`{RESULTS}/transpose_counts`)") == [f"{zoo[:7]}, transpose_counts"]
-    assert misquoted(f"{counts[:7]}, `{RESULTS}/zoo`; at 0ff1ce0") == [f"{counts[:7]}, zoo", "0ff1ce0"]
+    (networks,), (counts,) = commits("calibrated"), commits("transpose_counts")
+    assert f"({networks[:7]}, `{RESULTS}/calibrated`" in (ROOT / "docs" / "proofs.md").read_text()
+    assert misquoted(f"({networks[:7]}, `{RESULTS}/calibrated`,\n`{RESULTS}/transpose_counts`)") == [f"{networks[:7]}, transpose_counts"]
+    assert misquoted(f"{counts[:7]}, `{RESULTS}/calibrated`; at 0ff1ce0") == [f"{counts[:7]}, calibrated", "0ff1ce0"]
 
 
 def commit(place: Path, **texts: str) -> str:

@@ -1,4 +1,4 @@
-"""The charts of a report, of the recorded run of the zoo."""
+"""The charts of a report, of a recorded run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from eqsat.report.compiled import pareto
 from eqsat.report.sides import Sides
 from eqsat.report.write import by_kind, by_stage
 
-ZOO = Path(__file__).parents[2] / "benchmarks" / "results" / "zoo"
+RUN = Path(__file__).parents[2] / "benchmarks" / "results" / "calibrated"
 
 
 def test_a_legend_has_what_occurs():
-    run = RecordedRun.read(ZOO)
+    run = RecordedRun.read(RUN)
     (bars,) = by_stage(run, "eqsat", "ethos-u85-256")
     assert "saturate (eqsat)" in bars.legend and "convert (ExecuTorch)" not in bars.legend
     only = {k: {**r, "by_kind": {"matmul": r["cycles"]}} for k, r in run.records.items() if "by_kind" in r}
@@ -25,7 +25,7 @@ def test_a_legend_has_what_occurs():
 
 
 def test_bars_of_cycles_are_shares_of_the_baselines():
-    run = RecordedRun.read(ZOO)
+    run = RecordedRun.read(RUN)
     (bars,) = by_kind(run, "eqsat", "ethos-u85-256")
     assert [sum(parts.values()) for name, parts, _ in bars.rows if name] == [pytest.approx(1)] * (len(bars.rows) // 2)
 

@@ -24,7 +24,7 @@ CELL = ("emg", "ethos-u85-256", "eqsat")
 
 @pytest.fixture(scope="module")
 def run() -> RecordedRun:
-    return RecordedRun.read(ROOT / "benchmarks" / "results" / "zoo")
+    return RecordedRun.read(ROOT / "benchmarks" / "results" / "calibrated")
 
 
 def with_cell(run: RecordedRun, change: Callable[[dict[str, Any]], dict[str, Any]]) -> RecordedRun:
@@ -32,7 +32,7 @@ def with_cell(run: RecordedRun, change: Callable[[dict[str, Any]], dict[str, Any
 
 
 def scaled(factor: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda r: {**r, "cycles": int(r["cycles"] * factor)}
+    return lambda r: {**r, "calibrated": int(r["calibrated"] * factor)}
 
 
 def test_a_run_is_no_worse_than_itself(run: RecordedRun) -> None:
@@ -60,7 +60,7 @@ def test_what_changed_is_found(run, change, noise: float, regressions: int, impr
 @pytest.mark.parametrize(("old_gap", "new_gap", "changes"), [(0, 0, 1), (0.9, 0, 0), (0, 0.9, 0), (0, None, 0)])
 def test_noise_is_for_choices_that_are_not_proved(run, old_gap, new_gap, changes: int) -> None:
     old = with_cell(run, lambda r: {**r, "gap": old_gap})
-    new = with_cell(run, lambda r: {**r, "gap": new_gap, "cycles": r["cycles"] + 1})
+    new = with_cell(run, lambda r: {**r, "gap": new_gap, "calibrated": r["calibrated"] + 1})
     found = compare(new, old)
     assert (len(found.changes), len(found.regressions)) == (changes, changes)
     told = f"4.0% for the {found.unproved} cells of eqsat whose choice is not proved in both runs, none for the "
