@@ -1,7 +1,8 @@
 """The choice of the answer from the compiled graphs, by cycles and memory.
 
 It is the fastest of the graphs that fit, by calibrated cycles, and so never dearer than stock's graph.
-Nor is it by Vela's own total, beyond what the price may be off by (`cost_models.calibration.spread`).
+Nor is it by Vela's own total, beyond what the price may be off by (`cost_models.calibration.spread`), or by more than
+it is cheaper by calibrated cycles: a gain of one cycle does not stand against a loss of a tenth.
 
 Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash.
 The default limit of SRAM is the largest of what stock's graph needs, what the NPU has to itself (Dedicated_Sram), and
@@ -205,6 +206,7 @@ class Decision:
 
     cycles: with the objective "sram", the cycles of stock's graph, which are the limit; else None.
     vela_total: the limit of cycles by Vela's own total (None: no limit).
+    product: the limit of calibrated cycles times cycles by Vela's own total (None: no limit): those of stock's graph.
     default: the limits without the user's options, which stock's graph meets.
     """
 
@@ -212,6 +214,7 @@ class Decision:
     limits: MemoryLimits = MemoryLimits()
     cycles: int | None = None
     vela_total: int | None = None
+    product: int | None = None
     default: MemoryLimits = MemoryLimits()
 
     @property
@@ -247,6 +250,7 @@ class Decision:
             MemoryLimits.of(options, stock, container, dedicated),
             stock.cycles if stock and options.objective == SRAM else None,
             math.floor(stock.vela_total * (1 + allowance)) if stock else None,
+            stock.cycles * stock.vela_total if stock and options.objective != SRAM else None,
             MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), stock, container, dedicated),
         )
 
@@ -259,6 +263,11 @@ class Decision:
         """Whether a graph would be better than the best one with as many cycles and no memory at all."""
         return self.rank(figures._replace(sram=0, flash=0)) < self.rank(best)
 
+    def is_dearer_by_vela(self, figures: Figures) -> bool:
+        """Whether Vela's own total is too high for an answer."""
+        above = self.vela_total is not None and figures.vela_total > self.vela_total
+        return above or self.product is not None and figures.cycles * figures.vela_total > self.product
+
     def rank_of(self, graph: Measured) -> tuple[float, bool, int, int, int]:
         """Returns the key by which compiled graphs are sorted, the best first: `rank`, then the number of operators."""
         return *self.rank(graph.figures), graph.operators
@@ -266,12 +275,12 @@ class Decision:
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """Returns the key by which graphs are sorted, the best first.
 
-        It is the excess over the limits, whether Vela's total is above its limit, the objective, and the other one of
-        cycles and SRAM.
+        It is the excess over the limits, whether Vela's total is too high, the objective, and the other one of cycles
+        and SRAM.
         Flash that has to be earned costs cycles.
         """
         excess = self.limits.widest.excess(figures)
-        dearer = self.vela_total is not None and figures.vela_total > self.vela_total
+        dearer = self.is_dearer_by_vela(figures)
         if self.objective != SRAM:
             return excess, dearer, self.limits.priced(figures), figures.sram
         if self.cycles is not None:

@@ -52,7 +52,9 @@ def test_a_report_is_of_its_records() -> None:
 def test_a_wrong_quote_is_noticed() -> None:
     (networks,), (counts,) = commits("calibrated"), commits("transpose_counts")
     assert f"({networks[:7]}, `{RESULTS}/calibrated`" in (ROOT / "docs" / "proofs.md").read_text()
-    assert misquoted(f"({networks[:7]}, `{RESULTS}/calibrated`,\n`{RESULTS}/transpose_counts`)") == [f"{networks[:7]}, transpose_counts"]
+    assert misquoted(f"({networks[:7]}, `{RESULTS}/calibrated`,\n`{RESULTS}/transpose_counts`)") == [
+        f"{networks[:7]}, transpose_counts"
+    ]
     assert misquoted(f"{counts[:7]}, `{RESULTS}/calibrated`; at 0ff1ce0") == [f"{counts[:7]}, calibrated", "0ff1ce0"]
 
 

@@ -123,6 +123,16 @@ def test_an_answer_is_not_dearer_by_velas_total_beyond_what_is_allowed(objective
     assert sorted([too_large, dearer, stock, better], key=wider.rank)[0] == dearer
 
 
+def test_velas_total_never_says_that_more_is_lost_than_calibrated_cycles_say_is_gained() -> None:
+    """A gain of one cycle does not stand against a tenth more by Vela's total; less SRAM is no gain of cycles."""
+    stock = Figures(1000, 20, 1, vela_total=1000)
+    one_less, tenth_less = Figures(999, 20, 1, 1100), Figures(900, 20, 1, 1100)
+    decision = Decision.of(Options(), stock, allowance=0.2)
+    assert sorted([one_less, tenth_less, stock], key=decision.rank) == [tenth_less, stock, one_less]
+    less_sram = Decision.of(Options(objective="sram"), stock, allowance=0.2)
+    assert less_sram.rank(one_less._replace(sram=10)) < less_sram.rank(stock)
+
+
 @pytest.mark.slow
 def test_where_nothing_fits_the_answer_is_within_stocks_memory_and_no_dearer(options: Options) -> None:
     given = dumps(recomputed())

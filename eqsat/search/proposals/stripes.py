@@ -56,7 +56,7 @@ def wanted(state: State) -> Sequence[Decision]:
     decision = state.decision
     if decision.objective != PARETO:
         return decision.aims
-    less, given = replace(decision, objective=SRAM), {c.name: c for c in state.graphs}
+    less, given = replace(decision, objective=SRAM, product=None), {c.name: c for c in state.graphs}
     before, anyhow = given.get("stock") or given.get("explicit"), replace(less, vela_total=None)
     at_most = [replace(less, cycles=before.figures.cycles)] if before else []
     return [aim for one in (*at_most, anyhow) for aim in one.aims]
