@@ -17,6 +17,7 @@ smartquotes = False  # `--option` in running text
 html_theme = "furo"
 html_title = f"eqsat {release}"
 html_show_sphinx = html_copy_source = False
+html_static_path, html_css_files = ["_static"], ["words.css"]
 exclude_patterns = ["_build"]
 
 
