@@ -55,6 +55,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "extraction/gym": ("extraction",),
     "extraction/zoo": (*_PRICES, "extraction"),
     "int16": _ZOO,
+    "memory-modes": _ZOO,
     "measured": (*_DEVICE, "cost_models"),
     "never_worse": (*_SEARCH, "tests/random_graphs"),
     "proposals": _SEARCH,
@@ -64,6 +65,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "sram": _ZOO,
     "sram-half": _ZOO,
     "transpose_counts": _LOWERED,
+    "vela-5.1": _ZOO,
     "whole_job": (*_ZOO, "eqsat/store"),
 }
 
