@@ -23,7 +23,7 @@ from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
 from eqsat.before_lowering import fx
-from eqsat.executorch.constants import constant_nodes
+from eqsat.executorch.constants import Constants
 from eqsat.executorch.nodes import (
     computing,
     is_dequantize,
@@ -137,7 +137,7 @@ class Lifted:
         self.constants: dict[str, Node] = {}
         self._values: dict[Node, int] = {}
         self._known = get_constant_placeholder_dict(program)
-        self._fixed = constant_nodes(program)
+        self._fixed = Constants(program).nodes
         nodes = dict.fromkeys(tree_leaves(program.graph.output_node().args[0]))
         self.outputs = [n for n in nodes if isinstance(n, Node) and n not in self._fixed]
         if any(not isinstance(o.meta.get("val"), torch.Tensor) for o in self.outputs):

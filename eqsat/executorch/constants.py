@@ -11,6 +11,8 @@ Subgraphs of quantized operators alone are left to the NPU, which rounds them as
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import networkx as nx
 import torch
@@ -20,7 +22,7 @@ from executorch.exir.passes.constant_prop_pass import (
 )
 from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.utils._pytree import tree_map_only
+from torch.fx.node import map_arg
 
 from eqsat.executorch.nodes import is_marked, name
 
@@ -56,14 +58,9 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
 def _replace(program: ExportedProgram, folded: set[Node]) -> None:
     """Replaces the nodes that others read by constants, before a DEQUANTIZE, so that values stay integers."""
     last = {n for n in folded if _is_dequantize(n) and not folded.issuperset(n.users)}
-    placeholders = get_constant_placeholder_dict(program)
-    values = {p: v for p, v in placeholders.items() if not folded.isdisjoint(p.users)}
-    for node in program.graph.nodes:
-        if node in folded and node not in last:
-            args, kwargs = tree_map_only(Node, values.__getitem__, (node.args, node.kwargs))
-            with torch.no_grad():
-                value = node.target(*args, **kwargs)
-            values[node] = value.contiguous() if isinstance(value, torch.Tensor) else value
+    computed, constants = folded - last, Constants(program)
+    known = computed.union(p for n in computed for p in n.all_input_nodes if p.op == "placeholder")
+    values = {n: constants.value(n) for n in program.graph.nodes if n in known}
     specs = {s.arg.name: s for s in program.graph_signature.input_specs}
     specs |= create_constant_nodes_and_return_specs(values, program)
     program.graph_signature.input_specs = [specs[n.name] for n in program.graph.find_nodes(op="placeholder")]
@@ -73,23 +70,40 @@ def _replace(program: ExportedProgram, folded: set[Node]) -> None:
 
 def _folded(program: ExportedProgram) -> set[Node]:
     """Returns the nodes of the constant subgraphs with an operator that is not quantized."""
-    constant = {n for n in constant_nodes(program) if n.op == "call_function"}
+    constant = {n for n in Constants(program).nodes if n.op == "call_function"}
     graph = nx.Graph()
     graph.add_nodes_from(constant)
     graph.add_edges_from((n, operand) for n in constant for operand in n.all_input_nodes if operand in constant)
     return {n for part in nx.connected_components(graph) if any(map(_is_foreign, part)) for n in part}
 
 
-def constant_nodes(program: ExportedProgram) -> set[Node]:
-    """Returns the nodes whose value is the same in every run.
+class Constants:
+    """The nodes of a program whose value is the same in every run, with these values.
 
     They depend only on parameters, buffers that nobody writes, and numbers.
     """
-    constant = set(get_constant_placeholder_dict(program))
-    for node in program.graph.nodes:
-        if node.op == "call_function" and not node.is_impure() and constant.issuperset(node.all_input_nodes):
-            constant.add(node)
-    return constant
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self._values: dict[Node, Any] = dict(get_constant_placeholder_dict(program))
+        self.nodes = set(self._values)
+        for node in program.graph.nodes:
+            if node.op == "call_function" and not node.is_impure() and self.nodes.issuperset(node.all_input_nodes):
+                self.nodes.add(node)
+
+    def value(self, node: Node) -> Any:
+        """Returns the value of one of the nodes, which PyTorch computes when it is first asked for."""
+        if node not in self._values:
+            self._values[node] = evaluated(node, self.value)
+        return self._values[node]
+
+
+def evaluated(node: Node, value: Callable[[Node], Any]) -> Any:
+    """Returns what the operator of a node computes from the values of its operands, contiguous."""
+    target: Any = node.target
+    args, kwargs = map_arg((node.args, node.kwargs), value)
+    with torch.no_grad():
+        found = target(*args, **kwargs)
+    return found.contiguous() if isinstance(found, torch.Tensor) else found
 
 
 def _is_foreign(node: Node) -> bool:

@@ -22,11 +22,11 @@ from torch.utils._pytree import tree_leaves
 
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
+from eqsat.executorch.forms import FOR_U55, Rewrite, rewritten
 from eqsat.executorch.nodes import overload, with_own_graph
-from eqsat.executorch.reductions import pad_outside, reshape_flips, reshape_sums
 from eqsat.executorch.remedies import remedy
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
-from eqsat.executorch.tables import FUNCTION, replace_functions
+from eqsat.executorch.tables import FUNCTION, replace_function
 from eqsat.ground.files import LoweringError
 from eqsat.options.options import Options, given_options
 
@@ -131,16 +131,14 @@ def operator_name(node: torch.fx.Node) -> str:
     return str(getattr(node.target, "__name__", node.target)).removesuffix(".default")
 
 
-def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec) -> ExportedProgram:
+def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec, *more: Rewrite) -> ExportedProgram:
     """Returns a program in which operators have forms that Arm's partitioner accepts; the given one may be modified.
 
     Constants that ExecuTorch cannot compute are computed.
     For U55 and U65 sums and flips are reshaped, and convolutions of a large stride pad outside.
     """
-    program = fold_constants(program)
-    if not compile_spec.tosa_spec.is_U55_subset:
-        return program
-    return pad_outside(reshape_flips(reshape_sums(program)))
+    rewrites = FOR_U55 if compile_spec.tosa_spec.is_U55_subset else ()
+    return rewritten(fold_constants(program), [*rewrites, *more])
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
@@ -150,11 +148,10 @@ def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
     The given program is not modified.
     """
     program = TOSAPartitioner.transform_for_pre_decomposition(self, with_own_graph(exported_program))
-    program = use_accepted_forms(program, self.compile_spec)
     if self.additional_checks:  # these may keep functions on the CPU on purpose
-        return program
+        return use_accepted_forms(program, self.compile_spec)
     self.register_custom_partition_op(FUNCTION)
-    return replace_functions(program)
+    return use_accepted_forms(program, self.compile_spec, replace_function)
 
 
 class EthosUPartitioner(ArmPartitioner):

@@ -8,19 +8,16 @@ One operator takes their place, of which Arm's own pass for functions makes a TA
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from executorch.backends.arm._passes.insert_table_ops import TableOps
 from executorch.backends.arm.constants import MAX_RANK
 from executorch.exir.dialects._ops import ops as edge_ops
-from executorch.exir.passes.constant_prop_pass import get_constant_placeholder_dict
-from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.fx.node import map_arg
 
+from eqsat.executorch.constants import Constants, evaluated
 from eqsat.executorch.nodes import (
     computing,
     is_dequantize,
@@ -28,19 +25,14 @@ from eqsat.executorch.nodes import (
     is_pointwise,
     is_quantize,
     marked,
-    name,
     operand,
     qparams,
     shape_of,
 )
 
-logger = logging.getLogger(__name__)
-
 #: All values of INT8, and the arguments of a QUANTIZE or DEQUANTIZE to all of them.
 _CODES = torch.arange(-128, 128, dtype=torch.int8)
 _LIMITS = (-128, 127, torch.int8)
-#: Operators that make a tensor from a number.
-_CREATE = ("full", "scalar_tensor")
 
 
 @torch.library.custom_op("eqsat::function", mutates_args=())
@@ -72,81 +64,47 @@ def _register() -> None:
     TableOps.__getitem__ = found
 
 
-def replace_functions(program: ExportedProgram) -> ExportedProgram:
-    """Replaces functions with an operator that Arm's quantizer left alone; returns the program, which is modified."""
-    constants = _constants(program)
-    found = sum(is_quantize(n) and _replace(n, constants) for n in list(program.graph.nodes))
-    if found:
-        logger.info("%d functions of one tensor as TABLEs", found)
-        _register()
-        program.graph.eliminate_dead_code()
-        program.graph_module.recompile()
-    return program
-
-
-def _constants(program: ExportedProgram) -> dict[Node, Any]:
-    """Returns the values of constant placeholders, and of numbers that Arm's quantizer quantizes."""
-    found: dict[Node, Any] = dict(get_constant_placeholder_dict(program))
-    for n in program.graph.nodes:
-        if is_quantize(n) and name((made := operand(n)).target) in _CREATE and not made.all_input_nodes:
-            target: Any = n.target
-            found[n] = target(_created(made), *n.args[1:], **n.kwargs)
-    return found
-
-
-def _created(node: Node) -> torch.Tensor:
-    """Returns the tensor that an operator makes from a number; of many elements one suffices."""
-    target: Any = node.target
-    args = [(1,), *node.args[1:]] if name(target) == "full" else node.args
-    made: torch.Tensor = target(*args, **node.kwargs)
-    return made
-
-
-def _replace(quantize: Node, constants: Mapping[Node, Any]) -> bool:
-    """Replaces the operators before a QUANTIZE, and returns whether it did."""
+def replace_function(quantize: Node, constants: Constants) -> bool:
+    """Replaces the operators before a QUANTIZE that are a function of one tensor, if Arm's quantizer left one alone."""
+    if not is_quantize(quantize) or (qparams(quantize) or ())[2:] != _LIMITS:
+        return False
     result = operand(quantize)
-    nodes = computing(result) if (qparams(quantize) or ())[2:] == _LIMITS else []
-    operators = [n for n in nodes if not is_dequantize(n)]
-    if result not in operators or all(map(_is_quantized, operators)):
+    nodes = [n for n in computing(result, constants.nodes) if n not in constants.nodes]
+    sources = [n for n in nodes if is_dequantize(n)]
+    operators = [n for n in nodes if n not in sources]
+    if result not in operators or all(map(is_marked, operators)) or result.meta["val"].dtype != torch.float32:
         return False
-    values = [n for n in nodes if is_dequantize(n) and operand(n) not in constants]
-    if len({(operand(n), qparams(n)) for n in values}) != 1 or result.meta["val"].dtype != torch.float32:
+    if len({(operand(n), qparams(n)) for n in sources}) != 1 or (qparams(sources[0]) or ())[2:] != _LIMITS:
         return False
-    source = values[0]
-    computed = _computed(nodes, source, constants)
-    if computed is None or shape_of(source) != shape_of(result) or len(shape_of(result)) > MAX_RANK:
+    source = sources[0]
+    results = _results(nodes, constants)
+    if results is None or shape_of(source) != shape_of(result) or len(shape_of(result)) > MAX_RANK:
         return False
+    _register()
     with quantize.graph.inserting_before(quantize):
-        made = quantize.graph.call_function(FUNCTION, (source, *(qparams(source) or ())[:2], computed))
+        made = quantize.graph.call_function(FUNCTION, (source, *(qparams(source) or ())[:2], results))
     made.meta = marked(result.meta)
     quantize.update_arg(0, made)
     return True
 
 
-def _is_quantized(node: Node) -> bool:
-    """Whether Arm's quantizer knows an operator, or it only makes a constant."""
-    return name(node.target) in _CREATE or is_marked(node)
-
-
-def _computed(nodes: Sequence[Node], source: Node, constants: Mapping[Node, Any]) -> list[float] | None:
-    """Returns the results for all codes of the source, None if the nodes are no function of one tensor."""
+def _results(nodes: Sequence[Node], constants: Constants) -> list[float] | None:
+    """Returns the results for all codes of the dequantized tensor, None if the nodes are no function of it alone."""
     values: dict[Node, Any] = {}
     for n in nodes:
-        target: Any = n.target
-        if is_dequantize(n):
-            codes, q = _CODES if operand(n) is operand(source) else constants.get(operand(n)), qparams(n)
-            if codes is None or q is None or q[2:] != _LIMITS or codes is not _CODES and codes.numel() != 1:
-                return None
-            values[n] = (codes.reshape(-1).to(torch.float32) - q[1]) * q[0]
-            continue
-        if name(target) in _CREATE and not n.all_input_nodes:
-            values[n] = _created(n)
-            continue
-        if not is_pointwise(n) or not values.keys() >= set(n.all_input_nodes):
+        operands = {m: _CODES if is_dequantize(n) else values.get(m) for m in n.all_input_nodes}
+        for m in operands:
+            if operands[m] is None and m in constants.nodes:
+                operands[m] = _number(constants.value(m))
+        if not is_pointwise(n) or any(v is None for v in operands.values()):
             return None
-        args, kwargs = map_arg((n.args, n.kwargs), values.__getitem__)
-        with torch.no_grad():
-            values[n] = target(*args, **kwargs)
+        values[n] = evaluated(n, operands.__getitem__)
     found = values[nodes[-1]]
     results: list[float] = found.to(torch.float32).tolist() if found.numel() == len(_CODES) else []
     return results or None
+
+
+def _number(value: torch.Tensor) -> torch.Tensor | None:
+    """Returns the number that all elements of a constant are, None if they differ."""
+    first = value.reshape(-1)[:1]
+    return None if not value.numel() or (value != first).any() else first if value.ndim else value

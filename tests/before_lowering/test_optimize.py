@@ -22,7 +22,7 @@ from eqsat.executorch.quantize import quantize
 from eqsat.options.options import OptionError, Options
 from eqsat.target import TargetError
 from tests.before_lowering.programs import CASES, make, program
-from tests.executorch.test_reductions import BORDERS, outside, refused
+from tests.executorch.test_forms import BORDERS, outside, refused
 from tests.planted import UNMOVED
 
 pytestmark = pytest.mark.slow

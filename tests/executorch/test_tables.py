@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 import eqsat
+from eqsat.executorch.forms import rewritten
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.names import A16W8
 from eqsat.executorch.quantize import quantize
-from eqsat.executorch.tables import FUNCTION, replace_functions
+from eqsat.executorch.tables import FUNCTION, replace_function
 from eqsat.ground.files import LoweringError
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -61,7 +62,7 @@ def test_the_program_computes_the_same_to_the_bit(function: Function) -> None:
     given = program(function)
     inputs = [3 * torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
     before = [given.module()(x) for x in inputs]
-    found = replace_functions(given)
+    found = rewritten(given, [replace_function])
     assert functions(found) >= 1
     assert all(torch.equal(found.module()(x), y) for x, y in zip(inputs, before, strict=True))
 
@@ -80,7 +81,7 @@ def test_the_program_computes_the_same_to_the_bit(function: Function) -> None:
 def test_what_is_no_function_of_one_int8_tensor_stays(function, operands: int, kind: str) -> None:
     given = program(function, operands, kind)
     before = str(given.graph)
-    assert functions(replace_functions(given)) == 0 and str(given.graph) == before
+    assert functions(rewritten(given, [replace_function])) == 0 and str(given.graph) == before
 
 
 @pytest.mark.slow

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqsat
+from eqsat.executorch.forms import fits, pad_outside, reshape_flip, reshape_sum, rewritten, split
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.quantize import quantize
-from eqsat.executorch.reductions import fits, pad_outside, reshape_flips, reshape_sums, split
 from tests.sweeps import some
 
 CASES = [
@@ -68,7 +68,7 @@ def test_what_has_no_divisors_is_left_alone() -> None:
 def test_the_program_computes_the_same_to_the_bit(shape, axes, keepdim: bool) -> None:
     before, _ = program(shape, axes, keepdim=keepdim)
     assert not all(fits(n.args[0].meta["val"].shape, n.args[1]) for n in sums(before)), "the case is none"
-    after = reshape_sums(copy.deepcopy(before))
+    after = rewritten(copy.deepcopy(before), [reshape_sum])
     assert all(fits(n.args[0].meta["val"].shape, n.args[1]) for n in sums(after))
     for seed in range(3):
         x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
@@ -79,7 +79,7 @@ def test_the_program_computes_the_same_to_the_bit(shape, axes, keepdim: bool) ->
 def test_sums_that_fit_stay_as_they_are() -> None:
     before, _ = program((1, 8, 16, 16), (1, 2))
     nodes = [n.name for n in before.graph.nodes]
-    assert [n.name for n in reshape_sums(before).graph.nodes] == nodes
+    assert [n.name for n in rewritten(before, [reshape_sum]).graph.nodes] == nodes
 
 
 # ---- convolutions that pad --------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def padding_of(ep: torch.export.ExportedProgram) -> list[int]:
 @pytest.mark.parametrize(("stride", "padding"), STRIDED)
 def test_a_convolution_of_a_large_stride_pads_outside_to_the_bit(stride, padding) -> None:
     before, x = strided(stride, padding)
-    after = pad_outside(copy.deepcopy(before))
+    after = rewritten(copy.deepcopy(before), [pad_outside])
     assert any(padding_of(before)) and not any(padding_of(after))
     for seed in range(3):
         x = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed))
@@ -123,12 +123,12 @@ def test_a_convolution_of_a_large_stride_pads_outside_to_the_bit(stride, padding
 
 def test_a_convolution_of_a_small_stride_pads_itself() -> None:
     before, _ = strided((3, 2), (1, 1))
-    assert padding_of(pad_outside(before)) == [1, 1]
+    assert padding_of(rewritten(before, [pad_outside])) == [1, 1]
 
 
 def test_a_depthwise_convolution_stays_as_vela_compiles_none_of_a_large_stride() -> None:
     before, _ = strided((4, 4), (2, 2), groups=3)
-    assert padding_of(pad_outside(before)) == [2, 2]
+    assert padding_of(rewritten(before, [pad_outside])) == [2, 2]
 
 
 def test_the_given_program_is_not_modified() -> None:
@@ -173,7 +173,7 @@ def flips(ep: torch.export.ExportedProgram) -> list[tuple[int, list[int]]]:
 def test_a_flip_becomes_flips_of_the_third_of_four_axes_to_the_bit(shape, axes, after) -> None:
     torch.manual_seed(0)
     before = quantize(Flip(axes).eval(), (torch.randn(shape),), EthosUCompileSpec("ethos-u55-128"))
-    found = reshape_flips(copy.deepcopy(before))
+    found = rewritten(copy.deepcopy(before), [reshape_flip])
     assert flips(found) == after
     x = torch.randn(shape)
     assert torch.equal(found.module()(x), before.module()(x))

@@ -1,4 +1,4 @@
-"""Sums, convolutions and flips in forms that Arm's partitioner accepts on Ethos-U55 and U65.
+"""Operators in forms that Arm's partitioner accepts, and those for Ethos-U55 and U65: sums, convolutions and flips.
 
 It refuses a convolution of a stride above 3 that pads.
 Padding first, with the zero point, gives the same, and is accepted.
@@ -21,7 +21,7 @@ Movements between a DEQUANTIZE and a QUANTIZE with equal parameters are exact.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -29,9 +29,13 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from eqsat.executorch.constants import Constants
 from eqsat.executorch.nodes import append, arguments, is_dequantize, is_quantize, operand, qparams, shape_of
 
 logger = logging.getLogger(__name__)
+
+#: Rewrites one node of a program with given constants, if it has to be, and tells whether it did.
+Rewrite = Callable[[Node, Constants], bool]
 
 #: Most elements of a summed axis, and of the axes before or behind it.
 _MOST = 65536
@@ -78,38 +82,23 @@ def _divisors(n: int) -> list[int]:
     return [*small, *(n // k for k in reversed(small) if k * k != n)]
 
 
-def reshape_sums(program: ExportedProgram) -> ExportedProgram:
-    """Rewrites the quantized sums that do not fit, and returns the program, which is modified."""
-    graph, changed = program.graph, 0
-    for node in list(graph.nodes):
-        if node.op == "call_function" and node.target is _SUM and _is_quantized(node):
-            changed += _reshape(node)
+def rewritten(program: ExportedProgram, rewrites: Sequence[Rewrite]) -> ExportedProgram:
+    """Returns a program, which is modified, after each rewrite of all of its nodes."""
+    constants, changed = Constants(program), 0
+    for rewrite in rewrites:
+        found = sum(rewrite(n, constants) for n in list(program.graph.nodes))
+        logger.info("%s: %d operators", rewrite.__name__, found)
+        changed += found
     if changed:
-        logger.info("%d sums in a shape that the NPU takes", changed)
+        program.graph.eliminate_dead_code()
         program.graph_module.recompile()
     return program
 
 
-def pad_outside(program: ExportedProgram) -> ExportedProgram:
-    """Pads before the convolutions that pad and have a large stride; returns the program, which is modified."""
-    changed = sum(n.target in _CONVOLUTIONS and _pad_outside(n) for n in list(program.graph.nodes))
-    if changed:
-        logger.info("%d convolutions pad outside", changed)
-        program.graph_module.recompile()
-    return program
-
-
-def reshape_flips(program: ExportedProgram) -> ExportedProgram:
-    """Rewrites the quantized flips that are not accepted, and returns the program, which is modified."""
-    changed = sum(n.target is _FLIP and _is_quantized(n) and _reshape_flip(n) for n in list(program.graph.nodes))
-    if changed:
-        logger.info("%d flips in a shape that the NPU takes", changed)
-        program.graph_module.recompile()
-    return program
-
-
-def _reshape_flip(node: Node) -> bool:
-    """Rewrites a flip, and returns whether it did."""
+def reshape_flip(node: Node, _: Constants) -> bool:
+    """Rewrites a quantized flip that is not accepted."""
+    if node.target is not _FLIP or not _is_quantized(node):
+        return False
     value, shape = operand(node), shape_of(node)
     axes = [a % len(shape) for a in arguments(node)["dims"]]
     if len(shape) == 4 and axes in ([1], [2]):
@@ -119,15 +108,16 @@ def _reshape_flip(node: Node) -> bool:
         view = write.move(_VIEW, value, [1, prod(shape[:a]), shape[a], prod(shape[a + 1 :])])
         value = write.quantized(write.call(_FLIP, view, [2]), value)
     node.replace_all_uses_with(write.call(_VIEW, value, list(shape)))
-    node.graph.erase_node(node)
     return True
 
 
-def _pad_outside(node: Node) -> bool:
-    """Pads before a convolution, and returns whether it does.
+def pad_outside(node: Node, _: Constants) -> bool:
+    """Pads before a convolution that pads and has a large stride.
 
     Vela compiles no depthwise convolution of such a stride, with or without padding.
     """
+    if node.target not in _CONVOLUTIONS:
+        return False
     given, source = arguments(node), operand(node)
     if given["groups"] > 1 and given["groups"] == shape_of(source)[1]:
         return False
@@ -149,8 +139,10 @@ def _is_quantized(node: Node) -> bool:
     return is_dequantize(operand(node)) and len(parameters) == 1 and None not in parameters
 
 
-def _reshape(node: Node) -> bool:
-    """Rewrites a sum, and returns whether it could."""
+def reshape_sum(node: Node, _: Constants) -> bool:
+    """Rewrites a quantized sum that does not fit, if it can."""
+    if node.target is not _SUM or not _is_quantized(node):
+        return False
     source = operand(node)
     shape = shape_of(source)
     axes = sorted({a % len(shape) for a in (arguments(node)["dim"] or range(len(shape)))})
@@ -171,10 +163,12 @@ def _reshape(node: Node) -> bool:
         middle = write.move(_PERMUTE, source, [*others[:at], *axes, *others[at:]])
     flat = write.move(_VIEW, middle, list(sizes))
     summed = write.quantized(write.call(_SUM, flat, [1, 2], True), next(iter(node.users)))
-    result = write.call(_VIEW, summed, list(shape_of(node)))
-    node.replace_all_uses_with(result)
-    node.graph.erase_node(node)
+    node.replace_all_uses_with(write.call(_VIEW, summed, list(shape_of(node))))
     return True
+
+
+#: The rewrites for Ethos-U55 and U65.
+FOR_U55: tuple[Rewrite, ...] = (reshape_sum, reshape_flip, pad_outside)
 
 
 class _Writer:
