@@ -13,6 +13,8 @@ from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK, T
 from eqsat.bench.log import Record
 from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
 from eqsat.ground.files import InputError
+from eqsat.search.figures import GraphFigures
+from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import PACKAGE as VELA
 
 #: Kinds of operators in the order of tables and bars, with their colours, which people with red-green colour blindness
@@ -221,6 +223,14 @@ def figure(record: Record, name: str) -> Any:
     if name == "file":
         return record.get("tflite_bytes", record.get("pte_bytes"))
     return record.get(name)
+
+
+def graph_figures(record: Record) -> GraphFigures:
+    """Returns the figures of a record's graphs; bytes in flash that it does not tell are None."""
+    in_flash = record.get("command_bytes"), record.get("encoded_weight_bytes"), record.get("pte_bytes")
+    cycles = (record.get(name) for name in ("cycles", "corrected", "by_kind"))
+    footprint = Footprint(figure(record, "sram"), *in_flash, record.get("memory", {}))
+    return GraphFigures(*cycles, footprint, pte_bytes=in_flash[2], calibrated=record.get("calibrated"))
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 from eqsat.ground import drawing
 from eqsat.ground.drawing import Box, Edge, Look, Text
-from eqsat.report.table import ReportTable
+from eqsat.ground.table import Table
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
@@ -70,7 +70,7 @@ class NodeFacts:
     origins: Sequence[str] = ()
 
 
-def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
+def changes(before: TensorGraph, after: TensorGraph) -> Table:
     """Returns the table of operators before and after, those that move data first."""
     gone, new = marks(before, after)
     old, fresh = counts(before, gone), counts(after, new)
@@ -78,7 +78,7 @@ def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
     for op in sorted({*old, *fresh}, key=lambda op: (op not in MOVING, op)):
         (was, lost), (now, added) = old.get(op, (0, 0)), fresh.get(op, (0, 0))
         rows.append((op, str(was), str(lost or ""), str(now), str(added or "")))
-    return ReportTable(
+    return Table(
         "TOSA operators",
         "A node is alike in both graphs if operator, attributes, constants and shapes are. More nodes need not be "
         "more cycles: several transposes that the NPU has may replace one that Vela would take apart.",
