@@ -89,7 +89,7 @@ def _head(d: Sides) -> list[Part]:
     ]
     if least := d.record["bound"]["roofline"]:
         rows.append((_ROOFLINE, {_ROOFLINE: least}, number(least)))
-    return [*out, Bars("", "", rows, {**KIND_COLOURS, _ROOFLINE: next(iter(compiled.PARTS.values()))})]
+    return [*out, Bars("", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"})]
 
 
 #: The least cycles that a graph needs, among its bars.
@@ -110,13 +110,12 @@ def _parts(d: Sides, title: str, rules: Sequence[Rule]) -> dict[str, list[Part]]
         f"{number(record['e_nodes'])} e-nodes; the saturation ended: {record['stop']}; {record['candidates']} graphs "
         f"compared; {share(record['coverage'])} of the operators are modelled{opaque}."
     )
-    pareto = compiled.pareto(d)
     return {
         "Costs": compiled.costs(d),
         "By PyTorch module": [compiled.by_module(d)],
         "Graphs": compiled.pictures(d, title),
         "What changed and why": why(d.run, rules),
-        "Search": [Note(about), *([pareto] if pareto.rows else []), *(t for t in search if t.rows)],
+        "Search": [Note(about), *(t for t in search if t.rows)],
     }
 
 

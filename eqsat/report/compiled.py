@@ -11,14 +11,12 @@ from typing import Any
 
 from eqsat.ground.table import Table, kib, number, ratio, share
 from eqsat.report import graphs
-from eqsat.report.page import Bars, Part, View
+from eqsat.report.page import Part, View
 from eqsat.report.sides import Side, Sides, module_kinds, modules_of
 from eqsat.search.clock import called
 from eqsat.search.run import Run
 from eqsat.vela.table import Row
 
-#: Number of operators in the chart of cycles above the bound.
-_SHOWN = 8
 _SRAM = "SRAM, KiB"
 
 
@@ -98,33 +96,6 @@ def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, dict[str, f
     return out
 
 
-#: The parts of an operator's cycles, with their colours.
-PARTS = {
-    "needed by MACs and weights at the full rates": "#009e73",
-    "computing or moving data above that": "#0072b2",
-    "waiting for memory": "#e69f00",
-}
-
-
-def above_the_bound(sides: Sides) -> Bars:
-    """Returns what the cycles of the `_SHOWN` operators with the most cycles are spent on, before and after."""
-    sums = {s.name: _sums(s, lambda row: [row.operator]) for s in (sides.first, sides.after) if s}
-    every = {op: max(f[op]["cycles"] for f in sums.values() if op in f) for f in sums.values() for op in f}
-    rows = []
-    for op in sorted(every, key=lambda op: -every[op])[:_SHOWN]:
-        for who, found in sums.items():
-            cycles, ideal, waiting = (found.get(op, {}).get(name, 0.0) for name in ("cycles", "needed", "waiting"))
-            above = max(0.0, cycles - ideal)
-            waits = min(above, waiting)
-            spent = dict(zip(PARTS, (cycles - above, above - waits, waits)))
-            rows.append((f"{op}, {who}", spent, number(cycles)))
-    note = (
-        "What the operators' cycles are spent on, of those that take the most. Roofline: the largest of what all MACs, "
-        "weights, and inputs and outputs need at the full rates."
-    )
-    return Bars("Above the roofline", note, rows, PARTS)
-
-
 def every_operator(name: str, rows: Sequence[Row]) -> Table:
     """Returns Vela's whole table of a graph, in the order in which it runs."""
     total = sum(row.cycles for row in rows) or 1
@@ -157,15 +128,9 @@ def every_operator(name: str, rows: Sequence[Row]) -> Table:
 
 
 def costs(sides: Sides) -> list[Part]:
-    """Returns all figures of the graphs, the cycles by operator, and what they are spent on."""
+    """Returns all figures of the graphs, and their cycles by operator."""
     every = [every_operator(s.name, s.rows) for s in (sides.after, *sides.before) if s.rows]
-    excess = above_the_bound(sides)
-    return [
-        *sides.tables(),
-        by_operator(sides),
-        *([excess] if excess.rows else []),
-        *every,
-    ]
+    return [*sides.tables(), by_operator(sides), *every]
 
 
 def pictures(sides: Sides, name: str) -> list[Part]:
@@ -260,26 +225,6 @@ def points(record: Mapping[str, Any]) -> Table:
         ),
         words=4,
     )
-
-
-#: What the graphs of a Pareto set are compared by, with colours.
-_COSTS = {"cycles": "#0072b2", "SRAM, KiB": "#009e73", "flash, KiB": "#e69f00"}
-
-
-def pareto(sides: Sides) -> Bars:
-    """Returns cycles and memory of the Pareto set and of the graphs before; no bars of a single graph."""
-    costs: list[tuple[str, tuple[int, int, int]]] = []
-    for name, f in ((s.name, s.figures) for s in sides.before):
-        if f.calibrated is not None and f.sram is not None and f.flash is not None:
-            costs.append((name, (f.calibrated, f.sram, f.flash)))
-    costs += [(f"{i}: {p['name']}", (p["cycles"], p["sram"], p["flash"])) for i, p in enumerate(sides.record["points"])]
-    most = [max(column) or 1 for column in zip(*(found for _, found in costs))]
-    rows = [
-        (f"{name}, {cost}", {cost: x / largest}, number(x) if cost == "cycles" else kib(x))
-        for name, found in (costs if len(costs) > 1 else ())
-        for cost, x, largest in zip(_COSTS, found, most)
-    ]
-    return Bars("Cycles and memory of the Pareto set", "As shares of the most of each.", rows, _COSTS)
 
 
 def seconds(given: Mapping[str, float]) -> Table:
