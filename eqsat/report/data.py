@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -227,10 +228,16 @@ def figure(record: Record, name: str) -> Any:
 
 def graph_figures(record: Record) -> GraphFigures:
     """Returns the figures of a record's graphs; bytes in flash that it does not tell are None."""
-    in_flash = record.get("command_bytes"), record.get("encoded_weight_bytes"), record.get("pte_bytes")
-    cycles = (record.get(name) for name in ("cycles", "corrected", "by_kind"))
-    footprint = Footprint(figure(record, "sram"), *in_flash, record.get("memory", {}))
-    return GraphFigures(*cycles, footprint, pte_bytes=in_flash[2], calibrated=record.get("calibrated"))
+    told = defaultdict[str, Any](lambda: None, record)
+    flash = told["command_bytes"], told["encoded_weight_bytes"], told["pte_bytes"]
+    return GraphFigures(
+        told["cycles"],
+        told["corrected"],
+        record["by_kind"],
+        Footprint(figure(record, "sram"), *flash, record["memory"]),
+        pte_bytes=told["pte_bytes"],
+        calibrated=told["calibrated"],
+    )
 
 
 def geometric_mean(values: Iterable[float]) -> float:
