@@ -5,18 +5,15 @@ from __future__ import annotations
 import copy
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import torch
-from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec, EthosUPartitioner
-from executorch.backends.arm.tosa.backend import TOSABackend
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from executorch.exir import EdgeProgramManager, to_edge_transform_and_lower
-from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
-from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
@@ -25,8 +22,8 @@ from torch.utils._pytree import tree_leaves
 
 import eqsat
 from benchmarks.operators.cases import Case
+from eqsat.bench.capture import CAPTURED, Captured, GraphCapture
 from eqsat.bench.log import Record
-from eqsat.executorch.arm import lower
 from eqsat.executorch.backend import innermost
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.nodes import is_dequantize
@@ -36,8 +33,6 @@ from eqsat.tosa import loads
 
 #: Operators around a delegate that are no operators of the model.
 _AROUND = ("quantized_decomposed.quantize_per_tensor", "quantized_decomposed.dequantize_per_tensor")
-#: The two TOSA graphs of a delegate: of stock's pipeline, and the one that eqsat's search begins with.
-_STOCK, _EXPLICIT = 0, 1
 
 
 def measure(case: Case, target: str) -> Record:
@@ -49,13 +44,13 @@ def measure(case: Case, target: str) -> Record:
     expected = [tree_leaves(program.module()(*sample)) for sample in samples]
     steps = _steps(program)
 
-    def told(lowered: EdgeProgramManager | str, kind: int) -> Record:
+    def told(lowered: EdgeProgramManager | str, tosa: Mapping[bytes, bytes]) -> Record:
         if isinstance(lowered, str):
             return {"error": lowered}
         outside = {name: n for name, n in cpu_operators(lowered).items() if name not in _AROUND}
-        record: Record = {"cpu": outside, "delegates": len(CAPTURED)}
+        record: Record = {"cpu": outside, "delegates": len(tosa)}
         try:
-            found = [_run(lowered.exported_program(), kind, sample) for sample in samples]
+            found = [_run(lowered.exported_program(), tosa, sample) for sample in samples]
         except Exception as e:  # noqa: BLE001 - an operator of TOSA that eqsat does not evaluate, such as CONV3D
             return {**record, "differences": None, "not_run": innermost(e)[:300]}
         return {**record, "differences": differences(found, expected, steps)}
@@ -63,13 +58,14 @@ def measure(case: Case, target: str) -> Record:
     with warnings.catch_warnings(action="ignore"):
         ours = eqsat.EthosUPartitioner(spec)
         with _noted() as changes:
-            lowered = _lowered(copy.deepcopy(program), ours)
-        record = {"eqsat": told(lowered, _EXPLICIT), "changes": changes}
+            lowered, found = _lowered(copy.deepcopy(program), ours)
+        explicit = {payload: c.explicit.tosa or b"" for payload, c in found.items()}
+        record = {"eqsat": told(lowered, explicit), "changes": changes}
         left = [o for o in ours.session.left if o.name not in _AROUND]
         kept_out = any("floating point" in o.reason for o in left)
         if changes or kept_out or isinstance(lowered, str):  # else both partitioners do the same
-            lowered = _lowered(program, EthosUPartitioner(spec))
-        record["stock"] = told(lowered, _STOCK)
+            lowered, found = _lowered(program, EthosUPartitioner(spec))
+        record["stock"] = told(lowered, {payload: c.stock.tosa or b"" for payload, c in found.items()})
     record["eqsat"]["left"] = [asdict(o) for o in left]
     return record
 
@@ -92,62 +88,50 @@ def _noted() -> Iterator[list[str]]:
             logger.setLevel(logging.NOTSET)
 
 
-#: The TOSA of the delegates of the present lowering, by their payload.
-CAPTURED: dict[bytes, tuple[bytes, bytes]] = {}
-
-
-@final
-class Capture(BackendDetails):
-    """A backend that keeps TOSA; ExecuTorch finds it by its name."""
-
-    @staticmethod
-    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        """Returns what Vela makes of stock's TOSA, which may refuse it."""
-        spec = EthosUCompileSpec._from_list(compile_specs)
-        program = Capture.copy_exported_program_for_preprocess(edge_program, compile_specs)
-        hook = lower(program, TOSABackend.filter_tosa_compile_specs(spec))
-        stock = hook.stock()
-        if stock.tosa is None:
-            raise RuntimeError(stock.error)
-        payload = EthosUBackend._compile_tosa_flatbuffer(stock.tosa, spec).processed_bytes
-        CAPTURED[payload] = stock.tosa, hook.explicit
-        return PreprocessResult(processed_bytes=payload)
-
-
-def _lowered(program: ExportedProgram, partitioner: EthosUPartitioner) -> EdgeProgramManager | str:
-    """Lowers with a partitioner, whose delegates `CAPTURED` has afterwards; returns why if it fails."""
-    CAPTURED.clear()
-    partitioner.delegation_spec = DelegationSpec(Capture.__name__, partitioner.delegation_spec.compile_specs)
+def _lowered(
+    program: ExportedProgram, partitioner: EthosUPartitioner
+) -> tuple[EdgeProgramManager | str, dict[bytes, Captured]]:
+    """Lowers with a partitioner, and returns the program, or why there is none, and its delegates by payload."""
+    partitioner.delegation_spec = DelegationSpec(GraphCapture.__name__, partitioner.delegation_spec.compile_specs)
+    token = CAPTURED.set([])
     try:
-        return to_edge_transform_and_lower(program, partitioner=[partitioner])
+        lowered = to_edge_transform_and_lower(program, partitioner=[partitioner])
+        found = CAPTURED.get()
     except Exception as e:  # noqa: BLE001 - it is what becomes of the case
-        return innermost(e)[:300]
+        return innermost(e)[:300], {}
+    finally:
+        CAPTURED.reset(token)
+    failed = next((reason for c in found if (reason := c.stock.error or c.refused)), "")
+    return failed[:300] or lowered, {c.payload: c for c in found}
 
 
 class _Lowered(Interpreter):
     """Runs a lowered program: delegates by the semantics of their TOSA, the rest by PyTorch."""
 
-    def __init__(self, module: torch.fx.GraphModule, kind: int) -> None:
+    def __init__(self, module: torch.fx.GraphModule, tosa: Mapping[bytes, bytes]) -> None:
         super().__init__(module)
-        self.kind = kind
+        self.tosa = tosa
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if "executorch_call_delegate" not in str(target):
             return super().call_function(target, args, kwargs)
-        graph = loads(CAPTURED[args[0].processed_bytes][self.kind])
+        graph = loads(self.tosa[args[0].processed_bytes])
         types = [DType.of(graph.type(i).dtype).storage for i in graph.inputs]
         results = graph.evaluate([x.detach().contiguous().numpy().astype(t) for x, t in zip(args[1:], types)])
         return [torch.from_numpy(np.ascontiguousarray(y)) for y in results]
 
 
-def _run(program: ExportedProgram, kind: int, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Returns the outputs of a lowered program."""
+def _run(program: ExportedProgram, tosa: Mapping[bytes, bytes], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the outputs of a lowered program.
+
+    tosa: of its delegates, by their payload.
+    """
     of_user = iter(inputs)
     known = {**program.state_dict, **program.constants}
     specs = program.graph_signature.input_specs
     values = [next(of_user) if s.kind is InputKind.USER_INPUT else known[s.target] for s in specs]
     with torch.no_grad():
-        return tree_leaves(_Lowered(program.graph_module, kind).run(*values))
+        return tree_leaves(_Lowered(program.graph_module, tosa).run(*values))
 
 
 def _steps(program: ExportedProgram) -> list[float]:

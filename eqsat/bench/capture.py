@@ -25,12 +25,16 @@ class Captured:
     """The graphs of a delegate.
 
     explicit, stock: results of the tails of the pipeline.
+    payload: what Vela makes of the stock graph, or of the explicit one if there is none; empty if it refuses that.
+    refused: why it does.
     binary_bytes: bytes of command stream and weights in the payload, None if Vela refuses it.
     vela_seconds: seconds in Vela.
     """
 
     explicit: Tail
     stock: Tail
+    payload: bytes
+    refused: str
     binary_bytes: int | None
     vela_seconds: float
 
@@ -50,12 +54,13 @@ class GraphCapture(BackendDetails):
         hook = lower(program, TOSABackend.filter_tosa_compile_specs(spec))
         started = time.perf_counter()
         explicit, stock = Tail(hook.explicit, "", hook.explicit_seconds), hook.stock()
-        tosa = stock.tosa or hook.explicit
+        tosa, refused = stock.tosa or hook.explicit, ""
         try:
             with Pool(1) as pool:
                 binary = compile_tosa(tosa, Target.from_compile_spec(spec), pool).footprint.payload
             payload = EthosUBackend._compile_tosa_flatbuffer(tosa, spec).processed_bytes
-        except WorkerError:
-            binary, payload = None, b""
-        CAPTURED.get().append(Captured(explicit, stock, binary, time.perf_counter() - started))
+        except WorkerError as e:
+            binary, payload, refused = None, b"", str(e)
+        spent = time.perf_counter() - started
+        CAPTURED.get().append(Captured(explicit, stock, payload, refused, binary, spent))
         return PreprocessResult(processed_bytes=payload)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 import typer.core
-from rich.table import Table
 from rich.text import Text
 
 from eqsat.cli.defaults import defaults
@@ -361,16 +360,11 @@ def show_answer(
 
 def _show_figures(old: GraphFigures, new: GraphFigures, bound: Bound | None, before: str) -> None:
     """Prints how the graphs compare: cycles, time and bytes; with -v all figures."""
-    from eqsat.search.comparison import sections, summary
+    from eqsat.search.comparison import summary, tables
 
-    table = Table("cycles by operator kind" if COMMAND.level else "cycles")
-    for column in (before, "eqsat", "ratio"):
-        table.add_column(column, justify="right")
-    for section in sections(old, new, bound) if COMMAND.level else summary(old, new):
-        for row in section:
-            table.add_row(*row, style="bold" if row[0].endswith("total") else None)
-        table.add_section()
-    console.print(table)
+    graphs = {before: old, "eqsat": new}
+    for table in tables(graphs, bound) if COMMAND.level else [summary(graphs)]:
+        console.say("\n".join([*table.plain(), ""]))
 
 
 def _show_others(results: Sequence[Result], chosen: Options) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat.executorch.logs import speak
+from eqsat.ground.table import as_html
 from eqsat.options.options import Options
-from eqsat.search.comparison import Row, as_html, sections, verdict
+from eqsat.search.comparison import tables, verdict
 from eqsat.search.figures import GraphFigures
 from eqsat.search.interruption import Interruption
 from eqsat.search.optimizer import Result
@@ -168,9 +169,8 @@ class Session:
         return "\n".join(self._lines())
 
     def _repr_html_(self) -> str:
-        """Returns the table of stock's and eqsat's figures and the lines as HTML, for notebooks."""
-        head = Row("cycles by operator kind", "stock", "eqsat", "ratio")
-        return as_html(head, sections(self.figures("stock"), self.figures("eqsat"), None), self._lines())
+        """Returns the tables of stock's and eqsat's figures and the lines as HTML, for notebooks."""
+        return as_html(tables({side: self.figures(side) for side in ("stock", "eqsat")}), self._lines())
 
     def _lines(self) -> list[str]:
         out = [str(d) for d in self.delegates] or ["no delegates"]

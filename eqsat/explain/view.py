@@ -179,7 +179,7 @@ def svg(view: View, mark: int | None = None) -> str:
     boxes = {b.id: _drawn(b, "source" if b.id == mark else "chosen" if b.chosen else "rejected") for b in view.boxes}
     edges = [Edge(a, b, "" if chosen else "rejected", weak=not chosen) for a, b, chosen in view.edges]
     left_out = f"{view.left_out} more classes at this distance are left out" if view.left_out else ""
-    return drawing.svg(drawing.captioned(drawing.draw(boxes, edges, _LOOK), below=left_out), _STYLE) + "\n"
+    return drawing.svg(drawing.captioned(drawing.draw(boxes, edges, _LOOK), left_out), _STYLE) + "\n"
 
 
 def _drawn(box: ClassBox, kind: str) -> drawing.Box:

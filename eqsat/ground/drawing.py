@@ -42,16 +42,14 @@ class Text:
 class Box:
     """A box of text.
 
-    kind : its classes in the style sheet
-    note : text that is shown while the pointer is on it
-    aside: text beside it, on the right
-    data : attributes `data-...` by which a page's script finds it
+    kind: its classes in the style sheet
+    note: text that is shown while the pointer is on it
+    data: attributes `data-...` by which a page's script finds it
     """
 
     lines: Sequence[Text]
     kind: str = ""
     note: str = ""
-    aside: str = ""
     data: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -78,7 +76,6 @@ class Look:
     first       : from the top of a box to its first baseline
     last        : from the last baseline to the bottom
     gap_x, gap_y: between boxes, and around all
-    aside       : room for text beside boxes
     centred     : whether text is centred within boxes
     """
 
@@ -88,7 +85,6 @@ class Look:
     last: int = 5
     gap_x: int = 12
     gap_y: int = 22
-    aside: int = 0
     centred: bool = True
 
     def height(self, box: Box) -> int:
@@ -108,38 +104,16 @@ def draw(boxes: Mapping[int, Box], edges: Iterable[Edge], look: Look) -> Picture
     """Returns the picture of boxes, by number, and of the edges between them."""
     edges = list(edges)
     place = layout(boxes, edges, look)
-    width = max((x for x, _ in place.values()), default=0.0) + look.width + look.aside + look.gap_x
+    width = max((x for x, _ in place.values()), default=0.0) + look.width + look.gap_x
     height = max((y + look.height(boxes[k]) for k, (_, y) in place.items()), default=0.0) + look.gap_y
     paths = (_path(e, place, boxes, look) for e in sorted(edges, key=lambda e: not e.weak))
     return Picture("".join([*paths, *(_box(b, *place[k], look) for k, b in boxes.items())]), width, height)
 
 
-def beside(pictures: Sequence[Picture], gap: float) -> Picture:
-    """Returns pictures side by side.
-
-    gap: pixels between them.
-    """
-    left, out = 0.0, []
-    for p in pictures:
-        out.append(f'<g transform="translate({left:.0f} 0)">{p.elements}</g>')
-        left += p.width + gap
-    return Picture("".join(out), left - gap, max(p.height for p in pictures))
-
-
-def captioned(picture: Picture, above: str = "", below: str = "", room: int = 30) -> Picture:
-    """Returns a picture with a centred line of text above it, or a line below it.
-
-    room: pixels for the text above.
-    """
-    shift = room if above else 0
-    head = f'<text class="caption" x="{picture.width / 2:.0f}" y="20">{escape(above)}</text>' if above else ""
-    height = picture.height + shift
-    foot = f'<text class="note" x="6" y="{height - 6:.0f}">{escape(below)}</text>' if below else ""
-    return Picture(
-        f'{head}<g transform="translate(0 {shift})">{picture.elements}</g>{foot}' if shift else picture.elements + foot,
-        picture.width,
-        height,
-    )
+def captioned(picture: Picture, text: str) -> Picture:
+    """Returns a picture with a line of text at its bottom."""
+    foot = f'<text class="note" x="6" y="{picture.height - 6:.0f}">{escape(text)}</text>' if text else ""
+    return Picture(picture.elements + foot, picture.width, picture.height)
 
 
 def svg(picture: Picture, style: str = "", kind: str = "") -> str:
@@ -171,14 +145,9 @@ def _box(box: Box, x: float, y: float, look: Look) -> str:
         f"{escape(t.text)}</text>"
         for i, t in enumerate(box.lines)
     )
-    aside = (
-        f'<text class="aside" x="{x + look.width + look.aside:.0f}" y="{y + height / 2 + 4:.0f}">{escape(box.aside)}</text>'
-        if box.aside
-        else ""
-    )
     rect = f'<rect x="{x:.0f}" y="{y:.0f}" width="{look.width}" height="{height}" rx="4"/>'
     data = "".join(f' data-{name}="{escape(value)}"' for name, value in box.data.items())
-    return f"<g{_class(box.kind)}{data}>{note}{rect}{lines}{aside}</g>"
+    return f"<g{_class(box.kind)}{data}>{note}{rect}{lines}</g>"
 
 
 # ---- layout -----------------------------------------------------------------------------------------
@@ -197,7 +166,7 @@ def layout(boxes: Mapping[int, Box], edges: Sequence[Edge], look: Look) -> Place
     left, top, place = min(at.values(), default=0.0), look.gap_y / 2, {}
     for row in rows:
         for k in row:
-            place[k] = look.gap_x + (at[k] - left) * (look.width + look.aside + look.gap_x), top
+            place[k] = look.gap_x + (at[k] - left) * (look.width + look.gap_x), top
         top += max(look.height(boxes[k]) for k in row) + look.gap_y
     return place
 

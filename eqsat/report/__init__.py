@@ -3,7 +3,7 @@
 For a run, `data` reads and pairs records, `compare` finds regressions between runs, and `write` makes the Markdown file
 and the pages with `tables`.
 For a compilation, `compilation` makes the page with `sides`, `compiled` and `why`.
-Every table is a `ReportTable`, and `page` makes every page from a single template.
+Every table is a `Table`, and `page` makes every page from a single template.
 """
 
 from eqsat.report.compare import RunComparison, compare

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from eqsat.bench.cells import EQSAT, RANKED_BY
 from eqsat.bench.log import Record
+from eqsat.ground.table import Table, ratio
 from eqsat.report.data import RecordedRun
-from eqsat.report.numbers import ratio
-from eqsat.report.table import ReportTable
 
 #: Share by which the cycles of a cell may differ whose choice is not proved in one of the runs.
 #: An extraction that stops at its time limit may end with another choice on another machine or a busy one.
@@ -120,7 +119,7 @@ def note(c: RunComparison) -> str:
     )
 
 
-def changes(c: RunComparison) -> ReportTable:
+def changes(c: RunComparison) -> Table:
     """Returns the table of a comparison."""
     rows = (
         (
@@ -135,4 +134,4 @@ def changes(c: RunComparison) -> ReportTable:
         for x in c.changes
     )
     header = ("", "model", "target", "configuration", "before", "after", "ratio")
-    return ReportTable("Against the other run", note(c), header, tuple(rows), words=4)
+    return Table("Against the other run", note(c), header, tuple(rows), words=4)

@@ -13,20 +13,20 @@ It takes a saved run, too.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from eqsat.egraph.rule import Rule
 from eqsat.ground.files import write_atomically
+from eqsat.ground.table import Table, kib, number, ratio, share
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled
 from eqsat.report.data import KIND_COLOURS
-from eqsat.report.numbers import kib, number, ratio, share
 from eqsat.report.page import Bars, Note, Part, Section, Tiles, check_library, page
 from eqsat.report.sides import Sides
-from eqsat.report.table import ReportTable
 from eqsat.report.why import why
+from eqsat.search.comparison import binary_line, proof_line
 from eqsat.search.figures import GraphFigures
 from eqsat.search.result import Result
 from eqsat.search.run import Run
@@ -79,7 +79,7 @@ def _made_by(delegates: Sequence[Sides]) -> str:
 
 def _head(d: Sides) -> list[Part]:
     """Returns the most important figures of a delegate, and its cycles by kind of operator."""
-    out: list[Part] = [Tiles(_tiles(d))]
+    out: list[Part] = [Tiles(_tiles(d)), Note(_verdicts(d.record))]
     if d.after.name != "eqsat":
         out.append(
             Note(f"No graph that was found is better than the {d.after.name} one, which is the result.", "warning")
@@ -89,7 +89,7 @@ def _head(d: Sides) -> list[Part]:
     ]
     if least := d.record["bound"]["roofline"]:
         rows.append((_ROOFLINE, {_ROOFLINE: least}, number(least)))
-    return [*out, Bars("", "", rows, {**KIND_COLOURS, _ROOFLINE: next(iter(compiled.PARTS.values()))})]
+    return [*out, Bars("", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"})]
 
 
 #: The least cycles that a graph needs, among its bars.
@@ -110,49 +110,45 @@ def _parts(d: Sides, title: str, rules: Sequence[Rule]) -> dict[str, list[Part]]
         f"{number(record['e_nodes'])} e-nodes; the saturation ended: {record['stop']}; {record['candidates']} graphs "
         f"compared; {share(record['coverage'])} of the operators are modelled{opaque}."
     )
-    pareto = compiled.pareto(d)
     return {
         "Costs": compiled.costs(d),
         "By PyTorch module": [compiled.by_module(d)],
         "Graphs": compiled.pictures(d, title),
         "What changed and why": why(d.run, rules),
-        "Search": [Note(about), *([pareto] if pareto.rows else []), *(t for t in search if t.rows)],
+        "Search": [Note(about), *(t for t in search if t.rows)],
     }
+
+
+#: The figures that a page begins with, by their names in `Sides.tables`.
+_FIRST = (
+    *("calibrated cycles", "Vela's total", "SRAM in use, bytes", "flash: weights", "flash: commands"),
+    *("over the roofline", "MAC utilisation"),
+)
 
 
 def _tiles(d: Sides) -> list[tuple[str, str, str]]:
     """Returns (name, figure, remark) of the most important figures."""
-    first, record = d.first, d.record
-    old, new, least = first.figures if first else GraphFigures(), d.after.figures, record["bound"]
-    before = first.name if first else ""
-    out = [("cycles, calibrated", number(new.calibrated), _was(old.calibrated, new.calibrated, number, before))]
-    out.append(("cycles by Vela", number(new.cycles), _was(old.cycles, new.cycles, number, before)))
-    out.append(("SRAM in use, KiB", kib(new.sram), _was(old.sram, new.sram, kib, before)))
-    out.append(("flash: commands and weights, KiB", kib(new.flash), _was(old.flash, new.flash, kib, before)))
-    if least["roofline"] and new.cycles:
-        was = f"{old.cycles / least['roofline']:.2f} {before}; " if old.cycles else ""
-        over = f"{new.cycles / least['roofline']:.2f}"
-        out.append(("times the roofline", over, f"{was}at least {least['roofline']:,.0f} cycles"))
-        was = f"{least['mac_cycles'] / old.cycles:.1%} {before}; " if old.cycles else ""
-        out.append(("MAC utilisation", f"{least['mac_cycles'] / new.cycles:.1%}", f"{was}{least['macs']:,} MACs"))
-    return [*out, _verified(record)]
+    out, place = [], len(d.before) + 1
+    for table in d.tables():
+        for row in table.rows:
+            if row[0] in _FIRST:
+                was = [f"{row[1]} {table.header[1]}"] if d.before else []
+                change = [f"ratio {row[-1]}"] if d.before and row[-1] else []
+                out.append((row[0], row[place], "; ".join([*was, *change])))
+    return out
 
 
-def _was(old: float | None, new: float | None, shown: Callable[[float | None], str], before: str) -> str:
-    if old is None or new is None:
-        return ""
-    return f"{shown(old)} {before}" + (f"; ratio {new / old:.3f}" if old else "")
+def _verdicts(record: Mapping[str, Any]) -> str:
+    """Returns the verdicts on the graph and its binary in one line."""
+    told = [f"verified bit for bit: {'yes' if record['verified'] else 'no'}"]
+    if record["verified"]:
+        told.append(proof_line(record.get("proved", False), record.get("undecided", ())))
+    binary = record["binary_verified"], record["binary_reason"], record.get("binary_proved")
+    told.append(binary_line(*binary, record.get("binary_samples", 0)))
+    return "; ".join(told) + "."
 
 
-def _verified(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    right = "and in the binary, proved for every input" if record.get("binary_proved") else "and in the binary"
-    answer = {True: right, False: "but not in the binary", None: "binary not run"}
-    binary = answer[record["binary_verified"]] + (f": {record['binary_reason']}" if record["binary_reason"] else "")
-    equal = "proved for every input" if record.get("proved") else "to the bit" if record["verified"] else "no"
-    return "verified", equal, binary
-
-
-def _totals(delegates: Sequence[Sides]) -> ReportTable:
+def _totals(delegates: Sequence[Sides]) -> Table:
     """Returns the table of delegates."""
     rows = []
     for d in delegates:
@@ -160,7 +156,7 @@ def _totals(delegates: Sequence[Sides]) -> ReportTable:
         cycles = number(old.cycles), number(new.cycles), _ratio(old.cycles, new.cycles)
         rows.append((d.name, d.after.name, *cycles, kib(old.sram), kib(new.sram)))
     header = ("delegate", "graph", "cycles before", "cycles", "ratio", "SRAM before, KiB", "SRAM, KiB")
-    return ReportTable("Delegates", "", header, tuple(rows), words=2)
+    return Table("Delegates", "", header, tuple(rows), words=2)
 
 
 def _ratio(old: int | None, new: int | None) -> str:

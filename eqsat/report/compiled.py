@@ -9,17 +9,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from eqsat.ground.table import Table, kib, number, ratio, share
 from eqsat.report import graphs
-from eqsat.report.numbers import kib, number, ratio, share
-from eqsat.report.page import Bars, Part, View
+from eqsat.report.page import Part, View
 from eqsat.report.sides import Side, Sides, module_kinds, modules_of
-from eqsat.report.table import ReportTable
 from eqsat.search.clock import called
 from eqsat.search.run import Run
 from eqsat.vela.table import Row
 
-#: Number of operators in the chart of cycles above the bound.
-_SHOWN = 8
 _SRAM = "SRAM, KiB"
 
 
@@ -38,7 +35,7 @@ _FIGURES: dict[str, tuple[Callable[[Row], float], Callable[[float | None], str]]
 }
 
 
-def by_operator(sides: Sides) -> ReportTable:
+def by_operator(sides: Sides) -> Table:
     """Returns the table by Vela's operators, the most cycles first."""
     return _compared(
         sides,
@@ -52,7 +49,7 @@ def by_operator(sides: Sides) -> ReportTable:
     )
 
 
-def by_module(sides: Sides) -> ReportTable:
+def by_module(sides: Sides) -> Table:
     """Returns the table by PyTorch's modules, the most cycles first."""
     kinds = module_kinds((*sides.before, sides.after))
     return _compared(
@@ -73,7 +70,7 @@ def _compared(
     words: tuple[str, ...],
     keys: Callable[[Row], list[str]],
     named: Callable[[str], tuple[str, ...]],
-) -> ReportTable:
+) -> Table:
     """Returns a table with a row for each key, with figures before and after."""
     old, new = (_sums(side, keys) if side else {} for side in (sides.first, sides.after))
     rows = []
@@ -83,7 +80,7 @@ def _compared(
         rows.append((*named(key), *cells[:2], ratio(b["cycles"] / a["cycles"]) if a["cycles"] else "", *cells[2:]))
     before = sides.first.name if sides.first else "before"
     names = [f"{what}: {who}" for what in _FIGURES for who in (before, sides.after.name)]
-    return ReportTable(title, note, (*words, *names[:2], "ratio", *names[2:]), tuple(rows), words=len(words))
+    return Table(title, note, (*words, *names[:2], "ratio", *names[2:]), tuple(rows), words=len(words))
 
 
 def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, dict[str, float]]:
@@ -99,37 +96,10 @@ def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, dict[str, f
     return out
 
 
-#: The parts of an operator's cycles, with their colours.
-PARTS = {
-    "needed by MACs and weights at the full rates": "#009e73",
-    "computing or moving data above that": "#0072b2",
-    "waiting for memory": "#e69f00",
-}
-
-
-def above_the_bound(sides: Sides) -> Bars:
-    """Returns what the cycles of the `_SHOWN` operators with the most cycles are spent on, before and after."""
-    sums = {s.name: _sums(s, lambda row: [row.operator]) for s in (sides.first, sides.after) if s}
-    every = {op: max(f[op]["cycles"] for f in sums.values() if op in f) for f in sums.values() for op in f}
-    rows = []
-    for op in sorted(every, key=lambda op: -every[op])[:_SHOWN]:
-        for who, found in sums.items():
-            cycles, ideal, waiting = (found.get(op, {}).get(name, 0.0) for name in ("cycles", "needed", "waiting"))
-            above = max(0.0, cycles - ideal)
-            waits = min(above, waiting)
-            spent = dict(zip(PARTS, (cycles - above, above - waits, waits)))
-            rows.append((f"{op}, {who}", spent, number(cycles)))
-    note = (
-        "What the operators' cycles are spent on, of those that take the most. Roofline: the largest of what all MACs, "
-        "weights, and inputs and outputs need at the full rates."
-    )
-    return Bars("Above the roofline", note, rows, PARTS)
-
-
-def every_operator(name: str, rows: Sequence[Row]) -> ReportTable:
+def every_operator(name: str, rows: Sequence[Row]) -> Table:
     """Returns Vela's whole table of a graph, in the order in which it runs."""
     total = sum(row.cycles for row in rows) or 1
-    return ReportTable(
+    return Table(
         f"Every operator: {name}",
         "In the order in which they run.",
         (
@@ -158,15 +128,9 @@ def every_operator(name: str, rows: Sequence[Row]) -> ReportTable:
 
 
 def costs(sides: Sides) -> list[Part]:
-    """Returns the cycles by operator, and what they are spent on."""
+    """Returns all figures of the graphs, and their cycles by operator."""
     every = [every_operator(s.name, s.rows) for s in (sides.after, *sides.before) if s.rows]
-    excess = above_the_bound(sides)
-    return [
-        by_operator(sides),
-        *([excess] if excess.rows else []),
-        *([memory(sides)] if sides.after.figures.footprint else []),
-        *every,
-    ]
+    return [*sides.tables(), by_operator(sides), *every]
 
 
 def pictures(sides: Sides, name: str) -> list[Part]:
@@ -178,7 +142,7 @@ def pictures(sides: Sides, name: str) -> list[Part]:
     left, new, pairs, facts = [], set[int](), {}, {}
     for side in sides.before:
         gone, fresh = graphs.marks(side.graph, after.graph)
-        told = side.name if side.name != after.name else f"{side.name}, as given"
+        told = sides.called(side)
         pairs[told], facts[told] = (side.graph, gone, "gone"), side.facts()
         left.append((side.name, graphs.svg(side.graph, gone, "gone", facts[told])))
         if side is first:
@@ -191,31 +155,10 @@ def pictures(sides: Sides, name: str) -> list[Part]:
     return [view, *([graphs.changes(first.graph, after.graph)] if first else [])]
 
 
-def memory(sides: Sides) -> ReportTable:
-    """Returns the table of bytes in use and moved, by memory."""
-    shown = [(s.name, f) for s in (*sides.before, sides.after) if (f := s.figures.footprint)]
-    figures: list[dict[str, float]] = []
-    for _, f in shown:
-        moved = {f"{name}: {what}": x for name, m in f.memory.items() for what, x in m.items()}
-        figures.append({"weights in flash": f.weights, "commands in flash": f.commands, **moved})
-    names = [n for n in dict.fromkeys(n for f in figures for n in f) if any(f.get(n) for f in figures)]
-    rows = []
-    for name in names:
-        a, b = figures[0].get(name, 0), figures[-1].get(name, 0)
-        change = ratio(b / a) if len(figures) > 1 and a else ""
-        rows.append((name, *(kib(f.get(name, 0)) for f in figures), change))
-    return ReportTable(
-        "Memory",
-        "The most in use at once, and all that is read and written, in KiB.",
-        ("KiB", *(name for name, _ in shown), "ratio"),
-        tuple(rows),
-    )
-
-
-def saturation(run: Run) -> ReportTable:
+def saturation(run: Run) -> Table:
     """Returns the table of the passes of the saturation."""
     done = run.choices.frozen.saturation
-    return ReportTable(
+    return Table(
         "Saturation",
         f"Ended: {done.stop}. Matches of rules by pass, and e-nodes at its end.",
         ("pass", "rules that matched most", "e-nodes", "matches"),
@@ -232,9 +175,9 @@ def saturation(run: Run) -> ReportTable:
     )
 
 
-def extractions(record: Mapping[str, Any]) -> ReportTable:
+def extractions(record: Mapping[str, Any]) -> Table:
     """Returns the table of all choices that Vela compiled."""
-    return ReportTable(
+    return Table(
         "Extraction",
         "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices "
         "before. The gap is how far the extractor's own cost can at most be above the least one.",
@@ -259,10 +202,10 @@ def _asking_for(point: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
     return f"--max-sram {point['sram']}" + (f" --max-flash {point['flash']}" if flash else "")
 
 
-def points(record: Mapping[str, Any]) -> ReportTable:
+def points(record: Mapping[str, Any]) -> Table:
     """Returns the table of the Pareto set."""
     answers = {True: "yes", False: "no", None: "not tried"}
-    return ReportTable(
+    return Table(
         "Pareto set",
         "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory "
         "is no answer. The commands compile and optimize write one of them with the options in its row, and --save "
@@ -284,27 +227,7 @@ def points(record: Mapping[str, Any]) -> ReportTable:
     )
 
 
-#: What the graphs of a Pareto set are compared by, with colours.
-_COSTS = {"cycles": "#0072b2", "SRAM, KiB": "#009e73", "flash, KiB": "#e69f00"}
-
-
-def pareto(sides: Sides) -> Bars:
-    """Returns cycles and memory of the Pareto set and of the graphs before; no bars of a single graph."""
-    costs: list[tuple[str, tuple[int, int, int]]] = []
-    for name, f in ((s.name, s.figures) for s in sides.before):
-        if f.calibrated is not None and f.sram is not None and f.flash is not None:
-            costs.append((name, (f.calibrated, f.sram, f.flash)))
-    costs += [(f"{i}: {p['name']}", (p["cycles"], p["sram"], p["flash"])) for i, p in enumerate(sides.record["points"])]
-    most = [max(column) or 1 for column in zip(*(found for _, found in costs))]
-    rows = [
-        (f"{name}, {cost}", {cost: x / largest}, number(x) if cost == "cycles" else kib(x))
-        for name, found in (costs if len(costs) > 1 else ())
-        for cost, x, largest in zip(_COSTS, found, most)
-    ]
-    return Bars("Cycles and memory of the Pareto set", "As shares of the most of each.", rows, _COSTS)
-
-
-def seconds(given: Mapping[str, float]) -> ReportTable:
+def seconds(given: Mapping[str, float]) -> Table:
     total = sum(given.values())
     rows = [(called(k), f"{v:.2f}", share(v / total)) for k, v in given.items() if v >= 0.005] if total else []
-    return ReportTable("Seconds", "", ("stage", "seconds", "of all"), tuple(rows))
+    return Table("Seconds", "", ("stage", "seconds", "of all"), tuple(rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,8 @@ from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK, T
 from eqsat.bench.log import Record
 from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
 from eqsat.ground.files import InputError
+from eqsat.search.figures import GraphFigures
+from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import PACKAGE as VELA
 
 #: Kinds of operators in the order of tables and bars, with their colours, which people with red-green colour blindness
@@ -221,6 +224,20 @@ def figure(record: Record, name: str) -> Any:
     if name == "file":
         return record.get("tflite_bytes", record.get("pte_bytes"))
     return record.get(name)
+
+
+def graph_figures(record: Record) -> GraphFigures:
+    """Returns the figures of a record's graphs; bytes in flash that it does not tell are None."""
+    told = defaultdict[str, Any](lambda: None, record)
+    flash = told["command_bytes"], told["encoded_weight_bytes"], told["pte_bytes"]
+    return GraphFigures(
+        told["cycles"],
+        told["corrected"],
+        record["by_kind"],
+        Footprint(figure(record, "sram"), *flash, record["memory"]),
+        pte_bytes=told["pte_bytes"],
+        calibrated=told["calibrated"],
+    )
 
 
 def geometric_mean(values: Iterable[float]) -> float:

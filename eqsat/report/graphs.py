@@ -14,7 +14,7 @@ from typing import Any
 
 from eqsat.ground import drawing
 from eqsat.ground.drawing import Box, Edge, Look, Text
-from eqsat.report.table import ReportTable
+from eqsat.ground.table import Table
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
@@ -70,7 +70,7 @@ class NodeFacts:
     origins: Sequence[str] = ()
 
 
-def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
+def changes(before: TensorGraph, after: TensorGraph) -> Table:
     """Returns the table of operators before and after, those that move data first."""
     gone, new = marks(before, after)
     old, fresh = counts(before, gone), counts(after, new)
@@ -78,7 +78,7 @@ def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
     for op in sorted({*old, *fresh}, key=lambda op: (op not in MOVING, op)):
         (was, lost), (now, added) = old.get(op, (0, 0)), fresh.get(op, (0, 0))
         rows.append((op, str(was), str(lost or ""), str(now), str(added or "")))
-    return ReportTable(
+    return Table(
         "TOSA operators",
         "A node is alike in both graphs if operator, attributes, constants and shapes are. More nodes need not be "
         "more cycles: several transposes that the NPU has may replace one that Vela would take apart.",
@@ -89,23 +89,29 @@ def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
 
 
 def svg(graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, NodeFacts] | None = None) -> str:
-    """Returns the picture as an `<svg>` element.
+    """Returns the picture as an `<svg>` element."""
+    return drawing.svg(picture(graph, marked, word, known or {}, Look()), kind="graph")
+
+
+def picture(
+    graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, NodeFacts], look: Look
+) -> drawing.Picture:
+    """Returns the picture of a graph.
 
     word: class of marked nodes, "gone" or "new".
     known: facts by node.
     """
-    nodes = shown(graph)
-    boxes = {n: _with_facts(box(graph, n, word if n in marked else ""), (known or {}).get(n)) for n in nodes}
-    edges = [Edge(m, n) for n in nodes for m in graph.nodes[n].inputs if m in boxes]
-    return drawing.svg(drawing.draw(boxes, edges, Look()), kind="graph")
+    boxes = {n: _with_facts(_box(graph, n, word if n in marked else ""), known.get(n)) for n in shown(graph)}
+    edges = [Edge(m, n) for n in boxes for m in graph.nodes[n].inputs if m in boxes]
+    return drawing.draw(boxes, edges, look)
 
 
-def box(graph: TensorGraph, n: int, word: str, aside: str = "") -> Box:
+def _box(graph: TensorGraph, n: int, word: str) -> Box:
     """Returns a node: its operator, shape and dtype, coloured by its operator and `word`."""
     node = graph.nodes[n]
     kind = "input" if node.op == "input" else node.op if node.op in MOVING else "other"
     lines = (Text(_label(graph, n)), Text(_shape(node), "shape"))
-    return Box(lines, f"{kind} {word}".strip(), _details(graph, n), aside)
+    return Box(lines, f"{kind} {word}".strip(), _details(graph, n))
 
 
 def _with_facts(plain: Box, facts: NodeFacts | None) -> Box:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.ground.files import InputError
-from eqsat.report.table import ReportTable
+from eqsat.ground.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Note:
     kind: str = "note"
 
 
-Part = Tiles | Bars | View | Text | Note | ReportTable
+Part = Tiles | Bars | View | Text | Note | Table
 
 
 @dataclass(frozen=True, slots=True)

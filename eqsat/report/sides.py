@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqsat.explain.cycles import by_node
+from eqsat.ground.table import Table
 from eqsat.report.graphs import NodeFacts
+from eqsat.search.comparison import tables
 from eqsat.search.figures import GraphFigures, read
 from eqsat.search.origins import of_buffer, table
 from eqsat.search.result import Result
@@ -15,6 +17,7 @@ from eqsat.search.run import Run
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
 from eqsat.tosa.locations import Origins
+from eqsat.vela.roofline import Bound
 from eqsat.vela.table import Row
 
 #: Names in the list of modules for an operator without an origin, and for the model itself.
@@ -94,6 +97,16 @@ class Sides:
             before = [replace(before[0], name=BEFORE)]
         after = Side.of(record["chosen"], graphs["chosen"], map(Row.read, record["table"]), figures["eqsat"])
         return Sides(name or (run.name if run else ""), tuple(before), after, record, run)
+
+    def called(self, side: Side) -> str:
+        """Returns the name of a graph before, which differs from that of the result."""
+        return side.name if side.name != self.after.name else f"{side.name}, as given"
+
+    def tables(self) -> list[Table]:
+        """Returns the tables of all figures, with a column per graph."""
+        before = {self.called(side): side.figures for side in self.before}
+        bound = Bound(**self.record["bound"]) if "bound" in self.record else None
+        return tables({**before, self.after.name: self.after.figures}, bound)
 
     @property
     def first(self) -> Side | None:

@@ -10,18 +10,18 @@ from typing import Any
 from eqsat.bench.cells import BEST, STOCK
 from eqsat.bench.log import Record
 from eqsat.bench.records import place
+from eqsat.ground.table import Table, kib, number, ratio, share
 from eqsat.report.data import (
-    KIND_COLOURS,
     OWN_STAGES,
     STAGE_COLOURS,
     RecordedRun,
     figure,
     geometric_mean,
+    graph_figures,
     total,
 )
-from eqsat.report.numbers import kib, number, ratio, share
-from eqsat.report.table import ReportTable
 from eqsat.search.clock import called
+from eqsat.search.comparison import tables as figure_tables
 
 #: Most operators in the table of excess cycles; the others are added up.
 _NAMED = 10
@@ -29,7 +29,7 @@ _NAMED = 10
 _LEAST = 0.0005
 
 
-def standings(run: RecordedRun) -> ReportTable:
+def standings(run: RecordedRun) -> Table:
     """Returns the table of geometric means over the models, a row per target and configuration."""
     rows, best = [], BEST in run.configurations
     for target, c in product(run.targets, run.configurations):
@@ -60,7 +60,7 @@ def standings(run: RecordedRun) -> ReportTable:
                 _mean(cells(run.to_baseline, "pte_bytes")),
             )
         )
-    return ReportTable(
+    return Table(
         "Where configurations stand",
         "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock, stock-best (in the settings "
         "of Vela and the layouts of inputs and outputs that are best by calibrated cycles) and, where it leaves nothing to "
@@ -96,7 +96,7 @@ def _worst(ratios: Mapping[str, float]) -> str:
     return max((f"{x:.3f} {m}" for m, x in ratios.items()), key=lambda text: float(text.split()[0]), default="-")
 
 
-def bounds(run: RecordedRun, target: str) -> ReportTable:
+def bounds(run: RecordedRun, target: str) -> Table:
     """Returns the table of cycles over the roofline, MACs, SRAM in use and bytes of the file.
 
     It has a row per model and columns per configuration.
@@ -116,7 +116,7 @@ def bounds(run: RecordedRun, target: str) -> ReportTable:
                 ]
             rows.append(tuple(row))
     each = ("over roofline", "MACs", "SRAM, KiB", "file, KiB")
-    return ReportTable(
+    return Table(
         f"Over the roofline, and memory: {target}",
         "Cycles of the roofline and of the bound by operators; cycles over the roofline, the share of them that MACs need at the full rate, SRAM "
         "in use at once, and the .pte file (LiteRT: .tflite).",
@@ -125,7 +125,7 @@ def bounds(run: RecordedRun, target: str) -> ReportTable:
     )
 
 
-def excess(run: RecordedRun, target: str) -> ReportTable:
+def excess(run: RecordedRun, target: str) -> Table:
     """Returns the table of cycles above what MACs and weights need, by Vela's operators.
 
     They are shares of the model's cycles, mean over the models.
@@ -140,7 +140,7 @@ def excess(run: RecordedRun, target: str) -> ReportTable:
             mine = [shares for name, shares in f.items() if name == o or o == "others" and name not in named]
             row += [f"{sum(shares[i] for shares in mine):.1%}" for i in (0, 1)]
         rows.append(tuple(row))
-    return ReportTable(
+    return Table(
         f"Where the excess lies: {target}",
         "Cycles of Vela's operators above what their MACs and weights need at the full rates, as shares of the model's cycles, mean over the models: "
         "while they compute or move data, and while they wait for memory. An operator that Vela cuts into many needs its weights once.",
@@ -149,7 +149,7 @@ def excess(run: RecordedRun, target: str) -> ReportTable:
     )
 
 
-def headline(run: RecordedRun) -> list[ReportTable]:
+def headline(run: RecordedRun) -> list[Table]:
     """Returns the tables of all models on all targets, by the cycles that decide and by Vela's totals.
 
     They show stock's cycles, those of eqsat's first configuration, and their ratio.
@@ -162,7 +162,7 @@ def headline(run: RecordedRun) -> list[ReportTable]:
     return [_against(run, peer, total) for peer, total in shown]
 
 
-def _against(run: RecordedRun, peer: str, total: str) -> ReportTable:
+def _against(run: RecordedRun, peer: str, total: str) -> Table:
     """Returns the table of one figure, "calibrated", "corrected" or "cycles" (Vela's total), beside a peer's."""
     c = run.optimized[0]
     columns = [name for t in run.targets for name in (f"{t.removeprefix('ethos-').upper()} {peer}", "eqsat", "ratio")]
@@ -178,10 +178,10 @@ def _against(run: RecordedRun, peer: str, total: str) -> ReportTable:
         rows.append((model, *cells))
     means = (cell for r in ratios.values() for cell in ("", "", f"**{geometric_mean(r):.3f}**"))
     title = f"{c} against {peer}" + ("" if total == "cycles" else f", {total} cycles")
-    return ReportTable(title, "", ("model", *columns), (*rows, ("**geometric mean**", *means)))
+    return Table(title, "", ("model", *columns), (*rows, ("**geometric mean**", *means)))
 
 
-def models(run: RecordedRun, target: str) -> ReportTable:
+def models(run: RecordedRun, target: str) -> Table:
     """Returns the table of a target, with a row per model; names of models lead to their pages."""
     others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]
     cells = {m: [run.records.get((m, target, c)) for c in others] for m in run.models}
@@ -192,7 +192,7 @@ def models(run: RecordedRun, target: str) -> ReportTable:
     )
     header = ("model", "verified", *others, "eqsat s", "ExecuTorch s")
     links = {m: page_name(m, target) for m in run.models}
-    return ReportTable(target, "", header, tuple(rows), words=2, links=links)
+    return Table(target, "", header, tuple(rows), words=2, links=links)
 
 
 def page_name(model: str, target: str) -> str:
@@ -244,23 +244,20 @@ def _seconds(run: RecordedRun, model: str, target: str) -> tuple[str, str]:
     return f"{own:.1f}", f"{total(record) - own:.1f}"
 
 
-def failures(run: RecordedRun) -> ReportTable:
+def failures(run: RecordedRun) -> Table:
     """Returns the table of cells that failed."""
     rows = ((r["model"], r["target"], r["configuration"], r["error"]) for r in run.failures())
-    return ReportTable("Cells that failed", "", ("model", "target", "configuration", "error"), tuple(rows), words=4)
+    return Table("Cells that failed", "", ("model", "target", "configuration", "error"), tuple(rows), words=4)
 
 
-def figures(run: RecordedRun, model: str, target: str) -> ReportTable:
-    """Returns the table of all figures of a model on a target, with a column per configuration.
+def figures(run: RecordedRun, model: str, target: str) -> list[Table]:
+    """Returns the tables of all figures of a model on a target, with a column per configuration.
 
     Figures that no configuration has are left out.
     """
-    records = [r for c in run.configurations if (r := run.get(model, target, c))]
+    records = {c: r for c in run.configurations if (r := run.get(model, target, c))}
     least = run.bound(model, target) or {}
     shown: dict[str, Callable[[Record], str]] = {
-        "cycles": _of(number, "cycles"),
-        "cycles, corrected": _of(number, "corrected"),
-        "cycles, calibrated": _of(number, "calibrated"),
         "cycles to the baseline's": lambda r: ratio(run.to_baseline(*place(r))),
         f"over the roofline of {number(least.get('roofline'))}": lambda r: ratio(run.over(*place(r))),
         f"over the bound by operators, {number(least.get('operators'))}": lambda r: ratio(
@@ -269,16 +266,8 @@ def figures(run: RecordedRun, model: str, target: str) -> ReportTable:
         "MAC utilisation": lambda r: share(run.utilisation(*place(r))),
         "verified to the bit": _of(lambda equal: "yes" if equal else "no", "verified"),
         "largest difference": _of(str, "max_difference"),
-        **{f"cycles: {kind}": _of(number, "by_kind", kind) for kind in KIND_COLOURS},
-        **{
-            f"{memory} {what}, KiB": _of(kib, "memory", memory, what)
-            for memory in sorted({m for r in records for m in r["memory"]})
-            for what in ("peak", "read", "written")
-        },
-        "weights in the graph, KiB": _of(kib, "weight_bytes"),
-        "weights as encoded, KiB": _of(kib, "encoded_weight_bytes"),
-        "commands, KiB": _of(kib, "command_bytes"),
-        ".pte file (LiteRT: .tflite), KiB": lambda r: kib(figure(r, "file")),
+        "weights in the graph, bytes": _of(number, "weight_bytes"),
+        ".tflite file": _of(number, "tflite_bytes"),
         "operators on the CPU": _of(number, "cpu_operators"),
         "e-nodes": _of(number, "e_nodes"),
         "end of the saturation": _of(_each, "stop"),
@@ -288,9 +277,10 @@ def figures(run: RecordedRun, model: str, target: str) -> ReportTable:
         "seconds in all": lambda r: f"{total(r):.2f}",
         "peak memory of the compilation, MiB": _of(number, "peak_mib"),
     }
-    cells = ((name, *map(cell, records)) for name, cell in shown.items())
+    cells = ((name, *map(cell, records.values())) for name, cell in shown.items())
     rows = tuple(row for row in cells if set(row[1:]) - {"", "-"})
-    return ReportTable("Figures", "", ("", *(r["configuration"] for r in records)), rows)
+    known = {c: graph_figures(r) for c, r in records.items()}
+    return [*figure_tables(known, ratios=False), Table("Search", "", ("search", *records), rows)]
 
 
 def _of(shown: Callable[[Any], str], *path: str) -> Callable[[Record], str]:

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from eqsat.egraph.rule import Rule
 from eqsat.explain import ExplainError, Explanation, Verdict, explain
 from eqsat.explain.text import headline
-from eqsat.report.numbers import number
+from eqsat.ground.table import Table, number
 from eqsat.report.page import Note, Part, Text
-from eqsat.report.table import ReportTable
 from eqsat.search.run import Run
 
 _PROOFS = (
@@ -51,7 +50,7 @@ def _cycles(v: Verdict) -> float:
     return max(v.cycles or 0, v.cycles_now or 0)
 
 
-def _by_rule(changed: Iterable[Verdict]) -> ReportTable:
+def _by_rule(changed: Iterable[Verdict]) -> Table:
     """Returns the table of operators and their cycles before and now, by the rules of their proofs."""
     found: dict[str, list[Verdict]] = {}
     for v in changed:
@@ -61,7 +60,7 @@ def _by_rule(changed: Iterable[Verdict]) -> ReportTable:
         (r, str(len(vs)), number(sum(v.cycles or 0 for v in vs)), number(sum(v.cycles_now or 0 for v in vs)))
         for r, vs in sorted(found.items(), key=lambda f: -sum(v.cycles or 0 for v in f[1]))
     ]
-    return ReportTable(
+    return Table(
         "By rule",
         "Operators of the source in whose proofs a rule takes part, and their cycles. One whose proof needs several rules counts for each.",
         ("rule", "operators", "cycles before", "cycles now"),
@@ -69,7 +68,7 @@ def _by_rule(changed: Iterable[Verdict]) -> ReportTable:
     )
 
 
-def _operators(e: Explanation) -> ReportTable:
+def _operators(e: Explanation) -> Table:
     rows = [
         (
             f"n{v.node} {v.op} {v.type}",
@@ -82,7 +81,7 @@ def _operators(e: Explanation) -> ReportTable:
         )
         for v in sorted(e.ops.values(), key=lambda v: (v.verdict == "stayed", -_cycles(v)))
     ]
-    return ReportTable(
+    return Table(
         "By operator of the source",
         "Nodes of the graph with explicit layout. Stayed: as it was; changed: the same value by another operator or with other attributes; moved: the "
         'operator works on another tensor; removed: nothing takes its place. "-" is free or runs as part of a neighbour, which has its cycles.',
@@ -92,8 +91,8 @@ def _operators(e: Explanation) -> ReportTable:
     )
 
 
-def _added(e: Explanation) -> ReportTable:
-    return ReportTable(
+def _added(e: Explanation) -> Table:
+    return Table(
         "New operators",
         "",
         ("operator", "PyTorch", "cycles"),

@@ -11,13 +11,13 @@ from pathlib import Path
 from eqsat.bench.cells import LITERT, STOCK
 from eqsat.bench.records import ChosenGraphs
 from eqsat.ground.files import InputError, write_atomically
+from eqsat.ground.table import Table
+from eqsat.ground.table import markdown as lines
 from eqsat.report import compiled, tables
 from eqsat.report.compare import RunComparison, changes
 from eqsat.report.data import KIND_COLOURS, OWN_STAGES, STAGE_COLOURS, RecordedRun, total
 from eqsat.report.page import Bars, Note, Part, Section, check_library, page
 from eqsat.report.sides import Side, Sides
-from eqsat.report.table import ReportTable
-from eqsat.report.table import markdown as lines
 from eqsat.search.clock import called
 from eqsat.vela.facts import facts_of
 
@@ -48,7 +48,7 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
 
 def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
     """Returns the report as Markdown."""
-    shown = (part for s in _sections(run, comparison) for part in s.parts if isinstance(part, ReportTable))
+    shown = (part for s in _sections(run, comparison) for part in s.parts if isinstance(part, Table))
     return "\n".join(["# Benchmark report", "", *(f"* {n}" for n in notes(run)), *lines(shown)]) + "\n"
 
 
@@ -106,7 +106,7 @@ def _of_model(run: RecordedRun, model: str, target: str) -> list[Section]:
     found = {c: chosen for c, r in records.items() if "error" not in r and (chosen := run.chosen(r))}
     baseline = run.baseline(model, target)
     first = baseline["configuration"] if baseline else STOCK
-    out = [Section("Figures", [*failed, tables.figures(run, model, target)])]
+    out = [Section("Figures", [*failed, *tables.figures(run, model, target)])]
     compared = [c for c in run.optimized if first in found and c in found]
     for c in compared:
         for d in range(len(found[c].graphs)):

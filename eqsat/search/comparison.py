@@ -1,25 +1,19 @@
-"""The comparison of the figures before and after an optimization.
+"""The comparison of graphs by their figures, such as those before and after an optimization.
 
-Its rows make up every table: in the terminal, in Python and in notebooks.
+Its tables are shown in the terminal, in Python, in notebooks and on pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from eqsat.ground.table import Table, number, ratio
 from eqsat.search.figures import GraphFigures
+from eqsat.vela.compile import Footprint
 from eqsat.vela.roofline import Bound
 
-
-class Row(NamedTuple):
-    """One row of a table as text: the quantity, before, after, and after divided by before."""
-
-    what: str
-    old: str
-    new: str
-    ratio: str
+#: A row of a table: a quantity, its value of each graph, and how values are written.
+_Row = tuple[str, Sequence[float | None], Callable[[float | None], str]]
 
 
 def verdict(old: GraphFigures, new: GraphFigures) -> str:
@@ -27,10 +21,10 @@ def verdict(old: GraphFigures, new: GraphFigures) -> str:
 
     It says so if the cycles of one side are not known.
     """
-    ratio = new.over(old)
-    if ratio is None or not (old.calibrated and new.calibrated):
+    over = new.over(old)
+    if over is None or not (old.calibrated and new.calibrated):
         return f"nothing to compare: the cycles {'with' if old.calibrated else 'without'} eqsat are not known"
-    known = "" if old.calibrated == new.calibrated else f" ({ratio})"
+    known = "" if old.calibrated == new.calibrated else f" ({over})"
     said = [_cycles_change(old.calibrated, new.calibrated) + known]
     file = (".pte", old.pte_bytes, new.pte_bytes)
     pairs = [("SRAM", old.sram, new.sram), ("flash", old.flash, new.flash) if new.pte_bytes is None else file]
@@ -44,18 +38,108 @@ def _cycles_change(before: int, after: int) -> str:
     return f"{before / after:.2f}x fewer cycles" if after < before else f"{after / before:.2f}x more cycles"
 
 
-def _totals_differ(*sides: GraphFigures) -> bool:
-    """Whether the corrected total of a side is another than Vela's."""
-    return any(side.corrected != side.cycles for side in sides)
-
-
 def _change(before: int, after: int) -> str:
     return "as before" if before == after else f"{after / before - 1:+.1%}"
 
 
-def summary(old: GraphFigures, new: GraphFigures) -> list[list[Row]]:
-    """Returns the rows on cycles, time and bytes, which decide whether a model fits."""
-    return [list(_cycles(old, new)), list(_bytes(old, new))]
+def summary(graphs: Mapping[str, GraphFigures]) -> Table:
+    """Returns the table of cycles, time and bytes, which decide whether a model fits, with a column per graph."""
+    return _table("cycles", graphs, [*_cycles(graphs), *_bytes(graphs)])
+
+
+def tables(graphs: Mapping[str, GraphFigures], bound: Bound | None = None, ratios: bool = True) -> list[Table]:
+    """Returns all figures in tables with a column per graph; those that no graph has are left out.
+
+    There are cycles by operator kind, totals with their bounds, and bytes in memory and moved.
+    bound: the fewest cycles that the graphs need.
+    ratios: whether the last column is the ratio of the last graph to the first one.
+    """
+    of = list(graphs.values())
+    largest = {kind: max(f.by_kind.get(kind, 0) for f in of) for kind in sorted({k for f in of for k in f.by_kind})}
+    kinds = sorted((kind for kind in largest if largest[kind]), key=lambda kind: -largest[kind])
+    by_kind: list[_Row] = [
+        (kind, [f.by_kind.get(kind, 0) if f.by_kind else None for f in of], number) for kind in kinds
+    ]
+    found = [
+        _table("cycles by operator kind", graphs, by_kind, ratios),
+        _table("cycles", graphs, _totals(graphs, bound), ratios),
+        _table("bytes", graphs, _memory(graphs), ratios),
+    ]
+    return [table for table in found if table.rows]
+
+
+def _table(title: str, graphs: Mapping[str, GraphFigures], rows: Iterable[_Row], ratios: bool = True) -> Table:
+    ratios = ratios and len(graphs) > 1
+    cells = []
+    for what, values, shown in rows:
+        if any(x is not None for x in values):
+            old, new = values[0], values[-1]
+            change = ratio(new / old) if shown is number and old and new is not None else ""
+            cells.append((what, *map(shown, values), *([change] if ratios else [])))
+    return Table(title.capitalize(), "", (title, *graphs, *(["ratio"] if ratios else [])), tuple(cells))
+
+
+def _cycles(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
+    of = list(graphs.values())
+    rows: list[_Row] = [
+        ("calibrated cycles", [f.calibrated for f in of], number),
+        ("Vela's total", [f.cycles for f in of], number),
+    ]
+    if any(f.corrected not in (None, f.cycles) for f in of):
+        rows.append(("corrected total", [f.corrected for f in of], number))
+    times = [f.milliseconds or None for f in of]
+    return [
+        *rows,
+        ("milliseconds", times, _three_digits),
+        ("inferences per second", [t and 1e3 / t for t in times], _three_digits),
+    ]
+
+
+def _three_digits(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _totals(graphs: Mapping[str, GraphFigures], bound: Bound | None) -> list[_Row]:
+    of, rows = list(graphs.values()), _cycles(graphs)
+    if bound and bound.roofline:
+        for name, least in (("over the roofline", bound.roofline), ("over the bound by operators", bound.operators)):
+            rows.append((name, [f.cycles / least if f.cycles else None for f in of], _times))
+        rows.append(("MAC utilisation", [bound.mac_cycles / f.cycles if f.cycles else None for f in of], _percent))
+    return [*rows, ("commands", [f.stream.commands if f.stream else None for f in of], number)]
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _bytes(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
+    of = list(graphs.values())
+    rows: list[_Row] = [
+        ("SRAM in use, bytes", [f.sram for f in of], number),
+        ("flash: weights", [f.footprint.weights if f.footprint else None for f in of], number),
+        ("flash: commands", [f.footprint.commands if f.footprint else None for f in of], number),
+        (".pte file", [f.pte_bytes for f in of], number),
+    ]
+    return rows
+
+
+def _memory(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
+    footprints = [f.footprint for f in graphs.values()]
+    rows = _bytes(graphs)
+    for name in dict.fromkeys(m for f in footprints if f for m in f.memory):
+        for what in ("peak", "read", "written"):
+            moved = [_moved(f, name, what) for f in footprints]
+            if any(moved) and (name, what) != ("Sram", "peak"):  # that is the SRAM in use
+                rows.append((f"{name}: {what}", moved, number))
+    return rows
+
+
+def _moved(footprint: Footprint | None, memory: str, what: str) -> int | None:
+    return footprint.memory.get(memory, {}).get(what, 0) if footprint else None
 
 
 def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None]:
@@ -80,75 +164,6 @@ def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None
     return out
 
 
-def sections(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> list[list[Row]]:
-    """Returns three sections of rows.
-
-    They have cycles by operator kind, totals with their bounds, and bytes in memory and moved.
-    """
-    kinds = sorted({*old.by_kind, *new.by_kind}, key=lambda k: -max(old.by_kind.get(k, 0), new.by_kind.get(k, 0)))
-    cycles = [(k, old.by_kind.get(k, 0), new.by_kind.get(k, 0)) for k in kinds]
-    return [[_row(*c) for c in cycles if any(c[1:])], list(_totals(old, new, bound)), list(_memory(old, new))]
-
-
-def _cycles(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
-    yield _row("calibrated cycles", old.calibrated, new.calibrated)
-    yield _row("Vela's total", old.cycles, new.cycles)
-    if _totals_differ(old, new):
-        yield _row("corrected total", old.corrected, new.corrected)
-    a, b = old.milliseconds, new.milliseconds
-    yield Row("milliseconds", _number(a), _number(b), "")
-    yield Row("inferences per second", _number(a and 1e3 / a), _number(b and 1e3 / b), "")
-
-
-def _number(value: float | None) -> str:
-    """Formats a number with three digits, "-" for 0 and None."""
-    return "-" if not value else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _totals(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> Iterator[Row]:
-    yield from _cycles(old, new)
-    if bound and bound.roofline:
-        for name, least in (("over the roofline", bound.roofline), ("over the bound by operators", bound.operators)):
-            yield Row(name, _over(old, least), _over(new, least), "")
-        yield Row("MAC utilisation", _used(old, bound), _used(new, bound), "")
-    a, b = old.stream, new.stream
-    if a or b:
-        yield _row("commands", a.commands if a else None, b.commands if b else None)
-
-
-def _over(side: GraphFigures, least: float) -> str:
-    return f"{side.cycles / least:.2f}" if side.cycles else "-"
-
-
-def _used(side: GraphFigures, bound: Bound) -> str:
-    return f"{bound.mac_cycles / side.cycles:.1%}" if side.cycles else "-"
-
-
-def _bytes(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
-    a, b = old.footprint, new.footprint
-    yield _row("SRAM in use, bytes", old.sram, new.sram)
-    yield _row("flash: weights", a.weights if a else None, b.weights if b else None)
-    yield _row("flash: commands", a.commands if a else None, b.commands if b else None)
-    if new.pte_bytes is not None:
-        yield _row(".pte file", old.pte_bytes, new.pte_bytes)
-
-
-def _memory(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
-    yield from _bytes(old, new)
-    a, b = old.footprint, new.footprint
-    for memory in dict.fromkeys(m for f in (a, b) if f for m in f.memory):
-        for what in ("read", "written"):
-            before, after = (f.memory.get(memory, {}).get(what, 0) if f else None for f in (a, b))
-            if before or after:
-                yield _row(f"{memory}: {what}", before, after)
-
-
-def _row(what: str, old: int | None, new: int | None) -> Row:
-    ratio = f"{new / old:.3f}" if old and new is not None else ""
-    before, after = (f"{n:,}" if n is not None else "-" for n in (old, new))
-    return Row(what, before, after, ratio)
-
-
 def proof_line(proved: bool, undecided: Sequence[str]) -> str:
     """Returns the line on whether a verified result is proved, and where the proof ended."""
     if proved:
@@ -171,25 +186,3 @@ def binary_line(equal: bool | None, reason: str, proved: bool | None, samples: i
 def settings_line(settings: Sequence[Sequence[str]]) -> str:
     """Returns the line with the settings of Vela by which delegates are compiled."""
     return f"settings of Vela: {'; '.join(' '.join(some) or 'none' for some in settings)}"
-
-
-def as_text(head: Row, parts: list[list[Row]]) -> str:
-    """Returns a table as text, with a blank line between sections."""
-    widths = [max(len(r[i]) for r in (head, *(r for part in parts for r in part))) for i in range(len(head))]
-
-    def line(row: Row) -> str:
-        first, *rest = (cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
-        return "  ".join([first, *rest]).rstrip()
-
-    return "\n\n".join("\n".join(map(line, part)) for part in [[head, *parts[0]], *parts[1:]] if part)
-
-
-def as_html(head: Row, parts: list[list[Row]], lines: Sequence[str] = ()) -> str:
-    """Returns a table and the lines below it as HTML, for notebooks."""
-
-    def cells(row: Row, tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"
-
-    bodies = "".join(f"<tbody>{''.join(cells(r, 'td') for r in part)}</tbody>" for part in parts)
-    table = f"<table><thead>{cells(head, 'th')}</thead>{bodies}</table>"
-    return table + "".join(f"<p>{escape(line)}</p>" for line in lines)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec import convert
+
 from cost_models.command_stream import Ratio, StreamPrice, price, price_ends
 from eqsat.device.core.errors import DeviceError
 from eqsat.target import Target
@@ -130,17 +132,15 @@ def record(sides: Mapping[str, GraphFigures]) -> dict[str, Any]:
 
 
 def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
-    """Returns the sides of a record, without the prices of their command streams.
+    """Returns the sides of a record.
 
     Older records have Vela's own total in place of the corrected one, and that in place of the calibrated cycles.
     """
     sides = {}
     for side, start in _STARTS.items():
         known = {name: told[start + name] for name in _RECORDED if start + name in told}
-        footprint = known.pop("footprint")
-        known = {"corrected": known["cycles"], **known}
-        known = {"calibrated": known["corrected"], **known}
-        sides[side] = GraphFigures(**known, footprint=footprint and Footprint(**footprint))
+        known = {"corrected": known["cycles"], "stream": told.get("command_stream", {}).get(side), **known}
+        sides[side] = convert({"calibrated": known["corrected"], **known}, GraphFigures)
     return sides
 
 

@@ -9,17 +9,10 @@ from typing import Any, Generic, TypeVar, cast
 
 from cost_models.command_stream import Ratio, StreamPrice
 from eqsat.ground.files import InputError
+from eqsat.ground.table import Table, as_html
 from eqsat.options.decision import Figures, MemoryLimits, more, shortfall, sizes_under_limits, under_limit
 from eqsat.search import figures as figures_of
-from eqsat.search.comparison import (
-    Row,
-    as_html,
-    as_text,
-    binary_line,
-    proof_line,
-    sections,
-    settings_line,
-)
+from eqsat.search.comparison import binary_line, proof_line, settings_line, tables
 from eqsat.search.figures import GraphFigures
 from eqsat.search.run import Run
 from eqsat.tosa.locations import Origins, read
@@ -227,9 +220,10 @@ class Result:
         """Returns the figures without eqsat (stock's graph, or else the given one) and of the answer."""
         return self.figures["explicit" if self.stock_cycles is None else "stock"], self.figures["eqsat"]
 
-    def _table(self) -> tuple[Row, list[list[Row]]]:
-        name = "before" if self.stock_cycles is None else "stock"
-        return Row("cycles by operator kind", name, "eqsat", "ratio"), sections(*self.columns(), self.bound)
+    def tables(self) -> list[Table]:
+        """Returns the tables of all figures without eqsat and of the answer."""
+        before, after = self.columns()
+        return tables({"before" if self.stock_cycles is None else "stock": before, "eqsat": after}, self.bound)
 
     def verdicts(self) -> list[str]:
         """Returns the lines below the table.
@@ -251,12 +245,12 @@ class Result:
         return [*out, *filter(None, [self.kept])]
 
     def __str__(self) -> str:
-        """Returns the table that `eqsat optimize` prints, and the lines below it."""
-        return "\n\n".join([as_text(*self._table()), "\n".join(self.verdicts())])
+        """Returns the tables that `eqsat optimize -v` prints, and the lines below them."""
+        return "\n\n".join("\n".join(lines) for lines in (*(t.plain() for t in self.tables()), self.verdicts()))
 
     def _repr_html_(self) -> str:
-        """Returns the table and the lines as HTML, for notebooks."""
-        return as_html(*self._table(), self.verdicts())
+        """Returns the tables and the lines as HTML, for notebooks."""
+        return as_html(self.tables(), self.verdicts())
 
     def record(self) -> dict[str, Any]:
         """Returns the figures as a JSON object."""

@@ -87,12 +87,19 @@ def test_the_first_figures_are_the_results(result: Result, page: BeautifulSoup) 
         t.select_one(".name").text: (t.select_one(".big").text, t.select_one(".more").text)
         for t in page.select(".tile")
     }
-    cycles, stock = tiles["cycles, calibrated"]
+    cycles, stock = tiles["calibrated cycles"]
     assert cycles == f"{result.calibrated:,}" and stock.startswith(f"{result.stock_calibrated:,} stock")
     assert f"ratio {result.calibrated / result.stock_calibrated:.3f}" in stock
-    assert tiles["SRAM in use, KiB"][0] == f"{result.footprint.sram / 1024:,.1f}"
-    assert tiles["verified"][0] == "proved for every input"
+    assert tiles["SRAM in use, bytes"][0] == f"{result.footprint.sram:,}"
+    assert "verified bit for bit: yes; proved for every input: yes" in page.text
     assert f"Vela {result.vela}" in page.text
+
+
+def test_the_tables_of_the_terminal_are_on_the_page(result: Result, page: BeautifulSoup) -> None:
+    for told in result.tables():
+        rows = [[td.text for td in row.select("td")] for row in table(page, told.title).select("tbody tr")]
+        shown = {row[0]: [row[1], *row[-2:]] for row in rows}
+        assert {row[0]: list(row[1:]) for row in told.rows} == {row[0]: shown[row[0]] for row in told.rows}
 
 
 def test_graphs_have_every_operator_its_cycles_and_its_module(result: Result, page: BeautifulSoup) -> None:

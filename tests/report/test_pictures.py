@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from eqsat.report import RecordedRun
-from eqsat.report.compiled import pareto
-from eqsat.report.sides import Sides
 from eqsat.report.write import by_kind, by_stage
 
 RUN = Path(__file__).parents[2] / "benchmarks" / "results" / "calibrated"
@@ -28,18 +26,3 @@ def test_bars_of_cycles_are_shares_of_the_baselines():
     run = RecordedRun.read(RUN)
     (bars,) = by_kind(run, "eqsat", "ethos-u85-256")
     assert [sum(parts.values()) for name, parts, _ in bars.rows if name] == [pytest.approx(1)] * (len(bars.rows) // 2)
-
-
-def test_the_pareto_set_stands_beside_the_graphs_before():
-    points = [
-        {"name": "eqsat", "cycles": 50, "sram": 2048, "flash": 1024},
-        {"name": "small", "cycles": 100, "sram": 1024, "flash": 1024},
-    ]
-    bars = pareto(Sides("", (), None, {"points": points}, None))
-    assert [(name, *parts.values(), value) for name, parts, value in bars.rows if "flash" not in name] == [
-        ("0: eqsat, cycles", 0.5, "50"),
-        ("0: eqsat, SRAM, KiB", 1, "2.0"),
-        ("1: small, cycles", 1, "100"),
-        ("1: small, SRAM, KiB", 0.5, "1.0"),
-    ]
-    assert not pareto(Sides("", (), None, {"points": points[:1]}, None)).rows

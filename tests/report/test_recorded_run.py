@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from eqsat.bench.records import read_outlines
+from eqsat.ground.table import markdown as lines
 from eqsat.report import RecordedRun, compare
 from eqsat.report.compare import note
 from eqsat.report.data import geometric_mean
-from eqsat.report.table import markdown as lines
 from eqsat.report.tables import headline
 from eqsat.report.write import markdown
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from eqsat.ground.table import markdown
 from eqsat.report.data import RecordedRun
-from eqsat.report.table import markdown
 from eqsat.report.tables import excess, headline, standings
 
 TARGET = "ethos-u55-128"

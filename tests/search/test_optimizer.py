@@ -16,7 +16,6 @@ from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.options.decision import Figures
 from eqsat.options.options import Options
-from eqsat.search.comparison import sections
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.result import Extracted, Point
@@ -72,7 +71,7 @@ def test_a_useless_pair_of_transposes_vanishes(target: Target, options: Options,
     assert f"{result.explicit_calibrated:,}" in shown and "verified bit for bit: yes" in shown and len(shown) < 2000
     rows = [re.split(r"\s{2,}", line.strip()) for line in shown.splitlines()]
     assert ["Vela's total", f"{result.explicit_cycles:,}", f"{result.cycles:,}"] in [r[:3] for r in rows if r]
-    assert page.count("<tr>") == sum(len(p) for p in sections(*result.columns(), result.bound)) + 1
+    assert page.count("<tr>") == sum(len(t.rows) + 1 for t in result.tables())
     assert "&lt;b&gt;" in replace(result, warnings=["<b>"])._repr_html_()
     assert result.bound == bound(explicit, compile_graph(explicit, target, worker).rates)
     assert 0 < result.bound.roofline <= result.bound.operators < result.cycles

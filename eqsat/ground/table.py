@@ -1,13 +1,14 @@
-"""A table for the terminal, Markdown and pages."""
+"""Tables for the terminal, Markdown, notebooks and pages, and how they write figures; an unknown figure is "-"."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 
 
 @dataclass(frozen=True, slots=True)
-class ReportTable:
+class Table:
     """The first `words` columns are text, the others numbers.
 
     A column named "ratio" is after divided by before. In a cell, text between ** is bold.
@@ -52,9 +53,39 @@ def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(' '.join(cell.replace('|', chr(92) + '|').split()) for cell in cells)} |"
 
 
-def markdown(tables: Iterable[ReportTable]) -> list[str]:
+def markdown(tables: Iterable[Table]) -> list[str]:
     """Returns the lines of tables below their titles and notes."""
     out = []
     for t in tables:
         out += ["", f"## {t.title}", "", *([t.note, ""] if t.note else []), *t.markdown()]
     return out
+
+
+def as_html(tables: Iterable[Table], lines: Iterable[str]) -> str:
+    """Returns tables, without titles and notes, and lines below them as HTML, for notebooks."""
+
+    def cells(row: Iterable[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"
+
+    shown = (
+        f"<table><thead>{cells(t.header, 'th')}</thead><tbody>{''.join(cells(r, 'td') for r in t.rows)}</tbody></table>"
+        for t in tables
+    )
+    return "".join([*shown, *(f"<p>{escape(line)}</p>" for line in lines)])
+
+
+def number(x: float | None) -> str:
+    return "-" if x is None else f"{x:,.0f}"
+
+
+def ratio(x: float | None) -> str:
+    return "" if x is None else f"{x:.3f}"
+
+
+def share(x: float | None) -> str:
+    return "" if x is None else f"{x:.1%}"
+
+
+def kib(size: float | None) -> str:
+    """Returns bytes as KiB."""
+    return "-" if size is None else f"{size / 1024:,.1f}"
