@@ -88,10 +88,7 @@ def improve(loop: Loop, state: State, checks: Checks) -> State:
     state = _of_choices(loop, state)
     for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried
-    state = loop.improve(state, REWRITINGS, lambda c: c.choices is None)
-    if state.with_settings and state.options.compilations:  # while the best graph is proved
-        loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)
-    return state
+    return loop.improve(state, REWRITINGS, lambda c: c.choices is None)
 
 
 def _of_choices(loop: Loop, state: State) -> State:
