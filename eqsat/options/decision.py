@@ -250,11 +250,6 @@ class Decision:
             MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), stock, container, dedicated),
         )
 
-    def takes_at_most(self, share: float, a: Figures, b: Figures) -> bool:
-        """Whether a exceeds no limit by more than b and takes at most this share of b's objective."""
-        ours, theirs = self.rank(a), self.rank(b)
-        return ours[:2] <= theirs[:2] and ours[2] <= share * theirs[2]
-
     def may_beat(self, figures: Figures, best: Figures) -> bool:
         """Whether a graph would be better than the best one with as many cycles and no memory at all."""
         return self.rank(figures._replace(sram=0, flash=0)) < self.rank(best)

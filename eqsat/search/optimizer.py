@@ -80,13 +80,13 @@ def optimize_tosa(
             if memory and not state.recalled:
                 state = respell(loop, state, memory, given, checks)
             if state.recalled:
-                answer, state = choose(loop, state, checks)
+                answer = choose(loop, state, checks)
             else:
                 state = extract(loop, replace(state, options=options.levels[0]), pool)
                 for level in options.levels:
                     state = loop.drive(replace(state, options=level), exact)
                     state = improve(loop, given.join(loop, state), checks)
-                    answer, state = choose(loop, state, checks)
+                    answer = choose(loop, state, checks)
                     state = schedule(loop, state, checks)
         if answer is None:
             raise given.refusals["explicit"]

@@ -131,14 +131,12 @@ def _run(name: str, state: State, given: Given, best: Compiled, located: bytes, 
     # it may have other settings, or more operators than were chosen
     same = [c for c in found if c.tosa == best.tosa] or [c for c in found if c.choice is best.choice]
     kept = same[0] if same else min(found, key=state.decision.rank_of)
-    assert kept.choices is not None, "it was extracted"
-    forbidden = kept.choices.graph.forbidden
     return Run(
         name,
         state.target,
         {**given.buffers, "chosen": located, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
         best.given or best.name,
-        replace(state.priced, graph=replace(state.priced.graph, forbidden=forbidden)),
+        state.priced,
         kept.choice,
         [r.name for r in state.options.identities(state.target)],
         state.options.record(),
