@@ -22,7 +22,7 @@ from eqsat.search.proposals.stripes import stripes, wanted
 from eqsat.search.state import State
 from eqsat.tensor.dead_channels import without_dead_channels
 from eqsat.tensor.graph import TensorGraph
-from eqsat.verification.checks import Answer, Checks
+from eqsat.verification.checks import Checks
 from eqsat.verification.verification import first_equal
 
 logger = logging.getLogger(__name__)
@@ -87,14 +87,13 @@ def improve(loop: Loop, state: State, checks: Checks) -> State:
     return loop.improve(state, REWRITINGS, lambda c: c.choices is None)
 
 
-def choose(loop: Loop, state: State, checks: Checks) -> Answer | None:
-    """Returns the first graph that may be the answer."""
-    with loop.clock.stage("verify"):
-        return first_equal(state.graphs, checks, state.decision)
-
-
 def schedule(loop: Loop, state: State, checks: Checks) -> State:
-    """Returns the state with the best graphs in settings of Vela, if the answer may have some, and in stripes."""
+    """Returns the state with the best graphs in settings of Vela, if the answer may have some, and in stripes.
+
+    None of them is made of a better graph than the answer so far, which was found to be wrong.
+    """
+    with loop.clock.stage("verify"):
+        first_equal(state.graphs, checks, state.decision)
     in_settings = (_SETTINGS,) if state.with_settings else ()
     state = loop.improve(state, in_settings, lambda c: checks.verified(c) is not False)
     state = loop.improve(state, [_STRIPES], lambda c: checks.verified(c) is not False)
