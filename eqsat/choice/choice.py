@@ -8,7 +8,7 @@ graph, origin = choices.tensor_graph(found.choice)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cost_models.protocol import CostModel
@@ -46,10 +46,6 @@ class Choices:
     def of_classes(self, choice: Mapping[int, int]) -> dict[int, int]:
         """Returns the part of a choice that concerns e-classes."""
         return {c: n for c, n in choice.items() if c < len(self.classes)}
-
-    def without(self, nodes: Iterable[int]) -> Choices:
-        """Returns choices in which some choice nodes are forbidden, too."""
-        return replace(self, graph=replace(self.graph, forbidden=self.graph.forbidden | frozenset(nodes)))
 
     def shape_of(self, cls: int) -> Shape:
         """Returns the shape of the value of a class that can be chosen from."""

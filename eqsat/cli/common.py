@@ -337,12 +337,14 @@ def show_answer(
     figures: the figures before and after; before: the name of the figures before.
     more: lines below the table of figures.
     """
+    from eqsat.options.options import PARETO
     from eqsat.search.comparison import binary_line, proof_line, verdict
 
     _show_figures(*figures, bound, before)
     for text in more:
         console.say(text)
-    _show_others(results, chosen)
+    if chosen.objective == PARETO:
+        _show_points(results)
     _show_details(results, answer.seconds)
     show_warnings(answer.warnings)
     console.say(title, "bold")
@@ -367,22 +369,12 @@ def _show_figures(old: GraphFigures, new: GraphFigures, bound: Bound | None, bef
         console.say("\n".join([*table.plain(), ""]))
 
 
-def _show_others(results: Sequence[Result], chosen: Options) -> None:
-    """Prints the alternatives to the result of each delegate.
+def _show_points(results: Sequence[Result]) -> None:
+    """Prints the Pareto set of each delegate."""
+    from eqsat.report.compiled import points
 
-    With the objective "pareto" they are the Pareto set.
-    With an SRAM limit of the user they are the effects of slightly less and slightly more SRAM.
-    """
-    from eqsat.options.limit import STOCK
-    from eqsat.options.options import PARETO
-
-    for text in (text for r in results for text in r.beside if chosen.max_sram != STOCK):
-        console.say(text)
-    if chosen.objective == PARETO:
-        from eqsat.report.compiled import points
-
-        for line in (line for r in results for line in ["Pareto set", *points(r.record()).plain()]):
-            console.say(line)
+    for line in (line for r in results for line in ["Pareto set", *points(r.record()).plain()]):
+        console.say(line)
 
 
 def _seconds(stages: Mapping[str, float]) -> str:

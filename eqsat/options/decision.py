@@ -254,11 +254,6 @@ class Decision:
             MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), stock, container, dedicated),
         )
 
-    def takes_at_most(self, share: float, a: Figures, b: Figures) -> bool:
-        """Whether a exceeds no limit by more than b and takes at most this share of b's objective."""
-        ours, theirs = self.rank(a), self.rank(b)
-        return ours[:2] <= theirs[:2] and ours[2] <= share * theirs[2]
-
     def may_beat(self, figures: Figures, best: Figures) -> bool:
         """Whether a graph would be better than the best one with as many cycles and no memory at all."""
         return self.rank(figures._replace(sram=0, flash=0)) < self.rank(best)
@@ -296,16 +291,9 @@ def front(figures: Sequence[Figures]) -> list[int]:
 
 def more(new: Figures, old: Figures) -> str:
     """Returns what a graph saves and needs, as "12,300 cycles fewer for 63.0 KiB more SRAM"."""
-    return f"{old.cycles - new.cycles:,} cycles fewer for {' and '.join(_changes(new, old, '+'))}"
-
-
-def under_limit(new: Figures, old: Figures) -> str:
-    """Returns what another limit of SRAM would change, for the user.
-
-    For example "with --max-sram 205056: 14,026 cycles more, 51.8 KiB less SRAM".
-    """
-    cycles = f"{abs(new.cycles - old.cycles):,} cycles {'more' if new.cycles > old.cycles else 'fewer'}"
-    return f"with --max-sram {new.sram}: {cycles}, {' and '.join(_changes(new, old, '+-'))}"
+    memories = (("SRAM", new.sram - old.sram), ("flash", new.flash - old.flash))
+    needs = " and ".join(f"{_size(n)} more {what}" for what, n in memories if n > 0)
+    return f"{old.cycles - new.cycles:,} cycles fewer for {needs}"
 
 
 def shortfall(limits: MemoryLimits, own: Figures, nearest: Figures) -> str:
@@ -331,14 +319,6 @@ def sizes_under_limits(limits: MemoryLimits, old: Figures, new: Figures) -> str:
     memories = (("SRAM", limits.sram, old.sram, new.sram), ("flash", limits.flash, old.flash, new.flash))
     short = (m for m in memories if m[1] is not None and m[2] > m[1])
     return ", ".join(f"{what} {_size(a)} -> {_size(b)} (limit {_size(most or 0)})" for what, most, a, b in short)
-
-
-def _changes(new: Figures, old: Figures, signs: str) -> list[str]:
-    """Returns by how much memories differ, where they are more ("+") or less ("-")."""
-    memories = (("SRAM", new.sram - old.sram), ("flash", new.flash - old.flash))
-    words = {"+": "more", "-": "less"}
-    differences = ((what, n, "+" if n > 0 else "-") for what, n in memories if n)
-    return [f"{_size(abs(n))} {words[sign]} {what}" for what, n, sign in differences if sign in signs]
 
 
 def _size(n: int) -> str:

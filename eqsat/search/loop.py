@@ -70,13 +70,6 @@ class Loop:
         logger.info("%s ended, %s new graphs", name, len(state.graphs) - known)
         return state
 
-    def look_ahead(self, state: State, propose: Proposal) -> None:
-        """Starts to compile what a proposal asks for first, while the caller does something else."""
-        with closing(propose(state)) as turn, self.failing(state):
-            ask = self._next(turn, None)
-            for candidate in (*ask.now, *ask.likely) if ask else ():
-                self.oracle.begin(candidate)
-
     def _next(self, turn: Generator[Ask, State, object], state: State | None) -> Ask | None:
         """Returns the next question of a proposal, None if it has none or the search was interrupted.
 

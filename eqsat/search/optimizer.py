@@ -24,7 +24,7 @@ from eqsat.search.outcome import conclude
 from eqsat.search.proposals.exact import exact
 from eqsat.search.recall import Memory, recall, respell
 from eqsat.search.result import Result
-from eqsat.search.stages import choose, extract, improve, saturate, schedule
+from eqsat.search.stages import extract, improve, saturate, schedule
 from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
@@ -79,15 +79,10 @@ def optimize_tosa(
                 state = saturate(loop, state, reference, checks)
             if memory and not state.recalled:
                 state = respell(loop, state, memory, given, checks)
-            if state.recalled:
-                answer, state = choose(loop, state, checks)
-            else:
+            if not state.recalled:
                 state = extract(loop, replace(state, options=options.levels[0]), pool)
                 for level in options.levels:
                     state = loop.drive(replace(state, options=level), exact)
                     state = improve(loop, given.join(loop, state), checks)
-                    answer, state = choose(loop, state, checks)
                     state = schedule(loop, state, checks)
-        if answer is None:
-            raise given.refusals["explicit"]
-        return conclude(name, loop, state, checks, given, memory, answer)
+        return conclude(name, loop, state, checks, given, memory)

@@ -16,7 +16,7 @@ from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
 from eqsat.search.state import State
 from eqsat.vela.roofline import bound, over_bound
-from eqsat.verification.checks import Answer, Checks
+from eqsat.verification.checks import Checks
 from eqsat.verification.equality import Attempt
 from eqsat.verification.verification import first_equal, pareto_set, tell, verify_offers
 
@@ -28,13 +28,14 @@ def conclude(
     checks: Checks,
     given: Given,
     memory: Memory | None,
-    answer: Answer,
 ) -> Result:
     """Returns the result with the best graph of all, which is remembered unless it was or is not worth it.
 
     Limits that nothing fits do not end a search, but then the answer is the best one within the default limits.
     What waits for nothing is computed while the answer's binary is proved.
-    name: of the graph. answer: the one that was found first, for want of a better one.
+    name: of the graph.
+
+    Raises WorkerError if Vela refuses the explicit graph and no other graph equals it.
     """
     interrupted = loop.interruption.asked()
     decision, graphs, reference, nearest = state.decision, state.graphs, checks.verifier.graph, None
@@ -43,7 +44,9 @@ def conclude(
         nothing = "nothing had been found by then, and there is no run to save"
         loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
     with loop.clock.stage("verify"):
-        answer = first_equal(graphs, checks, decision) or answer
+        answer = first_equal(graphs, checks, decision)
+        if answer is None:
+            raise given.refusals["explicit"]
         if not decision.limits.widest.fits(answer.best.figures):
             nearest = answer.best.figures
             answer = first_equal(graphs, checks, replace(decision, limits=decision.default)) or answer
@@ -131,14 +134,12 @@ def _run(name: str, state: State, given: Given, best: Compiled, located: bytes, 
     # it may have other settings, or more operators than were chosen
     same = [c for c in found if c.tosa == best.tosa] or [c for c in found if c.choice is best.choice]
     kept = same[0] if same else min(found, key=state.decision.rank_of)
-    assert kept.choices is not None, "it was extracted"
-    forbidden = kept.choices.graph.forbidden
     return Run(
         name,
         state.target,
         {**given.buffers, "chosen": located, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
         best.given or best.name,
-        replace(state.priced, graph=replace(state.priced.graph, forbidden=forbidden)),
+        state.priced,
         kept.choice,
         [r.name for r in state.options.identities(state.target)],
         state.options.record(),

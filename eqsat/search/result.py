@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 from cost_models.command_stream import Ratio, StreamPrice
 from eqsat.ground.files import InputError
 from eqsat.ground.table import Table, as_html
-from eqsat.options.decision import Figures, MemoryLimits, more, shortfall, sizes_under_limits, under_limit
+from eqsat.options.decision import Figures, MemoryLimits, more, shortfall, sizes_under_limits
 from eqsat.search import figures as figures_of
 from eqsat.search.comparison import binary_line, proof_line, settings_line, tables
 from eqsat.search.figures import GraphFigures
@@ -308,20 +308,6 @@ class Result:
         faster = (p for p in self.points if not p.fits and p.figures.cycles < own.cycles)
         over = (p for p in faster if p.figures.sram > own.sram or p.figures.flash > own.flash)
         return min(over, key=lambda p: p.figures, default=None)
-
-    @property
-    def beside(self) -> list[str]:
-        """The costs of a little less SRAM and the gains of a little more, each with its option.
-
-        These are the next graphs of the Pareto set that fit the limit of flash.
-        The text says so if a graph was not verified.
-        """
-        own, limits = self._own_figures(), replace(self.limits.widest, sram=None)
-        known = [p for p in self.points if p.verified is not False and limits.fits(p.figures)]
-        less = max((p for p in known if p.figures.sram < own.sram), key=lambda p: p.figures.sram, default=None)
-        faster = (p for p in known if p.figures.sram > own.sram and p.figures.cycles < own.cycles)
-        next_ones = less, min(faster, key=lambda p: p.figures.sram, default=None)
-        return [under_limit(p.figures, own) + ("" if p.verified else " (not verified)") for p in next_ones if p]
 
     @property
     def fits(self) -> bool:

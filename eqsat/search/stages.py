@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 
 from cost_models.cache import PriceCache
 from eqsat.choice.choice import build
-from eqsat.choice.compiled import Compiled
 from eqsat.egraph import encoding
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
@@ -24,7 +22,7 @@ from eqsat.search.proposals.stripes import stripes, wanted
 from eqsat.search.state import State
 from eqsat.tensor.dead_channels import without_dead_channels
 from eqsat.tensor.graph import TensorGraph
-from eqsat.verification.checks import Answer, Checks
+from eqsat.verification.checks import Checks
 from eqsat.verification.verification import first_equal
 
 logger = logging.getLogger(__name__)
@@ -33,10 +31,6 @@ logger = logging.getLogger(__name__)
 REWRITINGS = (Step(orders, 0.2), Step(borders, 0.3))
 _SETTINGS = Step(settings, 1 / 6)
 _STRIPES = Step(stripes, 0.3, wanted)
-#: Share of the answer's objective that a wrongly compiled candidate may take to be replaced.
-_AHEAD = 0.99
-#: Most searches for replacements.
-_REPAIRS = 3
 
 
 def saturate(loop: Loop, state: State, reference: TensorGraph, checks: Checks) -> State:
@@ -85,62 +79,21 @@ def extract(loop: Loop, state: State, pool: Pool) -> State:
 
 def improve(loop: Loop, state: State, checks: Checks) -> State:
     """Returns the state with graphs within the limits of memory, and with rewritten ones, also of the given graphs."""
-    state = _of_choices(loop, state)
-    for best in (c for c in state.front[:1] if c.choices):
-        checks.begin(best)  # while other orders of the given graphs are tried
-    state = loop.improve(state, REWRITINGS, lambda c: c.choices is None)
-    if state.with_settings and state.options.compilations:  # while the best graph is proved
-        loop.look_ahead(state.setting_out(next((c for c in state.front if not c.settings), None)), settings)
-    return state
-
-
-def _of_choices(loop: Loop, state: State) -> State:
-    """Returns the state with choices within the limits of memory, and with rewritten graphs of choices."""
     most = state.options.compilations
     state = loop.drive(state, memory, most) if most and state.extracted else state
-    return loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
-
-
-def choose(loop: Loop, state: State, checks: Checks) -> tuple[Answer | None, State]:
-    """Returns the first graph that may be the answer, and everything found.
-
-    If Vela compiles a better graph wrongly, the search goes on without the choices at fault.
-    These are the choices at which the wrong binaries begin to differ.
-    """
-    known, left = 0, _REPAIRS
-    while True:
-        with loop.clock.stage("verify"):
-            answer = first_equal(state.graphs, checks, state.decision)
-        wrong, known = checks.miscompiled[known:], len(checks.miscompiled)
-        forbidden = _at_fault(wrong, checks, answer, state) if answer and left else set()
-        if not forbidden or forbidden <= state.priced.graph.forbidden:
-            return answer, state
-        allowed = replace(state, choices=state.priced.without(forbidden))
-        found = _of_choices(loop, loop.drive(replace(allowed, compiled={}), greedy))
-        if not found.graphs:
-            return answer, state
-        state, left = replace(allowed, compiled={**state.compiled, **found.compiled}), left - 1
-
-
-def _at_fault(wrong: Sequence[Compiled], checks: Checks, answer: Answer, state: State) -> set[int]:
-    """Returns the choice nodes at which wrong binaries begin to differ.
-
-    Only binaries count whose graphs are so much better than the answer (`_AHEAD`).
-    """
-    out = set[int]()
-    for c in wrong:
-        if c.choices is None or not state.decision.takes_at_most(_AHEAD, c.figures, answer.best.figures):
-            continue
-        origin = c.choices.tensor_graph(c.choice)[1]
-        culprit = checks.binaries.culprits.get(c)
-        culprit = c.parts_of.get(culprit, culprit) if culprit is not None else None
-        if culprit in origin:
-            out.add(origin[culprit])
-    return out
+    state = loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
+    for best in (c for c in state.front[:1] if c.choices):
+        checks.begin(best)  # while other orders of the given graphs are tried
+    return loop.improve(state, REWRITINGS, lambda c: c.choices is None)
 
 
 def schedule(loop: Loop, state: State, checks: Checks) -> State:
-    """Returns the state with the best graphs in settings of Vela, if the answer may have some, and in stripes."""
+    """Returns the state with the best graphs in settings of Vela, if the answer may have some, and in stripes.
+
+    None of them is made of a better graph than the answer so far, which was found to be wrong.
+    """
+    with loop.clock.stage("verify"):
+        first_equal(state.graphs, checks, state.decision)
     in_settings = (_SETTINGS,) if state.with_settings else ()
     state = loop.improve(state, in_settings, lambda c: checks.verified(c) is not False)
     state = loop.improve(state, [_STRIPES], lambda c: checks.verified(c) is not False)

@@ -44,7 +44,6 @@ class Binaries:
 
     seconds: budget for stock's binary, and that for all others together, counted in work; 0: none is run.
     It is also the processor time for the proof of one binary.
-    culprits: {candidate whose binary is wrong: node from which on it is, if that is known}.
     """
 
     def __init__(self, verifier: Verifier, target: Target, pool: Pool, seconds: float) -> None:
@@ -52,7 +51,6 @@ class Binaries:
         self._left, self._lock = [seconds * _ELEMENTS_PER_SECOND] * 2, threading.Lock()
         self._verdicts: dict[tuple[Compiled, bool], Future[Verdict]] = {}
         self._proofs: dict[Compiled, Future[Attempt]] = {}
-        self.culprits: dict[Compiled, int] = {}
 
     @property
     def run_at_all(self) -> bool:
@@ -107,7 +105,6 @@ class Binaries:
         except WorkerError as e:
             return Verdict(None, str(e))
         if found.equal is False and (culprit := find_culprit(c.graph, inputs, self._target, self._pool)) is not None:
-            self.culprits[c] = culprit
             return replace(found, reason=f"{found.reason}, from {c.graph.nodes[culprit].op} n{culprit} on")
         return found
 

@@ -84,8 +84,6 @@ def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Targ
     assert result.footprint.sram <= 0.6 * peak(dumps(made()), target)
     assert result.verified and result.proved and result.binary_verified and result.binary_proved
     assert striped_graphs(result) and result.settings == ()
-    faster = next(text for text in result.beside if "cycles fewer" in text)
-    assert faster.split(":")[0] in {f"with --max-sram {p.figures.sram}" for p in result.points}
     with Pool(1) as pool:
         again = compile_tosa(result.tosa, target, pool)
     assert (again.corrected, again.footprint.sram) == (result.corrected, result.footprint.sram)

@@ -1,6 +1,6 @@
 """Extraction within limits of memory.
 
-It follows if the fastest graph exceeds the limits also in other settings of Vela, and if less SRAM is wanted.
+It follows if the fastest graph exceeds the limits, and if less SRAM is wanted.
 The graphs compiled so far tell how many bytes a choice takes (`eqsat/search/memory_use.py`).
 In each round Lagrange steps (`extraction/lagrange.py`) look for the cheapest choice within budgets of these bytes.
 Greedy extraction has them in its prices, which rise until a graph fits, and then fall, by smaller and smaller factors.
@@ -17,7 +17,6 @@ from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.options import CYCLES, SRAM
 from eqsat.search.memory_use import MemoryUse
 from eqsat.search.proposal import Ask, Asking
-from eqsat.search.proposals.settings import settings
 from eqsat.search.state import State
 from extraction import ChoiceGraph, check, dag_greedy
 from extraction.lagrange import steps
@@ -40,25 +39,9 @@ _STEP = 0.9
 
 def memory(state: State) -> Asking:
     for within in state.decision.wider_aims if state.extracted else ():
-        state, fits = yield from _in_other_settings(state, within)
-        if not fits:
-            state = yield from _within(state, within)
-            if within.objective != CYCLES:
-                state = yield from _shrink(state, replace(within, objective=SRAM))
-
-
-def _in_other_settings(state: State, within: Decision) -> Generator[Ask, State, tuple[State, bool]]:
-    """Asks for the fastest graph in other settings of Vela if it does not fit.
-
-    Also returns whether it then fits and is about as fast.
-    """
-    fastest = min(state.extracted, key=lambda c: c.figures)
-    if not state.with_settings or within.objective != CYCLES or within.limits.fits(fastest.figures):
-        return state, False
-    state = yield from settings(state.setting_out(fastest, within))
-    tuned = [c.figures for c in state.graphs if c.settings and c.tosa == fastest.tosa]
-    most = (1 + _NEAR) * fastest.figures.cycles
-    return state, any(f.cycles <= most and within.limits.fits(f) for f in tuned)
+        state = yield from _within(state, within)
+        if within.objective != CYCLES:
+            state = yield from _shrink(state, replace(within, objective=SRAM))
 
 
 def _shrink(state: State, decision: Decision) -> Generator[Ask, State, State]:
