@@ -2,7 +2,7 @@
 
 A run leaves three files in its directory: `records.jsonl`, with a line of JSON or more for each cell, `run.json`, with
 the commit, the versions and the arguments, and `table.md`. It goes on where it stopped, unless the sources that are
-measured have changed.
+measured have changed: then all its cells are measured again, and a run of only some of them is refused.
 """
 
 from __future__ import annotations
@@ -72,15 +72,27 @@ class Study:
         parser = arguments(self.text, self.name)
         self.options(parser)
         args = parser.parse_args(argv)
+        records = self._known(args)
         about = write_about(args.out, self.packages, arguments={k: v for k, v in vars(args).items() if k != "out"})
-        records = self.run(args)
+        self._measure(args, records)
         print(write_text(args.out / "table.md", self.table(records, about)))
         return int(bool(self.faults(records)))
 
-    def run(self, args: argparse.Namespace) -> list[Record]:
-        """Measures the cells without records, and returns all records, which are on the disk after each cell."""
+    def _known(self, args: argparse.Namespace) -> list[Record]:
+        """Returns the records of these sources. Raises SystemExit for others that no cell of this run replaces."""
+        records, sources = read_lines(args.out / "records.jsonl"), self.sources()
+        old = [r for r in records if r.get("sources") != sources]
+        again = [cell for cell, _ in self.cells(args, ())] if old else []
+        if lost := sum(not any(cell.items() <= r.items() for cell in again) for r in old):
+            raise SystemExit(
+                f"{args.out} has {lost} records of other sources that this run does not measure again: "
+                "measure all its cells, or name another directory with --out"
+            )
+        return [r for r in records if r.get("sources") == sources]
+
+    def _measure(self, args: argparse.Namespace, records: list[Record]) -> None:
+        """Adds the records of the cells that have none; all records are on the disk after each cell."""
         place, sources = args.out / "records.jsonl", self.sources()
-        records = [r for r in read_lines(place) if r.get("sources") == sources]
         write_lines(place, records)
         for cell, subject in self.cells(args, records):
             if not any(cell.items() <= r.items() for r in records):
@@ -88,7 +100,6 @@ class Study:
                 records += [{**cell, **r, "sources": sources} for r in self.measure(subject, args)]
                 write_lines(place, records)
                 print(*cell.values(), f"{time.perf_counter() - started:.1f} s", flush=True)
-        return records
 
 
 def about(packages: Sequence[str]) -> dict[str, Any]:

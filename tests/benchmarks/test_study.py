@@ -45,8 +45,12 @@ def test_an_interrupted_run_goes_on_and_changed_sources_are_measured_again(tmp_p
     assert measured == [0, 1, 2] and (tmp_path / "table.md").read_text() == "5\n"
     assert _study(measured).main(["--count", "4", "--out", str(tmp_path)]) == 1, "3 squared is a fault"
     assert measured == [0, 1, 2, 3]
-    assert _study(measured, "b").main(["--count", "1", "--out", str(tmp_path)]) == 0
-    assert measured == [0, 1, 2, 3, 0] and [r["n"] for r in read_lines(tmp_path / "records.jsonl")] == [0]
+    before = {p: p.read_bytes() for p in tmp_path.iterdir()}
+    with pytest.raises(SystemExit, match="2 records of other sources that this run does not measure again"):
+        _study(measured, "b").main(["--count", "2", "--out", str(tmp_path)])
+    assert before == {p: p.read_bytes() for p in tmp_path.iterdir()}
+    assert _study(measured, "b").main(["--count", "4", "--out", str(tmp_path)]) == 1
+    assert measured == [0, 1, 2, 3, 0, 1, 2, 3] and len(read_lines(tmp_path / "records.jsonl")) == 4
 
 
 def test_every_command_of_a_study_says_what_it_answers_and_how_long_it_takes() -> None:

@@ -4,14 +4,13 @@ the bit, in all shapes; test_semantics.py has all attributes."""
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from eqsat.egraph.attributes import constructor
 from eqsat.ground.worker import Pool, Worker
@@ -22,62 +21,24 @@ from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 from eqsat.tensor.ops.op import NotModelled, Op, OpKind, define
 from eqsat.tensor.samples import domains, samples
-from eqsat.tensor.types import GraphError, Type
+from eqsat.tensor.types import Array, GraphError, Type
 from eqsat.tosa import dumps
 from tests.forms import OPEN, by_operator
 from tests.graphs import finish, rescale
 from tests.random_graphs import NETWORK, RULE, random_graph
+from tests.random_graphs.builder import Builder
 from tests.reference import run_reference
 
-Case = tuple[TensorGraph, list[np.ndarray]]
 
+class Draw(Builder):
+    """Builds one graph of one operator: draws attributes and values, with extremes and zeros strewn in."""
 
-class Draw:
-    """Builds one graph of one operator: draws attributes and values."""
-
-    def __init__(self, data: st.DataObject):
-        self.data, self.g, self.values = data, TensorGraph(), []
-        self.rng = np.random.default_rng(self.int(0, 2**32 - 1))
-
-    def int(self, low: int, high: int) -> int:
-        return self.data.draw(st.integers(low, high))
-
-    def of(self, *options):
-        return self.data.draw(st.sampled_from(options))
-
-    def array(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> np.ndarray:
-        """Uniform values with extremes and zeros strewn in."""
+    def array(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> Array:
+        x = super().array(shape, dtype, low, high)
         lo, hi = DType.of(dtype).limits
-        lo, hi = max(lo, lo if low is None else low), min(hi, hi if high is None else high)
-        x = self.rng.integers(lo, hi, shape, endpoint=True)
+        lo, hi = (lo if low is None else low), (hi if high is None else high)
         extreme = self.rng.choice([lo, hi, max(lo, min(hi, 0)), max(lo, min(hi, -1))], shape)
-        return np.where(self.rng.random(shape) < 0.4, extreme, x).astype(DType.of(dtype).storage)
-
-    def input(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> int:
-        self.values.append(self.array(shape, dtype, low, high))
-        return self.g.add_input(f"x{len(self.values)}", shape, dtype)
-
-    def const(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> int:
-        return self.g.add_const(self.array(shape, dtype, low, high), dtype)
-
-    def zero(self, dtype: str) -> tuple[int]:
-        """A zero point: only INT8 has any but 0."""
-        return (self.int(-128, 127) if dtype == "INT8" else 0,)
-
-    def done(self, *nodes: int) -> Case:
-        return finish(self.g, *nodes), self.values
-
-
-CASES: dict[str, Callable[[Draw], Case]] = {}
-
-
-def case(*ops: str):
-    def register(fn: Callable) -> Callable:
-        for op in ops:
-            CASES[op] = lambda d, op=op: fn(d, op)
-        return fn
-
-    return register
+        return np.where(self.rng.random(shape) < 0.4, extreme, x).astype(x.dtype)
 
 
 EVALUATED = {op for op, spec in OPS.items() if spec.tosa and not isinstance(spec.integer, NotModelled)}
@@ -90,11 +51,14 @@ def check(graph: TensorGraph, values: list[np.ndarray], worker: Worker) -> None:
         np.testing.assert_array_equal(got, ref)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
-@given(data=st.data())
 @pytest.mark.parametrize("op", ["resize", "conv2d", "depthwise_conv2d", "transpose_conv2d", "max_pool2d", "avg_pool2d"])
-def test_windows_and_grids_equal_the_reference_model(op: str, worker: Worker, data: st.DataObject) -> None:
-    check(*CASES[op](Draw(data)), worker)
+def test_windows_and_grids_equal_the_reference_model(op: str, worker: Worker) -> None:
+    for seed in range(20):
+        d = Draw(np.random.default_rng([zlib.crc32(op.encode()), seed]), largest=1 << 20)
+        y = CASES[op](d, op)
+        if d.dtype(y) == "INT48":  # which the reference model does not show: as INT32, times one
+            y = rescale(d.g, y, "INT32", multiplier=(4,), shift=(2,), scale32=False)
+        check(finish(d.g, y), [d.array(d.shape(i), d.dtype(i)) for i in d.g.inputs], worker)
 
 
 def test_every_value_of_random_graphs_equals_the_reference_model(worker: Worker) -> None:
@@ -184,28 +148,27 @@ def test_what_tosa_leaves_open_is_not_evaluated(op: str, values: list[np.ndarray
 
 def _scale(d: Draw, size: int) -> tuple[tuple[int, int], int, int]:
     """(scale, offset, border) that give a whole number of elements, up or down."""
-    numerator, denominator = d.int(1, 6), d.int(1, 6)
+    numerator, denominator = d.between(1, 6), d.between(1, 6)
     denominator = min(denominator, 16 * numerator - 1)
-    offset = d.int(-numerator, min(16 * numerator - 1, (size - 1) * numerator))
-    steps = max(0, (size - 1) * numerator - offset + d.int(-numerator, numerator))
+    offset = d.between(-numerator, min(16 * numerator - 1, (size - 1) * numerator))
+    steps = max(0, (size - 1) * numerator - offset + d.between(-numerator, numerator))
     border = steps // denominator * denominator - (size - 1) * numerator + offset
     if not -16 * numerator <= border < numerator:
         return (numerator, denominator), 0, -((size - 1) * numerator % denominator)
     return (numerator, denominator), offset, border
 
 
-@case("resize")
-def _resize(d: Draw, op: str) -> Case:
-    n, h, w, c = (d.int(1, 5) for _ in range(4))
+def _resize(d: Draw, op: str) -> int:
+    n, h, w, c = (d.between(1, 5) for _ in range(4))
     (sy, oy, by), (sx, ox, bx) = _scale(d, h), _scale(d, w)
     attrs = {"scale": (*sy, *sx), "offset": (oy, ox), "border": (by, bx), "mode": d.of(NEAREST, BILINEAR)}
-    return _visible(d, d.g.add(op, [d.input((n, h, w, c), d.of("INT8", "INT16"))], **attrs))
+    return d.add(op, d.input((n, h, w, c), d.of("INT8", "INT16")), **attrs)
 
 
 def _fit(d: Draw, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int, int]:
     """(size, pad before, pad after) for which the strides come out even."""
-    before, after = d.int(0, kernel), d.int(0, kernel)
-    span = d.int(0, 3) * stride + (kernel - 1) * dilation + 1
+    before, after = d.between(0, kernel), d.between(0, kernel)
+    span = d.between(0, 3) * stride + (kernel - 1) * dilation + 1
     while span - before - after < 1:
         span += stride
     return span - before - after, before, after
@@ -213,72 +176,63 @@ def _fit(d: Draw, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int
 
 def _conv_operands(d: Draw) -> tuple[str, dict]:
     dtype = d.of("INT8", "INT16")
-    return dtype, {"in_zp": d.zero(dtype)[0], "w_zp": d.int(-128, 127) if dtype == "INT8" else 0}
+    return dtype, {"in_zp": d.zero(dtype), "w_zp": d.between(-128, 127) if dtype == "INT8" else 0}
 
 
 def _bias(d: Draw, dtype: str, channels: int) -> int:
     return d.const((d.of(1, channels),), DType.of(dtype).accumulator, -(1 << 30), 1 << 30)
 
 
-def _visible(d: Draw, y: int) -> Case:
-    """The reference model gives no INT48 outputs: the sums are shown as INT32, times one."""
-    return d.done(
-        y if d.g.nodes[y].dtype != "INT48" else rescale(d.g, y, "INT32", multiplier=(4,), shift=(2,), scale32=False)
-    )
-
-
-@case("conv2d", "depthwise_conv2d")
-def _conv(d: Draw, op: str) -> Case:
+def _conv(d: Draw, op: str) -> int:
     dtype, zps = _conv_operands(d)
-    kernel, stride, dilation = ((d.int(1, 3), d.int(1, 3)) for _ in range(3))
+    kernel, stride, dilation = ((d.between(1, 3), d.between(1, 3)) for _ in range(3))
     (h, top, bottom), (w, left, right) = (_fit(d, *ksd) for ksd in zip(kernel, stride, dilation, strict=True))
-    n, c, m = d.int(1, 2), d.int(1, 4), d.int(1, 3)
+    n, c, m = d.between(1, 2), d.between(1, 4), d.between(1, 3)
     weights, out = ((m, *kernel, c), m) if op == "conv2d" else ((*kernel, c, m), c * m)
     x = d.input((n, h, w, c), dtype)
-    return _visible(
-        d,
-        d.g.add_with(
-            op,
-            [x, d.const(weights, "INT8"), _bias(d, dtype, out)],
-            makers.conv(dtype, pad=(top, bottom, left, right), stride=stride, dilation=dilation, **zps),
-        ),
-    )
+    attrs = makers.conv(dtype, pad=(top, bottom, left, right), stride=stride, dilation=dilation, **zps)
+    return d.make(op, x, d.const(weights), _bias(d, dtype, out), attrs=attrs)
 
 
-@case("transpose_conv2d")
-def _transpose_conv(d: Draw, op: str) -> Case:
+def _transpose_conv(d: Draw, op: str) -> int:
     dtype, zps = _conv_operands(d)
-    kernel, stride = ((d.int(1, 3), d.int(1, 3)) for _ in range(2))
-    n, h, w, c, m = d.int(1, 2), d.int(1, 3), d.int(1, 3), d.int(1, 4), d.int(1, 3)
+    kernel, stride = ((d.between(1, 3), d.between(1, 3)) for _ in range(2))
+    n, h, w, c, m = d.between(1, 2), d.between(1, 3), d.between(1, 3), d.between(1, 4), d.between(1, 3)
     pads = []
     for size, k, s in ((h, kernel[0], stride[0]), (w, kernel[1], stride[1])):
-        before, after = d.int(1 - k, 2), d.int(1 - k, 2)
+        before, after = d.between(1 - k, 2), d.between(1 - k, 2)
         while (size - 1) * s + before + after + k < 1:
             after += 1
         pads += [before, after]
     x = d.input((n, h, w, c), dtype)
-    return _visible(
-        d,
-        d.g.add_with(
-            op,
-            [x, d.const((m, *kernel, c), "INT8"), _bias(d, dtype, m)],
-            makers.transpose_conv(dtype, out_pad=pads, stride=stride, **zps),
-        ),
-    )
+    attrs = makers.transpose_conv(dtype, out_pad=pads, stride=stride, **zps)
+    return d.make(op, x, d.const((m, *kernel, c)), _bias(d, dtype, m), attrs=attrs)
 
 
-@case("max_pool2d", "avg_pool2d")
-def _pool(d: Draw, op: str) -> Case:
+def _pool(d: Draw, op: str) -> int:
     dtype = d.of("INT8", "INT16")
-    kernel, stride = ((d.int(1, 4), d.int(1, 3)) for _ in range(2))
+    kernel, stride = ((d.between(1, 4), d.between(1, 3)) for _ in range(2))
     sides = []
     for k, s in zip(kernel, stride, strict=True):
-        before, after = d.int(0, k - 1), d.int(0, k - 1)
-        span = d.int(0, 3) * s + k
+        before, after = d.between(0, k - 1), d.between(0, k - 1)
+        span = d.between(0, 3) * s + k
         while span - before - after < 1:
             span += s
         sides.append((span - before - after, before, after))
     (h, top, bottom), (w, left, right) = sides
-    extra = {"nan_mode": 1} if op == "max_pool2d" else {"acc_type": 5, "in_zp": d.zero(dtype), "out_zp": d.zero(dtype)}
-    x = d.input((d.int(1, 2), h, w, d.int(1, 4)), dtype)
-    return d.done(d.g.add(op, [x], kernel=kernel, stride=stride, pad=(top, bottom, left, right), **extra))
+    x = d.input((d.between(1, 2), h, w, d.between(1, 4)), dtype)
+    window = {"stride": stride, "pad": (top, bottom, left, right)}
+    if op == "max_pool2d":
+        return d.make(op, x, attrs=makers.max_pool(kernel, **window))
+    return d.make(op, x, attrs=makers.avg_pool(kernel, in_zp=d.zero(dtype), out_zp=d.zero(dtype), **window))
+
+
+#: What adds each operator to a graph.
+CASES: dict[str, Callable[[Draw, str], int]] = {
+    "resize": _resize,
+    "conv2d": _conv,
+    "depthwise_conv2d": _conv,
+    "transpose_conv2d": _transpose_conv,
+    "max_pool2d": _pool,
+    "avg_pool2d": _pool,
+}
