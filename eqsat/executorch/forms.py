@@ -153,7 +153,7 @@ def reshape_sum(node: Node, _: Constants) -> bool:
     if sizes is None:
         return False
     write = _Writer(node, source)
-    front, *_ = sizes
+    front = sizes[0]
     at = next((k for k in range(len(others) + 1) if prod(shape[a] for a in others[:k]) == front), None)
     if at is None:  # an axis is cut, so the kept axes become two first
         moved = write.move(_PERMUTE, source, [*axes, *others])
