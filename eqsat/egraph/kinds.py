@@ -203,6 +203,15 @@ AnyRescale = Annotated[Call, op("rescale")]
 #: A RESCALE with one scale, and one with a scale for each index of the last axis.
 Rescale = Annotated[Call, such("rescale", AnyRescale, lambda call: not _per_channel(call))]
 ChannelRescale = Annotated[Call, such("channel_rescale", AnyRescale, _per_channel)]
+#: A RESCALE with one scale, of signed values to signed values.
+SignedRescale = Annotated[
+    Call,
+    such(
+        "signed_rescale",
+        AnyRescale,
+        lambda call: not any(call.attr(name) for name in ("per_channel", "input_unsigned", "output_unsigned")),
+    ),
+]
 Mul = Annotated[Call, op("mul")]
 Slice = Annotated[Call, op("slice")]
 Pad = Annotated[Call, op("pad")]

@@ -4,64 +4,252 @@ times as fast.
 Such operators come from a BatchNorm that could not be folded, from a LayerScale, or from the scale and shift of a
 LayerNorm.
 Each of them is a RESCALE, one ADD, SUB or MUL, and another RESCALE.
+In each channel these three are a function of one INT8 value.
+A convolution with one weight and one bias per channel, followed by its RESCALE, is such a function, too.
+Both are evaluated for all 256 values to decide whether they give the same integers.
 The fact known(y) = k means that y is the constant k.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, Constant, Rescale, Unary, Value, op
+from eqsat.egraph.kinds import Binary, ChannelRescale, Constant, DepthwiseConv2d, SignedRescale, Unary, Value
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, fact, symbols
-from eqsat.rules.chains import AsConvolution, Chain, convolution_of, exact_line, is_plain, varies_by_channel
+from eqsat.rules.quantized import Arithmetic, integer_scale, real_scale
+from eqsat.tensor import makers
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type
 
-#: Operators that, with a constant, keep an affine function of x affine in each channel.
-Arithmetic = Annotated[Call, op("add", "sub", "mul", name="arithmetic")]
+#: Every INT8 value, as a column [256, 1].
+POINTS = np.arange(-128, 128)[:, None]
+#: The largest INT8 weight, with which the bias, in the same unit, is finest.
+_WEIGHT = 127
+#: The fields of a `Line` with an element per channel.
+_PER_CHANNEL = ("weight", "bias", "multiplier", "shift")
+#: Bits of the magnitude of a bias, 2**28 at most; scales are large enough for that.
+_BIAS_BITS = 28
+
 #: Fact known(y): the constant that y is.
 known = fact("known", Value, gives=Constant)
 
 
-def _as_convolution(
-    widen: Call, call: Call, constant: LeafValue, on_the_left: bool, narrow: Call, x: Type, t: Type
-) -> AsConvolution | None:
-    if not (is_plain(widen) and is_plain(narrow) and varies_by_channel(constant)):
+class AsConvolution(NamedTuple):
+    """A view of x as [1, height, width, channels], a convolution with its constants, its RESCALE, and the view back."""
+
+    view: Move
+    conv: DepthwiseConv2d
+    weights: LeafValue
+    bias: LeafValue
+    rescale: ChannelRescale
+    back: Move
+
+    def graph(self: Any, x: Any) -> Any:
+        """Builds this small graph on x."""
+        return self.back(self.rescale(self.conv(self.view(x), self.weights, self.bias)))
+
+
+class Chain(NamedTuple):
+    """narrow (call (widen x) constant), where x is INT8; on_the_left: narrow (call constant (widen x))."""
+
+    widen: Call
+    call: Call
+    constant: LeafValue
+    narrow: Call
+    on_the_left: bool = False
+
+    def values(self) -> NDArray[Any]:
+        """Returns the results for each INT8 value in each channel, [256, channels].
+
+        Raises GraphError if an operator cannot be evaluated.
+        """
+        x = _result(self.widen, (POINTS.astype(np.int8), "INT8"))
+        operands = x, (self.constant.data.reshape(1, -1), self.constant.node.dtype)
+        return _result(self.narrow, _result(self.call, *operands[:: -1 if self.on_the_left else 1]))[0]
+
+    def affine(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Returns slope and offset per channel in real numbers, without rounding and saturation."""
+        value = self.constant.data.reshape(-1).astype(float)
+        slope = np.broadcast_to(real_scale(self.widen), value.shape)
+        offset = self.widen.attr("out_zp")[0] - self.widen.attr("in_zp")[0] * slope
+        if self.call.op == "mul":
+            value = value * 2.0 ** -self.call.attr("shift")[0]
+            slope, offset = slope * value, offset * value
+        elif self.call.op == "add":
+            offset = offset + value
+        else:
+            slope, offset = (-slope, value - offset) if self.on_the_left else (slope, offset - value)
+        scale = real_scale(self.narrow)
+        return slope * scale, (offset - self.narrow.attr("in_zp")[0]) * scale + self.narrow.attr("out_zp")[0]
+
+
+def _result(call: Call, *operands: tuple[NDArray[Any], str]) -> tuple[NDArray[Any], str]:
+    """Returns the result of an operator and its dtype, for operands with their dtypes."""
+    t = infer(call.op, call.attrs, [Type(values.shape, dtype) for values, dtype in operands])
+    return evaluate_op(call.op, call.attrs, [values for values, _ in operands], t), t.dtype
+
+
+@dataclass(slots=True)
+class Line:
+    """The function round((weight * (x - in_zp) + bias) * multiplier * 2**-shift) + out_zp in each channel.
+
+    A 1x1 convolution and its RESCALE compute it.
+    Arrays have an element per channel.
+    """
+
+    in_zp: int
+    out_zp: int
+    weight: NDArray[Any]
+    bias: NDArray[Any]
+    multiplier: NDArray[Any]
+    shift: NDArray[Any]
+
+    @staticmethod
+    def of(chain: Chain, weight: float = _WEIGHT) -> Line | None:
+        """Returns the line nearest to the chain in real numbers, with weights up to `weight`.
+
+        None if a channel needs a scale that RESCALE does not have.
+        """
+        slope, offset = chain.affine()
+        in_zp, out_zp = chain.widen.attr("in_zp")[0], chain.narrow.attr("out_zp")[0]
+        offset = offset + slope * in_zp - out_zp
+        scale = np.maximum(np.maximum(np.abs(slope) / weight, np.abs(offset) * 2.0**-_BIAS_BITS), 2.0**-_BIAS_BITS)
+        scales = [found for s in scale if (found := integer_scale(float(s)))]
+        if len(scales) < len(scale):
+            return None
+        multiplier, shift = (np.array(v) for v in zip(*scales, strict=True))
+        return Line(
+            in_zp,
+            out_zp,
+            np.rint(slope / scale).astype(np.int64),
+            np.rint(offset / scale).astype(np.int64),
+            multiplier,
+            shift,
+        )
+
+    def rescale(self) -> Call:
+        """Returns the RESCALE to INT8, with a scale per channel."""
+        return Call(
+            "rescale", makers.rescale("INT8", self.multiplier.tolist(), self.shift.tolist(), out_zp=self.out_zp)
+        )
+
+    def values(self) -> NDArray[Any]:
+        """Returns its values for every INT8 value in every channel, [256, channels]."""
+        sums = ((POINTS - self.in_zp) * self.weight + self.bias).astype(DType.of("INT32").storage)
+        return evaluate_op("rescale", self.rescale().attrs, [sums], Type(sums.shape, "INT8"))
+
+    def fitted(self, wanted: NDArray[Any], bias: int) -> Line:
+        """Returns the line with `bias` added, and with scales for the values `wanted` [256, channels].
+
+        Each scale is in the middle of the interval that gives them.
+        A channel without such an interval keeps its scale.
+        """
+        line = Line(self.in_zp, self.out_zp, self.weight, self.bias + bias, self.multiplier.copy(), self.shift.copy())
+        sums, y = (POINTS - self.in_zp) * line.weight + line.bias, wanted.astype(float) - self.out_zp
+        least, most = np.where(wanted == -128, -np.inf, y - 0.5), np.where(wanted == 127, np.inf, y + 0.5)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low = np.where(sums == 0, 0, np.where(sums > 0, least, most) / sums).max(0)
+            high = np.where(sums == 0, np.inf, np.where(sums > 0, most, least) / sums).min(0)
+        for c in np.flatnonzero((low < high) & np.isfinite(high)):
+            if found := integer_scale(float(low[c] + high[c]) / 2):
+                line.multiplier[c], line.shift[c] = found
+        return line
+
+    def at(self, channels: NDArray[Any]) -> Line:
+        """Returns the line of some channels."""
+        return replace(self, **{name: getattr(self, name)[channels] for name in _PER_CHANNEL})
+
+    def put(self, channels: NDArray[Any], line: Line) -> None:
+        """Sets the parameters of some channels to those of another line."""
+        for name in _PER_CHANNEL:
+            getattr(self, name)[channels] = getattr(line, name)
+
+
+@lru_cache(maxsize=1024)
+def exact_line(chain: Chain) -> Line | None:
+    """Returns the Line that equals the chain for all 256 values of every channel, or None if none is found.
+
+    Weights are tried from the largest down, each with the nearest bias and the two neighbours of that bias.
+    Each of these pairs allows other scales.
+    Each channel gets the first line that differs nowhere from the chain.
+    Raises GraphError if an operator of the chain cannot be evaluated.
+    """
+    best = Line.of(chain)
+    if best is None:
         return None
-    chain = Chain(()).then(widen).then(call, constant, on_the_left).then(narrow)
-    return convolution_of(chain, x, t, exact_line)
+    values = chain.values()
+    wrong = np.flatnonzero((best.values() != values).any(0))
+    for weight, bias in ((w, b) for w in range(_WEIGHT, 0, -1) for b in (0, 1, -1)):
+        line = Line.of(chain, weight)
+        if not len(wrong) or line is None:
+            break
+        wanted = values[:, wrong]
+        tried = line.at(wrong).fitted(wanted, bias)
+        right = (tried.values() == wanted).all(0)
+        best.put(wrong[right], tried.at(np.flatnonzero(right)))
+        wrong = wrong[~right]
+    return None if len(wrong) else best
+
+
+def _convolution(chain: Chain, x: Type) -> AsConvolution | None:
+    """Returns a chain on x as a 1x1 depthwise convolution and its RESCALE, between views.
+
+    Returns None if it finds no convolution that is exact for all 256 values.
+    """
+    try:
+        line = exact_line(chain)
+    except GraphError:
+        return None
+    if line is None:
+        return None
+    shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
+    return AsConvolution(
+        Move.reshape(x.shape, shape),
+        Call("depthwise_conv2d", makers.conv("INT8", in_zp=line.in_zp)),
+        LeafValue.constant(line.weight.reshape(1, 1, -1, 1), "INT8"),
+        LeafValue.constant(line.bias, "INT32"),
+        line.rescale(),
+        Move.reshape(shape, x.shape),
+    )
 
 
 @extern
 def as_convolution(
-    widen: Rescale, call: Arithmetic, constant: Constant, narrow: Rescale, x: Type, t: Type
+    widen: SignedRescale, call: Arithmetic, constant: Constant, narrow: SignedRescale, x: Type
 ) -> AsConvolution | None:
-    """Returns narrow (call (widen x) constant) as a 1x1 depthwise convolution and its RESCALE, between views.
-
-    Returns None if it finds no convolution that is exact for all 256 values.
-    """
-    return _as_convolution(widen, call, constant, False, narrow, x, t)
+    """Returns narrow (call (widen x) constant) as a convolution that is exact for all 256 values."""
+    return _convolution(Chain(widen, call, constant, narrow), x)
 
 
 @extern
 def as_convolution_left(
-    widen: Rescale, call: Arithmetic, constant: Constant, narrow: Rescale, x: Type, t: Type
+    widen: SignedRescale, call: Arithmetic, constant: Constant, narrow: SignedRescale, x: Type
 ) -> AsConvolution | None:
-    """Returns narrow (call constant (widen x)) as a 1x1 depthwise convolution and its RESCALE, between views.
-
-    Returns None if it finds no convolution that is exact for all 256 values.
-    """
-    return _as_convolution(widen, call, constant, True, narrow, x, t)
+    """Returns narrow (call constant (widen x)) as a convolution that is exact for all 256 values."""
+    return _convolution(Chain(widen, call, constant, narrow, on_the_left=True), x)
 
 
 @extern
-def integral(constant: Constant) -> Constant | None:
-    """Returns a constant if its dtype is INT8 or INT32, the dtypes of quantized values and of their sums."""
-    return constant if constant.node.dtype in ("INT8", "INT32") else None
+def spans_channels(constant: Constant, x: Type, t: Type) -> bool:
+    """Tells whether a constant has one element for each of several channels of x, and x and t are INT8 of one shape."""
+    return x == t and x.dtype == "INT8" and 1 < constant.data.size == constant.node.shape[-1] == x.shape[-1]
+
+
+@extern
+def is_quantized(constant: Constant) -> bool:
+    """Tells whether a constant is INT8 or INT32, the dtypes of quantized values and of their sums."""
+    return constant.node.dtype in ("INT8", "INT32")
 
 
 @extern
@@ -71,22 +259,32 @@ def result(call: Call, *constants: Constant) -> Constant | None:
     In most cases the operator is the RESCALE of an INT8 constant to the scale of its neighbour.
     """
     try:
-        t = infer(call.op, call.attrs, [Type(k.node.shape, k.node.dtype) for k in constants])
-        return LeafValue.constant(evaluate_op(call.op, call.attrs, [k.data for k in constants], t), t.dtype)
+        return LeafValue.constant(*_result(call, *((k.data, k.node.dtype) for k in constants)))
     except GraphError:
         return None
 
 
 f, g, call = symbols("f", Unary), symbols("g", Binary), symbols("call", Arithmetic)
-widen, narrow = symbols("widen narrow", Rescale)
+widen, narrow = symbols("widen narrow", SignedRescale)
 x, y, z = symbols("x y z", Value)
 k = symbols("k", Constant)
+spans = spans_channels(known(y), x, LHS)
 rule = partial(rule, family="channels")
 
 RULES = [
-    rule("channels-right", narrow(call(widen(x), y)), as_convolution(widen, call, known(y), narrow, x, LHS)(x)),
-    rule("channels-left", narrow(call(y, widen(x))), as_convolution_left(widen, call, known(y), narrow, x, LHS)(x)),
-    rule("known-leaf", known(k), integral(k)),
+    rule(
+        "channels-right",
+        narrow(call(widen(x), y)),
+        as_convolution(widen, call, known(y), narrow, x)(x),
+        where=spans,
+    ),
+    rule(
+        "channels-left",
+        narrow(call(y, widen(x))),
+        as_convolution_left(widen, call, known(y), narrow, x)(x),
+        where=spans,
+    ),
+    rule("known-leaf", known(k), k, where=is_quantized(k)),
     rule("known-unary", known(f(y)), result(f, known(y))),
     rule("known-binary", known(g(y, z)), result(g, known(y), known(z))),
 ]

@@ -32,7 +32,8 @@ from eqsat.egraph.kinds import (
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
 from eqsat.rules.crossing import reordered, taken_along
-from eqsat.rules.roles import Moving, Reordering, convolution_pulled, convolution_pushed
+from eqsat.rules.moves import moved
+from eqsat.rules.roles import PULLED, Moving, Reordering, pushed
 from eqsat.rules.weights import MAX_CHANNELS, kernel_of, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
@@ -309,14 +310,15 @@ rule = partial(rule, family="convolution")
 def giving_in_order(rest: Any, order: Any) -> Any:
     """Returns a term: the RESCALE of the convolution whose output channels are reordered, and the rest of the
     movement."""
-    call = convolution_pushed(order, plain, x, w, c, plain(x, w, c))
-    return let(call, lambda same, v, d, view: rest(reordered(order, scale)(plain(x, v, d))))
+    inside = pushed(order, plain, x, w, c, plain(x, w, c))
+    conv = let(inside, lambda same, v, d, view: reordered(order, scale)(plain(x, moved(v, w), moved(d, c))))
+    return rest(conv)
 
 
 def reading_in_order(order: Any, rest: Any) -> Any:
     """Returns a term: the convolution whose input channels are reordered, after the rest of the movement."""
-    call = convolution_pulled(order, plain, n(x), w, c, LHS)
-    return let(call, lambda view, v, d, same: plain(rest(x), v, d))
+    inside = PULLED[0](order, plain, n(x), w, c, LHS)
+    return let(inside, lambda view, v, d, same: plain(rest(x), moved(v, w), moved(d, c)))
 
 
 RULES = [

@@ -15,6 +15,7 @@ Converters from TFLite write residual sums with two RESCALEs, and Vela fuses onl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -25,10 +26,9 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, Clamp, Constant, Rescale, Unary, Value, op
+from eqsat.egraph.kinds import Binary, Clamp, Constant, Rescale, SignedRescale, Unary, Value, op
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import fact, symbols
-from eqsat.rules.chains import integer_scale, is_plain, real_scale
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
@@ -128,12 +128,34 @@ def is_identity(c: Curve) -> bool:
     return bool(c.steps) and c.dtype == "INT8" and c.values == IDENTITY.values
 
 
+# ---- scales -------------------------------------------------------------------------------------
+
+
+def real_scale(call: Call) -> NDArray[Any]:
+    """Returns the factors of a RESCALE, an array with one per channel or one for all."""
+    scales: NDArray[Any] = np.array(call.attr("multiplier"), float) * 2.0 ** -np.array(call.attr("shift"), float)
+    return scales
+
+
+def integer_scale(scale: float) -> tuple[int, int] | None:
+    """Returns (multiplier, shift) with multiplier * 2**-shift nearest to `scale`, which is above 0.
+
+    The multiplier has 31 bits (TOSA 1.0, RESCALE).
+    None if the shift is not from 2 to 62.
+    """
+    mantissa, exponent = math.frexp(scale)
+    multiplier = round(mantissa * 2**31)
+    if multiplier == 2**31:
+        multiplier, exponent = 2**30, exponent + 1
+    return (multiplier, 31 - exponent) if 2 <= 31 - exponent <= 62 else None
+
+
 # ---- functions of two INT8 values ---------------------------------------------------------------
 
 
 @extern
 def one_scale(
-    narrow: Rescale, total: Arithmetic, second: Rescale, first: Rescale, x: Type, other: Curve
+    narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
 ) -> Rescale | None:
     """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(second(first(x)), other)).
 
@@ -145,7 +167,7 @@ def one_scale(
 
 @extern
 def one_scale_right(
-    narrow: Rescale, total: Arithmetic, second: Rescale, first: Rescale, x: Type, other: Curve
+    narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
 ) -> Rescale | None:
     """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(other, second(first(x)))).
 
@@ -157,8 +179,7 @@ def one_scale_right(
 def _one_scale(second: Call, first: Call, x: Type, results: Callable[[Curve], bytes | None]) -> Rescale | None:
     """Returns the RESCALE of x whose curve has the same results as the curve of second(first(x)), or None if there
     is none."""
-    scale = real_scale(first) * real_scale(second)
-    found = integer_scale(float(scale[0])) if len(scale) == 1 and is_plain(first) and is_plain(second) else None
+    found = integer_scale(float((real_scale(first) * real_scale(second))[0]))
     curve = _after(second, c) if x.dtype == "INT8" and (c := _after(first, IDENTITY)) else None
     wanted = results(curve) if found and curve else None
     if found is None or wanted is None:
@@ -221,7 +242,8 @@ def leaves_all(f: Call, x: Type) -> bool:
 
 f, g, either = symbols("f", Unary), symbols("g", Binary), symbols("either", MaybeIdentity)
 c, d = symbols("c d", Clamp)
-narrow, second, first = symbols("narrow second first", Rescale)
+narrow = symbols("narrow", Rescale)
+second, first = symbols("second first", SignedRescale)
 total = symbols("total", Arithmetic)
 x, y, z = symbols("x y z", Value)
 k = symbols("k", Constant)

@@ -18,10 +18,11 @@ from typing import Annotated, Any, TypeVar
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, every, kind_of, such
+from eqsat.egraph.kinds import VALUE, Constant, Convolution, Slice, Value, every, kind_of, such
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.egraph.tree import Extern
+from eqsat.rules.moves import moved
 from eqsat.rules.slicing import constant_part, slice_call
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
@@ -60,7 +61,7 @@ def parts_of_all(
     return [[of[letter] if letter in of and n > 1 else nothing(n) for letter, n in t] for t in tensors]
 
 
-def moved(call: Call, m: Move, k: int, types: Sequence[Type]) -> list[Move] | None:
+def movements(call: Call, m: Move, k: int, types: Sequence[Type]) -> list[Move] | None:
     """Returns the movements of the operands and last of the result, if m moves the elements of tensor k.
 
     They are the movements of `parts_of_all`, for `m` without its views.
@@ -74,7 +75,7 @@ def moved(call: Call, m: Move, k: int, types: Sequence[Type]) -> list[Move] | No
 @extern
 def pushed(m: Reordering, call: Call, *types: Type) -> tuple[Move, ...] | None:
     """Returns movements of all operands, and last a view, such that m (call xs) = view (call (xs moved))."""
-    found = moved(call, m, -1, types)
+    found = movements(call, m, -1, types)
     return None if found is None else (*found[:-1], Move.reshape(m.in_shape, m.out_shape))
 
 
@@ -82,7 +83,7 @@ def _pulled(k: int) -> Extern[..., Any]:
     def pulled(m: Moving, call: Call, *types: Type) -> tuple[Move, ...] | None:
         """Returns movements of all operands and of the result for an operator whose operand k is moved by m; operand
         k gets only a view."""
-        found = moved(call, m, k, types)
+        found = movements(call, m, k, types)
         if found is None:
             return None
         back = [of.inverse() for of in found[:-1]]
@@ -104,36 +105,6 @@ def sliced(s: Slice, call: Call, result: Type, *operands: Type) -> tuple[Slice, 
     return None if found is None else tuple(slice_call(*zip(*of, strict=True)) for of in found[:-1])
 
 
-# ---- convolutions, whose weights are constants --------------------------------------------------
-
-
-@extern
-def convolution_pushed(
-    m: Reordering, call: Convolution, x: Type, weights: Constant, bias: Constant, result: Type
-) -> tuple[Move, Constant, Constant, Move] | None:
-    """Returns n, weights', bias' and a view such that m (call x weights bias) = view (call (n x) weights' bias')."""
-    found = pushed.fn(m, call, x, weights.type, bias.type, result)
-    return None if found is None else (found[0], weights.moved(found[1]), bias.moved(found[2]), found[3])
-
-
-@extern
-def convolution_pulled(
-    m: Moving, call: Convolution, x: Type, weights: Constant, bias: Constant, result: Type
-) -> tuple[Move, Constant, Constant, Move] | None:
-    """Returns a view, weights', bias' and n such that call (m x) weights bias = n (call (view x) weights' bias')."""
-    found = PULLED[0].fn(m, call, x, weights.type, bias.type, result)
-    return None if found is None else (found[0], weights.moved(found[1]), bias.moved(found[2]), found[3])
-
-
-@extern
-def convolution_sliced(
-    s: Slice, call: Convolution, result: Type, x: Type, weights: Constant, bias: Constant
-) -> tuple[Slice, Constant, Constant] | None:
-    """Returns s', weights' and bias' such that s (call x weights bias) = call (s' x) weights' bias'."""
-    found = sliced.fn(s, call, result, x, weights.type, bias.type)
-    return None if found is None else (found[0], constant_part.fn(found[1], weights), constant_part.fn(found[2], bias))
-
-
 m, r, s = symbols("m", Moving), symbols("r", Reordering), symbols("s", Slice)
 a, b, c, x = symbols("a b c x", Value)
 weights, bias = symbols("weights bias", Constant)
@@ -143,18 +114,24 @@ rule = partial(rule, family="roles")
 def across(f: Any, xs: Sequence[Any], name: str) -> Iterator[Rule]:
     """Yields the rules that exchange data movement and slices with operators whose axes have roles.
 
+    Constants among the operands are moved and sliced at once, and no movement comes from them.
     name: what the names of the rules call the operators.
     """
+    tensors = [k for k, x in enumerate(xs) if x.kind == VALUE]
 
     def moved_all(*n: Any) -> Any:
-        return n[-1](f(*(of(x) for of, x in zip(n, xs, strict=False))))
+        operands = (of(x) if k in tensors else moved(of, x) for k, (of, x) in enumerate(zip(n, xs)))
+        return n[-1](f(*operands))
+
+    def sliced_all(*n: Any) -> Any:
+        return f(*(of(x) if k in tensors else constant_part(of, x) for k, (of, x) in enumerate(zip(n, xs))))
 
     yield rule(f"push-{name}", r(f(*xs)), let(pushed(r, f, *xs, f(*xs)), moved_all))
-    for k in range(len(xs)):
+    for k in tensors:
         given = [m(x) if i == k else x for i, x in enumerate(xs)]
-        yield rule(f"pull-{name}-{k}", f(*given), let(PULLED[k](m, f, *given, LHS), moved_all))
-    cut = sliced(s, f, f(*xs), *xs)
-    yield rule(f"slice-{name}", s(f(*xs)), let(cut, lambda *n: f(*(of(x) for of, x in zip(n, xs, strict=True)))))
+        suffix = f"-{k}" if len(tensors) == len(xs) else ""
+        yield rule(f"pull-{name}{suffix}", f(*given), let(PULLED[k](m, f, *given, LHS), moved_all))
+    yield rule(f"slice-{name}", s(f(*xs)), let(sliced(s, f, f(*xs), *xs), sliced_all))
 
 
 def _has_roles(call: Call) -> bool:
@@ -166,28 +143,7 @@ def with_roles(operands: int) -> Any:
     return Annotated[Call, such("roles", every(f"M{operands}", "roles"), _has_roles)]
 
 
-f = symbols("f", Convolution)
 RULES = [
     *(r for n in (1, 2, 3) for r in across(symbols("f", with_roles(n)), (a, b, c)[:n], f"roles-{n}")),
-    rule(
-        "push-convolution",
-        r(f(x, weights, bias)),
-        let(
-            convolution_pushed(r, f, x, weights, bias, f(x, weights, bias)),
-            lambda n, w, b, view: view(f(n(x), w, b)),
-        ),
-    ),
-    rule(
-        "pull-convolution",
-        f(m(x), weights, bias),
-        let(convolution_pulled(m, f, m(x), weights, bias, LHS), lambda view, w, b, n: n(f(view(x), w, b))),
-    ),
-    rule(
-        "slice-convolution",
-        s(f(x, weights, bias)),
-        let(
-            convolution_sliced(s, f, f(x, weights, bias), x, weights, bias),
-            lambda cut, w, b: f(cut(x), w, b),
-        ),
-    ),
+    *across(symbols("f", Convolution), (x, weights, bias), "convolution"),
 ]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.egraph.encoding import Frozen
-from eqsat.rules.chains import integer_scale
+from eqsat.rules.quantized import integer_scale
 from eqsat.tensor.graph import TensorGraph
 from tests.graphs import finish, rescale, reshape, transpose
 from tests.rules.checks import check, only

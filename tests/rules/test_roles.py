@@ -96,7 +96,7 @@ def test_what_is_done_within_an_axis_crosses_exactly(op: str) -> None:
     crossed = refused = cuts = 0
     for place, t in enumerate(types):
         for m in shuffles(t.shape):
-            found = roles.moved(call, m, place if place < len(xs) else -1, types)
+            found = roles.movements(call, m, place if place < len(xs) else -1, types)
             refused += found is None
             if found is not None:
                 moved = [part.apply(x) for part, x in zip(found, xs)]
