@@ -1,6 +1,10 @@
-"""Operators in forms that Arm's partitioner accepts, and those for Ethos-U55 and U65: sums, convolutions and flips.
+"""Operators in forms that Arm's partitioner accepts.
 
-It refuses a convolution of a stride above 3 that pads.
+On Ethos-U85 it accepts an argmax of integers that is read as INT32, as TOSA's is.
+On U55 and U65 it does so, too, and Vela then fails.
+What follows is for U55 and U65.
+
+The partitioner refuses a convolution of a stride above 3 that pads.
 Padding first, with the zero point, gives the same, and is accepted.
 
 Of the flips it accepts those of one axis, the second or third of four.
@@ -40,8 +44,10 @@ Rewrite = Callable[[Node, Constants], bool]
 #: Most elements of a summed axis, and of the axes before or behind it.
 _MOST = 65536
 _SUM, _PAD = torch.ops.aten.sum.dim_IntList, torch.ops.aten.pad.default
-_FLIP = torch.ops.aten.flip.default
+_FLIP, _ARGMAX = torch.ops.aten.flip.default, torch.ops.aten.argmax.default
 _CONVOLUTIONS = (torch.ops.aten.conv1d.default, torch.ops.aten.conv2d.default)
+#: Scales with which products of integers of 17 bits are normal float32 numbers.
+_SCALES = (1e-30, 1e30)
 #: Largest stride of a convolution that may pad.
 _LARGEST_STRIDE = 3
 #: Operators of views and permutes; a view is executed, since a permuted
@@ -167,8 +173,20 @@ def reshape_sum(node: Node, _: Constants) -> bool:
     return True
 
 
-#: The rewrites for Ethos-U55 and U65.
+def integer_argmax(node: Node, _: Constants) -> bool:
+    """Has an argmax of a dequantized tensor read the integers, whose floats differ wherever they do."""
+    if node.target is not _ARGMAX or not is_dequantize(operand(node)):
+        return False
+    scale, *_ = qparams(operand(node)) or (0.0,)
+    if not _SCALES[0] < scale < _SCALES[1]:
+        return False
+    node.update_arg(0, operand(operand(node)))
+    return True
+
+
+#: The rewrites for Ethos-U55 and U65, and those for U85.
 FOR_U55: tuple[Rewrite, ...] = (reshape_sum, reshape_flip, pad_outside)
+FOR_U85: tuple[Rewrite, ...] = (integer_argmax,)
 
 
 class _Writer:

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
-from eqsat.executorch.forms import FOR_U55, Rewrite, rewritten
+from eqsat.executorch.forms import FOR_U55, FOR_U85, Rewrite, rewritten
 from eqsat.executorch.nodes import overload, with_own_graph
 from eqsat.executorch.remedies import remedy
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
@@ -136,8 +136,9 @@ def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec
 
     Constants that ExecuTorch cannot compute are computed.
     For U55 and U65 sums and flips are reshaped, and convolutions of a large stride pad outside.
+    For U85 an argmax reads integers.
     """
-    rewrites = FOR_U55 if compile_spec.tosa_spec.is_U55_subset else ()
+    rewrites = FOR_U55 if compile_spec.tosa_spec.is_U55_subset else FOR_U85
     return rewritten(fold_constants(program), [*rewrites, *more])
 
 

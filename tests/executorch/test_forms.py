@@ -14,9 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqsat
-from eqsat.executorch.forms import fits, pad_outside, reshape_flip, reshape_sum, rewritten, split
+from eqsat.executorch.binaries import ran
+from eqsat.executorch.forms import fits, integer_argmax, pad_outside, reshape_flip, reshape_sum, rewritten, split
 from eqsat.executorch.lowering import cpu_operators
+from eqsat.executorch.names import QUANTIZATIONS
 from eqsat.executorch.quantize import quantize
+from eqsat.ground.worker import Pool
 from tests.sweeps import some
 
 CASES = [
@@ -177,6 +180,46 @@ def test_a_flip_becomes_flips_of_the_third_of_four_axes_to_the_bit(shape, axes, 
     assert flips(found) == after
     x = torch.randn(shape)
     assert torch.equal(found.module()(x), before.module()(x))
+
+
+# ---- argmax -----------------------------------------------------------------------------------------------
+
+
+class Argmax(torch.nn.Module):
+    def __init__(self, axis: int, keepdim: bool = False) -> None:
+        super().__init__()
+        self.axis, self.keepdim = axis, keepdim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).argmax(self.axis, self.keepdim).to(torch.int32)
+
+
+@pytest.mark.parametrize(("axis", "keepdim"), [(1, False), (-1, True)])
+@pytest.mark.parametrize("kind", QUANTIZATIONS)
+def test_an_argmax_reads_integers_and_is_the_first_of_equal_ones(axis: int, keepdim: bool, kind: str) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 5, 6, 300)  # INT8 has many equal ones
+    before = quantize(Argmax(axis, keepdim).eval(), (x,), EthosUCompileSpec("ethos-u85-256"), quantization=kind)
+    after = rewritten(copy.deepcopy(before), [integer_argmax])
+    (read,) = (n.args[0] for n in after.graph.nodes if n.target is torch.ops.aten.argmax.default)
+    assert not read.meta["val"].is_floating_point()
+    assert torch.equal(after.module()(x), before.module()(x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", QUANTIZATIONS)
+def test_an_argmax_runs_on_u85_with_pytorchs_integers(kind: str) -> None:
+    torch.manual_seed(0)
+    x, target = torch.randn(1, 10, 6, 7), "ethos-u85-256"
+    program = quantize(Argmax(1).eval(), (x,), EthosUCompileSpec(target), quantization=kind)
+    options = eqsat.Options(effort=0, cache=None)
+    edge, session = eqsat.lower_with_session(program, target, options=options)
+    assert set(cpu_operators(edge)) == {"quantized_decomposed.quantize_per_tensor"}
+    (result,) = session.results
+    assert result.verified and result.binary_verified
+    with Pool(1) as pool:
+        (found,) = (v.data for v in ran(edge.to_executorch().buffer, {"x": x.numpy()}, pool).outputs.values())
+    assert (found.reshape(-1) == program.module()(x).numpy().reshape(-1)).all()
 
 
 # ---- all of them ------------------------------------------------------------------------------------------
