@@ -101,7 +101,7 @@ def rewritten(program: ExportedProgram, rewrites: Sequence[Rewrite]) -> Exported
     return program
 
 
-def reshape_flip(node: Node, _: Constants) -> bool:
+def reshape_flip(node: Node, _constants: Constants) -> bool:
     """Rewrites a quantized flip that is not accepted."""
     if node.target is not _FLIP or not _is_quantized(node):
         return False
@@ -117,7 +117,7 @@ def reshape_flip(node: Node, _: Constants) -> bool:
     return True
 
 
-def pad_outside(node: Node, _: Constants) -> bool:
+def pad_outside(node: Node, _constants: Constants) -> bool:
     """Pads before a convolution that pads and has a large stride.
 
     Vela compiles no depthwise convolution of such a stride, with or without padding.
@@ -145,7 +145,7 @@ def _is_quantized(node: Node) -> bool:
     return is_dequantize(operand(node)) and len(parameters) == 1 and None not in parameters
 
 
-def reshape_sum(node: Node, _: Constants) -> bool:
+def reshape_sum(node: Node, _constants: Constants) -> bool:
     """Rewrites a quantized sum that does not fit, if it can."""
     if node.target is not _SUM or not _is_quantized(node):
         return False
@@ -173,7 +173,7 @@ def reshape_sum(node: Node, _: Constants) -> bool:
     return True
 
 
-def integer_argmax(node: Node, _: Constants) -> bool:
+def integer_argmax(node: Node, _constants: Constants) -> bool:
     """Has an argmax of a dequantized tensor read the integers, whose floats differ wherever they do."""
     if node.target is not _ARGMAX or not is_dequantize(operand(node)):
         return False

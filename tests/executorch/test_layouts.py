@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.exir import to_edge_transform_and_lower
 from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.runtime import Runtime
 
 import eqsat
 from eqsat.executorch.compiling import compile_in_best_layout, compile_model
@@ -44,6 +46,22 @@ def test_a_module_in_another_layout_computes_the_same(layout: tuple[str, ...]) -
     before, after = Two()(image, row), changed(*inputs)
     assert before.keys() == after.keys() and after["image"].is_contiguous() == ("output 1" not in layout)
     assert all(torch.allclose(before[k], after[k], atol=1e-6) for k in before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_upsampling_on_the_cpu_gives_the_same_bits_in_both_layouts(mode: str) -> None:
+    """With the kernels of ExecuTorch's runtime, between delegates."""
+    torch.manual_seed(0)
+    module, x = torch.nn.Upsample(scale_factor=2, mode=mode).eval(), torch.randn(1, 8, 7, 9)
+    found = []
+    for layout in ((), ("input 0", "output 0")):
+        changed, inputs = in_layout(module, (x,), layout)
+        pte = to_edge_transform_and_lower(torch.export.export(changed, inputs)).to_executorch().buffer
+        (y,) = Runtime.get().load_program(pte).load_method("forward").execute(inputs)
+        assert y.is_contiguous() == (not layout)
+        found.append(y)
+    assert torch.equal(*found)
 
 
 IMAGE = """
