@@ -325,14 +325,14 @@ def test_ordinary_calls_in_the_same_process_are_untouched():
 
 
 def test_a_pte_grows_as_far_as_it_may():
-    options = Options(effort=1, max_flash="1%")
+    options = Options(effort=1, max_flash="3%")
     _, _, edge, session = lowered(quantized(few_channels, "ethos-u85-256"), "ethos-u85-256", options)
     (result,) = session.results
     stock = len(stocks(few_channels, "ethos-u85-256"))
     ours = len(edge.to_executorch().buffer)
     grown = result.footprint.payload - result.stock_footprint.payload
-    assert ours - stock == grown > 0 and ours <= 1.01 * stock
-    assert result.calibrated < 0.97 * result.stock_calibrated
+    assert ours - stock == grown > 0 and ours <= 1.03 * stock
+    assert result.calibrated < 0.9 * result.stock_calibrated
 
 
 @pytest.mark.parametrize("target", TARGETS)
