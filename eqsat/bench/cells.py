@@ -18,8 +18,6 @@ from eqsat.executorch.names import MODELS
 from eqsat.ground.files import InputError, read_bytes
 from eqsat.ground.registry import split
 from eqsat.ground.versions import versions
-from eqsat.target import Target
-from eqsat.target.configuration import sections_of
 
 if TYPE_CHECKING:
     from eqsat.options.options import Options
@@ -43,17 +41,6 @@ _MEASURING = (
     ("eqsat.bench.measure", *submodules("extraction"), *submodules("cost_models")),  # these two are imported by name
     ("ethos-u-vela", "tosa-tools", "egglog", "clingo", "networkx", "numpy"),
 )
-
-
-def parse_target(name: str) -> Target:
-    """Parses `ACCELERATOR`, or `ACCELERATOR@MEMORY_MODE` for a memory mode other than ExecuTorch's.
-
-    Raises TargetError with the known names.
-    """
-    accelerator, _, mode = name.partition("@")
-    target = Target.of(accelerator, memory_mode=mode or None)
-    sections_of(target)
-    return target
 
 
 @dataclass(frozen=True, slots=True)

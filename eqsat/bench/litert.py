@@ -21,13 +21,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import parse_target
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.fingerprint import fingerprint as fingerprint_of
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
 from eqsat.search.figures import calibrated_cycles
+from eqsat.target.configuration import parse_target
 from eqsat.vela.compile import compile_tflite
 from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.vela.facts import version as vela_version

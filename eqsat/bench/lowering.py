@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqsat.bench.cells import parse_target
 from eqsat.executorch.names import INT8
 from eqsat.ground.files import InputError, read_bytes
+from eqsat.target.configuration import parse_target
 
 if TYPE_CHECKING:
     from eqsat.executorch.layouts import Layout

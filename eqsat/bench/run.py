@@ -18,21 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench import isolated, litert, lowering
-from eqsat.bench.cells import (
-    BEST,
-    LITERT,
-    Configuration,
-    Model,
-    lowering_fingerprint,
-    measuring_fingerprint,
-    parse_target,
-)
+from eqsat.bench.cells import BEST, LITERT, Configuration, Model, lowering_fingerprint, measuring_fingerprint
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.log import Record
 from eqsat.bench.records import CellKey, RunFiles
 from eqsat.executorch.names import INT8, check_quantization
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
+from eqsat.target.configuration import parse_target
 
 #: Called with (number of lowerings and cells done, their number in all, what happened).
 CellProgress = Callable[[int, int, str], None]

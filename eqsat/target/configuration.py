@@ -17,6 +17,17 @@ _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
 _FAMILY = re.compile(r"Ethos_U(\d\d)")
 
 
+def parse_target(name: str) -> Target:
+    """Parses `ACCELERATOR`, or `ACCELERATOR@MEMORY_MODE` for a memory mode other than ExecuTorch's.
+
+    Raises TargetError with the known names.
+    """
+    accelerator, _, mode = name.partition("@")
+    target = Target.of(accelerator, memory_mode=mode or None)
+    sections_of(target)
+    return target
+
+
 def sections_of(target: Target) -> tuple[configparser.SectionProxy, Mapping[str, str]]:
     """Returns the system configuration of a target, and its memory mode with what that inherits.
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from eqsat.bench import cells
-from eqsat.bench.cells import Configuration, Model, parse_target
+from eqsat.bench.cells import Configuration, Model
 from eqsat.checking import user_rules
 from eqsat.ground.files import InputError
 from eqsat.target import Target, TargetError
+from eqsat.target.configuration import parse_target
 
 ROOT = Path(__file__).parents[2]
 
