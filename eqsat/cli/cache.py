@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import App, JsonOption, app, bad_input, console, print_json
+from eqsat.cli.common import App, Group, JsonOption, app, bad_input, console, print_json
 from eqsat.ground.files import check_output
 from eqsat.store.setting import VARIABLE
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eqsat.store.store import Store
 
 cache_app = App(
-    no_args_is_help=True, help="Inspect, clear or move the store of measured prices, results and lowerings."
+    cls=Group, no_args_is_help=True, help="Inspect, clear or move the store of measured prices, results and lowerings."
 )
 app.add_typer(cache_app, name="cache")
 

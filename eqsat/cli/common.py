@@ -54,8 +54,34 @@ SCHEMA = 1
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _Commands(typer.core.TyperGroup):
+#: The commands in the order of `eqsat --help`: those that most users need come first.
+_BY_USE = ("compile", "optimize", "exec", "explain", "prove", "run", "disassemble", "bench", "report", "cache", "rules")
+
+
+class _TypesOfValues:
+    """In `--help`, only parameters that take a value show a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for p in parameters:
+            if getattr(p, "is_flag", False) or getattr(p, "count", False):
+                p.metavar = ""
+        return parameters  # type: ignore[no-any-return]
+
+
+class _Command(_TypesOfValues, typer.core.TyperCommand):
+    pass
+
+
+class Group(_TypesOfValues, typer.core.TyperGroup):
+    """A group of commands."""
+
+
+class _Commands(Group):
     """All commands; a removed command or option ends with a line that names its replacement."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=lambda name: (*_BY_USE, name).index(name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if told := removed(args):
@@ -68,7 +94,7 @@ class App(typer.Typer):
     """An app whose commands all have the options of `_EVERYWHERE`."""
 
     def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Command], Command]:
-        register = super().command(name, **kwargs)
+        register = super().command(name, cls=_Command, **kwargs)
 
         def added(command: Command) -> Command:
             register(_with_options_everywhere(command))
@@ -82,6 +108,7 @@ app = App(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     help="Equality saturation for PyTorch models on Arm Ethos-U.",
 )
 
@@ -392,7 +419,8 @@ def _show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> No
     if any(r.settings for r in results):
         console.say(settings_line([r.settings for r in results]))
     console.say(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}")
-    console.say(_seconds(seconds))
+    if COMMAND.level:
+        console.say(_seconds(seconds))
     for text in filter(None, (r.offer for r in results)):
         console.say(f"with more memory (--max-sram, --max-flash): {text}")
     if undecided := [u for r in results if r.verified for u in r.undecided]:

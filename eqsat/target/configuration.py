@@ -6,7 +6,7 @@ import configparser
 import difflib
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,22 +40,37 @@ def sections_of(target: Target) -> tuple[configparser.SectionProxy, Mapping[str,
     mode = dict(_section(ini, _MODE, memory_mode, f"{name} has no memory mode"))
     while "inherit" in mode:
         mode = {**ini[mode.pop("inherit")], **mode}
-    _check_family(target, system_config, memory_mode)
+    _check_family(target, system_config, memory_mode, _names(ini, _SYSTEM))
     return system, mode
 
 
-def _check_family(target: Target, system: str, mode: str) -> None:
-    family = _FAMILY.match(system)
-    if family and f"u{family[1]}" != target.family.name:
-        raise TargetError(f"the system configuration {system} is of another NPU than {target.accelerator}")
+def _check_family(target: Target, system: str, mode: str, systems: Sequence[str]) -> None:
+    """Raises TargetError for a system configuration or a memory mode of another family.
+
+    systems: all system configurations of the file.
+    """
+    if not _is_for(target, system):
+        use = f": use {' or '.join(own)}" if (own := [s for s in systems if _is_for(target, s)]) else ""
+        raise TargetError(f"the system configuration {system} is of another NPU than {target.accelerator}{use}")
     if mode.startswith("Dedicated_Sram") and not target.family.dedicated_sram:
         raise TargetError(f"the memory mode {mode} is not for {target.accelerator}: use Shared_Sram or Sram_Only")
+
+
+def _is_for(target: Target, system: str) -> bool:
+    """Whether a system configuration does not name another family than the target's."""
+    family = _FAMILY.match(system)
+    return family is None or f"u{family[1]}" == target.family.name
+
+
+def _names(ini: configparser.ConfigParser, prefix: str) -> list[str]:
+    """Returns the names of sections behind a prefix."""
+    return [s.removeprefix(prefix) for s in ini.sections() if s.startswith(prefix)]
 
 
 def _section(ini: configparser.ConfigParser, prefix: str, name: str, missing: str) -> configparser.SectionProxy:
     if prefix + name in ini:
         return ini[prefix + name]
-    known = {s.removeprefix(prefix).lower(): s.removeprefix(prefix) for s in ini.sections() if s.startswith(prefix)}
+    known = {known.lower(): known for known in _names(ini, prefix)}
     near = difflib.get_close_matches(name.lower(), known, n=1)
     meant = f" (did you mean {known[near[0]]}?)" if near else ""
     raise TargetError(f"{missing} {name!r}: use one of {', '.join(known.values())}{meant}")

@@ -63,4 +63,17 @@ def test_a_title_is_no_markup(tmp_path: Path) -> None:
     arguments = ["optimize", str(source), "-t", "ethos-u85-256", "-o", str(tmp_path / "o.tosa"), "--effort", "0", "-v"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0 and "a[red]b.tosa on ethos-u85-256" in done.output
-    assert "in all; by stage, some at once: " in done.output
+
+
+def test_seconds_of_stages_are_shown_with_v_alone(tmp_path: Path) -> None:
+    arguments = ["optimize", "examples/upscale.tosa", "-t", "ethos-u85-256", "-o", str(tmp_path / "o.tosa")]
+    brief, verbose = (CliRunner().invoke(app, [*arguments, "--effort", "0", *v]) for v in ((), ("-v",)))
+    told = "in all; by stage, some at once: "
+    assert brief.exit_code == verbose.exit_code == 0 and told in verbose.output and told not in brief.output
+
+
+def test_help_begins_with_compile_and_shows_types_of_values_alone() -> None:
+    shown = CliRunner().invoke(app, ["--help"]).output
+    assert -1 < shown.index("compile ") < shown.index("optimize ") < shown.index("bench ")
+    shown += CliRunner().invoke(app, ["compile", "--help"]).output + CliRunner().invoke(app, ["cache", "-h"]).output
+    assert "<path>" in shown and "<bool>" not in shown
