@@ -53,7 +53,7 @@ class GraphCapture(BackendDetails):
         program = GraphCapture.copy_exported_program_for_preprocess(edge_program, compile_specs)
         hook = lower(program, TOSABackend.filter_tosa_compile_specs(spec))
         started = time.perf_counter()
-        explicit, stock = Tail(hook.explicit, "", hook.explicit_seconds), hook.stock()
+        explicit, stock = Tail(hook.explicit, "", hook.explicit_seconds), hook.stock
         tosa, refused = stock.tosa or hook.explicit, ""
         try:
             with Pool(1) as pool:

@@ -2,9 +2,8 @@
 
 The pipeline runs once up to the last rewrite that does not concern layout.
 That is `RewriteMatmulPass` with the view fusion after it.
-There the program is duplicated, by a fork of the process or by a copy in it.
-One program goes through the rest of the stock pipeline, which gives stock's TOSA.
-The other one skips the layout passes.
+A copy of the program there goes through the rest of the stock pipeline, which gives stock's TOSA.
+The program itself skips the layout passes.
 Its TOSA has every layout change as an explicit TRANSPOSE or RESHAPE.
 Both are serialised by ExecuTorch's own node visitors.
 
@@ -15,11 +14,9 @@ Source of the order of passes: executorch 1.5 backends/arm/_passes/arm_pass_mana
 from __future__ import annotations
 
 import copy
-import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import tosa_serializer as ts
@@ -32,10 +29,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
-from eqsat.ground.forked import Forked, ForkError
 from eqsat.tosa.locations import Origin
-
-logger = logging.getLogger(__name__)
 
 #: Stock passes that only place, merge or split data movement, which eqsat's rules and prices do.
 LAYOUT_PASSES = frozenset(
@@ -70,26 +64,24 @@ class Tail:
     """
 
     tosa: bytes | None
-    error: str
-    seconds: float
+    error: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class HookPoint:
-    """Two lowerings of one delegate; it has to be closed.
+    """Two lowerings of one delegate.
 
     explicit: TOSA with all layout explicit.
+    stock: stock's.
     explicit_seconds: wall-clock seconds of the passes and the serialisation of `explicit`.
-    stock: a function that waits for stock's result and returns it; it raises ForkError.
-    close: a function that ends the fork.
     details: entries of ExecuTorch's debug.json by origin, if the compile spec asks for it.
     """
 
     explicit: bytes
-    explicit_seconds: float
-    stock: Callable[[], Tail]
-    close: Callable[[], None]
-    details: Mapping[Origin, Mapping[str, Any]]
+    stock: Tail
+    explicit_seconds: float = 0.0
+    details: Mapping[Origin, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class _Split(ArmPassManager):
@@ -99,10 +91,9 @@ class _Split(ArmPassManager):
     details: dict[Origin, Mapping[str, Any]] | None  # None: debug.json is not wanted
     passes: list[Any]  # ExecuTorch's class has no types
 
-    def __init__(self, compile_spec: Any, beside: bool) -> None:
+    def __init__(self, compile_spec: Any) -> None:
         super().__init__(compile_spec)
         self.details = None if compile_spec.tosa_debug_mode is None else {}
-        self.beside = beside and self.details is None  # a fork does not send its details back
 
     def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
         """Runs the passes before the first layout pass, and then the rest for both programs of `hook`."""
@@ -122,32 +113,12 @@ class _Split(ArmPassManager):
         tables = names.index(_TABLE_PASS) if _TABLE_PASS in names[:cut] else cut
         self.passes = [*everything[:tables], note_tables, *everything[tables:cut]]
         super()._transform(exported_program, exported_program.graph_module)
-        stock = partial(self._stock_tail, everything[cut:], hook)
-        forked = self._forked(partial(stock, exported_program))
-        duplicate = exported_program if forked else copy.deepcopy(exported_program)
-        try:
-            passes = [p for p in everything[cut:] if type(p).__name__ not in LAYOUT_PASSES]
-            explicit, seconds = self._lowered(passes, hook, exported_program)
-        except BaseException:
-            if forked:
-                forked.close()
-            raise
-        if forked:
-            self.hook = HookPoint(explicit, seconds, forked.result, forked.close, {})
-        else:
-            tail = stock(duplicate)
-            self.hook = HookPoint(explicit, seconds, lambda: tail, lambda: None, self.details or {})
+        duplicate = copy.deepcopy(exported_program)
+        passes = [p for p in everything[cut:] if type(p).__name__ not in LAYOUT_PASSES]
+        explicit, seconds = self._lowered(passes, hook, exported_program)
+        stock = self._stock_tail(everything[cut:], hook, duplicate)
+        self.hook = HookPoint(explicit, stock, seconds, self.details or {})
         return exported_program.graph_module
-
-    def _forked(self, tail: Callable[[], Tail]) -> Forked[Tail] | None:
-        """Returns the fork that runs stock's passes; None if it is not wanted or not possible."""
-        if not self.beside:
-            return None
-        try:
-            return Forked(tail)
-        except ForkError as e:
-            logger.debug("stock's passes run before the search: %s", e)
-            return None
 
     def _stock_tail(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> Tail:
         started = time.perf_counter()
@@ -155,7 +126,7 @@ class _Split(ArmPassManager):
             tosa, seconds = self._lowered(passes, hook, program)
         except Exception as e:  # noqa: BLE001 - stock may fail where eqsat does not; that is stock's outcome
             return Tail(None, f"{type(e).__name__}: {e}", time.perf_counter() - started)
-        return Tail(tosa, "", seconds)
+        return Tail(tosa, seconds=seconds)
 
     def _lowered(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> tuple[bytes, float]:
         """Runs passes on a program, and returns its TOSA and the wall-clock seconds that this took."""
@@ -165,16 +136,15 @@ class _Split(ArmPassManager):
         return _serialise(program, self.tosa_spec, hook), time.perf_counter() - started
 
 
-def lower(program: ExportedProgram, compile_spec: Any, beside: bool = False) -> HookPoint:
+def lower(program: ExportedProgram, compile_spec: Any) -> HookPoint:
     """Lowers one delegate's edge program, which is modified; the backend receives a copy of it.
 
     compile_spec: a TosaCompileSpec.
-    beside: whether stock's passes run in a fork of this process, if one can be made.
     Raises PipelineError, and whatever ExecuTorch's passes raise.
     """
     if any(n.op == "get_attr" for n in program.graph_module.graph.nodes):
         raise PipelineError("the delegate has control flow (cond or while_loop), which eqsat does not optimize")
-    manager = _Split(compile_spec, beside)
+    manager = _Split(compile_spec)
     manager.transform_to_backend_pipeline(exported_program=program, graph_module=program.graph_module)
     assert manager.hook is not None
     return manager.hook

@@ -38,7 +38,6 @@ from eqsat.executorch.known_tosa import known_or_lowered
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.ground.files import LoweringError, OutputError, PluginError
-from eqsat.ground.forked import ForkError
 from eqsat.options.decision import Container
 from eqsat.search.answer_store import AnswerStore
 from eqsat.search.given import StockError
@@ -220,42 +219,30 @@ def _result(
     container: Container,
 ) -> Result:
     """Optimizes one delegate."""
-    tosa_spec = TOSABackend.filter_tosa_compile_specs(spec)
-
-    def copied() -> ExportedProgram:
-        return EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
+    options = session.options
 
     def lowered() -> HookPoint:
-        return lower(copied(), tosa_spec, beside=True)
-
-    options = session.options
-    remembers = options.remember and spec.tosa_debug_mode is None
-    hook = known_or_lowered(edge_program, compile_specs, options.cache, lowered) if remembers else lowered()
+        copied = EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
+        return lower(copied, TOSABackend.filter_tosa_compile_specs(spec))
 
     def stock() -> bytes:
-        try:
-            tail = hook.stock()
-        except ForkError as e:
-            logger.debug("%s: stock's passes run once more: %s", name, e)
-            tail = lower(copied(), tosa_spec).stock()
-        if tail.tosa is None:
-            raise StockError(tail.error)
-        return tail.tosa
+        if hook.stock.tosa is None:
+            raise StockError(hook.stock.error)
+        return hook.stock.tosa
 
+    remembers = options.remember and spec.tosa_debug_mode is None
+    hook = known_or_lowered(edge_program, compile_specs, options.cache, lowered) if remembers else lowered()
     session.add_seconds("eqsat: explicit tail", hook.explicit_seconds)
-    try:
-        result = optimize_tosa(
-            hook.explicit,
-            Target.from_compile_spec(spec),
-            stock=stock,
-            options=options,
-            name=name,
-            container=container,
-            interruption=session.interruption,
-            with_settings=True,
-            store=AnswerStore(options.cache) if options.remember else None,
-        )
-    finally:
-        hook.close()
+    result = optimize_tosa(
+        hook.explicit,
+        Target.from_compile_spec(spec),
+        stock=stock,
+        options=options,
+        name=name,
+        container=container,
+        interruption=session.interruption,
+        with_settings=True,
+        store=AnswerStore(options.cache) if options.remember else None,
+    )
     debug.write(session, name, result.tosa, hook.details, spec)
     return result

@@ -19,7 +19,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,14 +76,9 @@ def known_or_lowered(
     if (found := known.hook()) is not None:
         return found
     hook = lowered()
-
-    def stock() -> Tail:
-        tail = hook.stock()
-        if tail.tosa is not None:
-            known.keep(hook.explicit, tail.tosa)
-        return tail
-
-    return replace(hook, stock=stock)
+    if hook.stock.tosa is not None:
+        known.keep(hook.explicit, hook.stock.tosa)
+    return hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +113,7 @@ class KnownTosa:
             return None
         length = int.from_bytes(content[:_LENGTH], "little")
         explicit, stock = content[_LENGTH : _LENGTH + length], content[_LENGTH + length :]
-        return HookPoint(explicit, 0.0, lambda: Tail(stock, "", 0.0), lambda: None, {})
+        return HookPoint(explicit, Tail(stock))
 
     def keep(self, explicit: bytes, stock: bytes) -> None:
         """Stores the graphs of the delegate."""

@@ -106,7 +106,7 @@ def test_what_is_known_is_what_the_pipeline_gives(delegate: Delegate, place: Pat
     assert hook is not None
     spec = TOSABackend.filter_tosa_compile_specs(EthosUCompileSpec._from_list(specs))
     again = arm.lower(EthosUBackend.copy_exported_program_for_preprocess(program, specs), spec)
-    assert (hook.explicit, hook.stock().tosa) == (again.explicit, again.stock().tosa)
+    assert (hook.explicit, hook.stock.tosa) == (again.explicit, again.stock.tosa)
 
 
 def _other_weights(program: ExportedProgram, _: list[CompileSpec]) -> None:
@@ -178,7 +178,7 @@ def filled(delegate: Delegate, place: Path, tmp_path: Path) -> Iterator[tuple[Kn
     """A store of its own with an entry for the delegate."""
     entry, hook = known(delegate, tmp_path), known(delegate, place).hook()
     assert hook is not None
-    entry.keep(hook.explicit, hook.stock().tosa or b"")
+    entry.keep(hook.explicit, hook.stock.tosa or b"")
     assert entry.hook() is not None
     with closing(Store(tmp_path)) as store:
         yield entry, store

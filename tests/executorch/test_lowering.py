@@ -24,12 +24,11 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import eqsat
 from eqsat.device.binary import read_binary
-from eqsat.executorch import arm, backend
+from eqsat.executorch import backend
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.quantize import quantize
 from eqsat.executorch.session import Session
 from eqsat.ground.files import OutputError
-from eqsat.ground.forked import Forked, ForkError
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE
 from eqsat.options.options import Options
@@ -353,43 +352,6 @@ def test_a_pte_of_several_delegates_grows_as_far_as_it_may():
     assert len(free.results) == len(session.results) == 2
     assert len(pte) <= stock + 4096 and len(edge.to_executorch().buffer) <= 1.01 * stock
     assert not any(r.passed_over for r in free.results)
-
-
-def test_stocks_passes_in_a_fork_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-
-    def both(program, spec, beside):
-        alone = arm.lower(copy.deepcopy(program), spec)
-        hook = arm.lower(program, spec, beside)
-        tail = hook.stock()
-        found.append(
-            (hook.stock.__func__ is Forked.result, alone.explicit == hook.explicit, alone.stock().tosa == tail.tosa)
-        )
-        return replace(hook, stock=lambda: tail)
-
-    monkeypatch.setattr(backend, "lower", both)
-    _, _, _, session = lowered(
-        quantized(pixel_shuffle, "ethos-u55-128"), "ethos-u55-128", Options(effort=0, remember=False)
-    )
-    assert found == [(True, True, True)] and session.results[0].stock_cycles
-
-
-def test_where_a_fork_dies_stocks_passes_run_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def dies(program, spec, beside=False):
-        hook = arm.lower(program, spec)
-        asked.append(beside)
-        return replace(hook, stock=fails) if beside else hook
-
-    def fails():
-        raise ForkError("died")
-
-    monkeypatch.setattr(backend, "lower", dies)
-    options = replace(BRIEF, remember=False)
-    _, _, _, session = lowered(quantized(pixel_shuffle, "ethos-u55-128"), "ethos-u55-128", options)
-    (result,) = session.results
-    assert asked == [True, False] and result.calibrated < result.stock_calibrated and not result.warnings
 
 
 @pytest.mark.pins
