@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -32,7 +33,6 @@ from cost_models.measuring import measured
 from cost_models.pads import has_pad
 from cost_models.probes import canonical, is_wide_sum, with_narrow_constant
 from cost_models.protocol import Fusion, Price, Unit
-from eqsat.ground.forked import beside
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import TransposeSteps, reordering, ways, written
@@ -51,9 +51,6 @@ _POINTWISE = ("rescale", *ACTIVATIONS)
 _MEASURED = frozenset(name for name, op in OPS.items() if op.tosa and op.kind in ("axial", "concat", "mac")).union(
     MACS, _POINTWISE, SUMS, ["matmul_rows"]
 )
-
-#: Reorderings from which on their chains are searched for in a fork, which takes as long as some 50 of them.
-_FORKED = 200
 
 
 class _Reordering(NamedTuple):
@@ -103,15 +100,10 @@ class VelaGroups:
         }
         wanted = list(dict.fromkeys(moves.values()))
 
-        def plain() -> list[float]:
-            return self._cycles([unit for unit in units if unit.move is None])
-
-        def legal_ways() -> list[list[TransposeSteps]]:
-            return [self._legal_ways(w) for w in wanted]
-
-        # the workers of Vela are busy with the other units while the chains are searched for
-        priced, chains = beside(plain, legal_ways) if len(wanted) >= _FORKED else (plain(), legal_ways())
-        others, best = iter(priced), self._chains(dict(zip(wanted, chains, strict=True)))
+        with ThreadPoolExecutor(1) as beside:  # this thread waits for the workers of Vela
+            legal_ways = beside.submit(lambda: [self._legal_ways(w) for w in wanted])
+            others = iter(self._cycles([unit for unit in units if unit.move is None]))
+        best = self._chains(dict(zip(wanted, legal_ways.result(), strict=True)))
         out: list[Price] = []
         for unit in units:
             if unit.move is None:
