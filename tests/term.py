@@ -147,10 +147,11 @@ class Term:
         """INT48 sums as INT32."""
         return self.rescale("INT32", scale32=False) if self.dtype == "INT48" else self
 
-    def conv(self, weights: Any, bias: int = 0, *, op: str = "conv2d", **more: Any) -> Term:
+    def conv(self, weights: Any, bias: Any = 0, *, op: str = "conv2d", **more: Any) -> Term:
+        """bias: one of all channels, or one each."""
         sums = DType.of(self.dtype).accumulator
         attrs = (makers.transpose_conv if op[0] == "t" else makers.conv)(self.dtype, **more)
-        return self.made(op, attrs, self.const(weights, "INT8"), self.const([bias], sums)).shown()
+        return self.made(op, attrs, self.const(weights, "INT8"), self.const(np.atleast_1d(bias), sums)).shown()
 
     def matmul(self, other: Term, zero_point: int = 0, other_zero_point: int = 0) -> Term:
         return self.made("matmul", makers.matmul(zero_point, other_zero_point), other).shown()
