@@ -69,7 +69,7 @@ def test_a_rule_that_changes_a_type_stops_the_engine():
 
 
 def test_an_off_by_one_in_a_single_element_is_caught():
-    """One wrong table entry of 256, met by the tagged data."""
+    """One wrong table entry of 256, met by samples that have each code."""
     g = TensorGraph()
     g.outputs = [table(g, g.add_input("x", (16, 16), "INT8"), 1)]
 
@@ -88,7 +88,7 @@ def test_an_off_by_one_in_a_single_element_is_caught():
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1))
 def test_all_rules_together_on_random_graphs(seed):
-    check(random_graph(seed, RULE), RULES, budget=Budget(nodes=3000, seconds=5), kinds=("random", "extreme"))
+    check(random_graph(seed, RULE), RULES, budget=Budget(nodes=3000, seconds=5))
 
 
 def test_all_rules_together_around_convolutions():
