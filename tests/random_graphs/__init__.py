@@ -82,7 +82,7 @@ def _finished(b: Builder) -> TensorGraph:
     outputs = [o for o in _outputs(b) if b.g.nodes[o].op not in ("input", "const")]
     b.g.outputs = outputs or [b.unary(b.values[0])]
     if b.dtype(b.g.outputs[0]) == "INT8" and b.chance(0.1):
-        b.g.outputs[0] = b.rescale(b.g.outputs[0], "INT8", out_zp=b.zero("INT8"), unsigned="output")
+        b.g.outputs[0] = b.rescale(b.g.outputs[0], "INT8", out_zp=b.zero("INT8"), output_unsigned=True)
     if b.chance(0.1):  # one value in two slots, or an input as it is
         b.g.outputs.append(b.of(b.g.outputs[0], b.values[0]))
     b.g.output_names = [f"y{i}" for i in range(len(b.g.outputs))]
