@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from eqsat.checking.random_graphs import random_graph
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
-from tests.random_graphs import RULE, random_graph
 from tests.term import Term, graph
 
 #: Channels of all heads.
@@ -156,7 +156,7 @@ def random_subjects(count: int) -> Iterator[Subject]:
     """Yields random graphs that numpy can compute and whose inputs are INT8 or INT16."""
     seed = 0
     while count:
-        g = random_graph(seed, RULE)
+        g = random_graph(seed)
         ops = {g.nodes[n].op for n in g.live()}
         if "opaque" not in ops and all(DType.of(g.nodes[i].dtype).bits <= 16 for i in g.inputs):
             count -= 1

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.soundness import Unsound
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.engine import Budget, EngineError
@@ -14,7 +15,6 @@ from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.planted import SWAPPED
-from tests.random_graphs import RULE, random_graph
 from tests.rules.checks import check, clamp, conv, cut, pad, rescale, table
 from tests.sweeps import examples
 
@@ -88,7 +88,7 @@ def test_an_off_by_one_in_a_single_element_is_caught():
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1))
 def test_all_rules_together_on_random_graphs(seed):
-    check(random_graph(seed, RULE), RULES, budget=Budget(nodes=3000, seconds=5))
+    check(random_graph(seed), RULES, budget=Budget(nodes=3000, seconds=5))
 
 
 def test_all_rules_together_around_convolutions():
