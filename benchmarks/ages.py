@@ -61,7 +61,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "proposals": _SEARCH,
     "proposals-sram": _SEARCH,
     "operators": _LOWERED,
-    "planted_errors": (*_FILES, *_EGRAPH, "eqsat/proof", "eqsat/verification", "eqsat/checking", "tests/random_graphs"),
+    "planted_errors": (*_FILES, *_EGRAPH, "eqsat/proof", "eqsat/verification", "eqsat/checking"),
     "sram": _ZOO,
     "sram-half": _ZOO,
     "transpose_counts": _LOWERED,

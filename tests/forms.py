@@ -35,7 +35,7 @@ CRASHES = {"gather", "scatter", "intdiv"}
 SILENT = {"conv2d", "depthwise_conv2d", "transpose_conv2d"}
 #: Samples of one form: combinations of limits, at most, and samples of operands of several elements.
 _MOST, _FEWER = 96, 24
-INTEGERS = ("INT8", "INT16", "INT32")
+INTEGERS = ["INT8", "INT16", "INT32"]
 _RNG = np.random.default_rng(7)
 
 

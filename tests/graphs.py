@@ -30,26 +30,12 @@ def rescale(
     *,
     multiplier: Sequence[int] = (_SCALE,),
     shift: Sequence[int] = (30,),
-    in_zp: int = 0,
-    out_zp: int = 0,
-    scale32: bool = True,
     rounding: int = SINGLE_ROUND,
-    input_unsigned: bool = False,
-    output_unsigned: bool = False,
+    **more: Any,
 ) -> int:
-    """RESCALE, per channel if there are several multipliers."""
-    attrs = makers.rescale(
-        dtype,
-        multiplier,
-        shift,
-        in_zp=in_zp,
-        out_zp=out_zp,
-        scale32=scale32,
-        rounding_mode=rounding,
-        per_channel=len(multiplier) > 1,
-        input_unsigned=input_unsigned,
-        output_unsigned=output_unsigned,
-    )
+    """RESCALE, per channel if there are several multipliers; more: other attributes, as of `makers.rescale`."""
+    several = len(multiplier) > 1
+    attrs = makers.rescale(dtype, multiplier, shift, rounding_mode=rounding, per_channel=several, **more)
     return g.add_with("rescale", [x], attrs)
 
 

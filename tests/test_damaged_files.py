@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from cost_models.cache import PriceCache
 from eqsat import runs
 from eqsat.bench.records import RunFiles, read_outlines
+from eqsat.checking.random_graphs import random_graph as small_graph
 from eqsat.cli.defaults import _table
 from eqsat.cli.prove import _paths
 from eqsat.device.core.errors import DeviceError
@@ -52,7 +53,7 @@ from extraction import InvalidGraph
 from extraction.io import load
 from tests.device.graphs import PIECES, of
 from tests.graphs import conv, finish, opaque, transposes
-from tests.random_graphs import RULE, random_graph
+from tests.random_graphs import random_graph
 from tests.sweeps import examples
 
 pytestmark = pytest.mark.slow
@@ -101,7 +102,7 @@ class Format:
 
 
 def _graphs(_: Path) -> list[bytes]:
-    return [dumps(g) for g in (*(random_graph(seed, RULE) for seed in range(30)), random_graph(1), random_graph(2))]
+    return [dumps(g) for g in (*(small_graph(seed) for seed in range(30)), random_graph(1), random_graph(2))]
 
 
 def _read_tosa(data: bytes, _: Path) -> None:
@@ -170,7 +171,7 @@ def _read_records(data: bytes, place: Path) -> None:
 
 
 def _outlines(_: Path) -> list[bytes]:
-    made = [outline(random_graph(seed, RULE)) for seed in range(3)]
+    made = [outline(small_graph(seed)) for seed in range(3)]
     return [json.dumps([[f"m{i}", "ethos-u85-256", "eqsat", [[o, {}]], [[]]] for i, o in enumerate(made)]).encode()]
 
 
@@ -310,7 +311,7 @@ def test_damaged_files_give_named_errors(name: str, tmp_path: Path) -> None:
 @st.composite
 def wrong_graphs(draw: st.DrawFn) -> TensorGraph:
     """A random graph with a wrong shape, dtype or operand."""
-    g = random_graph(draw(st.integers(0, 200)), RULE)
+    g = small_graph(draw(st.integers(0, 200)))
     n = draw(st.integers(0, len(g.nodes) - 1))
     node = g.nodes[n]
     shape = st.lists(st.sampled_from((0, -1, 1, 2, 1 << 30, (1 << 31) - 1)), max_size=7).map(tuple)

@@ -14,11 +14,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from eqsat.checking.visits import visited
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.proof.evaluation import evaluate, value_of, variable
 from eqsat.proof.field import Field, Lanes
@@ -95,3 +96,38 @@ def _value(t: Terms, e: ENode, frozen: Frozen, values: dict[int, Value], numbers
         return value_of(t, Node(e.op, e.children, e.attrs, out.shape, out.dtype), operands)
     except Undecidable:
         return None
+
+
+def visited(frozen: Frozen, values: dict[int, Any], keep: Collection[int]) -> Iterator[ENode]:
+    """Yields each e-node as soon as all its operands have values, including those on cycles.
+
+    values: {class: value}; the caller adds the class of a yielded e-node if it can.
+    keep: the classes whose values are wanted.
+    Values of other classes are dropped when nothing remains to compare or to compute from them.
+    """
+    readers: dict[int, list[ENode]] = {}
+    missing: dict[int, int] = {}
+    uses = Counter[int]()
+    ready = []
+    for nodes in frozen.classes:
+        for e in nodes:
+            children = set(e.children)
+            missing[id(e)] = len(children)
+            for c in children:
+                readers.setdefault(c, []).append(e)
+            uses.update({e.cls} | children)
+            if not children:
+                ready.append(e)
+    while ready:
+        e = ready.pop()
+        is_new = e.cls not in values
+        yield e
+        if is_new and e.cls in values:
+            for r in readers.get(e.cls, ()):
+                missing[id(r)] -= 1
+                if not missing[id(r)]:
+                    ready.append(r)
+        for c in {e.cls, *e.children}:
+            uses[c] -= 1
+            if not uses[c] and c not in keep:
+                values.pop(c, None)

@@ -32,7 +32,8 @@ class _Graph:
 
     def __init__(self, seed: int) -> None:
         self.rng, self.g = np.random.default_rng(seed), TensorGraph()
-        self.values = [self.g.add_input("x0", self.of(*_SHAPES), "INT8")]
+        shape = self.of(*_SHAPES)
+        self.values = [self.g.add_input(f"x{k}", shape, "INT8") for k in range(self.of(1, 1, 2))]
 
     def between(self, low: int, high: int) -> int:
         return int(self.rng.integers(low, high, endpoint=True))
@@ -222,7 +223,7 @@ _BLOCKS = (
 
 
 def random_graph(seed: int) -> TensorGraph:
-    """Returns the random graph of a seed. Its outputs are the newest value and, now and then, an inner one."""
+    """Returns the random graph of a seed. Its outputs are the newest value and, now and then, another one."""
     b = _Graph(seed)
     wanted = b.between(_FEWEST, _MOST)
     while sum(OPS[n.op].kind != "leaf" for n in b.g.pruned().nodes) < wanted:
@@ -230,7 +231,10 @@ def random_graph(seed: int) -> TensorGraph:
         b.g.outputs = [b.values[-1]]
     b.g.outputs = list(dict.fromkeys([b.values[-1], b.of(b.values[-1], *b.values[1:])]))
     b.g.output_names = [f"y{i}" for i in range(len(b.g.outputs))]
-    return b.g.pruned()
+    g = b.g.pruned()
+    readers = g.readers()
+    g.inputs = [i for i in g.inputs if readers[i] or i in g.outputs]
+    return g.pruned()
 
 
 def _grow(b: _Graph) -> None:

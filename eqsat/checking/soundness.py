@@ -16,22 +16,23 @@ A rule is checked only on graphs on which it fires.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from eqsat.checking.proofs import prove
-from eqsat.checking.visits import visited
+from eqsat.checking.proofs import prove, visited
 from eqsat.egraph.encoding import ENode, Frozen, saturate
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
 from eqsat.egraph.rule import Rule
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op
+from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array, GraphError, Type
 
-KINDS = ("tagged", "extreme", "random")
+#: Samples on which e-nodes are compared.
+TRIALS = 4
 
 
 class Unsound(AssertionError):
@@ -54,82 +55,46 @@ class Checked:
     undecided: Mapping[str, int] = field(default_factory=dict)
 
 
-def data(t: Type, kind: str, seed: int = 0) -> Array:
-    """Returns test data of a type.
-
-    kind: "tagged" (a number per element, repeated beyond the dtype's range), "random", or
-    "extreme" (both limits, their neighbours and 0).
-    """
-    dtype = DType.of(t.dtype)
-    low, high = dtype.limits if dtype.is_integral else (-1000, 1000)
-    flat: Array
-    if kind == "tagged":
-        flat = (np.arange(t.elements) * 37 + 11 * seed) % (high - low + 1) + (low if high < 2**20 else 0)
-    elif kind == "extreme":
-        flat = np.array([low, high, 0, min(low + 1, high), max(high - 1, low)])[(np.arange(t.elements) + seed) % 5]
-    else:
-        flat = np.random.default_rng(seed).integers(low, high, t.elements, endpoint=True)
-    return flat.reshape(t.shape).astype(dtype.storage)
-
-
 def check(
-    graph: TensorGraph,
-    rules: Sequence[Rule],
-    *,
-    budget: Budget = DEFAULT_BUDGET,
-    kinds: Iterable[str] = KINDS,
+    graph: TensorGraph, rules: Sequence[Rule], *, budget: Budget = DEFAULT_BUDGET, trials: int = TRIALS
 ) -> Checked:
     """Saturates a graph with rules and checks its e-graph.
 
-    kinds: the kinds of `data` on which e-nodes that are not proved are compared.
+    trials: samples on which e-nodes that are not proved are compared.
     Raises Unsound, EngineError (also if a rule changes a type), and GraphError if the graph
     itself cannot be evaluated.
     """
-    return check_frozen(saturate(graph, rules, budget), kinds)
+    return check_frozen(saturate(graph, rules, budget), trials)
 
 
-def check_frozen(frozen: Frozen, kinds: Iterable[str] = KINDS) -> Checked:
+def check_frozen(frozen: Frozen, trials: int = TRIALS) -> Checked:
     """Checks a saturated e-graph.
 
-    E-nodes are proved equal where possible, the others are compared on each kind of data.
+    E-nodes are proved equal where possible, the others are compared on samples.
     The classes of the outputs must have the source graph's values.
     Raises Unsound and GraphError.
     """
     proofs = prove(frozen)
     graph, evaluated = frozen.source, len(proofs.equal)
-    if not proofs.undecided:
-        return Checked(frozen, evaluated, evaluated)
-    slots = [frozen.handle[o] for o in graph.outputs]
-    for kind in kinds:
-        given = [data(graph.type(i), kind, seed) for seed, i in enumerate(graph.inputs)]
-        values, evaluated = class_values(
-            frozen,
-            {graph.nodes[i].attr("name"): x for i, x in zip(graph.inputs, given, strict=True)},
-            slots,
-            proofs.equal,
-        )
-        for slot, (cls, want) in enumerate(zip(slots, graph.evaluate(given), strict=True)):
-            if cls not in values or not np.array_equal(values[cls], want):
+    for given in samples(domains(graph), trials) if proofs.undecided else ():
+        inputs = {graph.nodes[i].attr("name"): x for i, x in zip(graph.inputs, given, strict=True)}
+        values, evaluated = _class_values(frozen, inputs, proofs.equal)
+        for slot, (o, want) in enumerate(zip(graph.outputs, graph.evaluate(given), strict=True)):
+            if not np.array_equal(values.get(frozen.handle[o]), want):
                 raise Unsound(f"the class of output {slot} lost the value of the graph")
     return Checked(frozen, evaluated, len(proofs.equal), dict(proofs.undecided))
 
 
-def class_values(
-    frozen: Frozen,
-    inputs: Mapping[str, Array],
-    keep: Collection[int] | None = None,
-    proved: Collection[int] = (),
-) -> tuple[dict[int, Array], int]:
-    """Returns ({class: value}, number of e-nodes evaluated).
+def _class_values(frozen: Frozen, inputs: Mapping[str, Array], proved: Collection[int]) -> tuple[dict[int, Array], int]:
+    """Returns ({class of an output: value}, number of e-nodes evaluated).
 
-    inputs: {name: array}. keep: the classes whose values are wanted (None: all).
-    proved: the `id` of e-nodes that need not be compared.
+    inputs: {name: array}. proved: the `id` of e-nodes that need not be compared.
     Raises Unsound if e-nodes of a class differ.
     """
     values: dict[int, Array] = {}
     origin: dict[int, ENode] = {}
     evaluated = 0
-    for e in visited(frozen, values, keep):
+    for e in visited(frozen, values, [frozen.handle[o] for o in frozen.source.outputs]):
         if id(e) in proved and e.cls in values:
             evaluated += 1
             continue

@@ -9,12 +9,12 @@ import pytest
 
 from eqsat import Call, kinds, op, rule, symbols
 from eqsat.checking.proofs import prove
+from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.soundness import check
 from eqsat.egraph.encoding import saturate
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.graphs import clamp, rescale
-from tests.random_graphs import RULE, random_graph
 from tests.sweeps import some
 
 not_, greater = symbols("not", Annotated[Call, op("logical_not")]), symbols("greater", Annotated[Call, op("greater")])
@@ -24,16 +24,16 @@ STRICT = rule("strict", not_(greater(x, y)), greater(y, x))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", some(range(0, 24, 8), 1))
+@pytest.mark.parametrize("first", some(range(0, 32, 16), 1))
 def test_nearly_all_e_nodes_are_proved(first: int) -> None:
-    found = [prove(saturate(random_graph(seed, RULE), RULES)) for seed in range(first, first + 8)]
+    found = [prove(saturate(random_graph(seed), RULES)) for seed in range(first, first + 16)]
     equal, undecided = (sum(map(len, (f.equal for f in found))), sum(f.undecided.total() for f in found))
     assert equal > 300 and undecided < 0.03 * equal
     assert not any(f.undecided["output"] for f in found)
 
 
 def test_all_e_nodes_of_a_small_graph_are_proved() -> None:
-    frozen = saturate(random_graph(7, RULE), RULES)
+    frozen = saturate(random_graph(7), RULES)
     checked = check(frozen.source, RULES)
     assert checked.proved == checked.evaluated == frozen.n_nodes and not checked.undecided
 
@@ -47,7 +47,7 @@ def test_a_removal_that_loses_the_outputs_value_is_not_proved() -> None:
     wide = g.add("add", [rescale(g, a, "INT32"), rescale(g, g.add_input("b", (1, 2, 2, 4), "INT8"), "INT32")])
     by = g.add_const(np.full((1, 1, 1, 1), 24), "INT32")
     g.outputs.append(g.add("arithmetic_right_shift", [g.add("logical_left_shift", [wide, by]), by], round=False))
-    assert check(g, [forgetful], kinds=()).undecided == {"output": 1}
+    assert check(g, [forgetful], trials=0).undecided == {"output": 1}
 
 
 def compared_with_a_constant() -> TensorGraph:
@@ -74,5 +74,5 @@ def test_an_overflow_that_the_source_does_not_have_is_not_proved() -> None:
     g = TensorGraph()
     xs = [g.add_input(n, (2, 3), "INT32") for n in "abc"]
     g.outputs.append(g.add("add", (g.add("add", xs[:2]), xs[2])))
-    checked = check(g, [associated], kinds=())
+    checked = check(g, [associated], trials=0)
     assert checked.frozen.saturation.matches["associated"] and checked.undecided

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,25 +14,27 @@ from eqsat.cli.app import app
 from eqsat.device.binary import Binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import Device, run
+from eqsat.device.verification import Verdict, verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_samples
-from tests.device.graphs import PIECES, compiled, convolution, of, transposition
+from tests.device.ethos_u85 import pieces
+from tests.device.graphs import PIECES, compiled, convolution, of
+from tests.device.planted import ERRORS, U55, U85, UNKNOWN, Planted
 
 SAMPLES = 8
 
 
-def inputs_of(graph: TensorGraph, samples: int = SAMPLES, seed: int = 0) -> list[np.ndarray]:
-    """Random, [samples, ...] for each input."""
-    rng = np.random.default_rng(seed)
-    types = [graph.type(n) for n in graph.inputs]
-    return [rng.integers(-128, 128, (samples, *t.shape)).astype(np.int8) for t in types]
+def inputs_of(graph: TensorGraph, count: int = SAMPLES) -> list[np.ndarray]:
+    """[samples, ...] for each input."""
+    return [np.stack(x) for x in zip(*samples(domains(graph), count, 0), strict=True)]
 
 
-def expected(graph: TensorGraph, inputs: list[np.ndarray], worker: Worker) -> list[np.ndarray]:
+def expected(graph: TensorGraph, inputs: Sequence[np.ndarray], worker: Worker) -> list[np.ndarray]:
     """By the reference model."""
     answers = run_samples(dumps(graph), [[x[k] for x in inputs] for k in range(len(inputs[0]))], worker)
     kept = [a for a in answers if not isinstance(a, WorkerError)]
@@ -41,9 +42,9 @@ def expected(graph: TensorGraph, inputs: list[np.ndarray], worker: Worker) -> li
     return [np.stack(values) for values in zip(*kept, strict=True)]
 
 
-def differing(binary: Binary, inputs: list[np.ndarray], want: list[np.ndarray]) -> list[int]:
+def is_equal(binary: Binary, inputs: list[np.ndarray], want: list[np.ndarray]) -> bool:
     got = Device(binary).run(inputs)
-    return [k for k, (y, w) in enumerate(zip(got, want, strict=True)) if not np.array_equal(y.reshape(w.shape), w)]
+    return all(np.array_equal(y.view(w.dtype).reshape(w.shape), w) for y, w in zip(got, want, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -56,95 +57,47 @@ def differing(binary: Binary, inputs: list[np.ndarray], want: list[np.ndarray]) 
 def test_every_kind_of_command_computes_what_the_reference_does(target: str, worker: Worker) -> None:
     graph = of(*PIECES)
     inputs = inputs_of(graph)
-    binary = compiled(dumps(graph), Target.of(target), worker)
-    assert differing(binary, inputs, expected(graph, inputs, worker)) == []
-
-
-def with_word(binary: Binary, name: str, change: Callable[[int], int], nth: int = 0) -> Binary:
-    """The binary with the parameter of the nth such instruction changed."""
-    found = [i for i in binary.instructions() if i.name == name][nth]
-    at = len(binary.stream) - 4 * sum(1 + i.layout.long for i in binary.instructions()) + found.offset
-    word = int.from_bytes(binary.stream[at : at + 4], "little")
-    changed = word & 0xFFFF | (change(word >> 16) & 0xFFFF) << 16
-    return replace(binary, stream=binary.stream[:at] + changed.to_bytes(4, "little") + binary.stream[at + 4 :])
-
-
-def flipped(binary: Binary, at: int, bit: int = 2) -> Binary:
-    data = bytearray(binary.read_only)
-    data[at] ^= 1 << bit
-    return replace(binary, read_only=bytes(data))
-
-
-PLANTED: dict[str, Callable[[Binary], Binary]] = {
-    "a bit of a bias": lambda b: flipped(b, 0),
-    "a bit of a scale": lambda b: flipped(b, 7),
-    "a bit of the weights": lambda b: flipped(b, 40 * 10 + 60),
-    "a zero point": lambda b: with_word(b, "SET_OFM_ZERO_POINT", lambda v: v + 1),
-    "the zero point of the input": lambda b: with_word(b, "SET_IFM_ZERO_POINT", lambda v: v + 1),
-    "a stride of the kernel": lambda b: with_word(b, "SET_KERNEL_STRIDE", lambda v: v ^ 4),
-    "padding": lambda b: with_word(b, "SET_IFM_PAD_LEFT", lambda v: 0),
-    "a rounding": lambda b: with_word(b, "SET_OFM_PRECISION", lambda v: v ^ 0xC000),
-    "a clamp": lambda b: with_word(b, "SET_ACTIVATION_MAX", lambda v: 20),
-    "a number of input channels": lambda b: with_word(b, "SET_IFM_DEPTH_M1", lambda v: v - 1),
-}
-
-
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512"])
-@pytest.mark.parametrize("error", PLANTED)
-def test_a_planted_error_is_caught(error: str, target: str, worker: Worker) -> None:
-    graph = of(convolution)
-    inputs = inputs_of(graph)
-    binary = compiled(dumps(graph), Target.of(target), worker)
-    want = expected(graph, inputs, worker)
-    assert differing(binary, inputs, want) == []
-    with contextlib.suppress(DeviceError):  # what is not run at all is caught too
-        assert differing(PLANTED[error](binary), inputs, want) == [0]
+    assert is_equal(compiled(dumps(graph), Target.of(target), worker), inputs, expected(graph, inputs, worker))
 
 
 @pytest.mark.parametrize(
-    "name, change",
-    [
-        ("SET_ACTIVATION_MAX", lambda v: 20),
-        ("SET_OFM_ZERO_POINT", lambda v: v + 1),
-        ("SET_OFM_SCALE", lambda v: v + 1),
-        ("SET_IFM_UPSCALE", lambda v: 1),
-        ("SET_OFM_WIDTH_M1", lambda v: v - 1),
-    ],
+    "piece, dtype", [pytest.param(p, d, id=f"{p.name}-{d}") for p in pieces.PIECES for d in p.dtypes]
 )
-def test_an_error_in_a_transposition_is_caught(name: str, change: Callable[[int], int], worker: Worker) -> None:
-    """Poolings that only copy take a short way."""
-    graph = of(transposition)
+def test_every_operator_of_u85_computes_what_the_reference_does(
+    piece: pieces.Piece, dtype: str, worker: Worker
+) -> None:
+    assert verify(dumps(piece.graph(dtype)), U85, worker, 6) == Verdict(True, "", 6)
+
+
+@pytest.mark.parametrize("target", ["ethos-u85-128", "ethos-u85-512", "ethos-u85-2048"])
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
+@pytest.mark.parametrize("name", ["convolution_1x1", "convolution_strided", "depthwise", "matrices"])
+def test_weights_of_every_core(name: str, dtype: str, target: str, worker: Worker) -> None:
+    graph = next(p for p in pieces.PIECES if p.name == name).graph(dtype)
+    assert verify(dumps(graph), Target.of(target), worker, 3) == Verdict(True, "", 3)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=str)
+def test_a_planted_error_is_caught(error: Planted, worker: Worker) -> None:
+    graph, binary, wrong = error.binaries(worker)
     inputs = inputs_of(graph)
-    binary = compiled(dumps(graph), Target.of("ethos-u55-128"), worker)
     want = expected(graph, inputs, worker)
-    assert differing(binary, inputs, want) == []
-    assert differing(with_word(binary, name, change), inputs, want) == [0]
+    assert is_equal(binary, inputs, want)
+    with contextlib.suppress(DeviceError):  # what is not run at all is caught too
+        assert not is_equal(wrong, inputs, want)
 
 
-def test_a_window_over_nothing_but_padding_is_named(worker: Worker) -> None:
-    """Vela 5.1 makes such poolings of some transpositions in five axes."""
-    graph = of(convolution)
-    binary = compiled(dumps(graph), Target.of("ethos-u55-128"), worker)
-    with pytest.raises(DeviceError, match="nothing but padding"):
-        Device(with_word(binary, "SET_IFM_PAD_TOP", lambda v: 127)).run(inputs_of(graph))
-
-
-def test_swapped_strides_are_caught(worker: Worker) -> None:
-    graph = of(convolution)
-    inputs = inputs_of(graph)
-    binary = compiled(dumps(graph), Target.of("ethos-u55-128"), worker)
-    stream = bytearray(binary.stream)
-    by_name = {i.name: i for i in binary.instructions()[::-1]}
-    start = len(stream) - 4 * sum(1 + i.layout.long for i in binary.instructions())
-    x, y = (start + by_name[f"SET_IFM_STRIDE_{axis}"].offset + 4 for axis in "XY")
-    stream[x : x + 4], stream[y : y + 4] = stream[y : y + 4], stream[x : x + 4]
-    assert differing(replace(binary, stream=bytes(stream)), inputs, expected(graph, inputs, worker)) == [0]
+@pytest.mark.parametrize("error", UNKNOWN, ids=str)
+def test_what_is_not_known_is_named(error: Planted, worker: Worker) -> None:
+    graph, _, changed = error.binaries(worker)
+    with pytest.raises(DeviceError, match=error.what):
+        Device(changed).run(inputs_of(graph, 2))
 
 
 def test_the_command_runs_a_file(worker: Worker, tmp_path: Path) -> None:
     from executorch.backends.arm.arm_vela import vela_compile
 
-    graph, target = of(convolution), Target.of("ethos-u55-128")
+    graph, target = of(convolution), U55
     (x,) = inputs_of(graph, 1)
     (tmp_path / "payload").write_bytes(vela_compile(dumps(graph), list(target.flags)).processed_bytes)
     np.savez(tmp_path / "x.npz", x=x[0])
@@ -169,7 +122,7 @@ def test_the_command_runs_a_file(worker: Worker, tmp_path: Path) -> None:
 def test_a_sample_alone_is_the_sample_among_others(worker: Worker) -> None:
     graph = of(*PIECES)
     inputs = inputs_of(graph)
-    binary = compiled(dumps(graph), Target.of("ethos-u55-128"), worker)
+    binary = compiled(dumps(graph), U55, worker)
     together = Device(binary).run(inputs)
     alone = run(binary, [x[3] for x in inputs])
     assert all(np.array_equal(y[3], a) for y, a in zip(together, alone, strict=True))

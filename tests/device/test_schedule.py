@@ -22,7 +22,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
 from tests.device.graphs import PIECES, addition, compiled, convolution, of, table
-from tests.device.test_run import with_word
+from tests.device.planted import with_word
 from tests.graphs import conv, finish
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")

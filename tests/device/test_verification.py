@@ -21,7 +21,7 @@ from eqsat.tosa.model import packed
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_graph
 from tests.device.graphs import addition, convolution, of, table
-from tests.device.test_run import with_word
+from tests.device.planted import with_word
 from tests.graphs import finish, relu, rescale
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from eqsat.proof import PROVED, prove
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from tests.graphs import clamp, rescale
-from tests.proof.test_prove import Build, graph
+from tests.term import Term, graph
 
 ALL_PAIRS = [np.repeat(np.arange(-128, 128), 256).astype(np.int8), np.tile(np.arange(-128, 128), 256).astype(np.int8)]
 
 
-def expression(g: TensorGraph, xs: list[int], rng: np.random.Generator, change: int) -> int:
+def expression(xs: Sequence[Term], rng: np.random.Generator, change: int) -> Term:
     """A random function of two values, and of what is between; change: to one of its constants."""
     values = list(xs)
     for step in range(4):
         x, y = (values[k] for k in rng.integers(len(values), size=2))
         multiplier, shift = int(rng.integers(1 << 29, 1 << 30)), int(rng.integers(12, 20))
-        low, kind = (
-            int(rng.integers(-128, 0)),
-            rng.choice(["add", "sub", "mul", "maximum", "minimum", "select", "clamp"]),
-        )
+        low = int(rng.integers(-128, 0))
+        kind = rng.choice(["add", "sub", "mul", "maximum", "minimum", "select", "clamp"])
         by = change if step == 2 else 0
         if kind == "clamp":
-            y = clamp(g, x, low + by, 90)
+            y = x.clamp(low + by, 90)
         elif kind == "select":
-            y = g.add("select", (g.add("greater", (x, y)), x, clamp(g, y, low + by, 127)))
+            y = (x > y)("select", x, y.clamp(low + by, 127))
         elif kind in ("maximum", "minimum"):
-            y = g.add_with(str(kind), (x, clamp(g, y, low + by, 127)), makers.extremum())
+            y = x.made(str(kind), makers.extremum(), y.clamp(low + by, 127))
         elif kind == "mul":
-            both = (rescale(g, x, "INT32", in_zp=by), rescale(g, y, "INT32"))
-            y = rescale(g, g.add_with("mul", both, makers.mul()), "INT8", shift=(37,))
+            y = (x.rescale("INT32", in_zp=by) * y.rescale("INT32")).rescale("INT8", 1 << 30, 37)
         else:
-            both = (
-                rescale(g, x, "INT32", shift=(shift,)),
-                rescale(g, y, "INT32", multiplier=(multiplier + (by << 9),), shift=(shift,)),
-            )
-            y = rescale(g, g.add(str(kind), both), "INT8", shift=(61 - shift,))
+            other = y.rescale("INT32", multiplier + (by << 9), shift)
+            y = x.rescale("INT32", 1 << 30, shift)(str(kind), other).rescale("INT8", 1 << 30, 61 - shift)
         values.append(y)
     return values[-1]
 
@@ -57,7 +52,8 @@ def test_what_is_proved_is_equal_for_all_pairs() -> None:
 def changed(seed: int, elements: int) -> list[TensorGraph]:
     """A random function of two inputs, and the same with a constant by one more, one less, or not changed."""
 
-    def build(change: int) -> Build:
-        return lambda g, xs: expression(g, xs, np.random.default_rng(seed), change)
+    def build(change: int) -> TensorGraph:
+        made = lambda *xs: expression(xs, np.random.default_rng(seed), change)  # noqa: E731
+        return graph(f"x:INT8[{elements}] y:INT8[{elements}]", made)
 
-    return [graph(build(change), *[((elements,), "INT8")] * 2) for change in (0, seed % 3 - 1)]
+    return [build(0), build(seed % 3 - 1)]

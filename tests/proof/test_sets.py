@@ -11,23 +11,19 @@ from eqsat.proof import PROVED, extrema, prove, values
 from eqsat.proof.field import LANES, Field, words
 from eqsat.proof.functions import IDENTITY, Functions
 from eqsat.proof.values import Known, Value
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from tests.graphs import finish, rescale, transpose
+from tests.term import Term, graph
 
 
 def below_maximum(turned: bool) -> TensorGraph:
     """x without the maximum of its rows, as softmax has it; in another layout."""
-    g = TensorGraph()
-    x = g.add_input("x", (3, 24, 24), "INT8")
-    y = transpose(g, x, 0, 2, 1) if turned else x
-    axis = 1 if turned else 2
-    wide, most = (
-        rescale(g, v, "INT32", multiplier=(1 << 30,), shift=(30,), in_zp=3)
-        for v in (y, g.add_with("reduce_max", [y], makers.extremum(axis)))
-    )
-    z = g.add("sub", [wide, most])
-    return finish(g, transpose(g, z, 0, 2, 1) if turned else z)
+
+    def made(x: Term) -> Term:
+        y = x.transpose(0, 2, 1) if turned else x
+        wide, most = (v.rescale("INT32", in_zp=3) for v in (y, y.reduce("max", 1 if turned else 2)))
+        return (wide - most).transpose(0, 2, 1) if turned else wide - most
+
+    return graph("x:INT8[3,24,24]", made)
 
 
 def test_a_maximum_is_one_root_before_it_is_repeated() -> None:
@@ -37,12 +33,14 @@ def test_a_maximum_is_one_root_before_it_is_repeated() -> None:
 
 def pools(kernels: Sequence[int]) -> TensorGraph:
     """MAX_POOLs one after the other that keep the size; all results are outputs."""
-    g = TensorGraph()
-    x, out = g.add_input("x", (1, 10, 10, 8), "INT8"), []
-    for k in kernels:
-        x = g.add_with("max_pool2d", [x], makers.max_pool((k, k), pad=(k // 2,) * 4))
-        out.append(x)
-    return finish(g, *out)
+
+    def made(x: Term) -> tuple[Term, ...]:
+        found = [x]
+        for k in kernels:
+            found.append(found[-1].largest(k, k, pad=(k // 2,) * 4))
+        return tuple(found[1:])
+
+    return graph("x:INT8[1,10,10,8]", made)
 
 
 def test_maxima_of_maxima_have_each_place_once(monkeypatch: pytest.MonkeyPatch) -> None:

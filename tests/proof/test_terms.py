@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from eqsat.checking.random_graphs import random_graph
 from eqsat.proof.counterexample import defined_outputs
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from tests.proof.concrete import Opaque, outputs_at
-from tests.random_graphs import RULE, random_graph
 from tests.sweeps import some
 
 #: Of the samples that are drawn: low, high, edges, uniform, impulses, some of each.
@@ -35,4 +35,4 @@ def agree(graph: TensorGraph) -> int:
 
 @pytest.mark.parametrize("first", some(range(0, 224, 6), 4))
 def test_terms_are_what_the_op_table_says(first: int) -> None:
-    assert sum(agree(random_graph(seed, RULE)) for seed in range(first, first + 6)) > 12
+    assert sum(agree(random_graph(seed)) for seed in range(first, first + 6)) > 12

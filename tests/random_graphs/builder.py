@@ -140,27 +140,12 @@ class Builder:
         shift: Sequence[int] = (_ONE,),
         in_zp: int = 0,
         out_zp: int = 0,
-        scale32: bool = True,
-        rounding: int = 1,
         per_channel: bool | None = None,
-        unsigned: str = "",
+        **more: Any,
     ) -> int:
-        """Adds a RESCALE.
-
-        unsigned: "", "input" or "output". Only inputs and outputs of a graph may be unsigned.
-        """
-        attrs = makers.rescale(
-            dtype,
-            multiplier,
-            shift,
-            in_zp=in_zp,
-            out_zp=out_zp,
-            scale32=scale32,
-            rounding_mode=rounding,
-            per_channel=len(multiplier) > 1 if per_channel is None else per_channel,
-            input_unsigned=unsigned == "input",
-            output_unsigned=unsigned == "output",
-        )
+        """Adds a RESCALE. Only inputs and outputs of a graph may be unsigned."""
+        several = len(multiplier) > 1 if per_channel is None else per_channel
+        attrs = makers.rescale(dtype, multiplier, shift, in_zp=in_zp, out_zp=out_zp, per_channel=several, **more)
         return self.make("rescale", x, attrs=attrs)
 
     def widen(self, x: int, up: int = 0) -> int:
@@ -185,7 +170,7 @@ class Builder:
             out_zp=self.zero(dtype),
             scale32=not wide,
             per_channel=channels > 1,
-            rounding=1 if wide else self.of(1, 1, 3),
+            rounding_mode=1 if wide else self.of(1, 1, 3),
         )
 
     def clamp(self, x: int) -> int:
@@ -221,7 +206,7 @@ class Builder:
         if kind == 3:
             zp = self.zero(dtype)
             multiplier = self.of(1 << 30, self.between(1 << 30, (1 << 31) - 1))
-            unsigned = "input" if dtype == "INT8" and self.g.nodes[x].op == "input" and self.chance(0.3) else ""
+            unsigned = dtype == "INT8" and self.g.nodes[x].op == "input" and self.chance(0.3)
             return self.rescale(
                 x,
                 dtype,
@@ -229,7 +214,7 @@ class Builder:
                 (self.of(30, 31),),
                 in_zp=zp,
                 out_zp=self.of(zp, self.zero(dtype)),
-                unsigned=unsigned,
+                input_unsigned=unsigned,
             )
         if kind == 4:
             return self.add("negate", x, in_zp=(self.zero(dtype),), out_zp=(self.zero(dtype),))

@@ -1,12 +1,10 @@
-"""Profiles of random graphs: how large they are, over which inputs, and of which blocks."""
+"""Profiles of random graphs: how large they are, over which inputs, and without which operators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from eqsat.tensor.types import Shape
-from tests.random_graphs.blocks import GraphBlock
 
 _SHAPES: tuple[Shape, ...] = (
     (1, 6, 6, 8),
@@ -23,15 +21,6 @@ _SHAPES: tuple[Shape, ...] = (
     (12,),
     (1, 2, 6, 2, 4, 2),
 )
-_SMALL_SHAPES: tuple[Shape, ...] = (
-    (1, 4, 6, 2),
-    (1, 6, 4, 4),
-    (2, 3, 4, 5),
-    (1, 8, 3, 3),
-    (1, 12, 4),
-    (4, 6),
-    (2, 2, 3, 2, 4),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +29,6 @@ class Profile:
 
     fewest, most: operators of a graph, about. largest: elements of a tensor, at most.
     shapes, dtypes: of the inputs, each drawn as often as it is listed.
-    weights: {kind or name of a block: factor of its weight}, 1 for others.
-    some: whether each graph prefers a random part of the blocks, so that these meet often.
     without: operators that are not added.
     """
 
@@ -50,36 +37,11 @@ class Profile:
     largest: int = 1500
     shapes: tuple[Shape, ...] = _SHAPES
     dtypes: tuple[str, ...] = ("INT8",) * 6 + ("INT16",)
-    weights: Mapping[str, float] = field(default_factory=dict)
-    some: bool = True
     without: frozenset[str] = frozenset()
-
-    def weight(self, block: GraphBlock) -> float:
-        """Returns how often a block is drawn, relative to others."""
-        return block.weight * self.weights.get(block.kind, 1.0) * self.weights.get(block.name, 1.0)
 
 
 #: Graphs like networks.
 NETWORK = Profile()
-#: Graphs of a few operators on a few elements, which people can read.
-#: Operators are frequent that rules are about and that networks seldom have.
-RULE = Profile(
-    fewest=3,
-    most=9,
-    largest=600,
-    shapes=_SMALL_SHAPES,
-    dtypes=("INT8",),
-    weights={
-        "moving": 0.5,
-        "pieces": 1.5,
-        "reverse": 16,
-        "unary": 3,
-        "arithmetic": 0.5,
-        "reductions": 0.7,
-        "products": 0.3,
-    },
-    some=False,
-)
 #: Operators that Vela 5.1 refuses on U55 and U65.
 #: Source: random graphs compiled with one block at a time.
 REFUSED = frozenset(
@@ -99,7 +61,6 @@ REFUSED = frozenset(
 )
 PROFILES = {
     "network": NETWORK,
-    "rule": RULE,
     "vela": replace(NETWORK, dtypes=("INT8",), without=REFUSED),
     "int16": replace(NETWORK, dtypes=("INT16",)),
 }

@@ -13,18 +13,15 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Type
 from eqsat.tosa import dumps
-from tests.rules.checks import check, conv, data, fires, only, optimized, rescale, table
+from tests.rules.checks import check, conv, fires, only, optimized, random_values, rescale, table
 from tests.sweeps import examples
 
 PLAIN = ("move-move", "move-identity")
 
 
 def weights(g: TensorGraph, shape: tuple[int, ...], out: int, seed: int = 0) -> tuple[int, int]:
-    return g.add_const(data(Type(shape, "INT8"), "random", seed), "INT8"), g.add_const(
-        np.arange(out) * 100 - 70, "INT32"
-    )
+    return g.add_const(random_values(shape, seed), "INT8"), g.add_const(np.arange(out) * 100 - 70, "INT32")
 
 
 @st.composite
@@ -150,7 +147,7 @@ def test_two_layers_on_a_batch_of_vectors_gain(tmp_path: Path) -> None:
 def upsampled(kernel=(2, 2), stride=(2, 2), out_pad=(0, 0, 0, 0), bias: int = 4) -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (2, 3, 4, 3), "INT8")
-    w = g.add_const(data(Type((4, *kernel, 3), "INT8"), "random", 1), "INT8")
+    w = g.add_const(random_values((4, *kernel, 3), 1), "INT8")
     b = g.add_const(np.arange(bias) * 1000, "INT32")
     y = g.add_with(
         "transpose_conv2d", (x, w, b), makers.transpose_conv("INT8", out_pad=out_pad, stride=stride, in_zp=7)

@@ -12,8 +12,8 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Type, attrs_of
-from tests.rules.checks import check, cut, data, fires, only
+from eqsat.tensor.types import attrs_of
+from tests.rules.checks import check, cut, fires, only, random_values
 from tests.sweeps import examples
 
 
@@ -29,11 +29,7 @@ def product(
     n, h, c, w = shape
     g = TensorGraph()
     x = {"a": g.add_input("a", (n, h, c), "INT8")}
-    x["b"] = (
-        g.add_const(data(Type((n, c, w), "INT8"), "random", 3), "INT8")
-        if constant
-        else g.add_input("b", (n, c, w), "INT8")
-    )
+    x["b"] = g.add_const(random_values((n, c, w), 3), "INT8") if constant else g.add_input("b", (n, c, w), "INT8")
     if moved in x:
         x[moved] = reordered(g, x[moved], split, perm)
     y = g.add("matmul", (x["a"], x["b"]), in_zp=(-3,), w_zp=(5,))

@@ -10,260 +10,166 @@ import numpy as np
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-from tests.graphs import DOUBLE_ROUND, SINGLE_ROUND, finish, rescale
+from eqsat.tensor.ops.rescale import DOUBLE_ROUND
+from tests.term import Term, graph
 
-Make = Callable[[TensorGraph, str], int]
+_BOTH = ("INT8", "INT16")
+_ONE = 1 << 30
 
 
 @dataclass(frozen=True)
 class Piece:
-    """dtypes: of its inputs."""
+    """inputs: as of `graph`, with D for each of the dtypes."""
 
     name: str
-    make: Make
     dtypes: tuple[str, ...]
+    inputs: str
+    make: Callable[..., Term]
 
     def graph(self, dtype: str) -> TensorGraph:
-        g = TensorGraph()
-        return finish(g, self.make(g, dtype))
+        return graph(self.inputs.replace("D", dtype), self.make)
 
 
-PIECES: list[Piece] = []
-_BOTH = ("INT8", "INT16")
+def _wide(x: Term, zero: int = 0) -> Term:
+    return x.rescale("INT32", _ONE, 30, in_zp=zero if x.dtype == "INT8" else 0)
 
 
-def _piece(*dtypes: str) -> Callable[[Make], Make]:
-    def add(make: Make) -> Make:
-        PIECES.append(Piece(make.__name__, make, dtypes))
-        return make
-
-    return add
+def _narrow(x: Term, shift: int, dtype: str = "INT8") -> Term:
+    return x.rescale(dtype, _ONE, shift)
 
 
-def _x(g: TensorGraph, dtype: str, *shape: int, name: str = "x") -> int:
-    return g.add_input(name, shape or (1, 7, 9, 20), dtype)
+def _sums(x: Term, dtype: str, shift: int, long_shift: int) -> Term:
+    """Sums as values of the dtype that they are made of: by one shift from INT32, by another from INT48."""
+    if dtype == "INT8":
+        return _narrow(x, shift)
+    return x.rescale(dtype, 1 << 14, long_shift, scale32=False)
 
 
-def _wide(g: TensorGraph, x: int, zero: int = 0) -> int:
-    return rescale(g, x, "INT32", in_zp=zero if g.nodes[x].dtype == "INT8" else 0)
+def _bias(x: Term, values: np.ndarray) -> Term:
+    return x.const(values, "INT32" if x.dtype == "INT8" else "INT48")
 
 
-def _narrow(g: TensorGraph, x: int, dtype: str, shift: int = 33) -> int:
-    return rescale(g, x, dtype, shift=(shift,))
-
-
-@_piece(*_BOTH)
-def average_padded(g: TensorGraph, dtype: str) -> int:
-    return g.add_with("avg_pool2d", [_x(g, dtype)], makers.avg_pool(kernel=(3, 3), pad=(1, 1, 1, 1)))
-
-
-@_piece(*_BOTH)
-def average_of_many(g: TensorGraph, dtype: str) -> int:
-    x = _x(g, dtype, 1, 11, 10, 6)
-    return g.add_with("avg_pool2d", [x], makers.avg_pool(kernel=(11, 10)))
-
-
-@_piece(*_BOTH)
-def largest_padded(g: TensorGraph, dtype: str) -> int:
-    return g.add_with("max_pool2d", [_x(g, dtype)], makers.max_pool((3, 2), stride=(2, 1), pad=(1, 1, 0, 1)))
-
-
-def _product(g: TensorGraph, dtype: str, kernel: int, inputs: int, outputs: int, **more: Sequence[int]) -> int:
+def _product(x: Term, kernel: int, outputs: int, **more: Sequence[int]) -> Term:
     rng = np.random.default_rng(kernel)
-    x = _x(g, dtype, 1, 9, 8, inputs)
-    w = g.add_const(rng.integers(-127, 128, (outputs, kernel, kernel, inputs)), "INT8")
-    bias = g.add_const(rng.integers(-900, 900, outputs), "INT32" if dtype == "INT8" else "INT48")
-    y = g.add_with("conv2d", [x, w, bias], makers.conv(dtype, **more))
-    if dtype == "INT8":
-        return rescale(
-            g,
-            y,
-            dtype,
-            multiplier=[int(k) for k in rng.integers(1 << 30, (1 << 31) - 1, outputs)],
-            shift=[41] * outputs,
-        )
-    return rescale(
-        g,
-        y,
-        dtype,
-        multiplier=[int(k) for k in rng.integers(1 << 14, (1 << 15) - 1, outputs)],
-        shift=[27] * outputs,
-        scale32=False,
-    )
+    w = x.const(rng.integers(-127, 128, (outputs, kernel, kernel, x.shape[3])), "INT8")
+    y = x.made("conv2d", makers.conv(x.dtype, **more), w, _bias(x, rng.integers(-900, 900, outputs)))
+    top, shift, scale32 = (31, 41, True) if x.dtype == "INT8" else (15, 27, False)
+    multipliers = [int(k) for k in rng.integers(1 << top - 1, (1 << top) - 1, outputs)]
+    return y.rescale(x.dtype, multipliers, [shift] * outputs, scale32=scale32)
 
 
-@_piece(*_BOTH)
-def convolution_1x1(g: TensorGraph, dtype: str) -> int:
-    return _product(g, dtype, 1, 70, 37)
-
-
-@_piece(*_BOTH)
-def convolution_dilated(g: TensorGraph, dtype: str) -> int:
-    return _product(g, dtype, 3, 5, 33, dilation=(2, 2), pad=(2, 2, 2, 2))
-
-
-@_piece(*_BOTH)
-def convolution_strided(g: TensorGraph, dtype: str) -> int:
-    return _product(g, dtype, 5, 3, 20, stride=(2, 1), pad=(2, 2, 2, 2))
-
-
-@_piece(*_BOTH)
-def depthwise(g: TensorGraph, dtype: str) -> int:
+def _depthwise(x: Term) -> Term:
     rng = np.random.default_rng(1)
-    w = g.add_const(rng.integers(-127, 128, (5, 3, 20, 1)), "INT8")
-    bias = g.add_const(rng.integers(-900, 900, 20), "INT32" if dtype == "INT8" else "INT48")
-    y = g.add_with("depthwise_conv2d", [_x(g, dtype), w, bias], makers.conv(dtype, pad=(2, 2, 1, 1), stride=(1, 2)))
-    if dtype == "INT8":
-        return _narrow(g, y, dtype, 37)
-    return rescale(g, y, dtype, multiplier=(1 << 14,), shift=(24,), scale32=False)
+    w, bias = x.const(rng.integers(-127, 128, (5, 3, 20, 1)), "INT8"), _bias(x, rng.integers(-900, 900, 20))
+    y = x.made("depthwise_conv2d", makers.conv(x.dtype, pad=(2, 2, 1, 1), stride=(1, 2)), w, bias)
+    return _sums(y, x.dtype, 37, 24)
 
 
-@_piece(*_BOTH)
-def matrices(g: TensorGraph, dtype: str) -> int:
-    a, b = _x(g, dtype, 2, 5, 17, name="a"), _x(g, dtype, 2, 17, 23, name="b")
-    zeros = (3, -4) if dtype == "INT8" else (0, 0)
-    y = g.add_with("matmul", [a, b], makers.matmul(*zeros))
-    if dtype == "INT8":
-        return _narrow(g, y, dtype, 38)
-    return rescale(g, y, dtype, multiplier=(1 << 14,), shift=(30,), scale32=False)
-
-
-@_piece(*_BOTH)
-def weights_as_an_input(g: TensorGraph, dtype: str) -> int:
+def _weights_as_an_input(w: Term, x: Term) -> Term:
     """A product of matrices for every position of the kernel, into accumulators that are kept."""
-    w = _x(g, "INT8", 9, 3, 3, 5, name="w")
-    bias = g.add_const(np.arange(9) * 50, "INT32" if dtype == "INT8" else "INT48")
-    y = g.add_with("conv2d", [_x(g, dtype, 1, 7, 6, 5), w, bias], makers.conv(dtype, pad=(1, 1, 1, 1)))
-    if dtype == "INT8":
-        return _narrow(g, y, dtype, 38)
-    return rescale(g, y, dtype, multiplier=(1 << 14,), shift=(27,), scale32=False)
+    y = x.made("conv2d", makers.conv(x.dtype, pad=(1, 1, 1, 1)), w, _bias(x, np.arange(9) * 50))
+    return _sums(y, x.dtype, 38, 27)
 
 
-@_piece("INT8")
-def transposed_convolution(g: TensorGraph, dtype: str) -> int:
-    rng = np.random.default_rng(3)
-    w = g.add_const(rng.integers(-127, 128, (7, 3, 3, 5)), "INT8")
-    operands = [_x(g, dtype, 1, 5, 6, 5), w, g.add_const(np.arange(7) * 30, "INT32")]
-    attrs = makers.transpose_conv(dtype, out_pad=(0, 0, 0, 0), stride=(2, 2), in_zp=-5)
-    return _narrow(g, g.add_with("transpose_conv2d", operands, attrs), dtype, 37)
+def _matrices(a: Term, b: Term) -> Term:
+    zeros = (3, -4) if a.dtype == "INT8" else (0, 0)
+    return _sums(a.made("matmul", makers.matmul(*zeros), b), a.dtype, 38, 30)
 
 
-@_piece("INT8")
-def resize_nearest(g: TensorGraph, dtype: str) -> int:
-    x = _x(g, dtype, 1, 5, 6, 20)
-    return g.add("resize", (x,), scale=(2, 1, 2, 1), offset=(0, 0), border=(1, 1), mode=NEAREST)
+def _transposed_convolution(x: Term) -> Term:
+    w, bias = np.random.default_rng(3).integers(-127, 128, (7, 3, 3, 5)), x.const(np.arange(7) * 30, "INT32")
+    attrs = makers.transpose_conv("INT8", out_pad=(0, 0, 0, 0), stride=(2, 2), in_zp=-5)
+    return _narrow(x.made("transpose_conv2d", attrs, x.const(w, "INT8"), bias), 37)
 
 
-@_piece("INT8")
-def resize_between(g: TensorGraph, dtype: str) -> int:
-    x = _x(g, dtype, 1, 5, 6, 20)
-    y = g.add("resize", (x,), scale=(4, 2, 4, 2), offset=(-1, -1), border=(1, 1), mode=BILINEAR)
-    return _narrow(g, y, dtype, 34)
+def _chain(a: Term, b: Term, c: Term) -> Term:
+    dtype, (x, y, z) = a.dtype, (_wide(a, 1), _wide(b, -2), _wide(c, 5))
+    return _narrow(((x - y) * z).rescale("INT32", _ONE, 36)("abs").max(y), 30, dtype)
 
 
-@_piece(*_BOTH)
-def chosen_rows(g: TensorGraph, dtype: str) -> int:
-    rows = g.add_const(np.array([[3, 0, 6, 3], [1, 1, 5, 2]]), "INT32")
-    return g.add("gather", (_x(g, dtype, 2, 7, 10), rows))
+def _sums_of_broadcasts(a: Term, b: Term) -> Term:
+    y = _wide(a, 1) + _wide(b) + 77
+    return y.rescale("INT8", 1518500250, 31, out_zp=9, rounding_mode=DOUBLE_ROUND)
 
 
-@_piece(*_BOTH)
-def placed_rows(g: TensorGraph, dtype: str) -> int:
-    rows = g.add_const(np.array([[3, 0, 6], [1, 4, 5]]), "INT32")
-    return g.add("scatter", (_x(g, dtype, 2, 7, 10), rows, _x(g, dtype, 2, 3, 10, name="y")))
+def _shifts(x: Term) -> Term:
+    wide, counts = _wide(x), x.const(np.arange(20).reshape(1, 1, 1, 20) % 5, "INT32")
+    return ((wide.lsl(counts) ^ wide).asr(counts, True) | wide).lsr(counts)
 
 
-@_piece("INT8")
-def number_of_the_largest(g: TensorGraph, dtype: str) -> int:
-    return g.add_with("argmax", [_x(g, dtype, 6, 5, 11)], makers.extremum(2))
+def _zeros_and_quotients(x: Term) -> Term:
+    wide = _wide(x)
+    return wide("clz") + wide.div(x.const(np.arange(20).reshape(1, 1, 1, 20) - 30, "INT32"))
 
 
-@_piece(*_BOTH)
-def smallest_along(g: TensorGraph, dtype: str) -> int:
-    return g.add_with("reduce_min", [_x(g, dtype, 4, 9, 6)], makers.extremum(1))
+def _selection(a: Term, b: Term) -> Term:
+    x, y = _wide(a), _wide(b)
+    return (x > y)("logical_or", ~x.equal(y))("select", b, a)
 
 
-@_piece(*_BOTH)
-def sum_along(g: TensorGraph, dtype: str) -> int:
-    return _narrow(g, g.add("reduce_sum", (_wide(g, _x(g, dtype, 1, 6, 9, 5), 3),), axis=2), dtype)
+def _inexact_rescale(x: Term) -> Term:
+    y = x.rescale("INT16", 1518500250, 27, in_zp=-7, rounding_mode=DOUBLE_ROUND)
+    return y.rescale("INT8", 20011, 19, scale32=False)
 
 
-@_piece(*_BOTH)
-def chain(g: TensorGraph, dtype: str) -> int:
-    a, b, c = (_wide(g, _x(g, dtype, name=n), z) for n, z in (("a", 1), ("b", -2), ("c", 5)))
-    low = rescale(g, g.add_with("mul", [g.add("sub", (a, b)), c], makers.mul()), "INT32", shift=(36,))
-    return _narrow(g, g.add_with("maximum", (g.add("abs", (low,)), b), makers.extremum()), dtype, 30)
+def _random_table(entries: int, low: int, high: int) -> list[int]:
+    return np.random.default_rng(0).integers(low, high, entries).tolist()
 
 
-@_piece("INT8")
-def sums_of_broadcasts(g: TensorGraph, dtype: str) -> int:
-    a, b = _wide(g, _x(g, dtype, name="a"), 1), _wide(g, _x(g, dtype, 1, 1, 9, 1, name="b"))
-    y = g.add("add", (g.add("add", (a, b)), g.add_const(np.full((1, 1, 1, 1), 77), "INT32")))
-    return rescale(g, y, dtype, multiplier=(1518500250,), shift=(31,), out_zp=9, rounding=DOUBLE_ROUND)
-
-
-@_piece("INT8")
-def shifts(g: TensorGraph, dtype: str) -> int:
-    x = _wide(g, _x(g, dtype))
-    counts = g.add_const(np.arange(20).reshape(1, 1, 1, 20) % 5, "INT32")
-    up = g.add("logical_left_shift", (x, counts))
-    down = g.add("arithmetic_right_shift", (g.add("bitwise_xor", (up, x)), counts), round=True)
-    return g.add("logical_right_shift", (g.add("bitwise_or", (down, x)), counts))
-
-
-@_piece("INT8")
-def zeros_and_quotients(g: TensorGraph, dtype: str) -> int:
-    x = _wide(g, _x(g, dtype))
-    divisors = g.add_const(np.arange(20).reshape(1, 1, 1, 20) - 30, "INT32")
-    return g.add("add", (g.add("clz", (x,)), g.add("intdiv", (x, divisors))))
-
-
-@_piece(*_BOTH)
-def selection(g: TensorGraph, dtype: str) -> int:
-    a, b = _x(g, dtype, name="a"), _x(g, dtype, name="b")
-    wide = _wide(g, a), _wide(g, b)
-    mask = g.add("logical_or", (g.add("greater", wide), g.add("logical_not", (g.add("equal", wide),))))
-    return g.add("select", (mask, b, a))
-
-
-@_piece("INT8")
-def whether_all_are_larger(g: TensorGraph, dtype: str) -> int:
-    a, b = _wide(g, _x(g, dtype, 1, 4, 6, 3, name="a")), _wide(g, _x(g, dtype, 1, 4, 6, 1, name="b"))
-    return g.add("reduce_all", (g.add("greater_equal", (a, b)),), axis=3)
-
-
-@_piece("INT16")
-def table_of_shorts(g: TensorGraph, dtype: str) -> int:
-    entries = np.sort(np.random.default_rng(0).integers(-(1 << 15), 1 << 15, 513)).tolist()
-    return rescale(g, g.add_with("table", [_x(g, dtype)], makers.table(entries)), dtype, shift=(37,))
-
-
-@_piece("INT8")
-def table_after_a_convolution(g: TensorGraph, dtype: str) -> int:
-    entries = np.random.default_rng(0).integers(-128, 128, 256).tolist()
-    return g.add_with("table", [_product(g, dtype, 1, 6, 9)], makers.table(entries))
-
-
-@_piece("INT8")
-def inexact_rescale(g: TensorGraph, dtype: str) -> int:
-    x = rescale(g, _x(g, dtype), "INT16", multiplier=(1518500250,), shift=(27,), in_zp=-7, rounding=DOUBLE_ROUND)
-    return rescale(g, x, dtype, multiplier=(20011,), shift=(19,), scale32=False, rounding=SINGLE_ROUND)
-
-
-@_piece(*_BOTH)
-def widened_then_narrowed(g: TensorGraph, dtype: str) -> int:
-    return _narrow(g, g.add("negate", (_wide(g, _x(g, dtype)),), in_zp=(0,), out_zp=(0,)), dtype, 31)
-
-
-for _perms in ((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 2, 1), (0, 2, 3, 1), (0, 3, 1, 2)):
-
-    def _transposed(g: TensorGraph, dtype: str, perms: tuple[int, ...] = _perms) -> int:
-        return g.add("transpose", (_x(g, dtype),), perms=perms)
-
-    PIECES.append(Piece("transpose_" + "".join(map(str, _perms)), _transposed, (*_BOTH, "INT32")))
-for _axis in (1, 2, 3):
-
-    def _reversed(g: TensorGraph, dtype: str, axis: int = _axis) -> int:
-        return g.add("reverse", (_x(g, dtype),), axis=axis)
-
-    PIECES.append(Piece(f"reverse_{_axis}", _reversed, _BOTH))
+_X, _AND = "x:D[1,7,9,20]", "a:D[1,7,9,20] b:D[1,7,9,20]"
+_ROWS, _PLACES = [[3, 0, 6, 3], [1, 1, 5, 2]], [[3, 0, 6], [1, 4, 5]]
+_SHORTS = sorted(_random_table(513, -(1 << 15), 1 << 15))
+PIECES = [
+    Piece("average_padded", _BOTH, _X, lambda x: x.average(3, 3, pad=(1, 1, 1, 1))),
+    Piece("average_of_many", _BOTH, "x:D[1,11,10,6]", lambda x: x.average(11, 10)),
+    Piece("largest_padded", _BOTH, _X, lambda x: x.largest(3, 2, stride=(2, 1), pad=(1, 1, 0, 1))),
+    Piece("convolution_1x1", _BOTH, "x:D[1,9,8,70]", lambda x: _product(x, 1, 37)),
+    Piece(
+        "convolution_dilated",
+        _BOTH,
+        "x:D[1,9,8,5]",
+        lambda x: _product(x, 3, 33, dilation=(2, 2), pad=(2, 2, 2, 2)),
+    ),
+    Piece("convolution_strided", _BOTH, "x:D[1,9,8,3]", lambda x: _product(x, 5, 20, stride=(2, 1), pad=(2, 2, 2, 2))),
+    Piece("depthwise", _BOTH, _X, _depthwise),
+    Piece("matrices", _BOTH, "a:D[2,5,17] b:D[2,17,23]", _matrices),
+    Piece("weights_as_an_input", _BOTH, "w:INT8[9,3,3,5] x:D[1,7,6,5]", _weights_as_an_input),
+    Piece("transposed_convolution", ("INT8",), "x:D[1,5,6,5]", _transposed_convolution),
+    Piece("resize_nearest", ("INT8",), "x:D[1,5,6,20]", lambda x: x.resize(NEAREST, (2, 1, 2, 1), (0, 0), (1, 1))),
+    Piece(
+        "resize_between",
+        ("INT8",),
+        "x:D[1,5,6,20]",
+        lambda x: _narrow(x.resize(BILINEAR, (4, 2, 4, 2), (-1, -1), (1, 1)), 34),
+    ),
+    Piece("chosen_rows", _BOTH, "x:D[2,7,10]", lambda x: x("gather", x.const(_ROWS, "INT32"))),
+    Piece("placed_rows", _BOTH, "x:D[2,7,10] y:D[2,3,10]", lambda x, y: x("scatter", x.const(_PLACES, "INT32"), y)),
+    Piece("number_of_the_largest", ("INT8",), "x:D[6,5,11]", lambda x: x.argmax(2)),
+    Piece("smallest_along", _BOTH, "x:D[4,9,6]", lambda x: x.reduce("min", 1)),
+    Piece("sum_along", _BOTH, "x:D[1,6,9,5]", lambda x: _narrow(_wide(x, 3).reduce("sum", 2), 33, x.dtype)),
+    Piece("chain", _BOTH, f"{_AND} c:D[1,7,9,20]", _chain),
+    Piece("sums_of_broadcasts", ("INT8",), "a:D[1,7,9,20] b:D[1,1,9,1]", _sums_of_broadcasts),
+    Piece("shifts", ("INT8",), _X, _shifts),
+    Piece("zeros_and_quotients", ("INT8",), _X, _zeros_and_quotients),
+    Piece("selection", _BOTH, _AND, _selection),
+    Piece(
+        "whether_all_are_larger",
+        ("INT8",),
+        "a:D[1,4,6,3] b:D[1,4,6,1]",
+        lambda a, b: (_wide(a) >= _wide(b)).reduce("all", 3),
+    ),
+    Piece("table_of_shorts", ("INT16",), _X, lambda x: _narrow(x.table(_SHORTS), 37, "INT16")),
+    Piece(
+        "table_after_a_convolution",
+        ("INT8",),
+        "x:D[1,9,8,6]",
+        lambda x: _product(x, 1, 9).table(_random_table(256, -128, 128)),
+    ),
+    Piece("inexact_rescale", ("INT8",), _X, _inexact_rescale),
+    Piece("widened_then_narrowed", _BOTH, _X, lambda x: _narrow(_wide(x).negate(), 31, x.dtype)),
+    *(
+        Piece(f"transpose_{''.join(map(str, p))}", (*_BOTH, "INT32"), _X, lambda x, p=p: x.transpose(*p))
+        for p in ((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 2, 1), (0, 2, 3, 1), (0, 3, 1, 2))
+    ),
+    *(Piece(f"reverse_{axis}", _BOTH, _X, lambda x, axis=axis: x.reverse(axis)) for axis in (1, 2, 3)),
+]
