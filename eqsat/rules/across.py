@@ -15,7 +15,7 @@ from typing import Any
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Binary, Concat, Single, Ternary, Value, Values
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
+from eqsat.egraph.terms import LHS, each, let, postponed, symbols
 from eqsat.rules.crossing import (
     concat_pulled,
     concat_pushed,
@@ -88,12 +88,12 @@ RULES = [
     rule(
         "push-concat-units",
         m(concat(xs[x, ...])),
-        let(stack_pushed(m, concat, x), lambda v, c, t, n, axis: v(typed(c(each(resized(n, axis), xs)), t))),
+        let(stack_pushed(m, concat, x), lambda v, c, n, axis: v(c(each(resized(n, axis), xs)))),
     ),
     rule(
         "pull-concat",
         concat(xs[..., m(y), ...]),
-        let(concat_pulled(concat, m, LHS), lambda n, c, t, b, axis: n(typed(c(each(resized(b, axis), xs)), t))),
+        let(concat_pulled(concat, m, LHS), lambda n, c, b, axis: n(c(each(resized(b, axis), xs)))),
     ),
     rule("resized", resized(m, axis)(x), adjusted(m, axis, x)(x)),
 ]

@@ -265,27 +265,25 @@ def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
 
 
 @extern
-def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Type, Move, int] | None:
+def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Move, int] | None:
     """Returns the parts of m (concat xs) = view (concat' (xs moved)), where the xs have size 1 along the axis of the
     concat.
 
-    The parts are the view, concat' with its type, the movement of the operands, and the concat's axis.
+    The parts are the view, concat', the movement of the operands, and the concat's axis.
     """
     axis = concat.attr("axis")
     parted = _parted(m, [axis] if first.shape[axis] == 1 else [])
     if parted is None:
         return None
     moved, to = parted
-    view = Move.reshape(moved.out_shape, m.out_shape)
-    return view, concat.with_attrs(axis=to[axis]), Type(moved.out_shape, first.dtype), moved, axis
+    return Move.reshape(moved.out_shape, m.out_shape), concat.with_attrs(axis=to[axis]), moved, axis
 
 
 @extern
-def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Type, Move, int]]:
+def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Move, int]]:
     """Returns the parts of concat xs = m' (concat' (xs moved)), where one of the operands xs is m y.
 
-    The parts are m', concat' with its type, the movement of the operands, and the axis along which it is adjusted to
-    each operand.
+    The parts are m', concat', the movement of the operands, and the axis along which it is adjusted to each operand.
     If m y has size 1 along that axis, the axis may be placed next to the axis before it or after it.
     """
     axis, back = concat.attr("axis"), m.inverse()
@@ -294,6 +292,5 @@ def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Con
         w = moved.resize({axis: result.shape[axis]}, units)
         atom = w.whole(axis) if w and w.in_shape == result.shape else None
         if w is not None and atom is not None:
-            to = concat.with_attrs(axis=atom.out_dim)
-            out.append((w.inverse(), to, Type(w.out_shape, result.dtype), w, axis))
+            out.append((w.inverse(), concat.with_attrs(axis=atom.out_dim), w, axis))
     return out
