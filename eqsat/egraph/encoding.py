@@ -12,8 +12,9 @@ The first argument of each is the number of its interned attribute, the others a
   M1 M2 M3  multiply-accumulate operators (pooling, MATMUL, convolutions), GATHER and SCATTER
   Opq       operators that are not modelled, and ITEM, which selects one of their results
 
-Two relations let rules walk along the operands of a vector.
+Relations let rules walk along the operands of a vector.
 
+  position  (i), for each operand of the longest vector
   element   (vector, i, the operand at i)
   split     (vector, i, the operands before i, the others)
 
@@ -101,6 +102,12 @@ TYPES = (
 )
 #: Rules that make the rows of `element` and `split`, from which patterns match sublists.
 VECTORS = (
+    EgglogRule(
+        "position-next",
+        ("(= t (Cat a xs))", "(position i)", "(= j (+ i 1))", "(< j (vec-length xs))"),
+        ("(position j)",),
+        analysis=True,
+    ),
     EgglogRule(
         "element-Cat",
         ("(= t (Cat a xs))", "(position i)", "(< i (vec-length xs))"),
@@ -240,19 +247,16 @@ def load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
     engine.run("(relation load-type (i64 i64))")
     engine.run("(rule ((load-type i s)) ((set (type (Node i)) s)) :ruleset load)")
     engine.load("load-type", types)
-    # A flattened CONCAT has about as many operands as all CONCATs in it together.
-    widest = 0
     for (name, k), rows in tables.items():
         relation = f"load-{name}-{k}"
         xs = [f"x{i}" for i in range(k)]
         terms = " ".join(f"(Node {x})" for x in xs)
         if name in ("Cat", "Opq"):
-            widest += k * len(rows)
             terms = f"(vec-of {terms})"
         engine.run(f"(relation {relation} ({' '.join(['i64'] * (k + 2))}))")
         engine.run(f"(rule (({relation} i a {' '.join(xs)})) ((union (Node i) ({name} a {terms}))) :ruleset load)")
         engine.load(relation, rows)
-    engine.load("position", [(i,) for i in range(widest)])
+    engine.run("(position 0)")
     engine.run("(run load 1)")
 
 
