@@ -22,7 +22,7 @@ from eqsat.egraph.kinds import Concat, Constant, Index, Slice, Unary, Value, Val
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, each, element, fact, joined, length, let, postponed, symbols
 from eqsat.egraph.tree import Term, term
-from eqsat.rules.crossing import axes_of
+from eqsat.rules.across import axes_of
 from eqsat.rules.slicing import Sliceable, slice_call
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Type

@@ -31,9 +31,9 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
-from eqsat.rules.crossing import reordered, taken_along
+from eqsat.rules.across import reordered, taken_along
 from eqsat.rules.moves import moved
-from eqsat.rules.roles import PULLED, Moving, Reordering, pushed
+from eqsat.rules.roles import PULLED, pushed
 from eqsat.rules.weights import MAX_CHANNELS, kernel_of, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
@@ -236,7 +236,7 @@ def _run(m: Move) -> int:
 
 
 @extern
-def order_first(m: Move) -> tuple[Move, Reordering] | None:
+def order_first(m: Move) -> tuple[Move, Move] | None:
     """Returns rest and an order of channels such that m x = rest (order x), where rest moves longer runs of elements
     than m.
 
@@ -256,7 +256,7 @@ def order_first(m: Move) -> tuple[Move, Reordering] | None:
 
 
 @extern
-def order_last(m: Move) -> tuple[Moving, Move] | None:
+def order_last(m: Move) -> tuple[Move, Move] | None:
     """Returns an order of channels and rest such that m x = order (rest x), where rest moves longer runs of elements
     than m."""
     found = order_first.fn(m.inverse())

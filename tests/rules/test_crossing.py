@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.attributes import Call
-from eqsat.rules.crossing import (
+from eqsat.rules.across import (
     MAX_RANK,
     carry,
     concat_pulled,
