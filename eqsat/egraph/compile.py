@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.egraph.externs import is_of
-from eqsat.egraph.kinds import INDEX, VALUE, VALUES, Kind, RuleError, kind_of
+from eqsat.egraph.kinds import INDEX, VALUE, VALUES, Kind, RuleError
 from eqsat.egraph.pattern import Pattern, Role, is_leaf, operands_of
-from eqsat.egraph.query import Atom, Demand, Expr, Query, Slot
+from eqsat.egraph.query import Atom, Demand, Expr, Query
 from eqsat.egraph.tree import (
     Apply,
     Compute,
@@ -24,11 +24,9 @@ from eqsat.egraph.tree import (
     Sublist,
     Symbol,
     Term,
-    Typed,
     Vector,
     Wrong,
 )
-from eqsat.tensor.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ class _Actions:
     def join(self, right: Term) -> None:
         """Adds the union of the left side's class with the value of the right side."""
         assert self.pattern.root is not None
-        self.made.append(("union", self.pattern.root, self._value(right, top=True)))
+        self.made.append(("union", self.pattern.root, self._value(right)))
 
     def know(self, left: Lookup, right: Term | None) -> None:
         """Adds a fact.
@@ -134,38 +132,21 @@ class _Actions:
             raise RuleError("there is no e-node on the left to be removed")
         self.made.append(("delete", (row.function, *row.arguments)))
 
-    def _value(self, t: Term, top: bool = False) -> Expr:
-        """Returns the expression of a value; `top` is the whole right side, whose class has a type."""
+    def _value(self, t: Term) -> Expr:
+        """Returns the expression of a value."""
         if isinstance(t, Wrong):
             raise RuleError(t.problem)
         if isinstance(t, Let):
-            return self._value(t.body, top)
-        if isinstance(t, Typed):
-            return self._typed(t)
+            return self._value(t.body)
         if is_leaf(t):
             t = Apply(t, ())
         if not isinstance(t, Apply):
             return self.pattern.slot(t, VALUE, Role.USE)
         if (known := self.pattern.known(t)) is not None:
             return known
-        return self._node(t, top)
-
-    def _node(self, t: Apply, typed: bool) -> Expr:
-        """Returns the expression of a new e-node, whose class is `typed` or gets its type from the operands."""
         name, attributes = self.pattern.operator(t.operator, Role.USE)
-        if name == "Cat" and not typed:
-            raise RuleError(f"the type of {t} cannot be inferred from its operands: say typed({t}, ...)")
         operands = (self._vector(o) if k == VALUES else self._value(o) for o, k in operands_of(t, name))
         return (name, *attributes, *operands)
-
-    def _typed(self, t: Typed) -> Slot:
-        """Adds a new e-node with its type, and returns its slot."""
-        if not isinstance(t.value, Apply):
-            raise RuleError(f"{t.value} is given a type and is no term of its own")
-        slot = self.pattern.fresh()
-        self.made.append(("let", slot, self._node(t.value, True)))
-        self.made.append(("set", ("type", slot), self.pattern.slot(t.type, kind_of(Type), Role.USE)))
-        return slot
 
     def _vector(self, t: Term) -> Expr:
         """Returns the expression of a vector of operands."""

@@ -12,8 +12,9 @@ The first argument of each is the number of its interned attribute, the others a
   M1 M2 M3  multiply-accumulate operators (pooling, MATMUL, convolutions), GATHER and SCATTER
   Opq       operators that are not modelled, and ITEM, which selects one of their results
 
-Two relations let rules walk along the operands of a vector.
+Relations let rules walk along the operands of a vector.
 
+  position  (i), for each operand of the longest vector
   element   (vector, i, the operand at i)
   split     (vector, i, the operands before i, the others)
 
@@ -30,9 +31,9 @@ from dataclasses import dataclass, field
 from eqsat.egraph.attributes import Call, LeafValue, constructor
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, EgglogRule, Engine, EngineError, ExternTable, Saturation, Watch
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import OPERANDS, Value, every
+from eqsat.egraph.kinds import OPERANDS, Concat, Index, Value, Values, every
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import symbols, type_of
+from eqsat.egraph.terms import element, joined, length, symbols, type_of
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
@@ -46,6 +47,7 @@ DECLARATIONS = (
     *(f"(constructor {name} ({' '.join(['i64', *(k.sort for k in kinds)])}) T)" for name, kinds in OPERANDS.items()),
     "(constructor Opq (i64 TV) T)",
     "(function type (T) i64 :no-merge)",
+    "(function joined (i64 TV i64) i64 :no-merge)",
     "(relation position (i64))",
     "(relation element (TV i64 T))",
     "(relation split (TV i64 TV TV))",
@@ -81,15 +83,31 @@ def _typing(name: str) -> Rule:
 
 
 _m, _leaf, _x = symbols("m", Move), symbols("leaf", LeafValue), symbols("x", Value)
+_concat, _xs, _i = symbols("concat", Concat), symbols("xs", Values), symbols("i", Index)
 #: Rules that infer the type of a class from one of its e-nodes.
-#: A CONCAT gets its type from the rule that makes it.
+#: That of a CONCAT is inferred operand by operand.
 TYPES = (
     *(_typing(name) for name in ("P1", "P2", "P3", "M1", "M2", "M3")),
     rule("type-Move", type_of(_m(_x)), moved(_m, _x), family="analysis"),
     rule("type-Leaf", type_of(_leaf), of_leaf(_leaf), family="analysis"),
+    rule("joined-first", joined(_concat, _xs, 1), _x, where=_concat(_xs[_x, ...]), family="analysis"),
+    rule(
+        "joined-next",
+        joined(_concat, _xs, _i + 1),
+        inferred(_concat, joined(_concat, _xs, _i), _x),
+        where=element(_xs, _i, _x),
+        family="analysis",
+    ),
+    rule("type-Cat", type_of(_concat(_xs)), joined(_concat, _xs, length(_xs)), family="analysis"),
 )
 #: Rules that make the rows of `element` and `split`, from which patterns match sublists.
 VECTORS = (
+    EgglogRule(
+        "position-next",
+        ("(= t (Cat a xs))", "(position i)", "(= j (+ i 1))", "(< j (vec-length xs))"),
+        ("(position j)",),
+        analysis=True,
+    ),
     EgglogRule(
         "element-Cat",
         ("(= t (Cat a xs))", "(position i)", "(< i (vec-length xs))"),
@@ -229,19 +247,16 @@ def load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
     engine.run("(relation load-type (i64 i64))")
     engine.run("(rule ((load-type i s)) ((set (type (Node i)) s)) :ruleset load)")
     engine.load("load-type", types)
-    # A flattened CONCAT has about as many operands as all CONCATs in it together.
-    widest = 0
     for (name, k), rows in tables.items():
         relation = f"load-{name}-{k}"
         xs = [f"x{i}" for i in range(k)]
         terms = " ".join(f"(Node {x})" for x in xs)
         if name in ("Cat", "Opq"):
-            widest += k * len(rows)
             terms = f"(vec-of {terms})"
         engine.run(f"(relation {relation} ({' '.join(['i64'] * (k + 2))}))")
         engine.run(f"(rule (({relation} i a {' '.join(xs)})) ((union (Node i) ({name} a {terms}))) :ruleset load)")
         engine.load(relation, rows)
-    engine.load("position", [(i,) for i in range(widest)])
+    engine.run("(position 0)")
     engine.run("(run load 1)")
 
 

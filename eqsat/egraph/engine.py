@@ -360,6 +360,8 @@ class Engine:
     ) -> tuple[bool, str]:
         """Runs each of the rules once, and adds up their matches in `matches`.
 
+        rules: all analyses or all rewrites.
+
         Returns whether anything changed, and the limit that was reached, "" if none was.
         budget: None for no limits of matches and e-nodes.
         """
@@ -367,18 +369,21 @@ class Engine:
         # Demands may be left, so the e-graph must not be called saturated.
         if deadline.is_over():
             return updated, TIME_LIMIT
-        for r in (r for r in rules if r.name not in self._waiting and self._answered.issuperset(r.externs)):
-            report = self.run(f"(run-schedule rs.{r.name})")[0].report
-            n = sum(report.num_matches_per_rule.values())
-            if report.updated and self._watch:
-                self._watch(r.name)
-            if report.updated and r.then:
-                report = self.run(f"(run-schedule then.{r.name})")[0].report
+        ready = [r for r in rules if r.name not in self._waiting and self._answered.issuperset(r.externs)]
+        # Analyses make no e-nodes, so no limit is checked between them.
+        for group in [ready] if all(r.analysis for r in ready) else [[r] for r in ready]:
+            report = self.run(f"(run-schedule {' '.join(f'rs.{r.name}' for r in group)})")[0].report
+            found = {r.name: n for r in group if (n := report.num_matches_per_rule.get(r.name))}
+            for r in (r for r in group if report.updated and not r.analysis):
+                if self._watch:
+                    self._watch(r.name)
+                if r.then:
+                    report = self.run(f"(run-schedule then.{r.name})")[0].report
             updated |= report.updated
-            if n:
-                matches[r.name] = matches.get(r.name, 0) + n
+            for name, n in found.items():
+                matches[name] = matches.get(name, 0) + n
                 self._matched += n
-            if budget and n:
+            if budget and found:
                 if deadline.is_over():
                     return updated, TIME_LIMIT
                 if self._matched > budget.matches:

@@ -19,7 +19,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from eqsat.egraph.kinds import INDEX, VALUE, VALUES, RuleError, kind_of
+from eqsat.egraph.kinds import INDEX, VALUE, VALUES, Concat, RuleError, kind_of
 from eqsat.egraph.tree import (
     CallResult,
     Compute,
@@ -31,7 +31,6 @@ from eqsat.egraph.tree import (
     Postponed,
     Symbol,
     Term,
-    Typed,
     Wrong,
     term,
 )
@@ -42,6 +41,8 @@ LHS = LeftSide()
 #: The fact that gives shape and dtype of a value.
 #: A value in place of a Type stands for its type.
 type_of = Fact("type", (VALUE,), kind_of(Type), built_in=True)
+#: Fact joined(concat, xs, n): the type of a CONCAT of the first n values of a vector.
+joined = Fact("joined", (kind_of(Concat), VALUES, INDEX), kind_of(Type), built_in=True)
 #: The fact that a vector has a value at a position.
 element = Fact("element", (VALUES, INDEX, VALUE), None, built_in=True)
 
@@ -112,8 +113,3 @@ def each(operator: Term, vector: Term) -> Each:
 def length(vector: Term) -> Length:
     """Returns the number of operands of a vector as a term."""
     return Length(vector)
-
-
-def typed(value: Term, type: Term) -> Typed:
-    """Returns a CONCAT inside a right side with its type."""
-    return Typed(value, type)

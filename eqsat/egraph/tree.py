@@ -334,17 +334,6 @@ class Each(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Typed(Term):
-    """A CONCAT with its type, which cannot be inferred from operands that are yet to be made."""
-
-    value: Term
-    type: Term
-
-    def __str__(self) -> str:
-        return str(self.value)
-
-
-@dataclass(frozen=True, slots=True)
 class Partial(Term):
     """A postponed operator with its attributes."""
 

@@ -102,8 +102,8 @@ def fewer(cycles: _Cycles) -> grouped.Choose:
     """Returns a function that chooses the rows of convolutions that take the fewest cycles."""
 
     def price(row: Branches, x: Type) -> float:
-        products = (b.product for b in row.row)
-        return sum(cycles(p.call, Type((*x.shape[:-1], p.end - p.start), x.dtype), p.weights, p.bias) for p in products)
+        operands = (Type((*x.shape[:-1], b.end - b.start), x.dtype) for b in row.row)
+        return sum(cycles(b.call, t, b.weights, b.bias) for b, t in zip(row.row, operands, strict=True))
 
     def choose(found: Branches, x: Type, rows: Sequence[Branches]) -> Sequence[Branches]:
         limit = _SHARE_OF_GROUPS * price(found, x)

@@ -1,48 +1,302 @@
-"""Rules that exchange data movement (transposes and reshapes) with other operators, in both directions, including where
-paths fork or join.
+"""Rules that exchange data movement (transposes and reshapes) with operators of one operand and with CONCAT, in both
+directions.
 
 A "push" rule moves a movement from the result of an operator to its operands; a "pull" rule moves it from one operand
 to the result.
 A pull applies the inverse movement to all other operands, and each inverse cancels when it meets its counterpart.
+
+An operator of one operand acts along some axes or none.
+An axis of size 1 has no place in a `Move`.
+If an operator acts along such an axis (a TILE that repeats, a stack of tensors), the movement first gets a shape in
+which the axis exists.
+This change of shape is a view, which costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from math import prod
+
+import numpy as np
 
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, Concat, Single, Ternary, Value, Values
-from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
-from eqsat.rules.crossing import (
-    concat_pulled,
-    concat_pushed,
-    is_axial,
-    pulled,
-    pushed,
-    stack_pushed,
-    units_pulled,
-    units_pushed,
-)
-from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Type
+from eqsat.egraph.kinds import Axial, ChannelRescale, Concat, Single, Value, Values
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import LHS, each, let, postponed, symbols
+from eqsat.tensor.movement import Move, split
+from eqsat.tensor.ops import OPS, infer
+from eqsat.tensor.ops.op import NOWHERE, Along, AxisPlacement
+from eqsat.tensor.types import Shape, Type
+
+#: Maximum number of axes of a tensor (TOSA 1.0, level 8K).
+MAX_RANK = 6
+
+
+def along_of(call: Single) -> Along:
+    """Returns how an operator acts along axes; a pointwise one acts along none."""
+    return OPS[call.op].along or NOWHERE
+
+
+def axes_of(call: Single, operand: Type) -> tuple[int, ...]:
+    """Returns the axes of an operand along which an operator acts."""
+    return along_of(call).axes(dict(call.attrs), operand.shape)
+
+
+def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None = None) -> tuple[Single, Move] | None:
+    """Returns (call', m') with m' (call y) = call' (m y), or None.
+
+    An axis that the operator acts along must stay whole and be outermost within its new axis.
+    Then a slice or pad of it is one of the new axis, scaled by the size of what lies inside.
+    operand: the type of y.
+    units: {axis of size 1 of the operand: the axis of size 1 of `m.out_shape` that it becomes}.
+    """
+    axes, names = axes_of(call, operand), along_of(call).following
+    if m.in_shape != operand.shape:
+        return None
+    if axes and names:
+        channels = _channels(m)
+        return None if channels is None else (taken_along(call, channels), m)
+    to, inner = {}, {}
+    for d in axes:
+        if units is not None and d in units:
+            to[d], inner[d] = units[d], 1
+        else:
+            atom = m.whole(d)
+            if atom is None:
+                return None
+            to[d], inner[d] = atom.out_dim, m.out_shape[atom.out_dim] // operand.shape[d]
+    if len(set(to.values())) != len(to):
+        return None
+    changed = along_of(call).across(dict(call.attrs), AxisPlacement(m.out_shape, to, inner))
+    if changed is None:
+        return None
+    result = infer(call.op, call.attrs, [operand]).shape
+    drops = len(result) < len(operand.shape)
+    after = m.resize({d: 1 if drops else result[d] for d in axes}, units or {})
+    if after is not None and drops:
+        after = Move(_without(after.in_shape, axes), _without(after.out_shape, to.values()), after.axes)
+    return None if after is None else (call.with_attrs(**changed), after)
+
+
+def _channels(m: Move) -> tuple[int, ...] | None:
+    """Returns the index along m's last input axis for each index along its last output axis, or None if other axes
+    decide too.
+
+    Therefore m may join channels with elements outside of them, or reorder them.
+    """
+    back = m.inverse()
+    atoms, last, out = back.atoms(), len(back.in_shape) - 1, len(back.out_shape) - 1
+    if atoms is None or last < 0 or any(a.in_dim != last for a in atoms if a.out_dim == out):
+        return None
+    index = np.zeros(back.in_shape[-1], np.int64)
+    for a in (a for a in atoms if a.out_dim == out):
+        index += np.arange(len(index)) // a.in_stride % a.size * a.out_stride
+    return tuple(index.tolist())
+
+
+def taken_along(call: Single, index: Sequence[int]) -> Single:
+    """Returns an operator whose attributes that follow an axis have only the elements at `index`."""
+    return call.with_attrs(**{name: tuple(call.attr(name)[k] for k in index) for name in along_of(call).following})
 
 
 @extern
-def seen_by(m: Move, operand: Type) -> Move | None:
-    """Returns the movement `m` restricted to an operand, which may broadcast to m's input shape."""
-    return m.restrict(operand.shape)
+def reordered(m: Move, call: ChannelRescale) -> ChannelRescale | None:
+    """Returns call' such that m (call x) = call' (m x), where m reorders the channels."""
+    channels = _channels(m)
+    return None if channels is None else taken_along(call, channels)
+
+
+def _without(shape: Shape, axes: Collection[int]) -> Shape:
+    return tuple(n for d, n in enumerate(shape) if d not in axes)
 
 
 @extern
-def back(m: Move, result: Type, operand: Type) -> Move | None:
-    """Returns the inverse of `m` for `operand`, or None if m does not produce the entire result."""
-    return m.inverse().restrict(operand.shape) if m.out_shape == result.shape else None
+def pushed(m: Move, call: Single, operand: Type) -> tuple[Single, Move] | None:
+    """Returns call' and m' such that m (call x) = call' (m' x).
+
+    call' acts on the axis where m puts the axis of call.
+    """
+    axes = axes_of(call, operand)
+    # The operator drops axes, whose places in m' are open; `pulled` finds all that there is to gain.
+    if len(m.in_shape) < len(operand.shape):
+        return None
+    # Attributes that follow an axis are repeated towards the operands only, by `pulled`.
+    if axes and along_of(call).following and m.in_shape[-1:] != m.out_shape[-1:]:
+        return None
+    shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
+    free = [d for d, n in enumerate(m.out_shape) if n == 1]
+    if len(shrunk) > len(free):
+        return None
+    before = m.resize({d: operand.shape[d] for d in axes}, dict(zip(shrunk, free)))
+    carried = None if before is None else carry(call, operand, before)
+    return None if before is None or carried is None or carried[1] != m else (carried[0], before)
+
+
+@extern
+def pulled(call: Single, m: Move, moved: Type) -> tuple[Move, Single] | None:
+    """Returns m' and call' such that call (m x) = m' (call' x)."""
+    carried = carry(call, moved, m.inverse())
+    return None if carried is None else (carried[1].inverse(), carried[0])
+
+
+# ---- unit axes ----------------------------------------------------------------------------------
+
+
+@extern
+def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Single, Move]]:
+    """Returns m', call' and a view such that call (m x) = m' (call' (view x)), where call acts along axes of size 1.
+
+    The view puts each of these axes beside the axis before it or the axis after it, which gives several results.
+    """
+    units = [d for d in axes_of(call, moved) if moved.shape[d] == 1]
+    out = []
+    for back, to in _opened(m.inverse(), units):
+        carried = carry(call, moved, back, to)
+        if carried is not None:
+            out.append((carried[1].inverse(), carried[0], Move.reshape(m.in_shape, back.out_shape)))
+    return out
+
+
+@extern
+def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Single, Move] | None:
+    """Returns a view, call' and m' such that m (call x) = view (call' (m' x)), where call lengthens axes of size 1.
+
+    call' acts on separate axes.
+    """
+    if len(m.in_shape) < len(operand.shape):
+        return None
+    axes = axes_of(call, operand)
+    parted = _parted(m, [d for d in axes if operand.shape[d] == 1 < m.in_shape[d]])
+    if parted is None:
+        return None
+    whole, to = parted
+    before = whole.resize({d: operand.shape[d] for d in axes})
+    carried = None if before is None else carry(call, operand, before, to)
+    if before is None or carried is None or carried[1] != whole:
+        return None
+    return Move.reshape(whole.out_shape, m.out_shape), carried[0], before
+
+
+def _opened(m: Move, units: Sequence[int]) -> list[tuple[Move, dict[int, int]]]:
+    """Returns `m` with an axis of size 1 in its out_shape for some axes of its input.
+
+    units: these axes of the input.
+    There are up to two such movements, each with {axis of the input: axis of the out_shape}.
+    In one the new axes stand right inside what the axes before them become.
+    In the other they stand right outside what the axes after them become.
+    """
+    atoms = m.atoms()
+    if atoms is None or not units:
+        return []
+    elements = prod(m.out_shape)
+    inside = {
+        d: min(((a.in_stride, a.out_stride) for a in atoms if a.in_dim < d), default=(0, elements))[1] for d in units
+    }
+    outside = {
+        d: max(((a.in_stride, a.out_stride * a.size) for a in atoms if a.in_dim > d), default=(0, 1))[1] for d in units
+    }
+    found = (_with_units(m.out_shape, strides) for strides in (inside, outside)[: 1 + (inside != outside)])
+    return [(Move(m.in_shape, shape, m.axes), to) for shape, to in found if len(shape) <= MAX_RANK]
+
+
+def _with_units(shape: Shape, strides: Mapping[int, int]) -> tuple[Shape, dict[int, int]]:
+    """Returns `shape` with an axis of size 1 at some strides, and {axis of the input: that axis}.
+
+    strides: {axis of the input: stride in elements}.
+    The axis is the innermost one of size 1 that is there and free, or a new one.
+    """
+    shape = _cut(shape, set(strides.values()))
+    to: dict[int, int] = {}
+    for d, stride in strides.items():
+        there = [k for k, n in enumerate(shape) if n == 1 and prod(shape[k:]) == stride and k not in to.values()]
+        place = there[-1] if there else next((k for k in range(len(shape)) if prod(shape[k:]) <= stride), len(shape))
+        if not there:
+            shape = (*shape[:place], 1, *shape[place:])
+            to = {e: k + (k >= place) for e, k in to.items()}
+        to[d] = place
+    return shape, to
+
+
+def _parted(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
+    """Returns `m` with one axis of its out_shape for each of some axes of its input.
+
+    The second result is {axis of the input: axis of the out_shape}.
+    Returns None if there are no such axes, if one is split, or if the rank is above `MAX_RANK`.
+    """
+    atoms = m.atoms()
+    if atoms is None or not axes:
+        return None
+    whole = {d: [a for a in atoms if a.in_dim == d] for d in axes}
+    if any(len(found) != 1 for found in whole.values()):
+        return None
+    shape = _cut(m.out_shape, {s for (a,) in whole.values() for s in (a.out_stride, a.out_stride * a.size)})
+    if len(shape) > MAX_RANK:
+        return None
+    to = {
+        d: next(k for k, n in enumerate(shape) if n > 1 and prod(shape[k + 1 :]) == a.out_stride)
+        for d, (a,) in whole.items()
+    }
+    return Move(m.in_shape, shape, m.axes), to
+
+
+def _cut(shape: Shape, strides: set[int]) -> Shape:
+    """Returns `shape` with its axes cut wherever one of the strides lies within.
+
+    strides: those of atoms, in elements.
+    """
+    out: list[int] = []
+    for k, n in enumerate(shape):
+        pieces = split(n, prod(shape[k + 1 :]), tuple(strides))
+        assert pieces is not None, "strides of atoms divide axes"
+        out += [size for size, _ in pieces]
+    return tuple(out)
 
 
 # ---- concat -------------------------------------------------------------------------------------
+
+
+@extern
+def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
+    """Returns concat' and an axis such that m (concat xs) = concat' (xs moved).
+
+    Each operand is moved by m, adjusted to the size of that operand along the axis, which is the concat's.
+    """
+    atom = m.whole(concat.attr("axis"))
+    return None if atom is None else (concat.with_attrs(axis=atom.out_dim), concat.attr("axis"))
+
+
+@extern
+def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Move, int] | None:
+    """Returns the parts of m (concat xs) = view (concat' (xs moved)), where the xs have size 1 along the axis of the
+    concat.
+
+    The parts are the view, concat', the movement of the operands, and the concat's axis.
+    """
+    axis = concat.attr("axis")
+    parted = _parted(m, [axis] if first.shape[axis] == 1 else [])
+    if parted is None:
+        return None
+    moved, to = parted
+    return Move.reshape(moved.out_shape, m.out_shape), concat.with_attrs(axis=to[axis]), moved, axis
+
+
+@extern
+def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Move, int]]:
+    """Returns the parts of concat xs = m' (concat' (xs moved)), where one of the operands xs is m y.
+
+    The parts are m', concat', the movement of the operands, and the axis along which it is adjusted to each operand.
+    If m y has size 1 along that axis, the axis may be placed next to the axis before it or after it.
+    """
+    axis, back = concat.attr("axis"), m.inverse()
+    out = []
+    for moved, units in _opened(back, [axis]) if m.out_shape[axis] == 1 else [(back, {})]:
+        w = moved.resize({axis: result.shape[axis]}, units)
+        atom = w.whole(axis) if w and w.in_shape == result.shape else None
+        if w is not None and atom is not None:
+            out.append((w.inverse(), concat.with_attrs(axis=atom.out_dim), w, axis))
+    return out
+
 
 #: A movement adjusted to the size of its operand along one axis, by the rule "resized".
 resized = postponed("resized", Move, int)
@@ -55,45 +309,26 @@ def adjusted(m: Move, axis: int, operand: Type) -> Move | None:
     return None if found is None or found.in_shape != operand.shape else found
 
 
-m = symbols("m", Move)
-f, g, h = symbols("f", Single), symbols("g", Binary), symbols("h", Ternary)
-concat = symbols("concat", Concat)
-x, y, z = symbols("x y z", Value)
-xs, axis = symbols("xs", Values), symbols("axis", int)
+m, concat = symbols("m", Move), symbols("concat", Concat)
+f, a = symbols("f", Single), symbols("a", Axial)
+x, y, xs, axis = *symbols("x y", Value), symbols("xs", Values), symbols("axis", int)
 rule = partial(rule, family="across")
-
-
-def pointwise(op: Any, xs: Sequence[Any], name: str, *operands: str) -> Iterator[Rule]:
-    """Yields the rules that exchange data movement with a pointwise operator.
-
-    A movement of the result becomes a movement of every operand, restricted to the shape of that operand.
-    A movement of one operand becomes a movement of the result, and the other operands get its inverse.
-    name, operands: what the names of the rules call the operator and each operand.
-    """
-    yield rule(f"push-{name}", m(op(*xs)), op(*(seen_by(m, x)(x) for x in xs)))
-    for moved, operand in zip(xs, operands, strict=True):
-        given = [m(x) if x is moved else x for x in xs]
-        others = [x if x is moved else back(m, LHS, x)(x) for x in xs]
-        yield rule(f"pull-{name}-{operand}", op(*given), m(op(*others)))
-
 
 RULES = [
     rule("push-unary", m(f(x)), let(pushed(m, f, x), lambda h, n: h(n(x)))),
     rule("pull-unary", f(m(x)), let(pulled(f, m, m(x)), lambda n, h: n(h(x)))),
-    *pointwise(g, (x, y), "binary", "left", "right"),
-    *pointwise(h, (x, y, z), "select", "0", "1", "2"),
-    rule("push-units", m(f(x)), let(units_pushed(m, f, x), lambda v, h, n: v(h(n(x)))), where=is_axial(f)),
-    rule("pull-units", f(m(x)), let(units_pulled(f, m, m(x)), lambda n, h, v: n(h(v(x)))), where=is_axial(f)),
+    rule("push-units", m(a(x)), let(units_pushed(m, a, x), lambda v, h, n: v(h(n(x))))),
+    rule("pull-units", a(m(x)), let(units_pulled(a, m, m(x)), lambda n, h, v: n(h(v(x))))),
     rule("push-concat", m(concat(xs)), let(concat_pushed(m, concat), lambda c, axis: c(each(resized(m, axis), xs)))),
     rule(
         "push-concat-units",
         m(concat(xs[x, ...])),
-        let(stack_pushed(m, concat, x), lambda v, c, t, n, axis: v(typed(c(each(resized(n, axis), xs)), t))),
+        let(stack_pushed(m, concat, x), lambda v, c, n, axis: v(c(each(resized(n, axis), xs)))),
     ),
     rule(
         "pull-concat",
         concat(xs[..., m(y), ...]),
-        let(concat_pulled(concat, m, LHS), lambda n, c, t, b, axis: n(typed(c(each(resized(b, axis), xs)), t))),
+        let(concat_pulled(concat, m, LHS), lambda n, c, b, axis: n(c(each(resized(b, axis), xs)))),
     ),
     rule("resized", resized(m, axis)(x), adjusted(m, axis, x)(x)),
 ]

@@ -11,8 +11,8 @@ If any two neighbours were merged, there would be one concat for each way to div
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 import numpy as np
 
@@ -20,37 +20,17 @@ from eqsat.egraph.attributes import LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Concat, Constant, Index, Slice, Unary, Value, Values
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import LHS, each, element, fact, length, let, postponed, symbols, typed
+from eqsat.egraph.terms import LHS, each, element, fact, joined, length, let, postponed, symbols
 from eqsat.egraph.tree import Term, term
-from eqsat.rules.crossing import axes_of
+from eqsat.rules.across import axes_of
 from eqsat.rules.slicing import Sliceable, slice_call
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.types import Shape, Type
+from eqsat.tensor.types import Type
 
 #: Maximum number of operands that a slice may span; wider spans are rare, and each number needs a separate rule.
 MOST_SPANNED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The place of a concat's operand in the result.
-
-    start: where the operand begins along `axis` of the result.
-    shape: the shape of the operand.
-    """
-
-    axis: int
-    start: int
-    shape: Shape
-
-    @property
-    def end(self) -> int:
-        """Where the next operand begins along `axis` of the result."""
-        return self.start + self.shape[self.axis]
-
-
-#: Fact span(concat, xs, i, x): the place in the result of x, operand i of a concat that is sliced.
-span = fact("span", Concat, Values, Index, Value, gives=Span)
 #: Fact stripped(xs, f, t, n): the first n operands of xs without the f that they share.
 #: t is the type of the first one without f, and all have its dtype.
 #: If there are several such vectors, the fact is one of them.
@@ -62,39 +42,29 @@ first_concat = fact("first_concat", Concat, Values, gives=Index)
 
 
 @extern
-def first_span(concat: Concat, x: Type) -> Span:
-    """Returns the place of the first operand in the result of a concat."""
-    return Span(concat.attr("axis"), 0, x.shape)
-
-
-@extern
-def next_span(before: Span, x: Type) -> Span:
-    """Returns the place of the operand that follows the operand at another place."""
-    return Span(before.axis, before.end, x.shape)
-
-
-@extern
-def parts(f: Slice, *spans: Span) -> tuple[Slice, ...] | None:
+def parts(f: Slice, concat: Concat, first: Type, *operands: Type) -> tuple[Slice, ...] | None:
     """Returns the slices that slice f of a concat takes from several neighbouring operands.
 
+    first: the type of the concat up to the first of these operands.
     Returns None unless f takes elements of each of these operands and of no others.
     """
-    axis, start = spans[0].axis, f.attr("start")[spans[0].axis]
-    if start < spans[0].start or start + f.attr("size")[axis] > spans[-1].end:
+    axis: int = concat.attr("axis")
+    ends = list(accumulate((x.shape[axis] for x in operands[1:]), initial=first.shape[axis]))
+    starts = [first.shape[axis] - operands[0].shape[axis], *ends[:-1]]
+    low, high = f.attr("start")[axis], f.attr("start")[axis] + f.attr("size")[axis]
+    if not (starts[0] <= low < ends[0] and starts[-1] < high <= ends[-1]):
         return None
-    taken = tuple(_part(f, s) for s in spans)
-    return tuple(t for t in taken if t is not None) if None not in taken else None
+    return tuple(
+        _within(f, axis, max(low - start, 0), min(high, end) - max(low, start))
+        for start, end in zip(starts, ends, strict=True)
+    )
 
 
-def _part(f: Slice, s: Span) -> Slice | None:
-    """Returns the slice that slice f takes of the operand at s, or None if it takes nothing."""
-    start, size = list(f.attr("start")), list(f.attr("size"))
-    low = max(start[s.axis], s.start)
-    high = min(start[s.axis] + size[s.axis], s.end)
-    if low >= high:
-        return None
-    start[s.axis], size[s.axis] = low - s.start, high - low
-    return slice_call(start, size)
+def _within(f: Slice, axis: int, start: int, size: int) -> Slice:
+    """Returns slice f with another start and size along an axis."""
+    starts, sizes = list(f.attr("start")), list(f.attr("size"))
+    starts[axis], sizes[axis] = start, size
+    return slice_call(starts, sizes)
 
 
 #: A slice adjusted to the size of its operand along one axis, by the rule "cut".
@@ -112,9 +82,7 @@ def whole_axis(f: Slice, concat: Concat, result: Type) -> int | None:
 @extern
 def adjusted_slice(f: Slice, axis: int, x: Type) -> Slice:
     """Returns slice f changed to take all of x along the axis."""
-    start, size = list(f.attr("start")), list(f.attr("size"))
-    start[axis], size[axis] = 0, x.shape[axis]
-    return slice_call(start, size)
+    return _within(f, axis, 0, x.shape[axis])
 
 
 @extern
@@ -162,15 +130,9 @@ def same_dtype(x: Type, y: Type) -> bool:
     return x.dtype == y.dtype
 
 
-@extern
-def with_dtype_of(x: Type, y: Type) -> Type:
-    """Returns the type with the shape of x and the dtype of y."""
-    return Type(x.shape, y.dtype)
-
-
 s, r = symbols("s r", Slice)
 f, a, concat = symbols("f", Unary), symbols("a", Sliceable), symbols("concat", Concat)
-x, y = symbols("x y", Value)
+x = symbols("x", Value)
 xs, ys = symbols("xs ys", Values)
 j, k = symbols("j k", Constant)
 i, axis, t = symbols("i", Index), symbols("axis", int), symbols("t", Type)
@@ -186,13 +148,18 @@ def pair(first: Term, second: Term) -> tuple[Term, ...]:
 def spanning(count: int) -> Rule:
     """Returns the rule that turns a slice of `count` operands of a concat into a concat of `count` slices."""
     operands = [symbols(f"x{n}", Value) for n in range(count)]
-    spans = (span(concat, xs, i + n, x) for n, x in enumerate(operands))
+    there = tuple(element(xs, i + n, x) for n, x in enumerate(operands))
 
     def sliced(*taken: Term) -> Term:
         slices = [t(x) for t, x in zip(taken, operands, strict=True)]
         return slices[0] if count == 1 else term(concat(slices))
 
-    return rule(f"slice-concat-{count}", s(concat(xs)), let(parts(s, *spans), sliced))
+    return rule(
+        f"slice-concat-{count}",
+        s(concat(xs)),
+        let(parts(s, concat, joined(concat, xs, i + 1), *operands), sliced),
+        where=there,
+    )
 
 
 RULES = [
@@ -226,18 +193,7 @@ RULES = [
         concat(each(a, xs)),
         where=(beside(a, concat, concat(xs), LHS), no_wider(LHS, concat(xs))),
     ),
-    rule(
-        "pull-concat-unary",
-        concat(xs),
-        f(typed(concat(stripped(xs, f, t, length(xs))), with_dtype_of(LHS, t))),
-    ),
-    rule("span-first", span(concat, xs, 0, x), first_span(concat, x), where=s(concat(xs[x, ...]))),
-    rule(
-        "span-next",
-        span(concat, xs, i + 1, y),
-        next_span(span(concat, xs, i, x), y),
-        where=element(xs, i + 1, y),
-    ),
+    rule("pull-concat-unary", concat(xs), f(concat(stripped(xs, f, t, length(xs))))),
     rule("cut", cut(s, axis)(x), adjusted_slice(s, axis, x)(x)),
     rule("strip-first", stripped(xs, f, x, 1), [x], where=(shared, no_wider(x, shared))),
     rule(

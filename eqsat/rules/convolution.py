@@ -30,10 +30,10 @@ from eqsat.egraph.kinds import (
     such,
 )
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, let, symbols, typed
-from eqsat.rules.crossing import reordered, taken_along
+from eqsat.egraph.terms import LHS, let, symbols
+from eqsat.rules.across import reordered, taken_along
 from eqsat.rules.moves import moved
-from eqsat.rules.roles import PULLED, Moving, Reordering, pushed
+from eqsat.rules.roles import PULLED, pushed
 from eqsat.rules.weights import MAX_CHANNELS, kernel_of, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
@@ -125,14 +125,12 @@ def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tupl
 class Phases(NamedTuple):
     """Two convolutions of one tensor, their concat, and a view of the concat.
 
-    type: the type of the concat.
     first, second: the weights of each convolution.
     bias: the bias of both convolutions.
     """
 
     view: Move
     concat: Concat
-    type: Type
     conv: Conv2d
     first: Constant
     second: Constant
@@ -141,7 +139,7 @@ class Phases(NamedTuple):
     def graph(self: Any, x: Any) -> Any:
         """Builds this small graph on x."""
         rows = [self.conv(x, weights, self.bias) for weights in (self.first, self.second)]
-        return self.view(typed(self.concat(rows), self.type))
+        return self.view(self.concat(rows))
 
 
 @extern
@@ -165,7 +163,6 @@ def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) ->
     return Phases(
         Move.reshape(whole, (n, kh * height, kw * width, oc)),
         Call("concat", attrs_of({"axis": 2})),
-        Type(whole, "INT32"),
         Call("conv2d", makers.conv("INT8", in_zp=call.attr("in_zp")[0], w_zp=call.attr("w_zp")[0])),
         first,
         second,
@@ -177,14 +174,10 @@ def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) ->
 
 
 class Halves(NamedTuple):
-    """Two depthwise convolutions of one tensor with their RESCALEs, their concat, and the order of its channels.
-
-    type: the type of the concat.
-    """
+    """Two depthwise convolutions of one tensor with their RESCALEs, their concat, and the order of its channels."""
 
     order: Move
     concat: Concat
-    type: Type
     conv: DepthwiseConv2d
     first_scale: ChannelRescale
     first: Constant
@@ -199,7 +192,7 @@ class Halves(NamedTuple):
             self.first_scale(self.conv(x, self.first, self.first_bias)),
             self.second_scale(self.conv(x, self.second, self.second_bias)),
         ]
-        return self.order(typed(self.concat(halves), self.type))
+        return self.order(self.concat(halves))
 
 
 @extern
@@ -227,7 +220,6 @@ def halved(
     return Halves(
         regrouped(result.shape, split, (0, 1, 2, 4, 3, 5), result.shape),
         Call("concat", attrs_of({"axis": 3})),
-        result,
         call,
         *parts[0],
         *parts[1],
@@ -244,7 +236,7 @@ def _run(m: Move) -> int:
 
 
 @extern
-def order_first(m: Move) -> tuple[Move, Reordering] | None:
+def order_first(m: Move) -> tuple[Move, Move] | None:
     """Returns rest and an order of channels such that m x = rest (order x), where rest moves longer runs of elements
     than m.
 
@@ -264,7 +256,7 @@ def order_first(m: Move) -> tuple[Move, Reordering] | None:
 
 
 @extern
-def order_last(m: Move) -> tuple[Moving, Move] | None:
+def order_last(m: Move) -> tuple[Move, Move] | None:
     """Returns an order of channels and rest such that m x = order (rest x), where rest moves longer runs of elements
     than m."""
     found = order_first.fn(m.inverse())

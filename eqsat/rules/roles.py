@@ -1,11 +1,12 @@
-"""Rules that exchange data movement and slices with operators whose axes have different roles: GATHER, SCATTER, MATMUL,
-convolutions and pooling operators.
+"""Rules that exchange data movement and slices with pointwise operators of several operands, and with operators whose
+axes have different roles: GATHER, SCATTER, MATMUL, convolutions and pooling operators.
 
 The operator table gives every axis of operands and result a letter ("nhc,ncw->nhw" for MATMUL).
 A change within an axis of one tensor applies to all other tensors that have this axis.
 Therefore a movement that takes no element from one axis to another crosses in both directions, apart from views.
-It crosses from the result to the operands ("push"), or from an operand to the result ("pull").
-With a pull, the other operands get its inverse.
+The axes of a pointwise operator all correspond, so any movement crosses it.
+A movement crosses from the result to the operands ("push"), or from an operand to the result ("pull").
+With a pull, the other operands get its inverse, which cancels when it meets its counterpart.
 A slice crosses from the result to the operands.
 If operands are constants, such as weights, the rule computes new constants.
 """
@@ -14,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from string import ascii_lowercase
 from typing import Annotated, Any, TypeVar
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import VALUE, Constant, Convolution, Slice, Value, every, kind_of, such
+from eqsat.egraph.kinds import VALUE, Binary, Constant, Convolution, Slice, Ternary, Value, every, kind_of, such
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.egraph.tree import Extern
@@ -28,13 +30,12 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
 
-#: A movement that moves elements.
-Moving = Annotated[Move, such("moving", Move, lambda m: not m.is_view)]
-#: A movement that also keeps the size of the last axis.
-#: Otherwise channels alone could be moved as tensors of any shape, and the rules would never end.
-Reordering = Annotated[Move, such("reordering", Move, lambda m: not m.is_view and m.in_shape[-1:] == m.out_shape[-1:])]
 #: A change within one axis: a movement, or start and size of a slice.
 Part = TypeVar("Part")
+
+
+def _is_pointwise(call: Call) -> bool:
+    return OPS[call.op].kind == "pointwise"
 
 
 def parts_of_all(
@@ -49,12 +50,11 @@ def parts_of_all(
     An axis of size 1 broadcasts, so nothing changes within it.
     Returns None if something changes within an axis along which the operator acts.
     """
-    roles = OPS[call.op].roles
-    if roles is None:
+    alike = [ascii_lowercase[: len(t.shape)] for t in types] if _is_pointwise(call) else None
+    roles = alike or (OPS[call.op].roles or "").replace("->", ",").split(",")
+    if len(roles) < len(types):
         return None
-    tensors = [
-        list(zip(*pair, strict=True)) for pair in zip(roles.replace("->", ",").split(","), (t.shape for t in types))
-    ]
+    tensors = [list(zip(letters, t.shape, strict=True)) for letters, t in zip(roles, types, strict=True)]
     of = {letter: part for (letter, n), part in zip(tensors[k], parts, strict=True) if part != nothing(n)}
     if any(letter.isupper() for letter in of) or any(n > 1 for t in tensors for letter, n in t if letter == "1"):
         return None
@@ -64,30 +64,38 @@ def parts_of_all(
 def movements(call: Call, m: Move, k: int, types: Sequence[Type]) -> list[Move] | None:
     """Returns the movements of the operands and last of the result, if m moves the elements of tensor k.
 
-    They are the movements of `parts_of_all`, for `m` without its views.
-    Also returns None if m exchanges elements between axes.
+    Those of a pointwise operator are m itself, restricted to a tensor that broadcasts; tensor k must not.
+    Otherwise they are the movements of `parts_of_all`, for `m` without its views.
+    Also returns None if m then moves nothing, or exchanges elements between axes.
     """
-    parts = m.within(types[k].shape)
-    found = None if parts is None else parts_of_all(call, k, parts, types, lambda n: Move.reshape((n,), (n,)))
-    return None if found is None else [Move.product(of) for of in found]
+    if _is_pointwise(call):
+        found = [m.restrict(t.shape) for t in types] if m.in_shape == types[-1].shape else [None]
+        return None if None in found else [of for of in found if of is not None]
+    parts = None if m.is_view else m.within(types[k].shape)
+    inside = None if parts is None else parts_of_all(call, k, parts, types, lambda n: Move.reshape((n,), (n,)))
+    return None if inside is None else [Move.product(of) for of in inside]
 
 
 @extern
-def pushed(m: Reordering, call: Call, *types: Type) -> tuple[Move, ...] | None:
-    """Returns movements of all operands, and last a view, such that m (call xs) = view (call (xs moved))."""
-    found = movements(call, m, -1, types)
+def pushed(m: Move, call: Call, *types: Type) -> tuple[Move, ...] | None:
+    """Returns movements of all operands, and last a view, such that m (call xs) = view (call (xs moved)).
+
+    There is no view for a pointwise operator.
+    For others, m must keep the size of the last axis.
+    Otherwise channels alone could be moved as tensors of any shape, and the rules would never end.
+    """
+    found = movements(call, m, -1, types) if _is_pointwise(call) or m.in_shape[-1:] == m.out_shape[-1:] else None
     return None if found is None else (*found[:-1], Move.reshape(m.in_shape, m.out_shape))
 
 
 def _pulled(k: int) -> Extern[..., Any]:
-    def pulled(m: Moving, call: Call, *types: Type) -> tuple[Move, ...] | None:
+    def pulled(m: Move, call: Call, *types: Type) -> tuple[Move, ...] | None:
         """Returns movements of all operands and of the result for an operator whose operand k is moved by m; operand
         k gets only a view."""
-        found = movements(call, m, k, types)
+        found = movements(call, m.inverse(), k, types)
         if found is None:
             return None
-        back = [of.inverse() for of in found[:-1]]
-        return (*back[:k], Move.reshape(m.in_shape, m.out_shape), *back[k + 1 :], found[-1])
+        return (*found[:k], Move.reshape(m.in_shape, m.out_shape), *found[k + 1 : -1], found[-1].inverse())
 
     pulled.__name__ = f"pulled_from_{k}"
     return extern(pulled)
@@ -105,33 +113,40 @@ def sliced(s: Slice, call: Call, result: Type, *operands: Type) -> tuple[Slice, 
     return None if found is None else tuple(slice_call(*zip(*of, strict=True)) for of in found[:-1])
 
 
-m, r, s = symbols("m", Moving), symbols("r", Reordering), symbols("s", Slice)
-a, b, c, x = symbols("a b c x", Value)
+m, s = symbols("m", Move), symbols("s", Slice)
+x, y, z = symbols("x y z", Value)
 weights, bias = symbols("weights bias", Constant)
 rule = partial(rule, family="roles")
 
 
-def across(f: Any, xs: Sequence[Any], name: str) -> Iterator[Rule]:
-    """Yields the rules that exchange data movement and slices with operators whose axes have roles.
+def across(f: Any, xs: Sequence[Any], name: str, places: Sequence[str], viewed: bool = True) -> Iterator[Rule]:
+    """Yields the rules that exchange data movement and slices with operators of several operands.
 
     Constants among the operands are moved and sliced at once, and no movement comes from them.
-    name: what the names of the rules call the operators.
+    name, places: what the names of the rules call the operators, and the operands that are moved.
+    viewed: whether movements cross without their views.
     """
     tensors = [k for k, x in enumerate(xs) if x.kind == VALUE]
 
-    def moved_all(*n: Any) -> Any:
-        operands = (of(x) if k in tensors else moved(of, x) for k, (of, x) in enumerate(zip(n, xs)))
-        return n[-1](f(*operands))
+    def view(n: Any, x: Any) -> Any:
+        return n(x) if viewed else x
 
-    def sliced_all(*n: Any) -> Any:
-        return f(*(of(x) if k in tensors else constant_part(of, x) for k, (of, x) in enumerate(zip(n, xs))))
+    def on_all(of_constant: Any, n: Sequence[Any], from_: int = -1) -> Any:
+        return f(
+            *(
+                view(of, x) if k == from_ else of(x) if k in tensors else of_constant(of, x)
+                for k, (of, x) in enumerate(zip(n, xs))
+            )
+        )
 
-    yield rule(f"push-{name}", r(f(*xs)), let(pushed(r, f, *xs, f(*xs)), moved_all))
-    for k in tensors:
+    def pulled_all(k: int) -> Callable[..., Any]:
+        return lambda *n: n[-1](on_all(moved, n, k))
+
+    yield rule(f"push-{name}", m(f(*xs)), let(pushed(m, f, *xs, f(*xs)), lambda *n: view(n[-1], on_all(moved, n))))
+    for k, place in zip(tensors, places, strict=True):
         given = [m(x) if i == k else x for i, x in enumerate(xs)]
-        suffix = f"-{k}" if len(tensors) == len(xs) else ""
-        yield rule(f"pull-{name}{suffix}", f(*given), let(PULLED[k](m, f, *given, LHS), moved_all))
-    yield rule(f"slice-{name}", s(f(*xs)), let(sliced(s, f, f(*xs), *xs), sliced_all))
+        yield rule(f"pull-{name}{place}", f(*given), let(PULLED[k](m, f, *given, LHS), pulled_all(k)))
+    yield rule(f"slice-{name}", s(f(*xs)), let(sliced(s, f, f(*xs), *xs), lambda *n: on_all(constant_part, n)))
 
 
 def _has_roles(call: Call) -> bool:
@@ -143,7 +158,10 @@ def with_roles(operands: int) -> Any:
     return Annotated[Call, such("roles", every(f"M{operands}", "roles"), _has_roles)]
 
 
+_NUMBERS = ("-0", "-1", "-2")
 RULES = [
-    *(r for n in (1, 2, 3) for r in across(symbols("f", with_roles(n)), (a, b, c)[:n], f"roles-{n}")),
-    *across(symbols("f", Convolution), (x, weights, bias), "convolution"),
+    *across(symbols("g", Binary), (x, y), "binary", ("-left", "-right"), viewed=False),
+    *across(symbols("h", Ternary), (x, y, z), "select", _NUMBERS, viewed=False),
+    *(r for n in (1, 2, 3) for r in across(symbols("f", with_roles(n)), (x, y, z)[:n], f"roles-{n}", _NUMBERS[:n])),
+    *across(symbols("f", Convolution), (x, weights, bias), "convolution", ("",)),
 ]

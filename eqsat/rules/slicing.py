@@ -18,7 +18,6 @@ import numpy as np
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import (
-    Binary,
     Constant,
     Conv2d,
     MaxPool,
@@ -26,7 +25,6 @@ from eqsat.egraph.kinds import (
     PaddingConvolution,
     Single,
     Slice,
-    Ternary,
     Unary,
     Value,
     op,
@@ -34,7 +32,7 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules.crossing import along_of, axes_of, taken_along
+from eqsat.rules.across import along_of, axes_of, taken_along
 from eqsat.rules.weights import kernel_of
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
@@ -73,20 +71,6 @@ def constant_part(f: SliceOrPad, leaf: Constant) -> Constant:
 def after(f: Slice, g: Slice) -> Slice:
     """Returns the single slice that equals slice g followed by slice f."""
     return slice_call((a + b for a, b in zip(f.attr("start"), g.attr("start"), strict=True)), f.attr("size"))
-
-
-@extern
-def part_of(f: Slice, x: Type) -> Slice | None:
-    """Returns the slice of an operand that slice f of the result needs, where the operand may broadcast.
-
-    An axis that broadcasts is not sliced.
-    """
-    if len(f.attr("size")) != len(x.shape):
-        return None
-    return slice_call(
-        (0 if n == 1 else s for s, n in zip(f.attr("start"), x.shape, strict=True)),
-        (1 if n == 1 else s for s, n in zip(f.attr("size"), x.shape, strict=True)),
-    )
 
 
 @extern
@@ -273,11 +257,11 @@ def padding_pool(f: MaxPool, p: Pad, x: Type) -> MaxPool | None:
 s, r = symbols("s r", Slice)
 p, q = symbols("p q", Pad)
 either, a = symbols("either", SliceOrPad), symbols("a", Sliceable)
-f, g, h = symbols("f", Unary), symbols("g", Binary), symbols("h", Ternary)
+f = symbols("f", Unary)
 full = symbols("full", Conv2d)
 conv, pool = symbols("conv", PaddingConvolution), symbols("pool", MaxPool)
 k = symbols("k", Constant)
-x, y, z, w, b = symbols("x y z w b", Value)
+x, w, b = symbols("x w b", Value)
 rule = partial(rule, family="slicing")
 
 RULES = [
@@ -285,8 +269,6 @@ RULES = [
     rule("slice-const", either(k), constant_part(either, k)),
     rule("slice-slice", s(r(x)), after(s, r)(x)),
     rule("slice-unary", s(a(x)), let(exchanged(s, a, x, a(x)), lambda b, r: b(r(x)))),
-    rule("slice-binary", s(g(x, y)), g(part_of(s, x)(x), part_of(s, y)(y))),
-    rule("slice-select", s(h(x, y, z)), h(part_of(s, x)(x), part_of(s, y)(y), part_of(s, z)(z))),
     rule(
         "slice-conv-window",
         s(conv(x, w, b)),

@@ -12,6 +12,9 @@ import pytest
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.encoding import DECLARATIONS, saturate
 from eqsat.egraph.engine import Budget, EngineError
+from eqsat.egraph.kinds import Concat, Value
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -61,6 +64,17 @@ def everything() -> TensorGraph:
     i = g.add("item", [o], index=1, shape=(2,), dtype="INT8")
     assert unread == 1
     return finish(g, o, i, s, x, s)
+
+
+def test_a_concat_inside_a_right_side_gets_its_type() -> None:
+    g = TensorGraph()
+    operands = [g.add_input(f"x{n}", (2, n, 3), "INT16") for n in (4, 5, 6)]
+    finish(g, g.add("concat", operands, axis=1))
+    concat, (x, y, z) = symbols("concat", Concat), symbols("x y z", Value)
+    nested = rule("nested", concat([x, y, z]), concat([concat([x, y]), z]))
+    frozen = saturate(g, [nested])
+    types = {frozen.type_of(e.cls) for nodes in frozen.classes for e in nodes if e.op == "concat"}
+    assert types == {Type((2, size, 3), "INT16") for size in (9, 15)}
 
 
 GRAPHS = (everything, residual, channel_shuffle, transposed_relus)

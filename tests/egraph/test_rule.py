@@ -26,7 +26,7 @@ from eqsat.egraph.kinds import (
     op,
 )
 from eqsat.egraph.rule import Rule, rule, with_helpers
-from eqsat.egraph.terms import LHS, each, fact, let, postponed, symbols, typed
+from eqsat.egraph.terms import LHS, each, fact, let, postponed, symbols
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -106,7 +106,6 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no term": (lambda: rule("r", f(x), "x"), "'x' is no term"),
     "no concat": (lambda: rule("r", concat(x), x), "x is a value, and a values is wanted"),
     "window": (lambda: rule("r", concat(xs), concat(xs[..., x])), "no such sublist"),
-    "untyped concat": (lambda: rule("r", f(concat(xs)), f(concat(ys))), "type of concat(ys) cannot be inferred"),
     "no right side": (lambda: rule("r", f(x)), "there is no right side"),
     "condition": (lambda: rule("r", f(x), x, where=seen_by(m, x)), "seen_by(m, x) stands where a value is wanted"),
     "keys": (lambda: rule("r", known(x, y), known(x)), "the fact known has 1 keys, not 2"),
@@ -121,15 +120,6 @@ def test_a_rule_that_cannot_be_is_refused(make: Callable[[], Any], problem: str)
         make()
     where = f"{__file__}:{make.__code__.co_firstlineno}: the rule 'r' cannot be: "
     assert str(e.value).startswith(where) and problem in str(e.value)
-
-
-def test_a_concat_inside_a_right_side_needs_its_type() -> None:
-    """It cannot be inferred from operands that are made later."""
-    with pytest.raises(RuleError, match="the type of concat"):
-        rule("r", concat(xs[..., f(x), ...]), f(concat([x, x])))
-    t = symbols("t", Type)
-    of = fact("of", Values, Type)
-    assert rule("r", concat(xs), f(typed(concat([x]), t)), where=(of(xs, t), f(x))).statement
 
 
 def test_an_operator_that_the_table_lacks_is_refused() -> None:
