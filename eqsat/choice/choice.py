@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from cost_models.protocol import CostModel
 from eqsat.choice.candidates import Candidate, by_class, candidates, forbidden_pairs, fusions, reachable
-from eqsat.choice.needed_copies import with_needed_copies
-from eqsat.choice.parts import add_part_costs
+from eqsat.choice.copies import with_needed_copies
 from eqsat.choice.signature import with_inputs_read
-from eqsat.choice.storage import view_costs
+from eqsat.choice.storage import add_part_costs, view_costs
 from eqsat.choice.writer import GraphWriter, Written
 from eqsat.egraph.encoding import Frozen
 from eqsat.tensor.types import Shape
@@ -28,7 +27,7 @@ from extraction import ChoiceGraph
 class Choices:
     """A ChoiceGraph over the classes that the outputs can reach, with those of views and parts.
 
-    The classes of `storage.py` and `parts.py` follow the e-classes.
+    The classes of `storage.py` follow the e-classes.
     classes: the e-class of each of the first positions.
     candidates: the candidate of each choice node of the e-classes.
     last, shapes: fields of `StorageCosts`.

@@ -17,7 +17,7 @@ from typing import Any
 from cost_models.protocol import Price
 from eqsat.choice.candidates import Candidate
 from eqsat.choice.compiled import Compiled
-from eqsat.choice.needed_copies import with_needed_copies
+from eqsat.choice.copies import with_needed_copies
 from eqsat.choice.signature import with_inputs_read
 from eqsat.choice.writer import GraphWriter
 from eqsat.egraph.encoding import ENode, Frozen
