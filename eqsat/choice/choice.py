@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from cost_models.protocol import CostModel
 from eqsat.choice.candidates import Candidate, by_class, candidates, forbidden_pairs, fusions, reachable
 from eqsat.choice.copies import with_needed_copies
-from eqsat.choice.signature import with_inputs_read
 from eqsat.choice.storage import add_part_costs, view_costs
 from eqsat.choice.writer import GraphWriter, Written
 from eqsat.egraph.encoding import Frozen
@@ -58,11 +57,8 @@ class Choices:
         return GraphWriter(self.frozen, self.classes, self.candidates, self.last_shapes(choice), choice).written()
 
     def tensor_graph(self, choice: Mapping[int, int]) -> Written:
-        """Returns the TensorGraph of a choice with `copies`, and {node: choice node}.
-
-        Every input that the source reads is read, even if nothing depends on it.
-        """
-        return with_inputs_read(*with_needed_copies(*self.written(choice), self.copies), self.frozen.source)
+        """Returns the TensorGraph of a choice with `copies`, and {node: choice node}."""
+        return with_needed_copies(*self.written(choice), self.copies)
 
     def last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
         """Returns {class: the last shape in which its value is read}, for classes with a chosen one."""
