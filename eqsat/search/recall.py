@@ -16,8 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eqsat.choice.compiled import Compiled
-from eqsat.choice.respelling import describe, structure
+from eqsat.choice import respelling
+from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.egraph.encoding import Frozen
 from eqsat.ground.digest import digest
 from eqsat.ground.versions import code, versions
 from eqsat.options import plugins
@@ -25,11 +26,12 @@ from eqsat.options.decision import Container
 from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.given import Given
 from eqsat.search.loop import Loop
-from eqsat.search.proposals.remembered import same_graph, same_structure
+from eqsat.search.proposal import Ask, Asking, Proposal, State
+from eqsat.search.proposals.settings import may_choose
 from eqsat.search.stages import REWRITINGS
-from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import TosaError, dumps, loads, tensor_names
 from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.equality import Attempt
 
@@ -65,7 +67,10 @@ class Memory:
         """Returns what is remembered of a graph."""
         target, options = state.target, state.options
         compiled_for = [*(f.encode() for f in target.flags), *_configurations(target)]
-        graph, alike = digest([explicit, *compiled_for]), digest([structure(reference).encode(), *compiled_for])
+        graph, alike = (
+            digest([explicit, *compiled_for]),
+            digest([respelling.structure(reference).encode(), *compiled_for]),
+        )
         own = options.rules or plugins.places(options)
         parts = [repr(options.record()), repr(container), repr(state.with_settings), repr(versions(_THEIRS)), code()]
         key = "" if own else digest(p.encode() for p in parts)
@@ -92,7 +97,7 @@ class Memory:
             undecided=proof.result().is_final and not proof.result().proved,
         )
         self.store.put(self.graph, self.key, known)
-        if choice := describe(best):
+        if choice := respelling.describe(best):
             spelled = replace(known, tosa=b"", choice=choice, rewritten=best.is_rewritten)
             self.store.put(self.structure, self.key, spelled)
 
@@ -100,14 +105,14 @@ class Memory:
 def recall(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> State:
     """Returns the state with the known graphs, "remembered" if the answer of the very same search still holds."""
     loop.warnings.extend(memory.store.warnings)
-    state, known = loop.drive(state, same_graph(memory.known)), memory.same
+    state, known = loop.drive(state, _same_graph(memory.known)), memory.same
     if known is None:
         return state
     for c in state.graphs:  # beside the given graphs, which Vela compiles
         checks.begin_answer(c, known.undecided)
     found, state = state.graphs, given.join(loop, state)
     found = found or [c for c in state.graphs if c.name == known.chosen]
-    return replace(state, recalled="remembered" if holds(loop, state, known, found, checks) else "")
+    return replace(state, recalled="remembered" if _holds(loop, state, known, found, checks) else "")
 
 
 def respell(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> State:
@@ -120,14 +125,49 @@ def respell(loop: Loop, state: State, memory: Memory, given: Given, checks: Chec
         return state
     state = given.join(loop, state)
     before = set(state.compiled)
-    state = loop.drive(state, same_structure(known))
+    state = loop.drive(state, _same_structure(known, state.frozen))
     if known.rewritten:
         state = loop.improve(state, REWRITINGS, lambda c: c.key not in before)
     found = [c for c in state.graphs if c.key not in before]
-    return replace(state, recalled="respelled" if holds(loop, state, known, found, checks) else "")
+    return replace(state, recalled="respelled" if _holds(loop, state, known, found, checks) else "")
 
 
-def holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compiled], checks: Checks) -> bool:
+def _same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
+    """Returns a proposal of the answers for the very same graph, compiled with the present Vela."""
+
+    def remembered(state: State) -> Asking:
+        found = []
+        for a in (a for a in answers if a.tosa and _may_choose(a.settings, state)):
+            with suppress(TosaError):
+                graph, own = loads(a.tosa, "the answer of another search"), tensor_names(a.tosa)
+                found.append(Candidate("eqsat", graph, a.tosa, given=a.given, settings=a.settings, tensors=own))
+        yield Ask(found)
+
+    return remembered
+
+
+def _same_structure(known: KnownAnswer, frozen: Frozen) -> Proposal:
+    """Returns a proposal of the choice for a graph that differs in constants alone, with the constants of this one.
+
+    It is compiled without further settings, and with the settings of Vela that it had.
+    There is none if the e-graphs differ in what is chosen.
+    """
+
+    def remembered(state: State) -> Asking:
+        graph = respelling.respell(known.choice, frozen, state.target.family)
+        if graph is not None:
+            tosa = dumps(graph)
+            every = [s for s in dict.fromkeys(((), known.settings)) if _may_choose(s, state)]
+            yield Ask([Candidate("eqsat", graph, tosa, settings=s) for s in every])
+
+    return remembered
+
+
+def _may_choose(settings: Sequence[str], state: State) -> bool:
+    return all(may_choose(s, state.target) for s in settings)
+
+
+def _holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compiled], checks: Checks) -> bool:
     """Whether the best of the graphs that are made of a known answer is as good as that was, within the limits.
 
     It has to equal the reference, and its binary must not be wrong.
