@@ -11,9 +11,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from eqsat.choice.choice import Choices
+from eqsat.choice.choice import Choices, correct
 from eqsat.choice.compiled import Candidate, Compiled
-from eqsat.choice.correction import correct
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.options import CYCLES, SRAM, Options
