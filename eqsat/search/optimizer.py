@@ -18,7 +18,6 @@ from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
 from eqsat.options.options import Options, given_options
-from eqsat.search.answer_store import AnswerStore
 from eqsat.search.figures import GraphFigures
 from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption
@@ -27,7 +26,7 @@ from eqsat.search.oracle import Oracle
 from eqsat.search.origins import table, with_locations
 from eqsat.search.proposal import State
 from eqsat.search.proposals.exact import exact
-from eqsat.search.recall import Memory, recall, respell
+from eqsat.search.recall import AnswerStore, Memory, recall, respell
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
 from eqsat.search.stages import extract, improve, saturate, schedule
@@ -92,10 +91,10 @@ def optimize_tosa(
                     state = loop.drive(replace(state, options=level), exact)
                     state = improve(loop, given.join(loop, state), checks)
                     state = schedule(loop, state, checks)
-        return _conclude(name, loop, state, checks, given, memory)
+        return conclude(name, loop, state, checks, given, memory)
 
 
-def _conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, memory: Memory | None) -> Result:
+def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, memory: Memory | None) -> Result:
     """Returns the result with the best graph of all, which is remembered unless it was or is not worth it.
 
     Limits that nothing fits do not end a search, but then the answer is the best one within the default limits.
@@ -127,7 +126,7 @@ def _conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given,
         rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
         stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
         if memory and not (state.recalled == "remembered" or interrupted or nearest):
-            memory.keep(answer, located, graphs, proof_of_binary)
+            memory.keep(answer, located, graphs)
         of_binary = proof_of_binary.result()
     if stock_verified is False:  # such a graph is no peer
         stock, figures["stock"] = None, GraphFigures()

@@ -63,13 +63,10 @@ class Checks:
         self.binaries.begin(c)
         self.verifier.begin(c)
 
-    def begin_answer(self, c: Compiled, undecided: bool) -> None:
-        """Starts all checks of a graph that is likely to be the answer.
-
-        undecided: whether its binary is known not to be proved.
-        """
+    def begin_answer(self, c: Compiled) -> None:
+        """Starts all checks of a graph that is likely to be the answer."""
         self.begin(c)
-        self.binaries.begin_proof(c, undecided)
+        self.binaries.begin_proof(c)
 
     def guards(self, c: Compiled) -> list[str]:
         """Returns descriptions of the guards that a candidate breaks."""
