@@ -38,9 +38,8 @@ from eqsat.rules.presets import PRESETS
 from eqsat.search import proposals
 from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.proposal import Proposal
+from eqsat.search.proposal import Proposal, State
 from eqsat.search.result import Result
-from eqsat.search.state import State
 from eqsat.target import Target
 
 #: The column of all rules, and the beginning of the names of those without a family.
@@ -48,8 +47,8 @@ ALL = "all"
 WITHOUT = "without "
 #: In place of a proposal, where an answer is as good as a graph that was given.
 GIVEN = "given"
-#: The proposals of the search; the store of answers, which has `remembered`, is not used here.
-PROPOSALS = tuple(m.name for m in iter_modules(proposals.__path__) if m.name != "remembered")
+#: The proposals of the search; the store of answers is not used here.
+PROPOSALS = tuple(m.name for m in iter_modules(proposals.__path__))
 
 
 def families() -> list[str]:

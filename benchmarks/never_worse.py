@@ -29,8 +29,8 @@ from eqsat.bench.log import Record
 from eqsat.ground.process import WorkerError
 from eqsat.options.decision import Figures
 from eqsat.options.options import Options
-from eqsat.search.answer_store import AnswerStore
 from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.recall import AnswerStore
 from eqsat.search.result import Result
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import dumps

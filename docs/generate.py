@@ -146,7 +146,7 @@ def rooms() -> str:
 
 def efforts() -> str:
     """One row per effort, with its budgets."""
-    from eqsat.options.effort import EFFORTS
+    from eqsat.options.options import EFFORTS
 
     head = (
         "effort",

@@ -42,8 +42,8 @@ from eqsat.runs import archive
 from eqsat.runs.archive import ArchiveError
 from eqsat.runs.codec import CHOICE_GRAPH
 from eqsat.runs.outline import outline
-from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import Node, TensorGraph

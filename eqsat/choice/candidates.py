@@ -6,7 +6,7 @@
 
 A Move has one candidate whose TOSA steps the cost model settles.
 A second one is a single native TRANSPOSE, on targets that can fuse it into its producer.
-The cost of a SLICE is told in `eqsat/choice/parts.py`.
+The cost of a SLICE is told in `eqsat/choice/storage.py`.
 A widening RESCALE is written once for every reader.
 So its price is a pairwise term of each reader, and its own price only for an output of the graph.
 """
@@ -92,7 +92,7 @@ class Candidate:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a SLICE whose readers read it in place or pay for a copy (`eqsat/choice/parts.py`).
+        """Whether it is a SLICE whose readers read it in place or pay for a copy (`eqsat/choice/storage.py`).
 
         A SLICE of sums has its own price: its readers cost more than behind a whole tensor.
         """

@@ -17,8 +17,7 @@ from typing import Any
 from cost_models.protocol import Price
 from eqsat.choice.candidates import Candidate
 from eqsat.choice.compiled import Compiled
-from eqsat.choice.needed_copies import with_needed_copies
-from eqsat.choice.signature import with_inputs_read
+from eqsat.choice.copies import with_needed_copies
 from eqsat.choice.writer import GraphWriter
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.ground.digest import digest
@@ -122,7 +121,7 @@ def respell(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
         found = [_candidate(e, movement, position) for e, movement in chosen.values()]
         shapes = {position[c]: shape for c, shape in shape_of.items()}
         written = GraphWriter(frozen, classes, found, shapes, {c.cls: n for n, c in enumerate(found)}).written()
-        return with_inputs_read(*with_needed_copies(*written, remedies(Copy, family)), frozen.source)[0]
+        return with_needed_copies(*written, remedies(Copy, family))[0]
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, GraphError):
         return None
 

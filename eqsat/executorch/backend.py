@@ -39,9 +39,9 @@ from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.ground.files import LoweringError, OutputError, PluginError
 from eqsat.options.decision import Container
-from eqsat.search.answer_store import AnswerStore
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.recall import AnswerStore
 from eqsat.target import Target
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,8 @@
-"""The options that a user may set."""
+"""The options that a user may set, and efforts: how much an optimization may spend.
+
+A search goes through the lower efforts first and goes on from what they found.
+So more effort never gives a worse result.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,39 @@ import extraction
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
 from eqsat.egraph.rule import Rule
 from eqsat.ground.files import InputError
-from eqsat.options.effort import DEFAULT_EFFORT, EFFORTS
 from eqsat.options.limit import AS_STOCK, STOCK, parse
 from eqsat.options.spellings import for_target
 from eqsat.rules.presets import PRESETS
 from eqsat.store.setting import Setting
 from eqsat.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The budgets of one effort.
+
+    summary: one line for users.
+    compilations: graphs compiled to fit into limits of memory, at most; 0: the graph is only written again.
+    A proposal that sets out from single graphs may have a share of as many for each of them (`Step`).
+    extractor: name of the extractor.
+    time_limit: seconds of each extraction.
+    binary_time_limit: seconds of running binaries, for stock's graph and for all others.
+    """
+
+    summary: str
+    compilations: int
+    extractor: str = "dag_greedy"
+    time_limit: float = 2.0
+    binary_time_limit: float = 5.0
+
+
+#: The efforts by number.
+EFFORTS = (
+    Effort("no search: the graph is only written again", 0),
+    Effort("greedy extraction, which takes seconds", 24),
+    Effort("the default", 60, extractor="portfolio", time_limit=5.0, binary_time_limit=30.0),
+)
+DEFAULT_EFFORT = 2
 
 #: Objectives of a run: few cycles, little SRAM, or the Pareto set of both.
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
@@ -66,7 +97,7 @@ class Options:
     "sram" is the least SRAM at no more cycles than stock's graph takes.
     "pareto" decides by cycles, but also searches for less SRAM.
     It verifies the whole Pareto set (`Result.points`).
-    effort: 0 to 2 (`eqsat.options.effort.EFFORTS`), which decides fields that are not given.
+    effort: 0 to 2 (`EFFORTS`), which decides fields that are not given.
     These are extractor, time_limit and binary_time_limit.
     0 also leaves out all rules.
     `dataclasses.replace` keeps these fields of the options that it is given.

@@ -13,7 +13,7 @@ from eqsat.ground.worker import Pool
 from eqsat.options.decision import Container, Decision
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
-from eqsat.search.state import State
+from eqsat.search.proposal import State
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads, tensor_names
 from eqsat.verification.checks import Checks

@@ -16,9 +16,8 @@ from eqsat.options.plugins import plugin_error
 from eqsat.search.clock import Clock
 from eqsat.search.interruption import Interruption, SearchInterrupted
 from eqsat.search.oracle import Oracle
-from eqsat.search.proposal import Ask, Proposal, Step
+from eqsat.search.proposal import Ask, Proposal, State, Step, starting_points
 from eqsat.search.result import Extracted
-from eqsat.search.state import State, starting_points
 from extraction import stopping
 
 logger = logging.getLogger(__name__)

@@ -10,25 +10,31 @@ Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too la
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from eqsat.choice.compiled import Compiled
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
 from eqsat.options.options import Options, given_options
-from eqsat.search.answer_store import AnswerStore
+from eqsat.search.figures import GraphFigures
 from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
-from eqsat.search.outcome import conclude
+from eqsat.search.origins import table, with_locations
+from eqsat.search.proposal import State
 from eqsat.search.proposals.exact import exact
-from eqsat.search.recall import Memory, recall, respell
-from eqsat.search.result import Result
+from eqsat.search.recall import AnswerStore, Memory, recall, respell
+from eqsat.search.result import Point, Result
+from eqsat.search.run import Run
 from eqsat.search.stages import extract, improve, saturate, schedule
-from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
-from eqsat.verification.checks import Checks
+from eqsat.vela.roofline import bound, over_bound
+from eqsat.verification.checks import Checks, first_equal, pareto_set, tell, verify_offers
+from eqsat.verification.equality import Attempt
 
 __all__ = ["Result", "optimize_tosa"]
 
@@ -86,3 +92,124 @@ def optimize_tosa(
                     state = improve(loop, given.join(loop, state), checks)
                     state = schedule(loop, state, checks)
         return conclude(name, loop, state, checks, given, memory)
+
+
+def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, memory: Memory | None) -> Result:
+    """Returns the result with the best graph of all, which is remembered unless it was or is not worth it.
+
+    Limits that nothing fits do not end a search, but then the answer is the best one within the default limits.
+    What waits for nothing is computed while the answer's binary is proved.
+    name: of the graph.
+
+    Raises WorkerError if Vela refuses the explicit graph and no other graph equals it.
+    """
+    interrupted = loop.interruption.asked()
+    decision, graphs, reference, nearest = state.decision, state.graphs, checks.verifier.graph, None
+    if interrupted:
+        found = "the result is the best that was found until then"
+        nothing = "nothing had been found by then, and there is no run to save"
+        loop.warnings.append(f"the search was interrupted: {found if state.extracted else nothing}")
+    with loop.clock.stage("verify"):
+        answer = first_equal(graphs, checks, decision)
+        if answer is None:
+            raise given.refusals["explicit"]
+        if not decision.limits.widest.fits(answer.best.figures):
+            nearest = answer.best.figures
+            answer = first_equal(graphs, checks, replace(decision, limits=decision.default)) or answer
+        verify_offers(graphs, answer, checks, decision)
+        tell(answer, graphs, checks, decision, nearest)
+        best, frozen, stock = answer.best, state.frozen, given.compiled.get("stock")
+        proof_of_binary, points = checks.binaries.begin_proof(best), _points(state, checks)
+        figures = _figures(state, {**given.compiled, "eqsat": best})
+        located = with_locations(best, given.buffers["explicit"], state.made_of)
+        run, lower_bound = _run(name, state, given, best, located, points), bound(reference, best.estimate.rates)
+        rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
+        stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
+        if memory and not (state.recalled == "remembered" or interrupted or nearest):
+            memory.keep(answer, located, graphs)
+        of_binary = proof_of_binary.result()
+    if stock_verified is False:  # such a graph is no peer
+        stock, figures["stock"] = None, GraphFigures()
+    counts = reference.op_counts()
+    names = dict.fromkeys(o.attr("tosa").lower() for o in reference.nodes if o.op == "opaque")
+    opaque = {name: counts.get(name, 0) for name in names}
+    no_e_graph = "interrupted" if interrupted else "remembered" if state.recalled else "failed"
+    of_stock = of_binary if best is stock else Attempt(False)
+    return Result(
+        tosa=located,
+        explicit=given.buffers["explicit"],
+        chosen=best.name,
+        figures=figures,
+        verified=answer.verified,
+        stock_verified=stock_verified,
+        proved=answer.proof.proved,
+        undecided=list(answer.proof.undecided),
+        error_bound=answer.proof.error_bound,
+        stock_proved=stock_proved,
+        settings=best.settings,
+        binary_verified=answer.binary.equal,
+        binary_reason=answer.binary.reason,
+        binary_samples=answer.binary.samples,
+        binary_proved=of_binary.proved or None,
+        binary_undecided=list(of_binary.undecided),
+        stock_binary_verified=stock_binary.equal if stock_binary else None,
+        stock_binary_proved=of_stock.proved or None,
+        stock_binary_undecided=list(of_stock.undecided),
+        bound=lower_bound,
+        coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
+        opaque=opaque,
+        e_nodes=frozen.n_nodes if frozen else 0,
+        stop=frozen.saturation.stop if frozen else no_e_graph,
+        candidates=len(state.graphs),
+        searched=bool(state.recalled or state.extracted),
+        remembered=state.recalled == "remembered",
+        respelled=state.recalled == "respelled",
+        interrupted=interrupted,
+        extractions=loop.extractions,
+        limits=state.decision.limits,
+        nearest=nearest,
+        points=points,
+        table=[r.record() for r in rows],
+        seconds=loop.clock.seconds,
+        warnings=[w if n == 1 else f"{w} ({n} times)" for w, n in Counter(loop.warnings).items()],
+        raw=best.estimate.raw,
+        known=run,
+    )
+
+
+def _figures(state: State, compiled: Mapping[str, Compiled]) -> dict[str, GraphFigures]:
+    """Returns the figures of "stock", of "explicit" and of the chosen graph ("eqsat")."""
+    figures = {name: GraphFigures.of(c.estimate, state.target) for name, c in compiled.items()}
+    return {name: figures.get(name, GraphFigures()) for name in ("stock", "explicit", "eqsat")}
+
+
+def _points(state: State, checks: Checks) -> list[Point]:
+    """Returns the Pareto set of candidates that are not known to differ from the reference."""
+    limits, possible = state.decision.limits.widest, pareto_set(state.graphs, checks)
+    return [Point(c.name, c.figures, limits.fits(c.figures), checks.verified(c), c.tosa, c.settings) for c in possible]
+
+
+def _run(name: str, state: State, given: Given, best: Compiled, located: bytes, points: Sequence[Point]) -> Run | None:
+    """Returns the run around the chosen candidate or, if it lost, the best extracted one; None without any.
+
+    located: the flatbuffer of the chosen candidate, with locations.
+    """
+    found = [c for c in state.graphs if c.choices is not None and not (c.settings or c.parts_of)]
+    if state.recalled or not found:
+        return None
+    # it may have other settings, or more operators than were chosen
+    same = [c for c in found if c.tosa == best.tosa] or [c for c in found if c.choice is best.choice]
+    kept = same[0] if same else min(found, key=state.decision.rank_of)
+    return Run(
+        name,
+        state.target,
+        {**given.buffers, "chosen": located, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
+        best.given or best.name,
+        state.priced,
+        kept.choice,
+        [r.name for r in state.options.identities(state.target)],
+        state.options.record(),
+        tables={
+            c.name: over_bound(c.estimate.rows, c.tosa, c.estimate.rates) for c in (*given.compiled.values(), kept)
+        },
+    )

@@ -1,17 +1,146 @@
-"""What a proposal is: a generator that yields questions and is sent the state after each.
+"""What a proposal is sent and asks: a generator that yields questions and is sent the state after each.
 
 It knows no pool, clock, budget or log; the loop (`loop.py`) has them.
+The state is a value, of which each step of the loop makes the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from eqsat.choice.compiled import Candidate
+from eqsat.choice.choice import Choices, correct
+from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
-from eqsat.search.state import State
+from eqsat.options.options import CYCLES, SRAM, Options
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import dumps
+from extraction import Extraction, check
+
+#: Cycles of the fastest graph of a kind, as a multiple of the fastest one that fits, above which none of the kind is
+#: changed further. The most that another order saved so far is 10%.
+_MOST_BEHIND = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What proposals are sent.
+
+    with_settings: whether the answer may have settings of Vela.
+    decision: the rule by which graphs are better.
+    recalled: "remembered" or "respelled" if the answer is that of an earlier search, else "".
+    frozen: the e-graph, None before there is one.
+    made_of: {node of the e-graph's source: node of the reference} if they differ, else None.
+    choices: the choices of the e-graph with their prices so far, None before there are any.
+    prices_rose: whether the last results changed prices so that another extraction may give another choice.
+    compiled: all that was asked for, in order, by `Candidate.key`; None where Vela refuses it.
+    results: what the last question gave, in its order; None where Vela refuses it.
+    start, best: the graph that a proposal sets out from, and the best one since then.
+    """
+
+    target: Target
+    options: Options
+    with_settings: bool = False
+    decision: Decision = Decision()
+    recalled: str = ""
+    frozen: Frozen | None = None
+    made_of: Mapping[int, int] | None = None
+    choices: Choices | None = None
+    prices_rose: bool = False
+    compiled: Mapping[tuple[str, bytes, tuple[str, ...]], Compiled | None] = field(default_factory=dict)
+    results: tuple[Compiled | None, ...] = ()
+    start: Compiled | None = None
+    best: Compiled | None = None
+
+    @property
+    def graphs(self) -> list[Compiled]:
+        """All compiled graphs, in the order in which they were found."""
+        return [c for c in self.compiled.values() if c]
+
+    @property
+    def extracted(self) -> list[Compiled]:
+        """The compiled graphs that are written as they were chosen from the e-graph, without settings of Vela."""
+        return [c for c in self.graphs if c.is_chosen]
+
+    @property
+    def priced(self) -> Choices:
+        """The choices of the e-graph, for proposals that come after them."""
+        assert self.choices is not None, "nothing is chosen before choices have prices"
+        return self.choices
+
+    def cost(self, choice: Mapping[int, int]) -> float:
+        """Returns the cycles of a choice at the present prices."""
+        return check(self.priced.graph, choice)
+
+    def cheapest(self) -> Extraction | None:
+        """Returns the choice of the extracted graph that costs least at the present prices; None if there is none."""
+        choice = min((c.choice for c in self.extracted), key=self.cost, default=None)
+        return None if choice is None else self.extraction(choice, "")
+
+    def extraction(self, choice: Mapping[int, int], by: str) -> Extraction:
+        """Returns a choice at its present price, as one that has no bound."""
+        return Extraction(dict(choice), self.cost(choice), -math.inf, "feasible", [], 0.0, by)
+
+    @property
+    def front(self) -> list[Compiled]:
+        """All compiled graphs, the best first."""
+        return sorted(self.graphs, key=self.decision.rank_of)
+
+    def with_graphs(self, found: Iterable[Compiled]) -> State:
+        """Returns the state with graphs before those that it has, as those count first among equals."""
+        return replace(self, compiled={**{c.key: c for c in found}, **self.compiled})
+
+    def setting_out(self, start: Compiled | None, decision: Decision | None = None) -> State:
+        """Returns the state in which a proposal sets out from a graph, by another decision if that is given."""
+        return replace(self, start=start, best=start, results=(), decision=decision or self.decision)
+
+    def after(self, asked: Sequence[Candidate], found: Sequence[Compiled | None]) -> State:
+        """Returns the state after what was asked for was compiled; new graphs of choices correct the prices."""
+        results: list[Compiled | None] = []
+        compiled, choices, rose = dict(self.compiled), self.choices, False
+        for candidate, result in zip(asked, found, strict=True):
+            if candidate.key not in compiled:
+                compiled[candidate.key] = result
+                if choices and result and result.is_chosen:
+                    choices, differs = correct(choices, choices.tensor_graph(result.choice), result.estimate.rows)
+                    rose = rose or differs
+            results.append(compiled[candidate.key])
+        known = [c for c in (self.best, *results) if c]
+        best = min(known, key=self.decision.rank_of, default=None)
+        return replace(self, compiled=compiled, choices=choices, prices_rose=rose, results=tuple(results), best=best)
+
+    def chosen(self, found: Extraction, by: str) -> Candidate:
+        """Returns the candidate of a choice. by: the name of the extractor."""
+        graph, _ = self.priced.tensor_graph(found.choice)
+        gap = found.gap if math.isfinite(found.gap) else None
+        tosa, cost = dumps(graph), float(found.cost)
+        return Candidate("eqsat", graph, tosa, self.choices, found.choice, by=by, predicted=cost, gap=gap)
+
+
+def starting_points(state: State, decision: Decision, among: Callable[[Compiled], bool]) -> list[Compiled]:
+    """Returns the best graph of a kind, and up to two faster ones that exceed the limits.
+
+    These two are the fastest, and the one with the least product of cycles and 1 + excess.
+    Where less SRAM is the objective, faster ones that fit count, too: they have cycles to spend.
+    Returns none if cycles are the objective and all of the kind are slower than another graph by far (`_MOST_BEHIND`).
+    """
+    kind = [c for c in state.graphs if not c.settings and among(c)]
+    if not kind:
+        return []
+    best, limits = min(kind, key=decision.rank_of), decision.limits
+    ahead = min((c.figures.cycles for c in state.graphs if limits.fits(c.figures)), default=math.inf)
+    if decision.objective == CYCLES and min(c.figures.cycles for c in kind) > _MOST_BEHIND * ahead:
+        return []
+    faster = [c for c in kind if c.figures.cycles < best.figures.cycles]
+    over = [c for c in faster if decision.objective == SRAM or not limits.fits(c.figures)]
+    out = [best]
+    if over:
+        out.append(min(over, key=lambda c: c.figures.cycles * (1 + limits.excess(c.figures))))
+        out.append(min(over, key=lambda c: c.figures))
+    return list(dict.fromkeys(out))
 
 
 class Ask(NamedTuple):

@@ -1,4 +1,4 @@
-"""Answers of earlier searches for a graph (`answer_store.py`).
+"""Answers of earlier searches for a graph.
 
 If nothing that decides the answer has changed, the answer itself is reused.
 Otherwise the known graphs are candidates.
@@ -6,32 +6,136 @@ So more effort, another option or another version never gives a worse answer tha
 A graph may differ from a known one in constants alone, such as an architecture with other weights.
 Then the known choice is written with its constants.
 If that gains as much as before, there is no search.
+
+Answers lie in the store (`eqsat/store`), by graph and search.
+They are compiled, compared with the reference and run like every candidate.
+So a wrong entry costs time, but never gives a wrong result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from eqsat.choice.compiled import Compiled
-from eqsat.choice.respelling import describe, structure
+from msgspec import convert, to_builtins
+
+from eqsat.choice import respelling
+from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.egraph.encoding import Frozen
 from eqsat.ground.digest import digest
+from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.ground.versions import code, versions
 from eqsat.options import plugins
 from eqsat.options.decision import Container
-from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.given import Given
 from eqsat.search.loop import Loop
-from eqsat.search.proposals.remembered import same_graph, same_structure
+from eqsat.search.proposal import Ask, Asking, Proposal, State
+from eqsat.search.proposals.settings import may_choose
 from eqsat.search.stages import REWRITINGS
-from eqsat.search.state import State
+from eqsat.store.setting import Setting
+from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import TosaError, dumps, loads, tensor_names
 from eqsat.verification.checks import Answer, Checks
-from eqsat.verification.equality import Attempt
+
+#: Most entries per graph.
+_OF_A_GRAPH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAnswer:
+    """The answer of an earlier search.
+
+    chosen: "eqsat", "stock" or "explicit".
+    given: "explicit" or "stock" if it is that graph in another order or with other settings.
+    cycles: by the total that ranks graphs.
+    settings: of Vela.
+    tosa: the graph, b"" if it is a given one unchanged.
+    choice: the choice from the e-graph (`eqsat/choice/respelling.py`), "" if that is not kept.
+    before: cycles of the best given graph at that time.
+    rewritten: whether the graph was changed after it was written as it was chosen.
+    """
+
+    chosen: str
+    given: str
+    cycles: int
+    settings: tuple[str, ...]
+    tosa: bytes
+    choice: str = ""
+    before: int = 0
+    rewritten: bool = False
+
+    def packed(self) -> bytes:
+        """Returns the bytes of an entry."""
+        return pack_json(to_builtins(self))
+
+    @staticmethod
+    def unpacked(data: bytes) -> KnownAnswer:
+        """Returns the answer of an entry.
+
+        Raises ValueError if the bytes are not those of an entry.
+        """
+        told = unpack_json(data)
+        answer = convert(told, KnownAnswer)
+        if told.keys() - {f.name for f in fields(KnownAnswer)}:
+            raise ValueError("it has another form")
+        return answer
+
+
+class AnswerStore:
+    """Answers by graph and key, both hexadecimal digits.
+
+    A failure of the store only means that nothing is remembered.
+    """
+
+    def __init__(self, place: str | Path | None = None) -> None:
+        """place: of the store, see `eqsat/store/setting.py`; None is the user's store.
+
+        Raises InputError if the place is something else than a store.
+        """
+        self.place = place
+        self.warnings: list[str] = []
+        if place:
+            Setting.of(place).check()
+
+    @contextmanager
+    def _opened(self) -> Iterator[Store]:
+        store = Store(self.place)
+        try:
+            yield store
+        finally:
+            self.warnings = store.warnings
+            store.close()
+
+    def entries(self, graph: str, key: str = "") -> dict[str, KnownAnswer]:
+        """Returns this machine's answers for a graph, by key.
+
+        The answer with the given key may also come from a team's store.
+        """
+        found: dict[str, KnownAnswer] = {}
+        with self._opened() as store:
+            known = store.family(ANSWERS, f"{graph}/")
+            if key and key not in known and (raw := store.fetch(ANSWERS, f"{graph}/{key}")):
+                store.put(ANSWERS, {f"{graph}/{key}": raw})
+                known[key] = raw
+        for name, raw in known.items():
+            try:
+                found[name] = KnownAnswer.unpacked(raw)
+            except ValueError:
+                continue
+        return found
+
+    def put(self, graph: str, key: str, answer: KnownAnswer) -> None:
+        """Stores an answer."""
+        packed = answer.packed()
+        with self._opened() as store:
+            store.put(ANSWERS, {f"{graph}/{key}": packed})
+            store.keep(ANSWERS, f"{graph}/", _OF_A_GRAPH)
+            store.publish(ANSWERS, f"{graph}/{key}", packed)
+
 
 #: Highest cycles that a known answer may take, or share of the cycles before, as multiples of the known ones.
 #: With other constants, cycles before and after depend differently on how well the weights can be compressed.
@@ -65,7 +169,10 @@ class Memory:
         """Returns what is remembered of a graph."""
         target, options = state.target, state.options
         compiled_for = [*(f.encode() for f in target.flags), *_configurations(target)]
-        graph, alike = digest([explicit, *compiled_for]), digest([structure(reference).encode(), *compiled_for])
+        graph, alike = (
+            digest([explicit, *compiled_for]),
+            digest([respelling.structure(reference).encode(), *compiled_for]),
+        )
         own = options.rules or plugins.places(options)
         parts = [repr(options.record()), repr(container), repr(state.with_settings), repr(versions(_THEIRS)), code()]
         key = "" if own else digest(p.encode() for p in parts)
@@ -74,10 +181,10 @@ class Memory:
             return Memory(store, graph, alike, key, same, [same])
         return Memory(store, graph, alike, key, None, list(known.values()), store.entries(alike, key).get(key))
 
-    def keep(self, answer: Answer, tosa: bytes, graphs: Sequence[Compiled], proof: Future[Attempt]) -> None:
+    def keep(self, answer: Answer, tosa: bytes, graphs: Sequence[Compiled]) -> None:
         """Stores the answer of a search: its graph with locations, and its choice from the e-graph.
 
-        graphs: all that were compared. proof: of its binary, for which this waits.
+        graphs: all that were compared.
         """
         best = answer.best
         if not self.key or not answer.verified or answer.binary.equal is False:
@@ -89,10 +196,9 @@ class Memory:
             best.settings,
             tosa if best.name == "eqsat" else b"",
             before=_before(graphs),
-            undecided=proof.result().is_final and not proof.result().proved,
         )
         self.store.put(self.graph, self.key, known)
-        if choice := describe(best):
+        if choice := respelling.describe(best):
             spelled = replace(known, tosa=b"", choice=choice, rewritten=best.is_rewritten)
             self.store.put(self.structure, self.key, spelled)
 
@@ -100,14 +206,14 @@ class Memory:
 def recall(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> State:
     """Returns the state with the known graphs, "remembered" if the answer of the very same search still holds."""
     loop.warnings.extend(memory.store.warnings)
-    state, known = loop.drive(state, same_graph(memory.known)), memory.same
+    state, known = loop.drive(state, _same_graph(memory.known)), memory.same
     if known is None:
         return state
     for c in state.graphs:  # beside the given graphs, which Vela compiles
-        checks.begin_answer(c, known.undecided)
+        checks.begin_answer(c)
     found, state = state.graphs, given.join(loop, state)
     found = found or [c for c in state.graphs if c.name == known.chosen]
-    return replace(state, recalled="remembered" if holds(loop, state, known, found, checks) else "")
+    return replace(state, recalled="remembered" if _holds(loop, state, known, found, checks) else "")
 
 
 def respell(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> State:
@@ -120,18 +226,53 @@ def respell(loop: Loop, state: State, memory: Memory, given: Given, checks: Chec
         return state
     state = given.join(loop, state)
     before = set(state.compiled)
-    state = loop.drive(state, same_structure(known))
+    state = loop.drive(state, _same_structure(known, state.frozen))
     if known.rewritten:
         state = loop.improve(state, REWRITINGS, lambda c: c.key not in before)
     found = [c for c in state.graphs if c.key not in before]
-    return replace(state, recalled="respelled" if holds(loop, state, known, found, checks) else "")
+    return replace(state, recalled="respelled" if _holds(loop, state, known, found, checks) else "")
 
 
-def holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compiled], checks: Checks) -> bool:
+def _same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
+    """Returns a proposal of the answers for the very same graph, compiled with the present Vela."""
+
+    def remembered(state: State) -> Asking:
+        found = []
+        for a in (a for a in answers if a.tosa and _may_choose(a.settings, state)):
+            with suppress(TosaError):
+                graph, own = loads(a.tosa, "the answer of another search"), tensor_names(a.tosa)
+                found.append(Candidate("eqsat", graph, a.tosa, given=a.given, settings=a.settings, tensors=own))
+        yield Ask(found)
+
+    return remembered
+
+
+def _same_structure(known: KnownAnswer, frozen: Frozen) -> Proposal:
+    """Returns a proposal of the choice for a graph that differs in constants alone, with the constants of this one.
+
+    It is compiled without further settings, and with the settings of Vela that it had.
+    There is none if the e-graphs differ in what is chosen.
+    """
+
+    def remembered(state: State) -> Asking:
+        graph = respelling.respell(known.choice, frozen, state.target.family)
+        if graph is not None:
+            tosa = dumps(graph)
+            every = [s for s in dict.fromkeys(((), known.settings)) if _may_choose(s, state)]
+            yield Ask([Candidate("eqsat", graph, tosa, settings=s) for s in every])
+
+    return remembered
+
+
+def _may_choose(settings: Sequence[str], state: State) -> bool:
+    return all(may_choose(s, state.target) for s in settings)
+
+
+def _holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compiled], checks: Checks) -> bool:
     """Whether the best of the graphs that are made of a known answer is as good as that was, within the limits.
 
     It has to equal the reference, and its binary must not be wrong.
-    That is proved beside the comparison, unless that of the known answer could not be.
+    That is proved beside the comparison.
     """
     with loop.failing(state):
         fitting = [c for c in found if state.decision.limits.widest.fits(c.figures)]
@@ -139,7 +280,7 @@ def holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compiled
         share = max(1.0, _before(state.graphs) / known.before) if known.before else 1.0
         if best is None or best.figures.cycles > _AS_GOOD * known.cycles * share:
             return False
-        checks.begin_answer(best, known.undecided)
+        checks.begin_answer(best)
         compared = checks.compared(best)
         return compared is not None and compared.binary.equal is not False
     return False

@@ -12,18 +12,16 @@ from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
 from eqsat.options.plugins import make_cost_model
 from eqsat.search.loop import Loop
-from eqsat.search.proposal import Step
+from eqsat.search.proposal import State, Step
 from eqsat.search.proposals.borders import borders
 from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
 from eqsat.search.proposals.stripes import stripes, wanted
-from eqsat.search.state import State
 from eqsat.tensor.dead_channels import without_dead_channels
 from eqsat.tensor.graph import TensorGraph
-from eqsat.verification.checks import Checks
-from eqsat.verification.verification import first_equal
+from eqsat.verification.checks import Checks, first_equal
 
 logger = logging.getLogger(__name__)
 

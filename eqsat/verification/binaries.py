@@ -33,8 +33,6 @@ from eqsat.verification.equality import Attempt, Verifier, samples_for
 _ELEMENTS_PER_SECOND = 2_000_000
 #: Seconds after which a run counts as hung.
 _HUNG = 600.0
-#: What is said of a proof that is left out.
-_UNDECIDED_BEFORE = "not tried again: the proof for the known answer ended without a result"
 
 Samples = Sequence[Sequence[Array]]
 
@@ -71,22 +69,17 @@ class Binaries:
         """Returns whether the binary of a candidate computes what the candidate does, or why that is not known."""
         return self.begin(c, whatever_it_takes).result()
 
-    def begin_proof(self, c: Compiled, undecided: bool = False) -> Future[Attempt]:
-        """Starts to prove the binary of a candidate, once, and returns the pending result.
-
-        undecided: leaves the proof out, as an earlier one of its kind ended without a result.
-        """
+    def begin_proof(self, c: Compiled) -> Future[Attempt]:
+        """Starts to prove the binary of a candidate, once, and returns the pending result."""
         if c not in self._proofs:
             self.begin(c)  # here, as two threads that begin it would run the binary twice
-            self._proofs[c] = self._pool.start(self._prove, c, undecided)
+            self._proofs[c] = self._pool.start(self._prove, c)
         return self._proofs[c]
 
-    def _prove(self, c: Compiled, undecided: bool) -> Attempt:
+    def _prove(self, c: Compiled) -> Attempt:
         verdict = self.verdict(c)
         if not self.run_at_all or verdict.equal is False:
             return Attempt(False, (verdict.reason,))
-        if undecided:
-            return Attempt(False, (_UNDECIDED_BEFORE,))
         return self._verifier.prove_binary(c, raw_of(c.estimate), self._seconds)
 
     def _judge(self, c: Compiled, whatever_it_takes: bool, compared: Future[Comparison]) -> Verdict:

@@ -47,14 +47,12 @@ class Attempt:
     undecided: where the proof ended, or why there is none.
     error_bound: the highest probability that "proved" is wrong.
     counterexample: where another input gives something else, "" if none was found.
-    is_final: whether another try with the same limits would most likely end alike.
     """
 
     proved: bool
     undecided: tuple[str, ...] = ()
     error_bound: float = 1.0
     counterexample: str = ""
-    is_final: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +189,7 @@ class Verifier:
             logger.debug("a proof failed", exc_info=True)
             stopped = isinstance(e, WorkerError) and e.stopped
             why = f"the proof failed: {e}" if not stopped else f"the proof passed the {str(e).rpartition(' the ')[2]}"
-            return Attempt(False, (why,), is_final=stopped)
+            return Attempt(False, (why,))
         return Attempt(proved, tuple(undecided), bound, found)
 
 

@@ -20,7 +20,7 @@ from benchmarks.vela_defects import (
 from cost_models.op_count import OpCount
 from docs.generate import PARTS
 from eqsat.choice.choice import build
-from eqsat.choice.needed_copies import with_needed_copies
+from eqsat.choice.copies import with_needed_copies
 from eqsat.device.compile import compile_binary
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.process import WorkerError

@@ -7,8 +7,7 @@ import pytest
 
 from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
-from eqsat.choice.choice import Choices, build
-from eqsat.choice.correction import correct
+from eqsat.choice.choice import Choices, build, correct
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES

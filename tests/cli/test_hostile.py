@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from eqsat.cli.app import app
 from eqsat.cli.defaults import defaults
 from eqsat.ground.files import InputError
-from eqsat.search.answer_store import AnswerStore, KnownAnswer
+from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from eqsat.bench.cells import Configuration
-from eqsat.options.effort import EFFORTS
-from eqsat.options.options import OptionError, Options
+from eqsat.options.options import EFFORTS, OptionError, Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps

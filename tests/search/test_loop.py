@@ -14,8 +14,7 @@ from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
-from eqsat.search.proposal import Ask, Asking, Step
-from eqsat.search.state import State, starting_points
+from eqsat.search.proposal import Ask, Asking, State, Step, starting_points
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate

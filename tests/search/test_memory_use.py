@@ -14,7 +14,7 @@ from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import MemoryLimits
-from eqsat.search.memory_use import MemoryUse
+from eqsat.search.proposals.memory import MemoryUse
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps

@@ -12,10 +12,8 @@ from eqsat.options.options import Options
 from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.oracle import Oracle
-from eqsat.search.order import Allocation, Swap, execution, swaps, with_swap
-from eqsat.search.proposal import Step
-from eqsat.search.proposals.orders import orders
-from eqsat.search.state import State
+from eqsat.search.proposal import State, Step
+from eqsat.search.proposals.orders import Allocation, Swap, execution, orders, swaps, with_swap
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph

@@ -15,14 +15,13 @@ from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.rules import RULES
 from eqsat.search.loop import Loop
-from eqsat.search.proposal import Proposal
+from eqsat.search.proposal import Proposal, State
 from eqsat.search.proposals.borders import borders
 from eqsat.search.proposals.exact import exact
 from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
-from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads

@@ -20,13 +20,12 @@ from eqsat.choice.respelling import alike, signer
 from eqsat.egraph.encoding import ENode, saturate
 from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.options.options import Options
-from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.verification import equality
 from tests.graphs import add, clamp, conv, finish, reshape, transpose
 
 TARGET = "ethos-u85-256"
@@ -162,19 +161,6 @@ def test_other_weights_may_be_equal_where_the_known_ones_differ(store: AnswerSto
     answered(store, known)
     result, searched = answered(store, other), answered(None, other)
     assert result.respelled and result.proved and result.calibrated == searched.calibrated < result.stock_calibrated
-
-
-def test_a_proof_of_a_binary_that_passed_its_limit_is_not_tried_again(
-    store: AnswerStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(equality, "_PROOF_MIB", 1)
-    first, again, others = answered(store), answered(store), answered(store, around(seed=5))
-    assert again.remembered and again.tosa == first.tosa and others.respelled
-    assert [r.binary_proved for r in (first, again, others)] == [None] * 3
-    assert ["not tried again" in " ".join(r.binary_undecided) for r in (first, again, others)] == [False, True, True]
-    for name, known in (entries(store) | entries(store, choices=True)).items():
-        forge(store, name, replace(known, undecided=False))
-    assert "memory limit" in " ".join(answered(store).binary_undecided)
 
 
 @pytest.mark.slow

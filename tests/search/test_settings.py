@@ -11,8 +11,8 @@ from eqsat.search.figures import GraphFigures
 from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.oracle import Oracle
+from eqsat.search.proposal import State
 from eqsat.search.proposals.settings import arena_sizes, settings
-from eqsat.search.state import State
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa

@@ -10,7 +10,7 @@ import pytest
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.search.plans import Plans
+from eqsat.search.proposals.stripes import Plans
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.stripes import striped

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from eqsat.options.options import Options
-from eqsat.search.answer_store import AnswerStore
 from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.recall import AnswerStore
 from eqsat.store.shared import SharedStore
 from eqsat.tosa import dumps
 from tests.search.test_recall import around

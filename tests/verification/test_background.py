@@ -14,6 +14,7 @@ from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.verification import equality
 from eqsat.verification.equality import Verifier
 from tests.fake_oracle import by_vela
 from tests.graphs import finish, relu, transpose
@@ -60,14 +61,23 @@ def test_a_binary_is_proved_to_compute_the_reference(verifier: Verifier, pool: P
     assert verifier.prove_binary(right, raw_of(right.estimate), 60).proved
     assert verifier.prove_binary(other, raw_of(other.estimate), 60).proved
     wrong = verifier.prove_binary(right, raw_of(other.estimate), 60)
-    assert not wrong.proved and wrong.undecided and wrong.is_final
+    assert not wrong.proved and wrong.undecided
 
 
 def test_a_proof_that_takes_too_long_says_so(verifier: Verifier, pool: Pool) -> None:
     candidate = by_vela(EQUAL, U55, pool)
     late = verifier.prove_binary(candidate, raw_of(candidate.estimate), 1e-9)
-    assert not late.proved and late.is_final
+    assert not late.proved
     assert re.search("of (computing|processor time)", late.undecided[0]), "the worker's limit, or what is left"
+
+
+def test_a_proof_that_takes_too_much_memory_says_so(
+    verifier: Verifier, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(equality, "_PROOF_MIB", 1)
+    candidate = by_vela(EQUAL, U55, pool)
+    (why,) = verifier.prove_binary(candidate, raw_of(candidate.estimate), 60).undecided
+    assert "memory limit" in why
 
 
 def test_a_graph_is_proved_though_the_worker_is_killed(verifier: Verifier, pool: Pool) -> None:

@@ -19,8 +19,7 @@ from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
 from eqsat.verification.binaries import find_culprit
-from eqsat.verification.checks import Checks
-from eqsat.verification.verification import first_equal, tell, verify_offers
+from eqsat.verification.checks import Checks, first_equal, tell, verify_offers
 from tests.fake_oracle import by_vela, compiled
 from tests.graphs import finish, relu, rescale, residual
 

@@ -10,8 +10,8 @@ import pytest
 
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
-from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph

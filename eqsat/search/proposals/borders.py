@@ -3,7 +3,7 @@
 A TRANSPOSE of an input reads single elements of the memory outside, and one that gives an output writes them.
 Each is an access of its own there.
 Behind or before a copy, which moves whole bursts, it has SRAM alone to do with.
-The copy is a depthwise convolution 1x1 with weights of one (`eqsat/choice/copying.py`).
+The copy is a depthwise convolution 1x1 with weights of one (`eqsat/choice/copies.py`).
 Measured with Vela 5.2 on U65, where inputs and outputs lie outside by default:
 a picture [3, 112, 112] to NHWC takes 161,063 cycles without a copy before it, and 20,480 with one.
 An output [16, 4096] from NHWC takes 140,060 without, and 30,949 with one.
@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from math import isqrt, prod
 
-from eqsat.choice import copying
 from eqsat.choice.compiled import Candidate, Compiled
-from eqsat.search.proposal import Asking, one_by_one
-from eqsat.search.state import State
+from eqsat.choice.copies import write_copy
+from eqsat.search.proposal import Asking, State, one_by_one
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.types import Shape
 
@@ -95,7 +94,7 @@ def with_copies(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
         first = out.graph.add_copy(node, [out.number[i] for i in node.inputs])
         if node.op == "input":
             inputs[o.node] = first
-        copy = copying.emit(out.graph, out.graph.add("reshape", [first], shape=o.view))
+        copy = write_copy(out.graph, out.graph.add("reshape", [first], shape=o.view))
         return out.graph.add("reshape", [copy], shape=node.shape)
 
     made = graph.rewritten({o.node: partial(write, o) for o in of})

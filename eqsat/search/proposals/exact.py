@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from eqsat.search.proposal import Ask, Asking
+from eqsat.search.proposal import Ask, Asking, State
 from eqsat.search.proposals.greedy import GREEDY, extract_by
-from eqsat.search.state import State
 from extraction import Extraction
 
 #: Share of the best cycles by which a choice may be slower for another round to follow.

@@ -6,8 +6,7 @@ Each starts anew with the prices that Vela's table of the last choice corrected.
 from __future__ import annotations
 
 from eqsat.options.plugins import check_extraction
-from eqsat.search.proposal import Ask, Asking
-from eqsat.search.state import State
+from eqsat.search.proposal import Ask, Asking, State
 from extraction import Extraction, Infeasible, extract
 
 #: Name of the greedy extractor.

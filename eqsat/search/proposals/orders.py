@@ -1,16 +1,188 @@
-"""Other orders (`eqsat/search/order.py`) of a graph, ranked by the memory that is live in them.
+"""Other orders of a graph, ranked by the memory that is live in them, and the operands that decide them.
 
 Orders of stock's graph or the explicit one are equal graphs, too, and the best ones if nothing else gains much.
+Vela walks from the outputs, depth first, and visits the last operand first.
+It runs each operator once all of its operands are there (TraverseGraphFromEnd in regor's graph.hpp).
+So the operands of a commutative operator decide which side of it is computed first.
+That changes which tensors are live meanwhile, and which operators are neighbours.
+Operands of a CONCAT of channels that only convolutions read may be swapped, too.
+The weights of these convolutions are then reordered with the channels.
+A graph with swapped operands has equal node numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import combinations
+from typing import NamedTuple
 
-from eqsat.search.order import Allocation, Swap, swaps, with_swap
-from eqsat.search.proposal import Ask, Asking, one_by_one
-from eqsat.search.state import State
-from eqsat.tensor.graph import TensorGraph
+import numpy as np
+
+from eqsat.choice.compiled import Compiled
+from eqsat.search.proposal import Ask, Asking, State, one_by_one
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.types import Array, Const, attrs_of
+
+#: Operators of two operands that may be swapped without changing any bit.
+COMMUTATIVE = frozenset(
+    ("add", "mul", "maximum", "minimum", "equal", "bitwise_and", "bitwise_or", "bitwise_xor")
+    + ("logical_and", "logical_or", "logical_xor")
+)
+#: Operators that treat all channels alike; a RESCALE does if it has a single scale.
+_IN_EVERY_CHANNEL = ("rescale", "clamp", "table")
+#: The last axis of an NHWC activation, and of the weights of a CONV2D: its input channels.
+_CHANNELS = 3
+
+
+class Swap(NamedTuple):
+    """Two operands of a node that change places.
+
+    first, second: their places.
+    channels: other nodes whose channels are reordered, and the weights that read them.
+    """
+
+    node: int
+    first: int
+    second: int
+    channels: tuple[int, ...] = ()
+
+
+def swaps(graph: TensorGraph) -> list[Swap]:
+    """Returns the swaps that may change the order in which a graph runs."""
+    readers = graph.readers()
+    out: list[Swap] = []
+    for n in readers:
+        node = graph.nodes[n]
+        if node.op in COMMUTATIVE:
+            channels: list[int] | None = []
+        elif node.op == "concat" and node.attr("axis") == _CHANNELS == len(node.shape) - 1:
+            channels = _behind(graph, readers, n)
+        else:
+            continue
+        if channels is not None:
+            computed = [k for k, i in enumerate(node.inputs) if graph.nodes[i].inputs]
+            pairs = ((j, k) for j, k in combinations(computed, 2) if node.inputs[j] != node.inputs[k])
+            out += [Swap(n, j, k, tuple(channels)) for j, k in pairs]
+    return out
+
+
+def with_swap(graph: TensorGraph, swap: Swap) -> TensorGraph:
+    """Returns the graph with two operands swapped, and the weights that read their channels reordered."""
+    nodes, node = list(graph.nodes), graph.nodes[swap.node]
+    order = list(range(len(node.inputs)))
+    order[swap.first], order[swap.second] = swap.second, swap.first
+    nodes[swap.node] = replace(node, inputs=tuple(node.inputs[k] for k in order))
+    if swap.channels:
+        ends = np.cumsum([graph.nodes[i].shape[_CHANNELS] for i in node.inputs])
+        parts = np.split(np.arange(ends[-1]), ends[:-1])
+        channels = np.concatenate([parts[k] for k in order])
+        for n in (n for n in swap.channels if graph.nodes[n].op == "const"):
+            nodes[n] = _reordered(graph.nodes[n], channels)
+    return TensorGraph(nodes, graph.inputs, graph.outputs, graph.output_names)
+
+
+def _reordered(weights: Node, channels: Array) -> Node:
+    data = weights.attr("value").data[..., channels]
+    return replace(weights, attrs=attrs_of({"value": Const(data, weights.dtype, weights.shape)}))
+
+
+def _behind(graph: TensorGraph, readers: Mapping[int, Sequence[int]], concat: int) -> list[int] | None:
+    """Returns the nodes with the channels of a CONCAT, and the weights that read them.
+
+    Operators that treat all channels alike may lie between.
+    Returns None if an output or any other operator reads these channels.
+    """
+    out, stack = [concat], [concat]
+    while stack:
+        n = stack.pop()
+        if n in graph.outputs:
+            return None
+        for r in readers[n]:
+            node = graph.nodes[r]
+            if node.op == "conv2d" and _has_own_weights(graph, readers, r):
+                out.append(node.inputs[1])
+            elif node.op in _IN_EVERY_CHANNEL and len(dict(node.attrs).get("multiplier", (1,))) == 1:
+                out.append(r)
+                stack.append(r)
+            else:
+                return None
+    return out
+
+
+def _has_own_weights(graph: TensorGraph, readers: Mapping[int, Sequence[int]], convolution: int) -> bool:
+    number = graph.nodes[convolution].inputs[1]
+    weights = graph.nodes[number]
+    return weights.op == "const" and not DType.of(weights.dtype).carried and readers[number] == [convolution]
+
+
+def execution(graph: TensorGraph) -> list[int]:
+    """Returns the operators in the order in which Vela runs them, assuming that it fuses none."""
+    order: list[int] = []
+    visited = set[int]()
+    stack = [(False, o) for o in graph.outputs]
+    while stack:
+        is_done, n = stack.pop()
+        if is_done:
+            order.append(n)
+        elif n not in visited and graph.nodes[n].inputs:
+            visited.add(n)
+            stack.append((True, n))
+            stack += [(False, i) for i in graph.nodes[n].inputs]
+    return order
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Vela's allocation of the nodes of a graph, which a swap changes little.
+
+    steps: nodes that Vela runs as operators of their own.
+    sizes: {node: bytes of its tensor in SRAM}.
+    weights: {node: bytes of the weights in SRAM while it runs}.
+    """
+
+    steps: frozenset[int]
+    sizes: Mapping[int, int]
+    weights: Mapping[int, int]
+
+    @staticmethod
+    def of(compiled: Compiled) -> Allocation:
+        """Returns the allocation of a compiled graph."""
+        numbers, estimate = compiled.nodes, compiled.estimate
+        made = [numbers.get(r.source or r.name, -1) for r in estimate.operators]
+        sizes, weights = dict[int, int](), dict.fromkeys(made, 0)
+        for t in estimate.tensors:
+            if t.name in numbers:
+                sizes[numbers[t.name]] = t.end - t.address
+            elif (k := estimate.step_of(t)) is not None:
+                weights[made[k]] += t.end - t.address
+        return Allocation(frozenset(made) - {-1}, sizes, weights)
+
+    def order(self, graph: TensorGraph) -> list[int]:
+        """Returns the steps in the order in which they run."""
+        return [n for n in execution(graph) if n in self.steps]
+
+    def in_sram(self, graph: TensorGraph) -> list[int]:
+        """Returns the bytes of tensors in SRAM at each step of a graph with the same nodes.
+
+        What is no step is written and read by the steps before and behind it, such as a CONCAT in place.
+        """
+        step = {n: k for k, n in enumerate(self.order(graph))}
+        first, last = dict[int, int](), dict.fromkeys(graph.outputs, len(step))
+        for n in graph.live():
+            known = [first[i] for i in graph.nodes[n].inputs if i in first]
+            if n in step or known or graph.nodes[n].op == "input":
+                first[n] = step.get(n, min(known, default=0))
+        for n in reversed(graph.live()):
+            if (at := step.get(n, last.get(n))) is not None:
+                last |= {i: max(at, last.get(i, 0)) for i in graph.nodes[n].inputs}
+        out = [*(self.weights[n] for n in step), 0]
+        for n, size in self.sizes.items():
+            for k in range(first.get(n, 0), last.get(n, 0) + 1):
+                out[k] += size
+        return out
 
 
 def orders(state: State) -> Asking:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 
-from eqsat.search.proposal import Ask
-from eqsat.search.state import State
+from eqsat.search.proposal import Ask, State
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate
 from eqsat.vela.occupancy import in_use, occupied

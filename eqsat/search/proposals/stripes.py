@@ -1,21 +1,200 @@
-"""Rows in stripes (`eqsat/search/plans.py`), where SRAM is short.
+"""Rows in stripes (`eqsat/tensor/stripes.py`), where SRAM is short.
 
+Where SRAM peaks, the values of a region are then live only a few rows at a time.
 Plans are compiled in the order of their expected figures.
 Regions are added one by one, as long as that makes the graph better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
 
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.options.decision import Decision, Figures
 from eqsat.options.options import CYCLES, PARETO, SRAM
-from eqsat.search.plans import Plan, Plans
-from eqsat.search.proposal import Ask, Asking
-from eqsat.search.state import State
-from eqsat.tensor.stripes import striped
+from eqsat.search.proposal import Ask, Asking, State
+from eqsat.tensor.stripes import Region, cuts, needed, striped
+from eqsat.tensor.types import Array
+from eqsat.vela.compile import InSram
+from eqsat.vela.occupancy import in_use, occupied
+
+#: Numbers of stripes that are tried.
+_PARTS = (2, 3, 4, 6, 8, 12, 16)
+#: Fewest rows of a stripe.
+_FEWEST_ROWS = 2
+#: Most targets after the peak, and begins before it, that are tried.
+#: Further away, stripes overlap in most of their rows.
+_MOST = 32
+#: Highest ratio of the cycles of a region in stripes to those without.
+_MOST_WORK = 2.0
+#: Cycles of each further operator besides its share of the work, about Vela's for small operators.
+#: The compiled plans correct it.
+_FIXED = 300
+#: What Vela appends to the name of a tensor for a copy of it, such as "_copy", "_int32" or "/Transpose".
+_COPY = re.compile(r"[_/][^_/]*$")
+
+
+class Plan(NamedTuple):
+    """A region in `parts` stripes, with its expected figures and excess (`Plans`)."""
+
+    region: Region
+    parts: int
+    expected: Figures
+    excess: float
+
+
+class Plans:
+    """The plans for a graph, from Vela's allocation of it.
+
+    start: the graph.
+    excess: how far SRAM in use exceeds the limit, as a share of it, summed over the times when it does.
+    So a plan helps even if SRAM is as much in use at another time.
+    """
+
+    def __init__(self, start: Compiled, limit: int | None) -> None:
+        """limit: bytes of SRAM that an answer may need; None: any number."""
+        self.start, self._graph, estimate = start, start.graph, start.estimate
+        self._readers = self._graph.readers()
+        self._numbers = start.nodes
+        # a node's own tensor follows Vela's copies of it, so that bytes that they share are its
+        tensors = sorted(estimate.tensors, key=lambda t: t.name in self._numbers)
+        self._tensors = {self._numbers[t.name]: t for t in tensors if t.name in self._numbers}
+        self._occupied: dict[int, list[tuple[InSram, Array]]] = {}
+        shares = occupied(tensors)
+        for t, own in zip(tensors, shares):
+            self._occupied.setdefault(self._number(t.name), []).append((t, own))
+        self._operators = [(r, self._numbers.get(r.name, -1)) for r in estimate.operators]
+        self._live: list[int] = in_use(tensors, shares).tolist()
+        self._peak = max(self._live)
+        # between the bytes in use at the peak there may be gaps
+        self._limit = None if limit is None else max(1.0, limit * self._peak / max(1, start.figures.sram))
+        self.excess = self._excess(self._live)
+
+    def _number(self, name: str) -> int:
+        """Returns the node of a tensor, or of which it is a copy of Vela's, such as "n5_int32"; -1: of none."""
+        while name not in self._numbers and (copied := _COPY.search(name)):
+            name = name[: copied.start()]
+        return self._numbers.get(name, -1)
+
+    def _excess(self, live: Iterable[int]) -> float:
+        """Returns the excess of bytes that are in SRAM tick by tick."""
+        if (limit := self._limit) is None:
+            return 0.0
+        times = groupby(live, key=lambda size: size > limit)
+        return sum((max(sizes) / limit - 1 for exceeds, sizes in times if exceeds), 0.0)
+
+    def __iter__(self) -> Iterator[Plan]:
+        """Yields the plans that are expected to need less SRAM than the graph does, or to have less excess."""
+        if self._peak:
+            for region, begin in self._regions(self._live.index(self._peak)):
+                yield from self._in_parts(region, begin)
+
+    def _regions(self, peak: int) -> Iterator[tuple[Region, int]]:
+        """Yields the regions around the tick of the peak, each with the tick at which it begins."""
+        computed = sorted((t.first, n) for n, t in self._tensors.items() if self._graph.nodes[n].inputs)
+        ticks = sorted({first for first, _ in computed})
+        behind = [(first, n) for first, n in computed if first >= peak - 1]
+        for last, target in behind[:_MOST]:
+            shape = self._graph.nodes[target].shape
+            for axis in (k for k, size in enumerate(shape[:-1]) if size >= 2 * _FEWEST_ROWS):
+                before: tuple[int, ...] = ()
+                for begin in [t for t in reversed(ticks) if t <= min(peak, last)][:_MOST]:
+                    inner = self._between(target, begin)
+                    region = Region(target, inner, axis)
+                    if needed(self._graph, region, 0, _FEWEST_ROWS) is None:
+                        break
+                    if inner != before and self._is_closed(region):
+                        yield region, begin
+                    before = inner
+
+    def _between(self, target: int, begin: int) -> tuple[int, ...]:
+        """Returns the nodes behind a value, up to tensors that exist before a tick, and views of them."""
+        found, stack = {target}, [target]
+        while stack:
+            for i in self._graph.nodes[stack.pop()].inputs:
+                stored = self._stored(i)
+                whole = stored in self._tensors and self._tensors[stored].first < begin
+                if i not in found and not whole and self._graph.nodes[stored].inputs:
+                    found.add(i)
+                    stack.append(i)
+        return tuple(sorted(found))
+
+    def _stored(self, n: int) -> int:
+        """Returns the value of whose tensor a RESHAPE without one is a view, or the value itself."""
+        while n not in self._tensors and self._graph.nodes[n].op == "reshape":
+            (n,) = self._graph.nodes[n].inputs
+        return n
+
+    def _is_closed(self, region: Region) -> bool:
+        """Whether no node outside reads a value inside, except for the target."""
+        inner = frozenset(region.inner)
+        within = (n for n in region.inner if n != region.target)
+        return all(n not in self._graph.outputs and inner.issuperset(self._readers[n]) for n in within)
+
+    def _in_parts(self, region: Region, begin: int) -> Iterator[Plan]:
+        size = self._graph.nodes[region.target].shape[region.axis]
+        for parts in (p for p in _PARTS if p * _FEWEST_ROWS <= size):
+            first = cuts(size, parts)[parts // 2]
+            rows = needed(self._graph, region, first, min(size, first - (-size // parts)))
+            if rows is None:
+                return
+            share = {n: r.size / self._graph.nodes[n].shape[r.axis] for n, r in rows.items()}
+            within, end = self._within(region, begin, share), self._tensors[region.target].first + 1
+            live = [*self._live[:begin], within, *self._live[end + 1 :]]
+            most, excess = max(live), self._excess(live)
+            if (most, excess) < (self._peak, self.excess):
+                figures = self._figures(region, share, parts, most / self._peak)
+                if figures is not None:
+                    yield Plan(region, parts, figures, excess)
+
+    def _within(self, region: Region, begin: int, share: Mapping[int, float]) -> int:
+        """Returns the peak bytes in SRAM while a region is computed.
+
+        Its operands and its target are live as a whole for all of that time.
+        """
+        end = self._tensors[region.target].first + 1
+        live = np.array(self._live[begin : end + 1], np.float64)
+        whole = {self._stored(i) for n in region.inner for i in self._graph.nodes[n].inputs if i not in share}
+        for n in (share.keys() - whole - {region.target}) & self._tensors.keys():
+            for tensor, own in self._occupied[n]:
+                _add(live, begin, tensor, (share[n] - 1) * own)
+        for n in (whole | {region.target}) & self._tensors.keys():
+            tensor, own = self._occupied[n][-1]
+            _add(live, begin, tensor, -own)
+            since = begin if n == region.target else max(tensor.first, begin)
+            live[since - begin :] += tensor.end - tensor.address
+        return int(live.max())
+
+    def _figures(self, region: Region, share: Mapping[int, float], parts: int, sram: float) -> Figures | None:
+        """Returns the expected figures of a plan, None if it takes too many cycles."""
+        inner = [(row, share[n]) for row, n in self._operators if n in share]
+        before, after, rate = sum(row.priced for row, _ in inner), 0.0, self.start.estimate.rates.weights
+        for row, part in inner:
+            # the first and the last stripe have one neighbour each
+            times = parts * part - max(0.0, part - 1 / parts)
+            weights = row.weight_bytes / rate if rate else 0.0
+            after += max(row.priced * times, parts * weights) + _FIXED * (parts - 1)
+        if after > _MOST_WORK * before:
+            return None
+        figures, more = self.start.figures, int(after) - before
+        commands = (parts - 1) * sum(row.command_bytes for row, _ in inner)
+        return Figures(
+            figures.cycles + more, int(figures.sram * sram), figures.flash + commands, figures.vela_total + more
+        )
+
+
+def _add(live: Array, begin: int, tensor: InSram, size: Array) -> None:
+    """Adds the bytes of a tensor at each of its steps to those in SRAM at the steps from `begin` on."""
+    since = max(tensor.first, begin)
+    until = max(since, min(tensor.last + 1, begin + len(live)))
+    live[since - begin : until - begin] += size[since - tensor.first : until - tensor.first]
+
 
 #: Plans in a row that are no better than the best one, after which no more are compiled.
 _MISSES = 3

@@ -1,7 +1,8 @@
-"""Copies and orders without which Vela compiles a graph wrongly (`eqsat/vela/defects.py`).
+"""Copies of tensors, and those without which Vela compiles a graph wrongly (`eqsat/vela/defects.py`).
 
-A copy is a depthwise convolution or a sum (`copying.py`).
-Without copies such choices would be refused one by one, after compilation or a run of their binary.
+A copy is a depthwise convolution 1x1 with weights of one, or an ADD of zero for INT32.
+In place of Vela's own copies of operands of CONCATs they take no fewer calibrated cycles.
+Without those, choices would be refused one by one, after compilation or a run of their binary.
 A copy's cycles are in Vela's table, which corrects the prices of the next extraction.
 """
 
@@ -10,11 +11,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from eqsat.choice import copying
+import numpy as np
+
+from eqsat.tensor import makers
 from eqsat.tensor.graph import Rewritten, TensorGraph
-from eqsat.tensor.types import Attrs, attrs_of
+from eqsat.tensor.types import Attrs, Type, attrs_of
 from eqsat.vela.defects import Copy
 from eqsat.vela.patterns import Place
+
+
+def can_copy(t: Type) -> bool:
+    """Whether `write_copy` can copy a tensor: INT32, or one image of INT8."""
+    return t.dtype == "INT32" or t.dtype == "INT8" and len(t.shape) <= 4 and (1, 1, 1, 1, *t.shape)[-4] == 1
+
+
+def write_copy(graph: TensorGraph, node: int) -> int:
+    """Adds a copy of a node to a graph, and returns its node."""
+    t = graph.type(node)
+    if t.dtype == "INT32":
+        shape = (1,) * len(t.shape)
+        return graph.add("add", [node, graph.add_const(np.zeros(shape, np.int32), "INT32", shape)])
+    if len(t.shape) < 4:
+        copy = write_copy(graph, graph.add("reshape", [node], shape=(1,) * (4 - len(t.shape)) + t.shape))
+        return graph.add("reshape", [copy], shape=t.shape)
+    channels = t.shape[3]
+    weights = graph.add_const(np.ones((1, 1, channels, 1), np.int8), "INT8")
+    bias = graph.add_const(np.zeros(channels, np.int32), "INT32")
+    copy = graph.add_with("depthwise_conv2d", [node, weights, bias], makers.conv("INT8"))
+    return graph.add_with("rescale", [copy], makers.by_one("INT8"))
 
 
 def with_needed_copies(
@@ -30,7 +54,7 @@ def with_needed_copies(
     while first := {p[-1]: p for c in copies if c.sliced_first for p in c.places(graph)}:  # a slice may lay bare others
         out = graph.rewritten({part: partial(_slice_first, graph, place) for part, place in first.items()})
         graph, origin = out.graph, _origin(out, origin)
-    places = [p for c in copies if not c.sliced_first for p in c.places(graph) if copying.can_copy(graph.type(p[0]))]
+    places = [p for c in copies if not c.sliced_first for p in c.places(graph) if can_copy(graph.type(p[0]))]
     if not places:
         return graph, dict(origin)
     ending: dict[int, list[Place]] = {}
@@ -85,7 +109,7 @@ def _of_copies(graph: TensorGraph, places: Sequence[Place], out: Rewritten) -> i
 
 def _copy(n: int, out: Rewritten) -> int:
     first = len(out.graph.nodes)
-    copy = copying.emit(out.graph, out.number[n])
+    copy = write_copy(out.graph, out.number[n])
     out.source.update(dict.fromkeys(range(first, len(out.graph.nodes)), n))
     return copy
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.choice.needed_copies import with_needed_copies
+from eqsat.choice.copies import with_needed_copies, write_copy
 from eqsat.device.verification import verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
@@ -190,3 +190,11 @@ def test_rescales_of_one_product_are_copied_behind_the_beginning(op: str, target
     assert_equal(graph, copied)
     found = [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)]
     assert found == [copied is graph, True]
+
+
+def test_a_copy_has_every_value() -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 16, 16, 3), "INT8")
+    finish(g, write_copy(g, x))
+    values = np.stack([np.roll(np.arange(-128, 128), k) for k in range(3)], 1).reshape(1, 16, 16, 3).astype(np.int8)
+    assert np.array_equal(g.evaluate([values])[0], values)
