@@ -26,7 +26,7 @@ from eqsat.report.data import KIND_COLOURS
 from eqsat.report.page import Bars, Note, Part, Section, Tiles, check_library, page
 from eqsat.report.sides import Sides
 from eqsat.report.why import why
-from eqsat.search.comparison import binary_line, proof_line
+from eqsat.search.comparison import equality
 from eqsat.search.figures import GraphFigures
 from eqsat.search.result import Result
 from eqsat.search.run import Run
@@ -79,7 +79,7 @@ def _made_by(delegates: Sequence[Sides]) -> str:
 
 def _head(d: Sides) -> list[Part]:
     """Returns the most important figures of a delegate, and its cycles by kind of operator."""
-    out: list[Part] = [Tiles(_tiles(d)), Note(_verdicts(d.record))]
+    out: list[Part] = [Tiles(_tiles(d)), Note("; ".join(equality(d.record)) + ".")]
     if d.after.name != "eqsat":
         out.append(
             Note(f"No graph that was found is better than the {d.after.name} one, which is the result.", "warning")
@@ -136,16 +136,6 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
                 change = [f"ratio {row[-1]}"] if d.before and row[-1] else []
                 out.append((row[0], row[place], "; ".join([*was, *change])))
     return out
-
-
-def _verdicts(record: Mapping[str, Any]) -> str:
-    """Returns the verdicts on the graph and its binary in one line."""
-    told = [f"verified bit for bit: {'yes' if record['verified'] else 'no'}"]
-    if record["verified"]:
-        told.append(proof_line(record.get("proved", False), record.get("undecided", ())))
-    binary = record["binary_verified"], record["binary_reason"], record.get("binary_proved")
-    told.append(binary_line(*binary, record.get("binary_samples", 0)))
-    return "; ".join(told) + "."
 
 
 def _totals(delegates: Sequence[Sides]) -> Table:

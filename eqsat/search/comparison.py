@@ -6,6 +6,7 @@ Its tables are shown in the terminal, in Python, in notebooks and on pages.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from eqsat.ground.table import Table, number, ratio
 from eqsat.search.figures import GraphFigures
@@ -164,25 +165,24 @@ def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None
     return out
 
 
-def proof_line(proved: bool, undecided: Sequence[str]) -> str:
-    """Returns the line on whether a verified result is proved, and where the proof ended."""
-    if proved:
-        return "proved for every input: yes"
-    where = f", undecided at {'; '.join(undecided)}" if undecided else ""
-    return f"proved for every input: no, compared on samples{where}"
+def equality(told: Mapping[str, Any]) -> list[str]:
+    """Returns the lines on whether a result equals its source, in its graph and in its binary.
 
-
-def binary_line(equal: bool | None, reason: str, proved: bool | None, samples: int = 0) -> str:
-    """Returns the line on whether a binary computes what its graph does:
-    on samples, or for every input.
-
-    samples: how many were compared; 0 if that is not known.
+    told: the fields of a `Result`, or their record; without those of a binary there is no line on it.
     """
-    right = "yes, proved for every input" if proved else f"yes, on {f'{samples} ' if samples else ''}samples"
-    answer = {True: right, False: f"no: {reason}", None: f"not run: {reason}"}
-    return f"verified in the binary: {right if proved else answer[equal]}"
+    lines = [f"verified bit for bit: {'yes' if told['verified'] else 'no'}"]
+    if told["verified"]:
+        where = f", undecided at {'; '.join(told['undecided'])}" if told["undecided"] else ""
+        lines.append(f"proved for every input: {'yes' if told['proved'] else f'no, compared on samples{where}'}")
+    if "binary_verified" in told:
+        lines.append(f"verified in the binary: {_binary(told)}")
+    return lines
 
 
-def settings_line(settings: Sequence[Sequence[str]]) -> str:
-    """Returns the line with the settings of Vela by which delegates are compiled."""
-    return f"settings of Vela: {'; '.join(' '.join(some) or 'none' for some in settings)}"
+def _binary(told: Mapping[str, Any]) -> str:
+    if told["binary_proved"]:
+        return "yes, proved for every input"
+    if told["binary_verified"]:
+        known = told.get("binary_samples")  # saved runs that are older have none
+        return f"yes, on {f'{known} ' if known else ''}samples"
+    return f"{'not run' if told['binary_verified'] is None else 'no'}: {told['binary_reason']}"
