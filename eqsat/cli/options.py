@@ -106,8 +106,8 @@ def _options(
     user_rules: Annotated[
         list[str] | None,
         _search(
-            help="your own rules: file.py, file.py:NAME, module, module:NAME or an entry point in the group eqsat.rules; "
-            "they are checked first (see `eqsat check-rules`); may be repeated"
+            help="your own rules: file.py, file.py:NAME, module, module:NAME or an entry point in the group "
+            "eqsat.rules; they are checked first (see `eqsat check-rules`); may be repeated"
         ),
     ] = None,
 ) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 
 from eqsat.egraph.rule import Rule
 from eqsat.ground.files import write_atomically
-from eqsat.ground.table import Table, kib, number, ratio, share
+from eqsat.ground.table import Table, number, ratio, share
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled
 from eqsat.report.data import KIND_COLOURS
@@ -74,7 +74,10 @@ def _made_by(delegates: Sequence[Sides]) -> str:
     by = next((d.run.versions for d in delegates if d.run), None) or versions(["eqsat", "ethos-u-vela"])
     listed = ", ".join(f"{name} {version}" for name, version in by.items())
     at = "" if commit() == "absent" else f"; eqsat's commit {commit()}"
-    return f"Cycles are the estimate of Vela {vela} for whole graphs. {listed}{at}."
+    return (
+        "Calibrated cycles, by which graphs are ranked, are the price of the compiled commands. All other cycles, such as "
+        f"those of kinds, operators and modules, are the estimate of Vela {vela} for whole graphs. {listed}{at}."
+    )
 
 
 def _head(d: Sides) -> list[Part]:
@@ -89,7 +92,7 @@ def _head(d: Sides) -> list[Part]:
     ]
     if least := d.record["bound"]["roofline"]:
         rows.append((_ROOFLINE, {_ROOFLINE: least}, number(least)))
-    return [*out, Bars("", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"})]
+    return [*out, Bars("Vela's cycles by kind of operator", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"})]
 
 
 #: The least cycles that a graph needs, among its bars.
@@ -143,11 +146,8 @@ def _totals(delegates: Sequence[Sides]) -> Table:
     rows = []
     for d in delegates:
         old, new = d.first.figures if d.first else GraphFigures(), d.after.figures
-        cycles = number(old.cycles), number(new.cycles), _ratio(old.cycles, new.cycles)
-        rows.append((d.name, d.after.name, *cycles, kib(old.sram), kib(new.sram)))
-    header = ("delegate", "graph", "cycles before", "cycles", "ratio", "SRAM before, KiB", "SRAM, KiB")
-    return Table("Delegates", "", header, tuple(rows), words=2)
-
-
-def _ratio(old: int | None, new: int | None) -> str:
-    return ratio(new / old) if old and new is not None else ""
+        over = ratio(new.calibrated / old.calibrated) if old.calibrated and new.calibrated is not None else ""
+        rows.append((d.name, d.after.name, *map(number, (old.calibrated, new.calibrated)), over))
+        rows[-1] += tuple(map(number, (old.sram, new.sram)))
+    cycles, memory = ("calibrated cycles before", "calibrated cycles", "ratio"), ("SRAM before, bytes", "SRAM, bytes")
+    return Table("Delegates", "", ("delegate", "graph", *cycles, *memory), tuple(rows), words=2)

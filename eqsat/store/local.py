@@ -30,7 +30,10 @@ _AT_ONCE = 500
 #: Exceptions of sqlite3.
 #: Its messages quote a damaged schema, which may be no text.
 FAILURES: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
-_TABLE = "create table if not exists entries (key text primary key, value blob not null, mark blob not null, used integer not null)"
+_TABLE = (
+    "create table if not exists entries "
+    "(key text primary key, value blob not null, mark blob not null, used integer not null)"
+)
 
 
 @dataclass(frozen=True, slots=True)
