@@ -6,11 +6,12 @@ So a wrong entry costs time, but never gives a wrong result.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
+
+from msgspec import ValidationError, convert, to_builtins
 
 from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.store.setting import Setting
@@ -47,7 +48,7 @@ class KnownAnswer:
 
     def packed(self) -> bytes:
         """Returns the bytes of an entry."""
-        return pack_json({**asdict(self), "tosa": b64encode(self.tosa).decode()})
+        return pack_json(to_builtins(self))
 
     @staticmethod
     def unpacked(data: bytes) -> KnownAnswer:
@@ -57,16 +58,11 @@ class KnownAnswer:
         """
         told = unpack_json(data)
         try:
-            answer = KnownAnswer(
-                **{**told, "settings": tuple(told["settings"]), "tosa": b64decode(told["tosa"], validate=True)}
-            )
-        except (TypeError, LookupError) as e:
+            answer = convert(told, KnownAnswer)
+        except ValidationError as e:
             raise ValueError(str(e)) from e
-        kinds = {f.name: str(f.type).partition("[")[0] for f in fields(KnownAnswer)}
-        if any(type(getattr(answer, name)).__name__ != kind for name, kind in kinds.items()):
-            raise ValueError("it has another form")
-        if not all(isinstance(s, str) for s in answer.settings):
-            raise ValueError("its settings are no texts")
+        if unknown := told.keys() - {f.name for f in fields(KnownAnswer)}:
+            raise ValueError(f"it has {', '.join(unknown)}")
         return answer
 
 
@@ -102,21 +98,16 @@ class AnswerStore:
         """
         found: dict[str, KnownAnswer] = {}
         with self._opened() as store:
+            if key:
+                store.get(ANSWERS, [f"{graph}/{key}"])  # this machine has it from now on
             known = store.family(ANSWERS, f"{graph}/")
-            if key and key not in known and (raw := store.fetch(ANSWERS, f"{graph}/{key}")):
-                store.put(ANSWERS, {f"{graph}/{key}": raw})
-                known[key] = raw
         for name, raw in known.items():
-            try:
+            with suppress(ValueError):
                 found[name] = KnownAnswer.unpacked(raw)
-            except ValueError:
-                continue
         return found
 
     def put(self, graph: str, key: str, answer: KnownAnswer) -> None:
         """Stores an answer."""
-        packed = answer.packed()
         with self._opened() as store:
-            store.put(ANSWERS, {f"{graph}/{key}": packed})
+            store.put(ANSWERS, {f"{graph}/{key}": answer.packed()})
             store.keep(ANSWERS, f"{graph}/", _OF_A_GRAPH)
-            store.publish(ANSWERS, f"{graph}/{key}", packed)

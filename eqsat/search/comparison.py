@@ -62,7 +62,7 @@ def tables(graphs: Mapping[str, GraphFigures], bound: Bound | None = None, ratio
         (kind, [f.by_kind.get(kind, 0) if f.by_kind else None for f in of], number) for kind in kinds
     ]
     found = [
-        _table("cycles by operator kind", graphs, by_kind, ratios),
+        _table("Vela's cycles by operator kind", graphs, by_kind, ratios),
         _table("cycles", graphs, _totals(graphs, bound), ratios),
         _table("bytes", graphs, _memory(graphs), ratios),
     ]
@@ -77,7 +77,7 @@ def _table(title: str, graphs: Mapping[str, GraphFigures], rows: Iterable[_Row],
             old, new = values[0], values[-1]
             change = ratio(new / old) if shown is number and old and new is not None else ""
             cells.append((what, *map(shown, values), *([change] if ratios else [])))
-    return Table(title.capitalize(), "", (title, *graphs, *(["ratio"] if ratios else [])), tuple(cells))
+    return Table(title[0].upper() + title[1:], "", (title, *graphs, *(["ratio"] if ratios else [])), tuple(cells))
 
 
 def _cycles(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
