@@ -212,10 +212,27 @@ def commands() -> str:
             for p in command.params
             if p.name != "help"
         ]
-        out.append(
-            f"## {path}\n\n{_plain(command.help or '')}\n\n{_table(('argument or option', 'meaning'), rows) if rows else ''}"
-        )
+        table = _table(("argument or option", "meaning"), rows) if rows else ""
+        out.append(f"## {path}\n\n{_plain(command.help or '')}\n\n{table}")
     return "\n".join(out)
+
+
+def keys_of_json() -> str:
+    """The keys that `eqsat compile` and `eqsat optimize` print, and those of objects within."""
+    from docs import keys
+
+    titles = {
+        "Keys of both commands": keys.BOTH,
+        "Keys of both commands, lists in `eqsat compile`": keys.EACH,
+        "Keys of `eqsat compile` alone": keys.COMPILE,
+        "Keys of `eqsat optimize` alone": keys.OPTIMIZE,
+        **{f"Keys within `{name}`": told for name, told in keys.nested().items()},
+    }
+    tables = (
+        f"## {title}\n\n{_table(('key', 'value'), ((f'`{k}`', _plain(v)) for k, v in told.items()))}"
+        for title, told in titles.items()
+    )
+    return "\n".join(tables)
 
 
 def _commands(command, path: str):
@@ -255,6 +272,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "constants of the calibration": constants,
     "commands": commands,
     "efforts": efforts,
+    "keys of JSON": keys_of_json,
     "rooms": rooms,
     "studies": studies,
     "defects of Vela": partial(defects, True),

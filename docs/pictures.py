@@ -14,7 +14,7 @@ from eqsat.ground.drawing import Look, Picture
 from eqsat.report.graphs import MOVING, marks, picture
 from eqsat.report.sides import Side
 from eqsat.runs import Run
-from eqsat.search.figures import GraphFigures
+from eqsat.search.figures import read
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 
@@ -26,7 +26,8 @@ _LOOK = Look(width=250, first=14, last=6, gap_x=10, gap_y=16)
 _GAP, _HEAD = 40, 30
 _MOVING = ",".join(f".{op} rect" for op in MOVING if op != "rescale")
 _STYLE = (
-    "svg{background:#fff}text{font:11px sans-serif;text-anchor:middle}.caption{font-size:13px;font-weight:bold}.shape{font-size:9px;fill:#555}"
+    "svg{background:#fff}text{font:11px sans-serif;text-anchor:middle}"
+    ".caption{font-size:13px;font-weight:bold}.shape{font-size:9px;fill:#555}"
     f"rect{{fill:#eee;stroke:#999}}{_MOVING}{{fill:#dcebf7;stroke:#5b9bd5}}.gone rect{{fill:#f9c9c0;stroke:#c0504d}}"
     ".new rect{fill:#c8e6c9;stroke:#4c9a50}path{stroke:#888;fill:none}"
 )
@@ -34,8 +35,9 @@ _STYLE = (
 
 def pictures(run: Run) -> dict[str, str]:
     """File name -> SVG: the graph before and after side by side, and the candidates around a node in the e-graph."""
-    before = Side.of("before", run.graphs["explicit"], run.tables["explicit"], GraphFigures())
-    after = Side.of("after", run.graphs["chosen"], run.tables["eqsat"], GraphFigures())
+    figures = read(run.result)
+    before = Side.of("before", run.graphs["explicit"], run.tables["explicit"], figures["explicit"])
+    after = Side.of("after", run.graphs["chosen"], run.tables["eqsat"], figures["eqsat"])
     marked = zip((before, after), marks(before.graph, after.graph), ("gone", "new"), strict=True)
     return {
         "before-after.svg": drawing.svg(_beside([_titled(*one) for one in marked]), _STYLE) + "\n",
@@ -44,9 +46,9 @@ def pictures(run: Run) -> dict[str, str]:
 
 
 def _titled(side: Side, marked: set[int], word: str) -> Picture:
-    """Returns a graph below its name and cycles."""
+    """Returns a graph below its name, its calibrated cycles and Vela's total, to which those of operators add up."""
     drawn = picture(side.graph, marked, word, side.facts(), _LOOK)
-    title = f"{side.name}: {sum(r.cycles for r in side.rows):,} cycles"
+    title = f"{side.name}: {side.figures.calibrated:,} cycles (Vela: {side.figures.cycles:,})"
     head = f'<text class="caption" x="{drawn.width / 2:.0f}" y="20">{title}</text>'
     elements = f'{head}<g transform="translate(0 {_HEAD})">{drawn.elements}</g>'
     return Picture(elements, drawn.width, drawn.height + _HEAD)

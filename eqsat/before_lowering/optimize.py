@@ -42,7 +42,7 @@ class ProgramReport:
     """The report of `optimize`.
 
     reason: why the program was left as it was; "" if it changed.
-    accepted: whether operators have other forms, which Arm's partitioner accepts.
+    accepted: whether operators were given other forms, which Arm's partitioner accepts.
     ops: {FX op: (number before, after)} of data movements whose number changed.
     modelled: estimated cycles of data movement and pointwise work (before, after).
     lowered: the sessions of the lowerings (before, after), if both were lowered.
@@ -164,15 +164,16 @@ def _rewritten(
     report.modelled = before, after
     done("search")
     new = emit(lifted, graph)
+    accepted = False
     if report.exact and source.dialect != "EDGE":
         names = [n.name for n in new.graph.nodes]
         new = use_accepted_forms(new, spec)  # last, as the search might undo it
-        report.accepted = names != [n.name for n in new.graph.nodes]
+        accepted = names != [n.name for n in new.graph.nodes]
     done("export")
     old_ops, new_ops = _movements(source.graph), _movements(new.graph)
     report.ops = {k: (old_ops[k], new_ops[k]) for k in sorted({*old_ops, *new_ops}) if old_ops[k] != new_ops[k]}
     # A program is also better without a view or a permute by the identity, which cost no cycles.
-    better = report.accepted or report.removed > 0 and after <= before
+    better = accepted or report.removed > 0 and after <= before
     if not better and after >= before * (1 - _LEAST_GAIN):
         report.reason = "nothing to gain by the model"
         return None
@@ -186,7 +187,10 @@ def _rewritten(
             report.reason = "lowered, the rewritten program is worse"
         elif old == now and not better and report.lowered[1].delegates:
             report.reason = "lowered, the rewritten program costs the same"
-    return None if report.reason else new
+    if report.reason:
+        return None
+    report.accepted = accepted
+    return new
 
 
 def _lowered(program: ExportedProgram, spec: EthosUCompileSpec, options: Options) -> Session:

@@ -20,9 +20,9 @@ def bench(
     models: Annotated[
         list[str] | None,
         typer.Option(
-            help="models to measure: names from the zoo, `zoo` for the entire zoo, `deployed` for the deployed networks "
-            "outside the zoo, .tosa, .pt2, file.py:callable or module:callable; separate them by commas, or repeat the "
-            "option",
+            help="models to measure: names from the zoo, `zoo` for the entire zoo, `deployed` for the deployed "
+            "networks outside the zoo, .tosa, .pt2, file.py:callable or module:callable; separate them by commas, or "
+            "repeat the option",
             show_default="zoo",
         ),
     ] = None,
@@ -58,7 +58,8 @@ def bench(
         bool,
         typer.Option(
             "--cold-cache",
-            help="measure all prices again in every cell, so that the recorded seconds are those of a first compilation",
+            help="measure all prices again in every cell, so that the recorded seconds are those of a first "
+            "compilation",
         ),
     ] = False,
     litert: Annotated[
@@ -99,7 +100,7 @@ def bench(
             on_interrupt_say(f"what is done is in {out}, the same command goes on")
             records = library.run(
                 names,
-                [a.lower() + at + mode for t in _listed(targets or [_TARGETS]) for a, at, mode in [t.partition("@")]],
+                [_lowered(target) for target in _listed(targets or [_TARGETS])],
                 configuration or ["stock", "eqsat"],
                 out,
                 jobs=jobs,
@@ -125,6 +126,12 @@ def bench(
 def _listed(given: list[str]) -> list[str]:
     """Returns the names of an option that takes names separated by commas and may be repeated."""
     return [name for text in given for part in text.split(",") if (name := part.strip())]
+
+
+def _lowered(target: str) -> str:
+    """Returns a target with the accelerator's name in lower case; names of memory modes keep theirs."""
+    accelerator, at, mode = target.partition("@")
+    return f"{accelerator.lower()}{at}{mode}"
 
 
 def _models(given: list[str]) -> list[str]:

@@ -1,11 +1,9 @@
-"""The common parts of commands: the app, shared options, and the display of failures and results."""
+"""The common parts of commands: the app, shared options, and the display of failures."""
 
 from __future__ import annotations
 
-import csv
 import functools
 import inspect
-import io
 import json
 import os
 import sys
@@ -13,7 +11,7 @@ import sysconfig
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -28,20 +26,13 @@ from eqsat.cli.live import COMMAND
 from eqsat.cli.options import with_parameters
 from eqsat.cli.removed import removed
 from eqsat.cli.terminal import TextConsole
-from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError, check_output, write_atomically
+from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError, check_output
 from eqsat.ground.versions import versions
-from eqsat.search.clock import called
-from eqsat.target import Target, TargetError
-from eqsat.target.configuration import sections_of
+from eqsat.target import TargetError
 from eqsat.vela.facts import PACKAGE as VELA
 
 if TYPE_CHECKING:
-    from eqsat.executorch.compiling import CompileSummary
-    from eqsat.options.options import Options
     from eqsat.report import RecordedRun
-    from eqsat.search.figures import GraphFigures
-    from eqsat.search.result import Result
-    from eqsat.vela.roofline import Bound
 
 #: Exit codes, each with one meaning in all commands (docs/commands.md).
 REFUTED, BAD_INPUT, FAILED, NOT_AS_ASKED, UNDECIDED = 1, 2, 3, 4, 5
@@ -174,16 +165,7 @@ def _every_command(
 console = TextConsole()
 status = TextConsole(stderr=True)
 
-TargetOption = Annotated[str, typer.Option("--target", "-t", help="accelerator configuration, such as ethos-u85-256")]
-SystemOption = Annotated[str | None, typer.Option(help="Vela system config (default: ExecuTorch's for the target)")]
-MemoryOption = Annotated[str | None, typer.Option(help="Vela memory mode (default: ExecuTorch's for the target)")]
-ConfigOption = Annotated[str | None, typer.Option(help="Vela .ini file")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object instead of tables")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="print warnings and errors only, no figures")]
-SaveOption = Annotated[
-    Path | None,
-    typer.Option("--save", help="also save the run in this directory, for `eqsat explain` and `eqsat.runs`"),
-]
 QuantizationOption = Annotated[
     str,
     typer.Option(help="quantization of Python models: int8, or a16w8 (INT16 activations and INT8 weights)"),
@@ -194,11 +176,6 @@ ReportOption = Annotated[
         "--report",
         help="also write one HTML file that shows costs, graphs, the search, and each change with its reason",
     ),
-]
-
-
-CsvOption = Annotated[
-    Path | None, typer.Option("--csv", help="also write the figures as a CSV table with one row, like Vela's summary")
 ]
 
 
@@ -294,22 +271,6 @@ def quiet() -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 
-def check_places(output: Path, report: Path | None, csv: Path | None, target: Target) -> None:
-    """Checks the output paths, and the target without importing PyTorch. Raises TargetError and InputError."""
-    check_output(output)
-    check_report(report)
-    if csv:
-        check_output(csv, "--csv")
-    sections_of(target)
-
-
-def record_of_job(target: Target, options: Options) -> dict[str, Any]:
-    """Returns the configuration and options of a command, as its JSON object records them."""
-    flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
-    names = {"system_config": "system-config", "memory_mode": "memory-mode", "config": "config"}
-    return {"configuration": {key: flags.get(flag) for key, flag in names.items()}, "options": options.record()}
-
-
 def check_report(page: Path | None) -> None:
     """Refuses a page that cannot be written, before the long work starts. Raises InputError."""
     if page is not None:
@@ -319,126 +280,9 @@ def check_report(page: Path | None) -> None:
         check_library()
 
 
-def write_csv(
-    place: Path, model: str, target: str, answer: Result | CompileSummary, figures: tuple[GraphFigures, GraphFigures]
-) -> None:
-    """Writes one row of facts and figures, before and after, below the names of its columns. Raises OutputError."""
-    from eqsat.search.comparison import record
-
-    facts = {"model": model, "target": target, "vela": answer.vela}
-    row = {**facts, "verified": answer.verified, "proved": answer.proved, **record(*figures)}
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(row), lineterminator="\n")
-    writer.writeheader()
-    writer.writerow(row)
-    write_atomically(place, text.getvalue().encode())
-
-
 def show_standings(run: RecordedRun) -> None:
     """Prints the standings of a benchmark run, a row per target and configuration."""
     from eqsat.report.tables import standings
 
     for line in standings(run).plain():
         console.say(line)
-
-
-#: The verdict where stock's graph is wrong.
-_NO_PEER = "nothing to compare: what stock ExecuTorch makes computes something else"
-
-
-def show_answer(
-    title: str,
-    answer: Result | CompileSummary,
-    results: Sequence[Result],
-    chosen: Options,
-    figures: tuple[GraphFigures, GraphFigures],
-    bound: Bound | None,
-    before: str,
-    more: Sequence[str] = (),
-    kept: str = "",
-) -> None:
-    """Prints a result: its figures, its alternatives, details of the search, warnings and the verdict.
-
-    The verdict comes last; rows on written files and on exceeded limits are added to it.
-    results: the results of the delegates.
-    figures: the figures before and after; before: the name of the figures before.
-    more: lines below the table of figures.
-    """
-    from eqsat.options.options import PARETO
-    from eqsat.search.comparison import binary_line, proof_line, verdict
-
-    _show_figures(*figures, bound, before)
-    for text in more:
-        console.say(text)
-    if chosen.objective == PARETO:
-        _show_points(results)
-    _show_details(results, answer.seconds)
-    show_warnings(answer.warnings)
-    console.say(title, "bold")
-    is_wrong = figures[0].calibrated is None and any(r.stock_verified is False for r in results)
-    console.say(_NO_PEER if is_wrong else verdict(*figures), "bold")
-    console.say(f"verified bit for bit: {'yes' if answer.verified else 'no'}")
-    if answer.verified:
-        console.say(proof_line(answer.proved, []))
-    if results:
-        least = min(results, key=lambda r: (r.binary_verified or 0, r.binary_proved or 0))
-        console.say(binary_line(least.binary_verified, least.binary_reason, least.binary_proved, least.binary_samples))
-    if kept:
-        console.say(kept, "bold")
-
-
-def _show_figures(old: GraphFigures, new: GraphFigures, bound: Bound | None, before: str) -> None:
-    """Prints how the graphs compare: cycles, time and bytes; with -v all figures."""
-    from eqsat.search.comparison import summary, tables
-
-    graphs = {before: old, "eqsat": new}
-    for table in tables(graphs, bound) if COMMAND.level else [summary(graphs)]:
-        console.say("\n".join([*table.plain(), ""]))
-
-
-def _show_points(results: Sequence[Result]) -> None:
-    """Prints the Pareto set of each delegate."""
-    from eqsat.report.compiled import points
-
-    for line in (line for r in results for line in ["Pareto set", *points(r.record()).plain()]):
-        console.say(line)
-
-
-def _seconds(stages: Mapping[str, float]) -> str:
-    """Returns the seconds of the command until now, and of its stages, some of which run in parallel."""
-    shown = ", ".join(f"{called(k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
-    return f"seconds: {time.perf_counter() - COMMAND.started:.1f} in all; by stage, some at once: {shown}"
-
-
-def _show_details(results: Sequence[Result], seconds: Mapping[str, float]) -> None:
-    """Prints the lines between the table and the warnings."""
-    from eqsat.search.comparison import settings_line
-
-    for text in dict.fromkeys(filter(None, (r.recalled for r in results))):
-        console.say(text)
-    if any(r.settings for r in results):
-        console.say(settings_line([r.settings for r in results]))
-    console.say(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}")
-    if COMMAND.level:
-        console.say(_seconds(seconds))
-    for text in filter(None, (r.offer for r in results)):
-        console.say(f"with more memory (--max-sram, --max-flash): {text}")
-    if undecided := [u for r in results if r.verified for u in r.undecided]:
-        console.say(f"not proved, as undecided at {'; '.join(undecided)}")
-
-
-def show_warnings(messages: Sequence[str]) -> None:
-    """Prints the warnings, above the verdict."""
-    for m in messages:
-        console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
-
-
-def show_written(places: Sequence[str], results: Mapping[str, Result]) -> None:
-    """Prints the written files, and last the results that exceed the memory limits.
-
-    results: the results of the delegates, by name.
-    """
-    for place in filter(None, places):
-        console.say(f"wrote {place}")
-    for name, text in ((name, r.shortfall) for name, r in results.items() if r.nearest):
-        console.print(Text(f"{name} {text}" if len(results) > 1 else text, "bold red"), highlight=False)

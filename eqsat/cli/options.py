@@ -106,8 +106,8 @@ def _options(
     user_rules: Annotated[
         list[str] | None,
         _search(
-            help="your own rules: file.py, file.py:NAME, module, module:NAME or an entry point in the group eqsat.rules; "
-            "they are checked first (see `eqsat check-rules`); may be repeated"
+            help="your own rules: file.py, file.py:NAME, module, module:NAME or an entry point in the group "
+            "eqsat.rules; they are checked first (see `eqsat check-rules`); may be repeated"
         ),
     ] = None,
 ) -> Any:
@@ -126,19 +126,29 @@ def _options(
 OPTIONS = dict(inspect.signature(_options, eval_str=True).parameters)
 
 
-def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replaces the parameter `options` of a command by the parameters of OPTIONS.
+def takes(**makers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replaces parameters of a command, by name, by the parameters of functions that make their values.
 
-    The command gets an OptionsMaker.
+    The command gets such a function with all its arguments.
     """
-    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
+    parts = {name: inspect.signature(maker, eval_str=True).parameters.values() for name, maker in makers.items()}
 
-    @functools.wraps(command)
-    def wrapped(**given: Any) -> None:
-        chosen = {name: given.pop(name) for name in OPTIONS}
-        command(**given, options=functools.partial(_options, **chosen))
+    def changed(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters.values()
 
-    return with_parameters(wrapped, [*own, *OPTIONS.values()])
+        @functools.wraps(command)
+        def wrapped(**given: Any) -> None:
+            for name, maker in makers.items():
+                given[name] = functools.partial(maker, **{p.name: given.pop(p.name) for p in parts[name]})
+            command(**given)
+
+        return with_parameters(wrapped, [new for p in own for new in parts.get(p.name, [p])])
+
+    return changed
+
+
+#: Replaces the parameter `options` of a command by OPTIONS; the command gets an OptionsMaker.
+takes_options = takes(options=_options)
 
 
 def with_parameters(command: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:

@@ -106,13 +106,17 @@ class CompileSummary:
         """Whether every delegate equals its reference for every input."""
         return self.complete and all(r.proved for r in self.results.values())
 
+    def columns(self) -> tuple[GraphFigures, GraphFigures]:
+        """Returns the figures of stock and of eqsat."""
+        return self.figures["stock"], self.figures["eqsat"]
+
     def compared(self) -> Compared:
         """Returns the figures that a comparison is of: all, unless only some delegates have both sides."""
         names = [d["name"] for d in self.by_delegate]
         found = Compared.of({name: self.results[name].figures if name in self.results else {} for name in names})
         if 0 < len(found.left_out) < len(names):
             return found
-        return Compared(self.figures["stock"], self.figures["eqsat"], [])
+        return Compared(*self.columns(), [])
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the figures as a JSON object."""
@@ -127,6 +131,7 @@ class CompileSummary:
             **told,
             "deviations": [None for _ in results],
             "points": [[p.record() for p in r.points] for r in results],
+            "nearest": [r.nearest and r.nearest._asdict() for r in results],
             "pte_bytes": sides["eqsat"]["pte_bytes"],
             "stock_pte_bytes": sides["stock"]["pte_bytes"],
             "verified": self.verified,

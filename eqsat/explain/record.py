@@ -142,7 +142,8 @@ class Record:
             row = self.row(e, choices.frozen.type_of(e.cls), [out[c].cls for c in reads[cls]])
             if row is None or at.get(choices.classes[cls], row.cls) != row.cls:
                 raise ExplainError(
-                    "saturating again gave another e-graph (another egglog, or other rules): this run cannot be explained here"
+                    "saturating again gave another e-graph (another egglog, or other rules): "
+                    "this run cannot be explained here"
                 )
             out[cls] = row
         return out

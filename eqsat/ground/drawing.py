@@ -121,7 +121,8 @@ def svg(picture: Picture, style: str = "", kind: str = "") -> str:
 
     style: its own style sheet; kind: its class in the page's style sheet.
     """
-    size = f'width="{picture.width:.0f}" height="{picture.height:.0f}" viewBox="0 0 {picture.width:.0f} {picture.height:.0f}"'
+    width, height = f"{picture.width:.0f}", f"{picture.height:.0f}"
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     sheet = f"<style>{style}</style>" if style else ""
     return f'<svg xmlns="http://www.w3.org/2000/svg"{_class(kind)} {size}>{sheet}{picture.elements}</svg>'
 
@@ -134,7 +135,8 @@ def _path(e: Edge, place: Places, boxes: Mapping[int, Box], look: Look) -> str:
     (x, y), (ex, ey) = place[e.source], place[e.target]
     x, y, ex = x + look.width / 2, y + look.height(boxes[e.source]), ex + look.width / 2
     half = max(look.gap_y / 2, abs(ey - y) / 2)
-    return f'<path{_class(e.kind)} d="M{x:.0f} {y:.0f}C{x:.0f} {y + half:.0f} {ex:.0f} {ey - half:.0f} {ex:.0f} {ey:.0f}"/>'
+    curve = f"M{x:.0f} {y:.0f}C{x:.0f} {y + half:.0f} {ex:.0f} {ey - half:.0f} {ex:.0f} {ey:.0f}"
+    return f'<path{_class(e.kind)} d="{curve}"/>'
 
 
 def _box(box: Box, x: float, y: float, look: Look) -> str:

@@ -19,14 +19,14 @@ from typing import Any
 
 from eqsat.egraph.rule import Rule
 from eqsat.ground.files import write_atomically
-from eqsat.ground.table import Table, kib, number, ratio, share
+from eqsat.ground.table import Table, number, ratio, share
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled
 from eqsat.report.data import KIND_COLOURS
 from eqsat.report.page import Bars, Note, Part, Section, Tiles, check_library, page
 from eqsat.report.sides import Sides
 from eqsat.report.why import why
-from eqsat.search.comparison import binary_line, proof_line
+from eqsat.search.comparison import equality
 from eqsat.search.figures import GraphFigures
 from eqsat.search.result import Result
 from eqsat.search.run import Run
@@ -74,12 +74,15 @@ def _made_by(delegates: Sequence[Sides]) -> str:
     by = next((d.run.versions for d in delegates if d.run), None) or versions(["eqsat", "ethos-u-vela"])
     listed = ", ".join(f"{name} {version}" for name, version in by.items())
     at = "" if commit() == "absent" else f"; eqsat's commit {commit()}"
-    return f"Cycles are the estimate of Vela {vela} for whole graphs. {listed}{at}."
+    return (
+        "Calibrated cycles, by which graphs are ranked, are the price of the compiled commands. All other cycles, such as "
+        f"those of kinds, operators and modules, are the estimate of Vela {vela} for whole graphs. {listed}{at}."
+    )
 
 
 def _head(d: Sides) -> list[Part]:
     """Returns the most important figures of a delegate, and its cycles by kind of operator."""
-    out: list[Part] = [Tiles(_tiles(d)), Note(_verdicts(d.record))]
+    out: list[Part] = [Tiles(_tiles(d)), Note("; ".join(equality(d.record)) + ".")]
     if d.after.name != "eqsat":
         out.append(
             Note(f"No graph that was found is better than the {d.after.name} one, which is the result.", "warning")
@@ -89,7 +92,7 @@ def _head(d: Sides) -> list[Part]:
     ]
     if least := d.record["bound"]["roofline"]:
         rows.append((_ROOFLINE, {_ROOFLINE: least}, number(least)))
-    return [*out, Bars("", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"})]
+    return [*out, Bars("Vela's cycles by kind of operator", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"})]
 
 
 #: The least cycles that a graph needs, among its bars.
@@ -138,26 +141,13 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
     return out
 
 
-def _verdicts(record: Mapping[str, Any]) -> str:
-    """Returns the verdicts on the graph and its binary in one line."""
-    told = [f"verified bit for bit: {'yes' if record['verified'] else 'no'}"]
-    if record["verified"]:
-        told.append(proof_line(record.get("proved", False), record.get("undecided", ())))
-    binary = record["binary_verified"], record["binary_reason"], record.get("binary_proved")
-    told.append(binary_line(*binary, record.get("binary_samples", 0)))
-    return "; ".join(told) + "."
-
-
 def _totals(delegates: Sequence[Sides]) -> Table:
     """Returns the table of delegates."""
     rows = []
     for d in delegates:
         old, new = d.first.figures if d.first else GraphFigures(), d.after.figures
-        cycles = number(old.cycles), number(new.cycles), _ratio(old.cycles, new.cycles)
-        rows.append((d.name, d.after.name, *cycles, kib(old.sram), kib(new.sram)))
-    header = ("delegate", "graph", "cycles before", "cycles", "ratio", "SRAM before, KiB", "SRAM, KiB")
-    return Table("Delegates", "", header, tuple(rows), words=2)
-
-
-def _ratio(old: int | None, new: int | None) -> str:
-    return ratio(new / old) if old and new is not None else ""
+        over = ratio(new.calibrated / old.calibrated) if old.calibrated and new.calibrated is not None else ""
+        rows.append((d.name, d.after.name, *map(number, (old.calibrated, new.calibrated)), over))
+        rows[-1] += tuple(map(number, (old.sram, new.sram)))
+    cycles, memory = ("calibrated cycles before", "calibrated cycles", "ratio"), ("SRAM before, bytes", "SRAM, bytes")
+    return Table("Delegates", "", ("delegate", "graph", *cycles, *memory), tuple(rows), words=2)

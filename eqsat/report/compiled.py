@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from eqsat.ground.table import Table, kib, number, ratio, share
+from eqsat.ground.table import Table, number, ratio, share
 from eqsat.report import graphs
 from eqsat.report.page import Part, View
 from eqsat.report.sides import Side, Sides, module_kinds, modules_of
@@ -17,7 +17,7 @@ from eqsat.search.clock import called
 from eqsat.search.run import Run
 from eqsat.vela.table import Row
 
-_SRAM = "SRAM, KiB"
+_SRAM = "SRAM, bytes"
 
 
 def _count(x: float | None) -> str:
@@ -30,8 +30,8 @@ _FIGURES: dict[str, tuple[Callable[[Row], float], Callable[[float | None], str]]
     "operators": (lambda row: 1, _count),
     "needed": (lambda row: row.ideal or 0.0, number),
     "waiting": (lambda row: row.waiting or 0, number),
-    _SRAM: (lambda row: row.sram_bytes, kib),
-    "weights, KiB": (lambda row: row.weight_bytes, kib),
+    _SRAM: (lambda row: row.sram_bytes, number),
+    "weights, bytes": (lambda row: row.weight_bytes, number),
 }
 
 
@@ -40,7 +40,7 @@ def by_operator(sides: Sides) -> Table:
     return _compared(
         sides,
         "By operator",
-        "Vela's operators: how many run, their cycles, what their MACs and weights need at least at the full rates, "
+        "Vela's operators: how many run, their cycles by Vela's table, what their MACs and weights need at least at the full rates, "
         "cycles in which memory keeps them waiting, the most SRAM in use while one of them runs, and their encoded "
         "weights.",
         ("operator",),
@@ -55,8 +55,8 @@ def by_module(sides: Sides) -> Table:
     return _compared(
         sides,
         "By PyTorch module",
-        "An operator that stands for several modules counts for each in equal parts. A click on a row shows its "
-        "operators in the graphs.",
+        "Cycles by Vela's table. An operator that stands for several modules counts for each in equal parts. A click on "
+        "a row shows its operators in the graphs.",
         ("module", "class"),
         modules_of,
         lambda key: (key, kinds.get(key, "")),
@@ -104,7 +104,7 @@ def every_operator(name: str, rows: Sequence[Row]) -> Table:
         "In the order in which they run.",
         (
             *("operator", "PyTorch", "name", "#", "cycles", "of all", "needed", "waiting"),
-            *("SRAM, KiB", "weights, KiB", "commands, KiB"),
+            *("SRAM, bytes", "weights, bytes", "commands, bytes"),
         ),
         tuple(
             (
@@ -116,9 +116,9 @@ def every_operator(name: str, rows: Sequence[Row]) -> Table:
                 share(row.cycles / total),
                 number(row.ideal),
                 number(row.waiting),
-                kib(row.sram_bytes),
-                kib(row.weight_bytes),
-                kib(row.command_bytes),
+                number(row.sram_bytes),
+                number(row.weight_bytes),
+                number(row.command_bytes),
             )
             for i, row in enumerate(rows)
         ),
@@ -210,7 +210,7 @@ def points(record: Mapping[str, Any]) -> Table:
         "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory "
         "is no answer. The commands compile and optimize write one of them with the options in its row, and --save "
         "writes point-0.tosa and on.",
-        ("graph", "fits", "verified", "written with", "cycles", "SRAM, KiB", "flash, KiB"),
+        ("graph", "fits", "verified", "written with", "cycles", "SRAM, bytes", "flash, bytes"),
         tuple(
             (
                 f"{i}: {p['name']}",
@@ -218,8 +218,8 @@ def points(record: Mapping[str, Any]) -> Table:
                 answers[p["verified"]],
                 _asking_for(p, record.get("limits", {})),
                 number(p["cycles"]),
-                kib(p["sram"]),
-                kib(p["flash"]),
+                number(p["sram"]),
+                number(p["flash"]),
             )
             for i, p in enumerate(record["points"])
         ),

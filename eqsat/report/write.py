@@ -85,8 +85,8 @@ def by_kind(run: RecordedRun, configuration: str, target: str) -> Iterator[Bars]
                 parts = {k: v / base["cycles"] for k, v in r["by_kind"].items()}
                 rows.append((name, parts, f"{r['cycles'] / base['cycles']:.0%}"))
     if rows:
-        note = "Shares of the cycles of the baseline, which is the upper bar of each model."
-        yield Bars(f"Cycles by kind of operator: {configuration}, {target}", note, rows, KIND_COLOURS)
+        note = "Shares of Vela's total of the baseline, which is the upper bar of each model."
+        yield Bars(f"Vela's cycles by kind of operator: {configuration}, {target}", note, rows, KIND_COLOURS)
 
 
 def by_stage(run: RecordedRun, configuration: str, target: str) -> Iterator[Bars]:
@@ -150,8 +150,8 @@ def notes(run: RecordedRun) -> list[str]:
         made = f"Commit {run.about['commit']}. " if "commit" in run.about else ""
         cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"
         out.append(
-            f"{made}Versions: {', '.join(f'{k} {x}' for k, x in run.about['versions'].items() if x != 'absent')}. Machine: "
-            f"{run.about['processors']} processors, "
+            f"{made}Versions: {', '.join(f'{k} {x}' for k, x in run.about['versions'].items() if x != 'absent')}. "
+            f"Machine: {run.about['processors']} processors, "
             f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time, {cache}."
         )
     return out

@@ -6,6 +6,7 @@ Its tables are shown in the terminal, in Python, in notebooks and on pages.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from eqsat.ground.table import Table, number, ratio
 from eqsat.search.figures import GraphFigures
@@ -61,7 +62,7 @@ def tables(graphs: Mapping[str, GraphFigures], bound: Bound | None = None, ratio
         (kind, [f.by_kind.get(kind, 0) if f.by_kind else None for f in of], number) for kind in kinds
     ]
     found = [
-        _table("cycles by operator kind", graphs, by_kind, ratios),
+        _table("Vela's cycles by operator kind", graphs, by_kind, ratios),
         _table("cycles", graphs, _totals(graphs, bound), ratios),
         _table("bytes", graphs, _memory(graphs), ratios),
     ]
@@ -76,7 +77,7 @@ def _table(title: str, graphs: Mapping[str, GraphFigures], rows: Iterable[_Row],
             old, new = values[0], values[-1]
             change = ratio(new / old) if shown is number and old and new is not None else ""
             cells.append((what, *map(shown, values), *([change] if ratios else [])))
-    return Table(title.capitalize(), "", (title, *graphs, *(["ratio"] if ratios else [])), tuple(cells))
+    return Table(title[0].upper() + title[1:], "", (title, *graphs, *(["ratio"] if ratios else [])), tuple(cells))
 
 
 def _cycles(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
@@ -164,25 +165,24 @@ def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None
     return out
 
 
-def proof_line(proved: bool, undecided: Sequence[str]) -> str:
-    """Returns the line on whether a verified result is proved, and where the proof ended."""
-    if proved:
-        return "proved for every input: yes"
-    where = f", undecided at {'; '.join(undecided)}" if undecided else ""
-    return f"proved for every input: no, compared on samples{where}"
+def equality(told: Mapping[str, Any]) -> list[str]:
+    """Returns the lines on whether a result equals its source, in its graph and in its binary.
 
-
-def binary_line(equal: bool | None, reason: str, proved: bool | None, samples: int = 0) -> str:
-    """Returns the line on whether a binary computes what its graph does:
-    on samples, or for every input.
-
-    samples: how many were compared; 0 if that is not known.
+    told: the fields of a `Result`, or their record; without those of a binary there is no line on it.
     """
-    right = "yes, proved for every input" if proved else f"yes, on {f'{samples} ' if samples else ''}samples"
-    answer = {True: right, False: f"no: {reason}", None: f"not run: {reason}"}
-    return f"verified in the binary: {right if proved else answer[equal]}"
+    lines = [f"verified bit for bit: {'yes' if told['verified'] else 'no'}"]
+    if told["verified"]:
+        where = f", undecided at {'; '.join(told['undecided'])}" if told["undecided"] else ""
+        lines.append(f"proved for every input: {'yes' if told['proved'] else f'no, compared on samples{where}'}")
+    if "binary_verified" in told:
+        lines.append(f"verified in the binary: {_binary(told)}")
+    return lines
 
 
-def settings_line(settings: Sequence[Sequence[str]]) -> str:
-    """Returns the line with the settings of Vela by which delegates are compiled."""
-    return f"settings of Vela: {'; '.join(' '.join(some) or 'none' for some in settings)}"
+def _binary(told: Mapping[str, Any]) -> str:
+    if told["binary_proved"]:
+        return "yes, proved for every input"
+    if told["binary_verified"]:
+        known = told.get("binary_samples")  # saved runs that are older have none
+        return f"yes, on {f'{known} ' if known else ''}samples"
+    return f"{'not run' if told['binary_verified'] is None else 'no'}: {told['binary_reason']}"

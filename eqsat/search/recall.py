@@ -117,24 +117,19 @@ class AnswerStore:
         """
         found: dict[str, KnownAnswer] = {}
         with self._opened() as store:
+            if key:
+                store.get(ANSWERS, [f"{graph}/{key}"])  # this machine has it from now on
             known = store.family(ANSWERS, f"{graph}/")
-            if key and key not in known and (raw := store.fetch(ANSWERS, f"{graph}/{key}")):
-                store.put(ANSWERS, {f"{graph}/{key}": raw})
-                known[key] = raw
         for name, raw in known.items():
-            try:
+            with suppress(ValueError):
                 found[name] = KnownAnswer.unpacked(raw)
-            except ValueError:
-                continue
         return found
 
     def put(self, graph: str, key: str, answer: KnownAnswer) -> None:
         """Stores an answer."""
-        packed = answer.packed()
         with self._opened() as store:
-            store.put(ANSWERS, {f"{graph}/{key}": packed})
+            store.put(ANSWERS, {f"{graph}/{key}": answer.packed()})
             store.keep(ANSWERS, f"{graph}/", _OF_A_GRAPH)
-            store.publish(ANSWERS, f"{graph}/{key}", packed)
 
 
 #: Highest cycles that a known answer may take, or share of the cycles before, as multiples of the known ones.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
@@ -12,7 +12,7 @@ from eqsat.ground.files import InputError
 from eqsat.ground.table import Table, as_html
 from eqsat.options.decision import Figures, MemoryLimits, more, shortfall, sizes_under_limits
 from eqsat.search import figures as figures_of
-from eqsat.search.comparison import binary_line, proof_line, settings_line, tables
+from eqsat.search.comparison import equality, tables
 from eqsat.search.figures import GraphFigures
 from eqsat.search.run import Run
 from eqsat.tosa.locations import Origins, read
@@ -228,21 +228,10 @@ class Result:
     def verdicts(self) -> list[str]:
         """Returns the lines below the table.
 
-        They are warnings, the verdicts on graph and binary, the settings of Vela, the earlier search
-        of the answer, the gains that more memory would bring, and why nothing was gained.
+        They are about the search, warnings, the verdicts on graph and binary, and why nothing was gained.
         """
-        out = [f"warning: {w}" for w in self.warnings]
-        out.append(f"verified bit for bit: {'yes' if self.verified else 'no'}")
-        if self.verified:
-            out.append(proof_line(self.proved, self.undecided))
-        if self.settings:
-            out.append(settings_line([self.settings]))
-        out.append(binary_line(self.binary_verified, self.binary_reason, self.binary_proved, self.binary_samples))
-        if self.recalled:
-            out.append(self.recalled)
-        if self.offer:
-            out.append(f"with more memory: {self.offer}")
-        return [*out, *filter(None, [self.kept])]
+        warnings = (f"warning: {w}" for w in self.warnings)
+        return [*about_search([self]), *warnings, *equality(vars(self)), *filter(None, [self.kept])]
 
     def __str__(self) -> str:
         """Returns the tables that `eqsat optimize -v` prints, and the lines below them."""
@@ -368,3 +357,14 @@ class Result:
                 f"there is no run to save or explain: {'; '.join(self.warnings) or 'no alternatives were found'}"
             )
         return self.run
+
+
+def about_search(results: Sequence[Result]) -> list[str]:
+    """Returns the lines on the searches of delegates.
+
+    They name an earlier search of the answer, the settings of Vela, and the gains that more memory would bring.
+    """
+    out = list(dict.fromkeys(r.recalled for r in results if r.recalled))
+    if any(r.settings for r in results):
+        out.append(f"settings of Vela: {'; '.join(' '.join(r.settings) or 'none' for r in results)}")
+    return [*out, *(f"with more memory (max-sram, max-flash): {r.offer}" for r in results if r.offer)]

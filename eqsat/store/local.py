@@ -30,7 +30,10 @@ _AT_ONCE = 500
 #: Exceptions of sqlite3.
 #: Its messages quote a damaged schema, which may be no text.
 FAILURES: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
-_TABLE = "create table if not exists entries (key text primary key, value blob not null, mark blob not null, used integer not null)"
+_TABLE = (
+    "create table if not exists entries "
+    "(key text primary key, value blob not null, mark blob not null, used integer not null)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,13 @@ class Kind:
 
     entries: how many are kept
     bytes  : total size that is kept (0: bytes are not counted)
+    shared : whether other machines can use them
     """
 
     name: str
     entries: int
     bytes: int = 0
+    shared: bool = True
 
     def key(self, name: str) -> str:
         return f"{self.name}:{name}"

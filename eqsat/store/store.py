@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from msgspec import ValidationError, convert, to_builtins
+
+from eqsat.ground.digest import digest
 from eqsat.ground.files import InputError, OutputError, beside, placing
+from eqsat.ground.packed import UnpackError, pack_json, unpack_json
 from eqsat.store.local import FAILURES, LARGEST, Kind, LocalStore, is_valid
 from eqsat.store.setting import Setting, check_file
 from eqsat.store.shared import shared_store
@@ -18,15 +21,16 @@ PRICES = Kind("price", 400_000)
 #: Answers to whole graphs.
 ANSWERS = Kind("answer", 4_000, 256 << 20)
 #: TOSA of delegates, by `executorch.known_tosa`.
-LOWERINGS = Kind("lowering", 400, 512 << 20)
-#: The kinds of entries that other machines can use.
-KINDS = (PRICES, ANSWERS)
+LOWERINGS = Kind("lowering", 400, 512 << 20, shared=False)
+KINDS = (PRICES, ANSWERS, LOWERINGS)
 #: Entries that are copied at once.
 _BATCH = 2_000
 
 
 class Store:
     """Entries of all kinds by name.
+
+    The team's store has those that were asked for at once as one batch, under a name of all their names.
 
     local : the store on this machine
     shared: the team's store, or None
@@ -43,6 +47,8 @@ class Store:
         self.local = LocalStore(self.setting.file)
         url = self.setting.url
         self.shared = shared_store(url, self.setting.read_only) if url else None
+        #: {name: bytes, None if they are not known} of the last `get`.
+        self._asked: dict[str, bytes | None] = {}
 
     @property
     def warnings(self) -> list[str]:
@@ -55,12 +61,27 @@ class Store:
         return out
 
     def get(self, kind: Kind, names: Sequence[str]) -> dict[str, bytes]:
-        """Returns {name: bytes} of the entries that this machine has."""
-        found = self.local.get([kind.key(n) for n in names])
-        return {key.partition(":")[2]: value for key, value in found.items()}
+        """Returns {name: bytes} of the entries that are known, those from the team's store after a check."""
+        known = self.local.get([kind.key(n) for n in names])
+        found = {key.partition(":")[2]: value for key, value in known.items()}
+        if self.shared and kind.shared and len(found) < len(set(names)):
+            batch = _unpacked(self.shared.get(_batch_name(kind, names)))
+            new = {n: batch[n] for n in names if n in batch and n not in found}
+            self._keep(kind, new)
+            found |= new
+        self._asked = {n: found.get(n) for n in names}
+        return found
 
     def put(self, kind: Kind, entries: Mapping[str, bytes]) -> None:
-        """Stores entries on this machine."""
+        """Stores entries; the team's store gets all that was asked for before if they complete it."""
+        self._keep(kind, entries)
+        asked = self._asked or dict[str, bytes | None].fromkeys(entries)
+        if self.shared and kind.shared and any(entries.get(n, old) != old for n, old in asked.items()):
+            self._asked = {n: entries.get(n, old) for n, old in asked.items()}
+            every = {n: value for n, value in self._asked.items() if value is not None}
+            self.shared.put(_batch_name(kind, asked), pack_json(to_builtins(every)))
+
+    def _keep(self, kind: Kind, entries: Mapping[str, bytes]) -> None:
         self.local.put({kind.key(n): v for n, v in entries.items()}, kind)
 
     def family(self, kind: Kind, prefix: str) -> dict[str, bytes]:
@@ -72,25 +93,21 @@ class Store:
         """Drops all entries with a prefix on this machine but the `most` that were used last."""
         self.local.keep(*kind.range(prefix), most)
 
-    def fetch(self, kind: Kind, name: str) -> bytes | None:
-        """Returns the bytes of an entry of the team's store, None if it has none."""
-        return self.shared.get(f"{kind.name}/{name}") if self.shared else None
-
-    def publish(self, kind: Kind, name: str, value: bytes) -> None:
-        """Writes an entry to the team's store."""
-        if self.shared:
-            self.shared.put(f"{kind.name}/{name}", value)
-
     def close(self) -> None:
         self.local.close()
 
 
-def batch_name(names: Iterable[str]) -> str:
+def _batch_name(kind: Kind, names: Iterable[str]) -> str:
     """Returns the name of the batch of entries with these names."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in sorted(names):
-        digest.update(name.encode() + b"\0")
-    return digest.hexdigest()
+    return f"{kind.name}/{digest(name.encode() for name in sorted(set(names)))}"
+
+
+def _unpacked(batch: bytes | None) -> dict[str, bytes]:
+    """Returns the entries of a batch, none if it has another form."""
+    try:
+        return convert(unpack_json(batch), dict[str, bytes]) if batch else {}
+    except (UnpackError, ValidationError):
+        return {}
 
 
 def exported(store: LocalStore, path: Path) -> int:
@@ -145,8 +162,8 @@ def _rows(path: Path) -> Iterator[Iterator[tuple[object, object, object]]]:
 
 def _copied(rows: Iterable[tuple[object, object, object]], store: LocalStore) -> tuple[int, int]:
     """Copies rows into a store and returns (entries that it took, rows that are not valid)."""
-    by_kind: dict[Kind, dict[str, bytes]] = {kind: {} for kind in KINDS}
-    kinds = {kind.name: kind for kind in KINDS}
+    by_kind: dict[Kind, dict[str, bytes]] = {kind: {} for kind in KINDS if kind.shared}
+    kinds = {kind.name: kind for kind in by_kind}
     taken = refused = 0
     for key, value, checksum in rows:
         kind = kinds.get(key.partition(":")[0]) if isinstance(key, str) else None
