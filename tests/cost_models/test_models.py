@@ -14,11 +14,10 @@ import pytest
 
 import cost_models
 from cost_models.cache import PriceCache
-from cost_models.command_stream import price
 from eqsat.ground.files import PluginError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
-from eqsat.target import ACCELERATORS, Target
+from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from tests.cost_models.test_vela_groups import move
@@ -93,14 +92,6 @@ def test_counts_and_bytes_say_that_they_are_no_cycles() -> None:
     assert math.floor(total(count, graph)) == 2  # transposes
     (unit,) = [u for u in units_of(graph).values() if u.op == "conv2d" and u.result.shape[-1] == 16]
     assert moved.cycles(unit) == 16 * 16 * 24 + 4 * 16 * 16 * 16 + 16 * 24 + 4 * 16
-
-
-@pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_closed_forms_are_near_the_calibrated_price_on_every_accelerator(accelerator: str, pool: Pool) -> None:
-    """Within a factor of two: the benchmark measures how near."""
-    graph, target = transposed_relus(), Target.of(accelerator)
-    cycles = price(compile_graph(graph, target, pool).stream, target).cycles
-    assert 0.5 < total(make("analytic", accelerator), graph) / cycles < 2
 
 
 def test_memories_come_from_the_ini_file(tmp_path: Path) -> None:
