@@ -20,8 +20,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import facts
-from tests.device.ethos_u85.pieces import PIECES as U85_PIECES
-from tests.device.graphs import PIECES, of
+from tests.device.pieces import OF_U85, PIECES, of
 from tests.graphs import conv, finish, products, rescale, transpose
 
 SHAPE = (1, 24, 20, 32)
@@ -137,7 +136,7 @@ def test_streams_of_other_accelerators_are_refused(pool: Pool) -> None:
 
 def test_a_chain_costs_what_vela_says(pool: Pool) -> None:
     """A difference, its square and absolute value that never leave the NPU, and what is written transposed."""
-    target, by_name = Target.of("ethos-u85-256"), {p.name: p for p in U85_PIECES}
+    target, by_name = Target.of("ethos-u85-256"), {p.name: p for p in OF_U85}
     for name in ("chain", "transpose_0213", "matrices"):
         graph = by_name[name].graph("INT8")
         found, vela = _priced(graph, target, pool), compile_graph(graph, target, pool).cycles

@@ -26,7 +26,7 @@ from eqsat.target import FAMILIES, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
-from tests.device.graphs import PIECES, of
+from tests.device.pieces import PIECES, of
 from tests.graphs import finish, relu, transpose
 
 TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-128", "ethos-u85-1024")

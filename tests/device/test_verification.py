@@ -20,7 +20,7 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.model import packed
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_graph
-from tests.device.graphs import addition, convolution, of
+from tests.device.pieces import addition, convolution, of
 from tests.device.planted import with_word
 from tests.graphs import finish, relu, rescale
 
