@@ -32,8 +32,9 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from benchmarks.study import about, arguments, listed, markdown_table, write_abo
 from cost_models import calibration
 from cost_models.calibration import Calibration, Constant
 from cost_models.command_stream import price
+from eqsat.bench.log import Record
 from eqsat.device.core.errors import DeviceError
 from eqsat.ground.files import InputError, read_bytes
 from eqsat.ground.process import WorkerError
@@ -84,20 +86,6 @@ class Cell:
 
     def price(self, by: Model) -> float:
         return sum(by(stream, self.target) for stream in self.estimate.streams)
-
-
-@dataclass(slots=True)
-class Prices:
-    """Cells with their prices by each cost model, {name: cycles in the order of the cells}."""
-
-    cells: list[Cell]
-    by: dict[str, list[float]] = field(default_factory=dict)
-
-    def ratios(self, model: str, group: str) -> dict[str, float]:
-        """Returns {cell: price over measured cycles} of a group."""
-        return {
-            c.name: found / c.measured for c, found in zip(self.cells, self.by[model], strict=True) if c.group == group
-        }
 
 
 def read_cells(paths: Iterable[Path]) -> list[dict[str, str]]:
@@ -172,8 +160,8 @@ def _group(target: Target, compiled: Estimate) -> str:
     return "U85-128, -256" if target.core.macs <= 256 else "U85-512 to -2048"
 
 
-def price_cells(cells: Sequence[Cell], own: Mapping[str, Model]) -> Prices:
-    """Returns the prices of cells by all cost models; raises DeviceError."""
+def price_cells(cells: Sequence[Cell], own: Mapping[str, Model]) -> list[Record]:
+    """Returns a record for each cell, with its prices by all cost models; raises DeviceError."""
     models: dict[str, Callable[[Cell], float]] = {
         "vela": lambda c: c.estimate.cycles,
         "corrected": lambda c: c.estimate.corrected,
@@ -181,7 +169,21 @@ def price_cells(cells: Sequence[Cell], own: Mapping[str, Model]) -> Prices:
         "calibrated": lambda c: c.price(lambda s, t: price(s, t).cycles),
         **{name: lambda c, f=f: c.price(f) for name, f in own.items()},  # type: ignore[misc]
     }
-    return Prices(list(cells), {name: [f(c) for c in cells] for name, f in models.items()})
+    return [
+        {
+            "model": c.model,
+            "target": c.target.accelerator,
+            "memory_mode": c.memory_mode,
+            "group": c.group,
+            "measured": c.measured,
+            "prices": {name: f(c) for name, f in models.items()},
+        }
+        for c in cells
+    ]
+
+
+def _name(record: Record) -> str:
+    return f"{record['model']} {record['target']} {record['memory_mode']}"
 
 
 def judge(ratios: Mapping[str, float]) -> dict[str, Any]:
@@ -197,25 +199,15 @@ def judge(ratios: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def judgements(prices: Prices) -> dict[str, dict[str, dict[str, Any]]]:
+def judgements(records: Sequence[Record]) -> dict[str, dict[str, dict[str, Any]]]:
     """Returns {group: {cost model: its judgement}}."""
-    groups = sorted({c.group for c in prices.cells})
-    return {g: {model: judge(prices.ratios(model, g)) for model in prices.by} for g in groups}
-
-
-def records(prices: Prices) -> list[dict[str, Any]]:
-    """Returns a record for each cell."""
-    return [
-        {
-            "model": c.model,
-            "target": c.target.accelerator,
-            "memory_mode": c.memory_mode,
-            "group": c.group,
-            "measured": c.measured,
-            "prices": {name: round(by[k]) for name, by in prices.by.items()},
-        }
-        for k, c in enumerate(prices.cells)
-    ]
+    groups: dict[str, list[Record]] = {}
+    for r in sorted(records, key=itemgetter("group")):
+        groups.setdefault(r["group"], []).append(r)
+    return {
+        group: {m: judge({_name(r): r["prices"][m] / r["measured"] for r in found}) for m in found[0]["prices"]}
+        for group, found in groups.items()
+    }
 
 
 # ---- fitting ------------------------------------------------------------------------------------------------------
@@ -299,19 +291,19 @@ def _told(at: Calibration, fit: Fit) -> dict[str, float]:
     return {name: getattr(at, name) for name, c in fit.constants.items() if c.low < c.high}
 
 
-def table(prices: Prices, fitted: Mapping[str, Mapping[str, Any]] | None) -> str:
+def table(records: Sequence[Record], fitted: Mapping[str, Mapping[str, Any]] | None) -> str:
     """Returns the judgements, the fits and all cells as Markdown."""
-    lines = ["# Prices of whole graphs against measured cycles", "", *_judgement_table(prices)]
+    lines = ["# Prices of whole graphs against measured cycles", "", *_judgement_table(records)]
     for group, fit in (fitted or {}).items():
         lines += [f"## Constants of {group}", "", f"With all cells: {_listed(fit['all'])}.", ""]
         for how in ("without a network", "without a configuration"):
             if found := fit[how]:
                 lines.append(f"- {how}: spread {found['spread']:.3f}, mean {found['mean']:.3f}")
         lines += [f"- without {part}: {_listed(told)}" for part, told in fit["changes"].items()] + [""]
-    columns = ("cell", "group", "measured", *prices.by)
+    columns = ("cell", "group", "measured", *records[0]["prices"])
     rows = (
-        [c.name, c.group, f"{c.measured:,}", *(f"{by[k] / c.measured:.3f}" for by in prices.by.values())]
-        for k, c in enumerate(prices.cells)
+        [_name(r), r["group"], f"{r['measured']:,}", *(f"{c / r['measured']:.3f}" for c in r["prices"].values())]
+        for r in records
     )
     return "\n".join([*lines, "## Price over measured cycles", "", *markdown_table(columns, rows, names=2)])
 
@@ -320,9 +312,9 @@ def _listed(told: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in told.items())
 
 
-def _judgement_table(prices: Prices) -> list[str]:
+def _judgement_table(records: Sequence[Record]) -> list[str]:
     """Returns the lines of the table: spread, geometric mean and worst cell by group and cost model."""
-    found, models = judgements(prices), list(prices.by)
+    found, models = judgements(records), list(records[0]["prices"])
     rows = (
         [
             group,
@@ -351,19 +343,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         cells = list(compile_cells(rows, given.folder, given.ini, skipped))
         if not cells:
             raise InputError(f"no cell can be priced: {'; '.join(skipped) or 'there are none'}")
-        prices = price_cells(cells, own)
-        fitted = fits(prices.cells) if given.fit else None
+        records = price_cells(cells, own)
+        fitted = fits(cells) if given.fit else None
     except (ValueError, DeviceError) as e:
         parser.exit(2, f"error: {e}\n")
-    told = {**about(_PACKAGES), "groups": judgements(prices), "fits": fitted, "cells": records(prices)}
+    rounded = [{**r, "prices": {name: round(c) for name, c in r["prices"].items()}} for r in records]
+    told = {**about(_PACKAGES), "groups": judgements(records), "fits": fitted, "cells": rounded}
     told["skipped"] = skipped
     for line in skipped:
         print(f"skipped: {line}", file=sys.stderr)
-    text = table(prices, fitted)
+    text = table(records, fitted)
     print(json.dumps(told, indent=1) if given.json else text)
     if given.out:
         write_about(given.out, _PACKAGES, groups=told["groups"], fits=fitted)
-        write_lines(given.out / "cells.jsonl", records(prices))
+        write_lines(given.out / "cells.jsonl", rounded)
         write_text(given.out / "table.md", text + "\n")
 
 

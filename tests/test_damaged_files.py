@@ -51,7 +51,7 @@ from eqsat.tensor.schema import DTYPE_CODE
 from eqsat.tosa import TosaError, dumps, loads
 from extraction import InvalidGraph
 from extraction.io import load
-from tests.device.graphs import PIECES, of
+from tests.device.pieces import PIECES, of
 from tests.graphs import conv, finish, opaque, transposes
 from tests.random_graphs import random_graph
 from tests.sweeps import examples

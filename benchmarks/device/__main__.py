@@ -13,10 +13,12 @@ Takes two hours for 45,000 graphs.
 from __future__ import annotations
 
 import argparse
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 from benchmarks.device import graphs
-from benchmarks.device.table import summary
-from benchmarks.study import Study, listed
+from benchmarks.study import Study, listed, markdown_table
+from eqsat.bench.log import Record
 
 _TARGETS = ["ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-256"]
 
@@ -25,6 +27,97 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--graphs", type=int, default=0, help="of each profile, for each target")
     parser.add_argument("--profiles", nargs="+", choices=graphs.GRAPHS, default=list(graphs.GRAPHS))
     parser.add_argument("--targets", type=listed, default=_TARGETS)
+
+
+#: Outcomes of a graph, in the order of the columns.
+_OUTCOMES = ("equal", "differs", "not run", "refused", "failed")
+
+
+def summary(records: Sequence[Record], _: object) -> str:
+    """Returns all tables; records without a seed count graphs."""
+    counts, odd = ([r for r in records if ("seed" in r) is is_odd] for is_odd in (False, True))
+    return "\n".join(
+        [
+            "# Binaries on the functional model",
+            "",
+            f"Commits: {', '.join(sorted({r['commit'] for r in records}))}.",
+            "",
+            *_graphs(counts, odd),
+            *_differing(odd),
+            *_unmatched(counts, odd),
+            *_operators(counts),
+        ]
+    )
+
+
+def _graphs(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
+    unexplained = Counter((r["vela"], r["target"]) for r in odd if r["outcome"] == "differs" and not r["defect"])
+    whole: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for r in counts:
+        for key in (("vela", "target"), ("vela", "target", "profile")):
+            whole[tuple(r[k] for k in key)] += Counter(r["outcomes"])
+    wholes = [
+        [*key, c.total(), c["equal"] + c["differs"], *(c[o] for o in _OUTCOMES), unexplained[key]]
+        for key, c in sorted(whole.items())
+        if len(key) == 2
+    ]
+    profiles = [[*key, *(c[o] for o in _OUTCOMES)] for key, c in sorted(whole.items()) if len(key) == 3]
+    return [
+        "## Random graphs",
+        "",
+        "Of those that differ each holds a known defect of that version of Vela (below), but for those that the last column counts.",
+        "",
+        *markdown_table(("Vela", "target", "graphs", "run", *_OUTCOMES, "differs, unexplained"), wholes, names=2),
+        *markdown_table(("Vela", "target", "profile", *_OUTCOMES), profiles, names=3),
+    ]
+
+
+def _differing(odd: Sequence[Record]) -> list[str]:
+    by_defect: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for r in odd:
+        if r["outcome"] == "differs":
+            by_defect[r["defect"] or "unexplained"][r["vela"], r["target"]] += 1
+    columns = sorted({c for found in by_defect.values() for c in found})
+    rows = ([d, *(c[k] for k in columns)] for d, c in sorted(by_defect.items(), key=lambda i: -i[1].total()))
+    head = ("defect", *(f"{v} {t}" for v, t in columns))
+    return ["## What differs, by defect of Vela", "", *markdown_table(head, rows)]
+
+
+def _unmatched(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
+    reasons = Counter(f"{r['outcome']}: {r['reason'].rpartition(': ')[2]}" for r in odd if r["outcome"] != "differs")
+    refusals: Counter[str] = Counter()
+    for r in counts:
+        refusals += Counter(r["refusals"])
+    return [
+        "## What is not run",
+        "",
+        *(f"* {n} {reason}" for reason, n in reasons.most_common()),
+        "",
+        "## What Vela refuses",
+        "",
+        *(f"* {n} {reason}" for reason, n in refusals.most_common()),
+        "",
+    ]
+
+
+def _operators(counts: Sequence[Record]) -> list[str]:
+    """Returns the counts of graphs by family, by the operators that they have."""
+    found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for r in counts:
+        for o, c in r["operators"].items():
+            found[o, r["target"].split("-")[1]] += Counter(c)
+    families = sorted({f for _, f in found})
+    rows = (
+        [o, *(" / ".join(str(found[o, f][k]) for k in _OUTCOMES[:3]) for f in families)]
+        for o in sorted({o for o, _ in found})
+    )
+    return [
+        "## Graphs by operator and dtype",
+        "",
+        "Equal, different and not run; what differs does so for a defect of Vela, most often another operator's.",
+        "",
+        *markdown_table(("operator", *families), rows),
+    ]
 
 
 STUDY = Study(__doc__, "device", options, graphs.cells, graphs.measure, summary, sources=graphs.sources)

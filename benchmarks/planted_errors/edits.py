@@ -180,9 +180,9 @@ def _around(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
         return
     (x,) = inner.inputs
     if node.op == inner.op == "rescale":
-        merged = _merged(inner, node)
-        if merged is not None:
-            yield "merged RESCALEs", lambda g, at: g.add_with("rescale", [at(x)], merged)
+        product = merged(inner.attrs, node.attrs)
+        if product is not None:
+            yield "merged RESCALEs", lambda g, at: g.add_with("rescale", [at(x)], product)
     if node.op == inner.op == "clamp":
         yield "outer clamp only", lambda g, at: g.add_with("clamp", [at(x)], node.attrs)
         yield "inner clamp only", lambda g, at: g.add_with("clamp", [at(x)], inner.attrs)
@@ -196,9 +196,9 @@ def _around(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
         yield f"slice of the operand of a {inner.op}", lambda g, at: g.add_with("slice", [at(x)], node.attrs)
 
 
-def _merged(first: Node, second: Node) -> Attrs | None:
+def merged(first: Attrs, second: Attrs) -> Attrs | None:
     """Returns one RESCALE by the product of the scales, without the clipping and rounding between."""
-    a, b = dict(first.attrs), dict(second.attrs)
+    a, b = dict(first), dict(second)
     if len(a["multiplier"]) > 1 or len(b["multiplier"]) > 1 or a["input_unsigned"] or b["output_unsigned"]:
         return None
     mantissa, exponent = math.frexp(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from benchmarks.planted_errors.edits import merged
 from eqsat.choice import choice
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.encoding import saturate
@@ -60,17 +60,8 @@ def other_zero_point(r: Rescale) -> Rescale:
 @extern
 def product(outer: Rescale, inner: Rescale) -> Rescale | None:
     """Returns one RESCALE by both scales, without the rounding and clipping between; None if there is none."""
-    if len(outer.attr("multiplier")) > 1 or len(inner.attr("multiplier")) > 1 or inner.attr("input_unsigned"):
-        return None
-    scales = [math.ldexp(r.attr("multiplier")[0], -r.attr("shift")[0]) for r in (outer, inner)]
-    mantissa, exponent = math.frexp(scales[0] * scales[1])
-    multiplier, shift = int(mantissa * (1 << 30)), 30 - exponent
-    if not 2 <= shift <= 62:
-        return None
-    return Call(
-        outer.op,
-        outer.with_attrs(multiplier=(multiplier,), shift=(shift,), in_zp=inner.attr("in_zp"), scale32=True).attrs,
-    )
+    attrs = merged(inner.attrs, outer.attrs)
+    return None if attrs is None else Call(outer.op, attrs)
 
 
 f, f2 = symbols("f f2", Unary)

@@ -80,7 +80,8 @@ def check_frozen(frozen: Frozen, trials: int = TRIALS) -> Checked:
         inputs = {graph.nodes[i].attr("name"): x for i, x in zip(graph.inputs, given, strict=True)}
         values, evaluated = _class_values(frozen, inputs, proofs.equal)
         for slot, (o, want) in enumerate(zip(graph.outputs, graph.evaluate(given), strict=True)):
-            if not np.array_equal(values.get(frozen.handle[o]), want):
+            found = values.get(frozen.handle[o])
+            if found is None or not np.array_equal(found, want):
                 raise Unsound(f"the class of output {slot} lost the value of the graph")
     return Checked(frozen, evaluated, len(proofs.equal), dict(proofs.undecided))
 

@@ -174,7 +174,7 @@ def examine(
         try:
             _count(report, _check(graph, rules, ours, report.matches), ours)
         except Exception as e:
-            if not _is_verdict(e) or not _passes(graph, ours):
+            if not _is_verdict(e) or _error(graph, (), ours):
                 raise _failure(pack, name, graph, rules, ours, e) from e
             _blame(report, rules, graph, ours, e)
         report.graphs += 1
@@ -203,18 +203,18 @@ def _count(report: Report, checked: Checked, ours: bool) -> None:
             report.unproved |= fired
 
 
-def _is_verdict(error: Exception) -> bool:
+def _error(graph: TensorGraph, rules: Sequence[Rule], ours: bool) -> Exception | None:
+    """Returns what `_check` raises, whatever it is."""
+    try:
+        _check(graph, rules, ours)
+    except Exception as e:  # noqa: BLE001 - the caller decides what it is
+        return e
+    return None
+
+
+def _is_verdict(error: Exception | None) -> bool:
     """Whether an exception says that a rule is unsound, and not that a function failed."""
     return isinstance(error, Unsound | EngineError) and not isinstance(error, ExternError)
-
-
-def _passes(graph: TensorGraph, ours: bool) -> bool:
-    """Whether a graph passes with eqsat's own rules alone."""
-    try:
-        _check(graph, (), ours)
-    except Exception:  # noqa: BLE001 - it is found again, with the smallest part of the graph
-        return False
-    return True
 
 
 def _failure(
@@ -229,15 +229,8 @@ def _failure(
     if isinstance(error, ExternError) and not error.name.startswith("eqsat."):
         function = error.name.rpartition(".")[2].partition("[")[0]
         return PluginError(f"{pack.name}: the function {function!r} failed{_place(cause)}: {said}")
-    passes = _passes(graph, ours)
-    with_rules = rules if passes else ()
-    for part in _parts(graph):
-        try:
-            _check(part, with_rules, ours)
-        except Exception:  # noqa: BLE001 - whatever it is
-            graph = part
-            break
-    what = "what the rules make of it" if passes else "it"
+    what, used = ("it", ()) if _error(graph, (), ours) else ("what the rules make of it", rules)
+    graph = next((part for part in _parts(graph) if _error(part, used, ours)), graph)
     return InputError(
         f"{name}: eqsat itself fails on {what}, and nothing is known of the rules: {said}, at {describe(graph)}"
     )
@@ -259,12 +252,10 @@ def _blame(report: Report, rules: Sequence[Rule], graph: TensorGraph, ours: bool
     analyses = [r for r in rules if r.analysis]
     for rule in (r for r in rules if not r.analysis):
         for part in _parts(graph):
-            try:
-                _check(part, [*analyses, rule], ours)
-            except Exception as e:  # noqa: BLE001 - a function that fails on this part is no verdict
-                if _is_verdict(e):
-                    report.unsound[rule.name] = f"{_reason(e)}, on the graph {describe(part)}"
-                    break
+            found = _error(part, [*analyses, rule], ours)
+            if found and _is_verdict(found):  # a function that fails on this part is no verdict
+                report.unsound[rule.name] = f"{_reason(found)}, on the graph {describe(part)}"
+                break
     if not any(r.name in report.unsound for r in rules):
         name = next(r.name for r in rules)
         report.unsound[name] = f"together with others: {_reason(error)}, on the graph {describe(graph)}"

@@ -16,7 +16,7 @@ from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
-from tests.device.graphs import addition, convolution, of, table
+from tests.device.pieces import addition, convolution, of, table
 
 U55 = Target.of("ethos-u55-128")
 

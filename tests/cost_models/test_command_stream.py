@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from cost_models.calibration import calibration, vela_constants
@@ -21,8 +20,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import facts
-from tests.device.ethos_u85.pieces import PIECES as U85_PIECES
-from tests.device.graphs import PIECES, of
+from tests.device.pieces import OF_U85, PIECES, of
 from tests.graphs import conv, finish, products, rescale, transpose
 
 SHAPE = (1, 24, 20, 32)
@@ -40,13 +38,6 @@ def _add(g: TensorGraph, a: int, b: int) -> int:
 
 def _mul(g: TensorGraph, a: int, b: int) -> int:
     return rescale(g, g.add("mul", [rescale(g, x, "INT32") for x in (a, b)], shift=(0,)), "INT8", shift=(41,))
-
-
-def _dilated(g: TensorGraph, x: int, dilation: int) -> int:
-    weights = g.add_const(np.arange(32 * 9 * 32).reshape(32, 3, 3, 32) % 7 - 3, "INT8")
-    operands = [x, weights, g.add_const(np.zeros(32), "INT32")]
-    attrs = makers.conv("INT8", pad=(dilation,) * 4, dilation=(dilation,) * 2)
-    return rescale(g, g.add_with("conv2d", operands, attrs), "INT8", shift=(40,))
 
 
 #: Graphs of which Vela makes one command, and at most a copy of a table.
@@ -145,21 +136,11 @@ def test_streams_of_other_accelerators_are_refused(pool: Pool) -> None:
 
 def test_a_chain_costs_what_vela_says(pool: Pool) -> None:
     """A difference, its square and absolute value that never leave the NPU, and what is written transposed."""
-    target, by_name = Target.of("ethos-u85-256"), {p.name: p for p in U85_PIECES}
+    target, by_name = Target.of("ethos-u85-256"), {p.name: p for p in OF_U85}
     for name in ("chain", "transpose_0213", "matrices"):
         graph = by_name[name].graph("INT8")
         found, vela = _priced(graph, target, pool), compile_graph(graph, target, pool).cycles
         assert found.cycles == pytest.approx(vela, rel=0.05), name
-
-
-def test_a_dilated_convolution_costs_what_its_pieces_cost(pool: Pool) -> None:
-    """On U85 it is one for every position within the dilation; Vela's total takes each as if it gave the whole
-    image."""
-    target = Target.of("ethos-u85-256")
-    graph, plain = (_of(lambda g, x, d=d: _dilated(g, x, d), (1, 32, 32, 32)) for d in (4, 1))
-    found = _priced(graph, target, pool)
-    assert found.by_kind["convolution"].commands == 16
-    assert _priced(plain, target, pool).cycles < found.cycles < compile_graph(graph, target, pool).cycles / 2
 
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])

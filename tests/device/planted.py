@@ -10,8 +10,7 @@ from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.device import graphs
-from tests.device.ethos_u85.pieces import PIECES
+from tests.device.pieces import OF_U85, PIECES, compiled, of
 
 U55, U65, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256"))
 Change = Callable[[Binary], Binary]
@@ -55,10 +54,7 @@ def _bit(at: int, base: str = "") -> Change:
 
 def graph_of(piece: str) -> TensorGraph:
     """The graph of a piece, in its first dtype."""
-    by_name = {p.name: p for p in PIECES}
-    if piece in by_name:
-        return by_name[piece].graph(by_name[piece].dtypes[0])
-    return graphs.of(getattr(graphs, piece))
+    return of(next(p for p in (*PIECES, *OF_U85) if p.name == piece))
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ class Planted:
     def binaries(self, worker: Worker) -> tuple[TensorGraph, Binary, Binary]:
         """The graph, its binary, and that with the error."""
         graph = graph_of(self.piece)
-        binary = graphs.compiled(dumps(graph), self.target, worker)
+        binary = compiled(dumps(graph), self.target, worker)
         return graph, binary, self.plant(binary)
 
 

@@ -27,7 +27,7 @@ from eqsat.ground.process import Limits
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from tests.device.graphs import PIECES, of
+from tests.device.pieces import PIECES, of
 
 TARGET = Target.of("ethos-u55-128")
 GRAPH = dumps(of(*PIECES))

@@ -22,8 +22,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_samples
-from tests.device.ethos_u85 import pieces
-from tests.device.graphs import PIECES, compiled, convolution, of
+from tests.device.pieces import OF_U85, PIECES, Piece, compiled, convolution, of
 from tests.device.planted import ERRORS, U55, U85, UNKNOWN, Planted
 
 SAMPLES = 8
@@ -60,12 +59,8 @@ def test_every_kind_of_command_computes_what_the_reference_does(target: str, wor
     assert is_equal(compiled(dumps(graph), Target.of(target), worker), inputs, expected(graph, inputs, worker))
 
 
-@pytest.mark.parametrize(
-    "piece, dtype", [pytest.param(p, d, id=f"{p.name}-{d}") for p in pieces.PIECES for d in p.dtypes]
-)
-def test_every_operator_of_u85_computes_what_the_reference_does(
-    piece: pieces.Piece, dtype: str, worker: Worker
-) -> None:
+@pytest.mark.parametrize("piece, dtype", [pytest.param(p, d, id=f"{p.name}-{d}") for p in OF_U85 for d in p.dtypes])
+def test_every_operator_of_u85_computes_what_the_reference_does(piece: Piece, dtype: str, worker: Worker) -> None:
     assert verify(dumps(piece.graph(dtype)), U85, worker, 6) == Verdict(True, "", 6)
 
 
@@ -73,7 +68,7 @@ def test_every_operator_of_u85_computes_what_the_reference_does(
 @pytest.mark.parametrize("dtype", ["INT8", "INT16"])
 @pytest.mark.parametrize("name", ["convolution_1x1", "convolution_strided", "depthwise", "matrices"])
 def test_weights_of_every_core(name: str, dtype: str, target: str, worker: Worker) -> None:
-    graph = next(p for p in pieces.PIECES if p.name == name).graph(dtype)
+    graph = next(p for p in OF_U85 if p.name == name).graph(dtype)
     assert verify(dumps(graph), Target.of(target), worker, 3) == Verdict(True, "", 3)
 
 

@@ -21,7 +21,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
-from tests.device.graphs import PIECES, addition, compiled, convolution, of, table
+from tests.device.pieces import PIECES, Piece, addition, compiled, convolution, of, table
 from tests.device.planted import with_word
 from tests.graphs import conv, finish
 
@@ -107,13 +107,13 @@ def test_parts_of_a_tensor_that_take_turns_are_told_apart() -> None:
     assert most_dependency(rows, Blocks((8, 1, 32), (4, 1, 32), 0, None, (Reading(column),)), 7) == 1
 
 
-CHANGED: dict[str, tuple[Callable[[TensorGraph], int], str, Callable[[int], int], str]] = {
+CHANGED: dict[str, tuple[Piece, str, Callable[[int], int], str]] = {
     "no whole micro blocks": (convolution, "SET_OFM_BLK_DEPTH_M1", lambda v: v - 1, "no whole micro blocks"),
     "too large": (convolution, "SET_OFM_BLK_WIDTH_M1", lambda v: 63, "blocks of"),
     "channels": (addition, "SET_IFM_DEPTH_M1", lambda v: v - 1, "channels for"),
     "channels of a pooling": (table, "SET_IFM_DEPTH_M1", lambda v: v - 2, "channels for"),
 }
-IN_BANKS: dict[str, tuple[Callable[[TensorGraph], int], str, Callable[[int], int], str]] = {
+IN_BANKS: dict[str, tuple[Piece, str, Callable[[int], int], str]] = {
     "inputs": (convolution, "SET_IFM_IB_END", lambda v: v - 2, "of its inputs"),
     "inputs beyond accumulators": (convolution, "SET_AB_START", lambda v: 2, "accumulators"),
     "accumulators": (convolution, "SET_AB_START", lambda v: v + 12, "accumulators"),
@@ -127,7 +127,7 @@ IN_BANKS: dict[str, tuple[Callable[[TensorGraph], int], str, Callable[[int], int
 )
 def test_what_has_no_room_is_a_fault(
     target: str,
-    change: tuple[Callable[[TensorGraph], int], str, Callable[[int], int], str],
+    change: tuple[Piece, str, Callable[[int], int], str],
     worker: Worker,
 ) -> None:
     piece, register, value, reason = change

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cost_models import command_stream
+from eqsat.device import command_sets
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.errors import DeviceError
@@ -19,11 +21,12 @@ from eqsat.device.core.state import Registers
 from eqsat.device.ethos_u55.commands import Pooling
 from eqsat.device.stream import commands, read_header
 from eqsat.ground.worker import Pool
-from eqsat.target import Target
+from eqsat.proof import binary as proofs
+from eqsat.target import FAMILIES, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
-from tests.device.graphs import PIECES, of
+from tests.device.pieces import PIECES, of
 from tests.graphs import finish, relu, transpose
 
 TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-128", "ethos-u85-1024")
@@ -101,3 +104,8 @@ def test_commands_that_differ_in_places_alone_are_as_if_decoded_anew(monkeypatch
     assert sum(shared) > 20
     monkeypatch.setattr(Registers, "same", lambda *_: None)
     assert found == list(commands(stream))
+
+
+def test_every_family_has_its_commands_their_price_and_their_proof() -> None:
+    numbers = {f.commands for f in FAMILIES}
+    assert set(command_sets._SETS) == set(command_stream._ISSUED) == set(proofs._EXECUTIONS) == numbers

@@ -20,7 +20,7 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.model import packed
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_graph
-from tests.device.graphs import addition, convolution, of, table
+from tests.device.pieces import addition, convolution, of
 from tests.device.planted import with_word
 from tests.graphs import finish, relu, rescale
 
@@ -100,11 +100,6 @@ def test_what_the_model_does_not_know_is_said(worker: Worker) -> None:
     unknown = planted(lambda b: with_word(b, "SET_IFM_PAD_TOP", lambda v: 127), graph, worker)
     assert unknown.equal is None and unknown.reason.startswith("the functional model cannot run it: ")
     assert "nothing but padding" in unknown.reason and unknown.reason.endswith("(on 3 of 3 samples)")
-
-
-def test_a_depth_that_is_not_that_of_the_result_is_a_fault(worker: Worker) -> None:
-    found = planted(lambda b: with_word(b, "SET_IFM_DEPTH_M1", lambda v: v - 2), of(table), worker)
-    assert found.equal is False and "reads 6 channels for 8 of its result" in found.reason
 
 
 def test_a_stream_that_cannot_be_decoded_is_said(worker: Worker) -> None:

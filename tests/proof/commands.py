@@ -384,13 +384,21 @@ def _shifts(draw: st.DrawFn, c: Any) -> bool:
 
 
 def _case(
-    draw: st.DrawFn, configs: Sequence[Config], c: Any, held: Sequence[FeatureMap], constants: bytes = b"", *before: Any
+    draw: st.DrawFn,
+    configs: Sequence[Config],
+    c: Any,
+    held: Sequence[FeatureMap],
+    constants: bytes = b"",
+    *before: Any,
+    result: FeatureMap | None = None,
 ) -> Case:
+    """result: what is read in the end, if that is not what the last command writes."""
     config = draw(st.sampled_from(configs))
     tables = bytes(config.internal - 2048) + _table(draw)
     fixed = st.sampled_from([False, False, False, True])
     kept = tuple((m, draw(fixed), k == 1 and _shifts(draw, c)) for k, m in enumerate(held))
-    return Case(config, (*before, c), kept, c.output.map, constants, tables, draw(st.integers(0, 1 << 16)))
+    seed = draw(st.integers(0, 1 << 16))
+    return Case(config, (*before, c), kept, result or c.output.map, constants, tables, seed)
 
 
 # ---- Ethos-U85 -----------------------------------------------------------------------------------
@@ -566,11 +574,6 @@ def resize85(draw: st.DrawFn, mode: r85.ResizeMode) -> Case:
 # ---- copies --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Copied:
-    map: FeatureMap
-
-
 @st.composite
 def copies(draw: st.DrawFn, configs: Sequence[Config], indexed: bool = False) -> Case:
     """Of bytes that are read as elements of any size."""
@@ -585,18 +588,7 @@ def copies(draw: st.DrawFn, configs: Sequence[Config], indexed: bool = False) ->
     numbers = np.array([draw(st.integers(-1, 4)) for _ in range(16)], np.int32).tobytes()
     c = Dma(0, length, sizes, source, destination, Indices(CONSTANTS, 0, 3, 4) if indexed else None)
     whole = draw(feature_maps(draw(st.sampled_from([_OFM, 4])), (2, 2, 3), Element(True, 8)))
-    case = _case(draw, configs, _Fake(c, whole), [m, before], numbers)
-    return Case(case.config, (c,), case.held, whole, numbers, case.tables, case.seed)
-
-
-@dataclass(frozen=True)
-class _Fake:
-    command: Dma
-    map: FeatureMap
-
-    @property
-    def output(self) -> _Copied:
-        return _Copied(self.map)
+    return _case(draw, configs, c, [m, before], numbers, result=whole)
 
 
 KINDS: dict[str, st.SearchStrategy[Case]] = {

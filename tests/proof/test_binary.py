@@ -20,9 +20,8 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps
-from tests.device import graphs
-from tests.device.ethos_u85.pieces import PIECES
-from tests.device.graphs import compiled
+from tests.device import pieces
+from tests.device.pieces import Piece, compiled, of
 from tests.device.planted import ERRORS, U55, U65, U85, Planted, flipped, with_word
 from tests.proof.concrete import Opaque, binary_outputs_at
 
@@ -41,21 +40,19 @@ OPEN = {
 }
 #: Of these, terms have symbols, whose values are not known.
 SYMBOLS = ("chosen_rows", "placed_rows", "number_of_the_largest", "shifts", "zeros_and_quotients")
-KINDS = [(p.name, p.graph, d) for p in PIECES for d in p.dtypes]
+KINDS = [(p.name, p.graph, d) for p in pieces.OF_U85 for d in p.dtypes]
 
 
 @TARGETS
-@pytest.mark.parametrize("piece", graphs.PIECES, ids=lambda p: p.__name__)
-def test_binaries_of_every_kind_of_command_are_proved(
-    piece: Callable[[TensorGraph], int], target: Target, worker: Worker
-) -> None:
-    graph = graphs.of(piece)
+@pytest.mark.parametrize("piece", pieces.PIECES, ids=str)
+def test_binaries_of_every_kind_of_command_are_proved(piece: Piece, target: Target, worker: Worker) -> None:
+    graph = of(piece)
     proof = prove_binary(graph, compiled(dumps(graph), target, worker))
     assert (proof.verdict, proof.undecided) == (PROVED, ()) and proof.error_bound < 2**-60
 
 
 def test_a_proof_that_would_take_far_longer_than_it_may_ends_early(worker: Worker) -> None:
-    graph = graphs.of(graphs.PIECES[0])
+    graph = of(pieces.PIECES[0])
     binary = compiled(dumps(graph), U55, worker)
     with pytest.raises(SlowProof, match="of processor time, of 0 s"):
         prove_binary(graph, binary, seconds=1e-9)
@@ -101,7 +98,7 @@ def test_a_planted_error_is_not_proved(error: Planted, worker: Worker) -> None:
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
 def test_one_entry_of_a_table_is_enough(target: Target, worker: Worker) -> None:
-    graph = graphs.of(graphs.table)
+    graph = of(pieces.table)
     binary = compiled(dumps(graph), target, worker)
     entries = dict(graph.nodes[graph.outputs[0]].attrs)["table"]
     at = binary.read_only.index(np.array(entries, np.int8).tobytes())
@@ -109,25 +106,21 @@ def test_one_entry_of_a_table_is_enough(target: Target, worker: Worker) -> None:
         assert prove_binary(graph, flipped(binary, at + k)).verdict == UNDECIDED
 
 
-def narrowed(g: TensorGraph) -> int:
-    return g.add("cast", (g.add_input("wide", (1, 4, 4, 16), "INT16"),), dtype="INT8")
+def shifted(dtype: str, count: int) -> Piece:
+    make = lambda x: x.lsl(x.const([[[[count]]]]))  # noqa: E731
+    return Piece(f"shifted_{dtype}_{count}", (dtype,), "x:D[1,4,4,16]", make)
 
 
-def shifted(dtype: str, count: int) -> Callable[[TensorGraph], int]:
-    def piece(g: TensorGraph) -> int:
-        counts = g.add_const(np.full((1, 1, 1, 1), count), dtype)
-        return g.add("logical_left_shift", (g.add_input("x", (1, 4, 4, 16), dtype), counts))
-
-    return piece
+NARROWED = Piece("narrowed", ("INT16",), "wide:D[1,4,4,16]", lambda x: x.cast("INT8"))
 
 
 @pytest.mark.parametrize(
     "piece",
-    [narrowed, *(shifted(dtype, k) for dtype, bits in (("INT8", 8), ("INT16", 16)) for k in (1, 4, bits - 1))],
+    [NARROWED, *(shifted(dtype, k) for dtype, bits in (("INT8", 8), ("INT16", 16)) for k in (1, 4, bits - 1))],
 )
-def test_what_a_result_has_no_room_for_is_not_proved(piece: Callable[[TensorGraph], int], worker: Worker) -> None:
+def test_what_a_result_has_no_room_for_is_not_proved(piece: Piece, worker: Worker) -> None:
     """TOSA keeps the lower bits; of what Vela 5.2 writes for Ethos-U85 the functional model has no result."""
-    graph = graphs.of(piece)
+    graph = of(piece)
     binary = compiled(dumps(graph), U85, worker)
     largest = np.full((1, 4, 4, 16), 127, graph.type(graph.inputs[0]).dtype.lower())
     with pytest.raises(DeviceError, match="has no room for"):
@@ -143,12 +136,12 @@ def moved(binary: Binary) -> Binary:
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
 def test_another_address_is_not_proved(target: Target, worker: Worker) -> None:
-    graph = graphs.of(graphs.convolution)
+    graph = of(pieces.convolution)
     assert prove_binary(graph, moved(compiled(dumps(graph), target, worker))).verdict == UNDECIDED
 
 
 def test_the_command_at_which_it_ends_is_named(worker: Worker) -> None:
-    graph = graphs.of(graphs.convolution)
+    graph = of(pieces.convolution)
     binary = with_word(compiled(dumps(graph), U55, worker), "SET_OFM_ZERO_POINT", lambda v: v + 1)
     found = prove_binary(graph, binary).undecided[0]
     first = next(c for c in binary.commands() if isinstance(c, Convolution))

@@ -20,8 +20,7 @@ from tests.random_graphs import moving, pieces, elementwise, reductions, product
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Array, GraphError
-from tests.random_graphs.blocks import BLOCKS
-from tests.random_graphs.builder import Builder, Unfit
+from tests.random_graphs.builder import BLOCKS, Builder, Unfit
 from tests.random_graphs.profiles import NETWORK, PROFILES, Profile
 
 __all__ = ["NETWORK", "PROFILES", "Profile", "random_graph"]

@@ -8,7 +8,7 @@ Magnitudes are small enough that no operator overflows, which TOSA leaves undefi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import Any, TypeVar
 
@@ -240,3 +240,23 @@ class Builder:
         if len(shape) < 3:
             return self.reshape(x, *(1,) * (3 - len(shape)), *shape)
         return self.reshape(x, prod(shape[:-2]), *shape[-2:])
+
+
+# ---- blocks, the pieces of random graphs
+
+#: Adds operators that read a value, and returns the new values.
+#: Raises Unfit or GraphError if it cannot.
+Grow = Callable[[Builder, int], list[int]]
+#: All blocks, and how often each is drawn relative to others, in the order of their definition, on which the graph of a
+#: seed depends.
+BLOCKS: list[tuple[Grow, float]] = []
+
+
+def block(weight: float) -> Callable[[Grow], Grow]:
+    """Registers a block of this weight."""
+
+    def register(grow: Grow) -> Grow:
+        BLOCKS.append((grow, weight))
+        return grow
+
+    return register

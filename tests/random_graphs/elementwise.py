@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eqsat.tensor import makers
-from tests.random_graphs.blocks import block
-from tests.random_graphs.builder import Builder
+from tests.random_graphs.builder import Builder, block
 from tests.random_graphs.moving import shuffle
 from tests.random_graphs.pieces import part
 

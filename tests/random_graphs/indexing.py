@@ -7,8 +7,7 @@ from math import prod
 import numpy as np
 
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-from tests.random_graphs.blocks import block
-from tests.random_graphs.builder import Builder
+from tests.random_graphs.builder import Builder, block
 
 
 @block(0.2)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tests.random_graphs.blocks import block
-from tests.random_graphs.builder import Builder
+from tests.random_graphs.builder import Builder, block
 
 _HIGHEST_RANK = 6
 

@@ -6,8 +6,7 @@ import itertools
 from math import prod
 
 from eqsat.tensor.dtypes import DType
-from tests.random_graphs.blocks import block
-from tests.random_graphs.builder import Builder
+from tests.random_graphs.builder import Builder, block
 
 
 def _axis(b: Builder, x: int, least: int = 2) -> int:

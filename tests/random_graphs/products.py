@@ -7,8 +7,7 @@ from typing import Any
 
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
-from tests.random_graphs.blocks import block
-from tests.random_graphs.builder import Builder, Unfit
+from tests.random_graphs.builder import Builder, Unfit, block
 from tests.random_graphs.moving import shuffle
 
 #: (transpose before, transpose after) an operator on NHWC.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from eqsat.tensor import makers
-from tests.random_graphs.blocks import block
-from tests.random_graphs.builder import Builder
+from tests.random_graphs.builder import Builder, block
 
 
 @block(1.5)

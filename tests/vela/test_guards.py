@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import Guard, remedies
 from eqsat.vela.guards import broken, forbidden_operand, guarded, misplaced, violations
 from eqsat.vela.patterns import Operator
-from tests.graphs import channel_shuffle, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
+from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
+from tests.term import Term, graph
 
 U55, U85 = (Target.of(name).family for name in ("ethos-u55-128", "ethos-u85-256"))
 
@@ -29,53 +31,46 @@ def test_sound_graphs_pass(build) -> None:
 
 
 def test_rescale_from_int32_to_int32() -> None:
-    g = TensorGraph()
-    finish(g, rescale(g, g.add_input("x", (2,), "INT32"), "INT32"))
+    g = graph("x:INT32[2]", lambda x: x.rescale("INT32"))
     (text,) = violations(g, U55)
     assert "INT32 to INT32" in text
     assert violations(g, U85) == [], "what a device of another family does is no reason"
     assert broken(g, g, U55) == []
-    h = TensorGraph()
-    assert broken(g, finish(h, h.add_input("x", (2,), "INT32")), U55) == [text]
+    assert broken(g, graph("x:INT32[2]", lambda x: x), U55) == [text]
 
 
 def test_one_widening_rescale_with_two_readers() -> None:
-    g = TensorGraph()
-    wide = rescale(g, g.add_input("x", (2,), "INT8"), "INT32")
-    y = g.add("add", [wide, wide])
-    finish(g, rescale(g, y, "INT8"))
-    assert "21415" in violations(g, U55)[0]
-    h = TensorGraph()
-    x = h.add_input("x", (2,), "INT8")
-    finish(h, rescale(h, h.add("add", [rescale(h, x, "INT32"), rescale(h, x, "INT32")]), "INT8"))
-    assert violations(h, U55) == []
-
-
-def int48(*readers: str) -> list[str]:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 2, 2, 3), "INT16")
-    w, b = g.add_const(np.ones((2, 1, 1, 3)), "INT8"), g.add_const(np.zeros(2), "INT48")
-    y = g.add_with("conv2d", [x, w, b], makers.conv("INT16"))
-    read = {
-        "rescale": lambda: rescale(g, y, "INT16", multiplier=(1,), scale32=False),
-        "transpose": lambda: transpose(g, y, 0, 3, 1, 2),
-    }
-    finish(g, *(read[r]() for r in readers))
-    return violations(g, U55)
+    shared, apart = (
+        graph("x:INT8[2]", made)
+        for made in (
+            lambda x: (lambda wide: wide + wide)(x.rescale("INT32")).rescale("INT8"),
+            lambda x: (x.rescale("INT32") + x.rescale("INT32")).rescale("INT8"),
+        )
+    )
+    assert "21415" in violations(shared, U55)[0] and violations(apart, U55) == []
 
 
 def test_int48_is_for_one_rescale() -> None:
-    assert int48("rescale") == []
-    assert "INT48" in int48("rescale", "rescale")[0]
-    assert "INT48" in int48("transpose")[0]
+    def read(*readers: Callable[[Term], Term]) -> list[str]:
+        def made(x: Term) -> tuple[Term, ...]:
+            w, b = x.const(np.ones((2, 1, 1, 3)), "INT8"), x.const(np.zeros(2), "INT48")
+            y = x.made("conv2d", makers.conv("INT16"), w, b)
+            return tuple(reader(y) for reader in readers)
+
+        return violations(graph("x:INT16[1,2,2,3]", made), U55)
+
+    scaled = lambda y: y.rescale("INT16", 1, 30, scale32=False)  # noqa: E731
+    assert read(scaled) == []
+    assert "INT48" in read(scaled, scaled)[0]
+    assert "INT48" in read(lambda y: y.transpose(0, 3, 1, 2))[0]
 
 
 def test_what_no_output_needs_is_not_looked_at() -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (2,), "INT32")
-    rescale(g, x, "INT32")
-    finish(g, relu(g, rescale(g, x, "INT8")))
-    assert violations(g, U55) == []
+    def made(x: Term) -> Term:
+        x.rescale("INT32")
+        return x.rescale("INT8").clamp(-128, 127)
+
+    assert violations(graph("x:INT32[2]", made), U55) == []
 
 
 @pytest.mark.parametrize(("vela", "mixed_up"), [("5.1.0", 4.0), ("5.2.0", 1.0)])
@@ -110,12 +105,12 @@ def test_what_is_misplaced(op: str, operand: str, result: str, wrong: bool) -> N
 
 def strided(sliced: bool, pad: tuple[int, int, int, int]) -> TensorGraph:
     """A patch embedding of a part of its input, or of all of it."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 12, 12, 4), "INT8")
-    if sliced:
-        x = g.add("slice", [x], start=(0, 0, 0, 0), size=(1, 10, 10, 4))
-    w, b = g.add_const(np.ones((8, 3, 3, 4)), "INT8"), g.add_const(np.zeros(8), "INT32")
-    return finish(g, rescale(g, g.add_with("conv2d", [x, w, b], makers.conv("INT8", pad=pad, stride=(4, 4))), "INT8"))
+
+    def made(x: Term) -> Term:
+        part = x("slice", start=(0, 0, 0, 0), size=(1, 10, 10, 4)) if sliced else x
+        return part.conv(np.ones((8, 3, 3, 4)), np.zeros(8), pad=pad, stride=(4, 4)).rescale("INT8")
+
+    return graph("x:INT8[1,12,12,4]", made)
 
 
 def test_wide_strides_with_padding_read_no_part_on_u85() -> None:
@@ -125,8 +120,8 @@ def test_wide_strides_with_padding_read_no_part_on_u85() -> None:
 
 def test_an_operator_is_forbidden_for_what_it_reads_alone() -> None:
     guards = [g for g in remedies(Guard, U85) if g.reads]
-    graph = strided(True, (1, 0, 1, 0))
-    operator = next(Operator.of(graph, n) for n in graph.live() if graph.nodes[n].op == "conv2d")
+    g = strided(True, (1, 0, 1, 0))
+    operator = next(Operator.of(g, n) for n in g.live() if g.nodes[n].op == "conv2d")
     assert forbidden_operand(operator, guards) == {"slice"}
     assert guarded(5.0, operator, guards) == 5.0
 
@@ -145,16 +140,11 @@ def test_an_operator_is_forbidden_for_what_it_reads_alone() -> None:
 def test_sums_of_unlike_integers_are_named_where_vela_is_wrong(
     worker: Worker, first: tuple[int, int], second: tuple[int, int], behind: str, wrong: bool
 ) -> None:
-    g = TensorGraph()
-    a, b = (
-        g.add_with("rescale", [g.add_input(n, (1, 4, 4, 8), "INT8")], makers.rescale("INT32", m << 10, s + 10))
-        for n, (m, s) in zip("ab", (first, second))
-    )
-    total = g.add("sub", (a, b))
-    if behind == "rescale":
-        finish(g, g.add_with("rescale", [total], makers.rescale("INT8", 1 << 30, 33)))
-    else:
-        finish(g, g.add("reshape", (total,), shape=(1, 16, 8)))
+    def made(*xs: Term) -> Term:
+        a, b = (x.rescale("INT32", m << 10, k + 10) for x, (m, k) in zip(xs, (first, second)))
+        return (a - b).rescale("INT8", 1 << 30, 33) if behind == "rescale" else (a - b).reshape(1, 16, 8)
+
+    g = graph("a:INT8[1,4,4,8] b:INT8[1,4,4,8]", made)
     assert bool(violations(g, U55)) == wrong
     assert verify(dumps(g), Target.of("ethos-u55-128"), worker, 16).equal is not wrong
 
@@ -180,14 +170,13 @@ def test_what_reads_the_shape_from_before_a_transpose_is_named(
     wrong: bool,
 ) -> None:
     """Whether Vela lets it begin too early depends on the blocks."""
-    g = TensorGraph()
-    x = g.add("transpose", (g.add_input("x", shape, "INT8"),), perms=perms)
-    if g.nodes[x].shape != read:
-        x = g.add("reshape", (x,), shape=read)
-    w = g.add_const(np.ones((48, 1, 1, shape[-1]), np.int8), "INT8")
-    b = g.add_const(np.zeros(48, np.int32), "INT32")
-    y = g.add_with("conv2d", [x, w, b], makers.conv("INT8"))
-    finish(g, g.add_with("rescale", [y], makers.rescale("INT8", 1 << 30, 33)))
+
+    def made(x: Term) -> Term:
+        y = x.transpose(*perms)
+        y = y if y.shape == read else y.reshape(*read)
+        return y.conv(np.ones((48, 1, 1, shape[-1])), np.zeros(48)).rescale("INT8", 1 << 30, 33)
+
+    g = graph(f"x:INT8[{','.join(map(str, shape))}]", made)
     assert len(violations(g, U55)) == named and violations(g, U85) == []
     verdict = verify(dumps(g), Target.of("ethos-u55-128"), worker, 2)
     assert verdict.equal is not wrong and ("blocks before" in verdict.reason) is wrong

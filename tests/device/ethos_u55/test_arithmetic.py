@@ -1,54 +1,19 @@
-"""Scaling and rounding against exact integers, clamps and tables against their definitions."""
+"""Clamps and tables against their definitions."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from eqsat.device.core.arithmetic import scaled
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Element
 from eqsat.device.ethos_u55.arithmetic import activated
 from eqsat.device.ethos_u55.commands import Activation
-from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction, RoundMode
+from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
 
 INT8, INT16, INT32 = Element(True, 8), Element(True, 16), Element(True, 32)
 RELU, TABLE = ActivationFunction.RELU, ActivationFunction.TABLE_0
 OWN = ActivationClipRange.OFM_PRECISION
-
-
-def exactly(value: int, multiplier: int, shift: int, rounding: RoundMode) -> int:
-    product = value * multiplier
-    half = 1 << shift >> 1
-    match rounding:
-        case RoundMode.NATURAL:
-            return (product + half) >> shift
-        case RoundMode.TRUNCATE:
-            return -(-product >> shift) if product < 0 else product >> shift
-        case RoundMode.DBL:
-            extra = (1 << 30) * (1 if value >= 0 else -1) if shift > 31 else 0
-            return (product + half + extra) >> shift
-
-
-@pytest.mark.parametrize("bits", [8, 20, 31, 39, 60])
-@pytest.mark.parametrize("rounding", RoundMode)
-def test_scaling_is_exact(rounding: RoundMode, bits: int) -> None:
-    """Also where the product has no room in 64 bits."""
-    rng = np.random.default_rng(bits)
-    values = rng.integers(-(1 << bits), 1 << bits, 200)
-    for multiplier in (1, 3, 1 << 30, (1 << 31) + 1, (1 << 32) - 1):
-        for shift in (0, 1, 20, 31, 32, 33, 45, 62):
-            want = [exactly(int(v), multiplier, shift, rounding) for v in values]
-            try:
-                assert scaled(values, multiplier, shift, rounding.rule).tolist() == want
-            except DeviceError as e:
-                assert "beyond 62 bits" in str(e) and max(map(abs, want)) >= 1 << 60
-
-
-def test_halves() -> None:
-    values = np.array([-5, -3, -1, 1, 3, 5])
-    assert scaled(values, 1, 1, RoundMode.NATURAL.rule).tolist() == [-2, -1, 0, 1, 2, 3]
-    assert scaled(values, 1, 1, RoundMode.TRUNCATE.rule).tolist() == [-2, -1, 0, 0, 1, 2]
 
 
 @pytest.mark.parametrize(

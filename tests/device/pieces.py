@@ -1,16 +1,20 @@
-"""Graphs of one operator or a few, of every kind that Ethos-U85 does by itself."""
+"""Graphs of one operator or a few: pieces whose binaries have every kind of command, and every kind of operator that
+Ethos-U85 does by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
+from eqsat.device.compile import compile_binary
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 from eqsat.tensor.ops.rescale import DOUBLE_ROUND
+from tests.graphs import conv
 from tests.term import Term, graph
 
 _BOTH = ("INT8", "INT16")
@@ -28,6 +32,23 @@ class Piece:
 
     def graph(self, dtype: str) -> TensorGraph:
         return graph(self.inputs.replace("D", dtype), self.make)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+#: `compile_binary`, once for a graph and target.
+compiled = cache(compile_binary)
+
+
+def of(*pieces: Piece) -> TensorGraph:
+    """A graph of pieces, each with inputs and an output of its own, in its first dtype."""
+
+    def made(*given: Term) -> tuple[Term, ...]:
+        left = iter(given)
+        return tuple(p.make(*(next(left) for _ in p.inputs.split())) for p in pieces)
+
+    return graph(" ".join(p.inputs.replace("D", p.dtypes[0]) for p in pieces), made)
 
 
 def _wide(x: Term, zero: int = 0) -> Term:
@@ -119,7 +140,8 @@ def _random_table(entries: int, low: int, high: int) -> list[int]:
 _X, _AND = "x:D[1,7,9,20]", "a:D[1,7,9,20] b:D[1,7,9,20]"
 _ROWS, _PLACES = [[3, 0, 6, 3], [1, 1, 5, 2]], [[3, 0, 6], [1, 4, 5]]
 _SHORTS = sorted(_random_table(513, -(1 << 15), 1 << 15))
-PIECES = [
+#: Of what Ethos-U85 does by itself.
+OF_U85 = [
     Piece("average_padded", _BOTH, _X, lambda x: x.average(3, 3, pad=(1, 1, 1, 1))),
     Piece("average_of_many", _BOTH, "x:D[1,11,10,6]", lambda x: x.average(11, 10)),
     Piece("largest_padded", _BOTH, _X, lambda x: x.largest(3, 2, stride=(2, 1), pad=(1, 1, 0, 1))),
@@ -173,3 +195,31 @@ PIECES = [
     ),
     *(Piece(f"reverse_{axis}", _BOTH, _X, lambda x, axis=axis: x.reverse(axis)) for axis in (1, 2, 3)),
 ]
+
+
+# ---- pieces whose binaries have every kind of command, on every family
+
+
+def _convolutions(x: Term) -> Term:
+    return Term(x.g, conv(x.g, conv(x.g, x.n, 40, 3), 24, 3, stride=2))
+
+
+def _added(a: Term, b: Term) -> Term:
+    return (a.rescale("INT32", _ONE, 11) + b.rescale("INT32", 3 << 28, 11)).rescale("INT8", _ONE, 50)
+
+
+def _total(x: Term) -> Term:
+    return x.rescale("INT32", in_zp=3).reduce("sum", 3).rescale("INT8", _ONE, 33)
+
+
+def _multiplied(a: Term, b: Term) -> Term:
+    return a.matmul(b.transpose(0, 2, 1), 1, -2).rescale("INT8", _ONE, 40)
+
+
+convolution = Piece("convolution", ("INT8",), "image:D[1,15,15,8]", _convolutions)
+transposition = Piece("transposition", ("INT8",), "turned:D[1,6,5,7]", lambda x: x.transpose(0, 3, 1, 2))
+addition = Piece("addition", ("INT8",), "a:D[1,6,5,7] b:D[1,6,5,7]", _added)
+table = Piece("table", ("INT8",), "looked_up:D[1,4,4,8]", lambda x: x.table(_random_table(256, -128, 128)))
+sum_of_channels = Piece("sum_of_channels", ("INT8",), "summed:D[1,4,4,8]", _total)
+product = Piece("product", ("INT8",), "left:D[2,6,8] right:D[2,6,8]", _multiplied)
+PIECES = (convolution, transposition, addition, table, sum_of_channels, product)
