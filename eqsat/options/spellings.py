@@ -68,7 +68,7 @@ def _closed_form(target: Target) -> _Cycles:
 
     def cycles(call: Call, operand: Type, weights: LeafValue, bias: LeafValue) -> float:
         constants = (None, weights.node.attr("value"), bias.node.attr("value"))
-        operands = (operand, *(Type(k.node.shape, k.node.dtype) for k in (weights, bias)))
+        operands = (operand, weights.type, bias.type)
         unit = Unit(((call.op, call.attrs),), operands, infer(call.op, call.attrs, operands), constants)
         return estimated(unit, target)
 

@@ -59,40 +59,32 @@ Exchange = Annotated[
 ]
 
 
-def _exchanged(call: Operator) -> Operator:
+@extern
+def exchange_pays(call: Convolution, x: Type, weights: Type, t: Type) -> bool:
+    """Tells whether exchanging H and W is a view, H and W differ, and the kernel has several taps."""
+    is_view = _exchange(x.shape).is_view and _exchange(t.shape).is_view
+    return is_view and x.shape[1] != x.shape[2] and kernel_of(call, weights.shape) != (1, 1)
+
+
+@extern
+def turned(call: Operator) -> Operator:
+    """Returns an operator on images whose H and W are exchanged."""
     attrs = dict(call.attrs)
     swapped = {k: (attrs[k][1], attrs[k][0]) for k in _PAIRS if k in attrs}
     swapped |= {k: (*attrs[k][2:], *attrs[k][:2]) for k in ("pad", "out_pad") if k in attrs}
     return call.with_attrs(**swapped)
 
 
-def _flat(x: Type, t: Type) -> bool:
-    """Tells whether the exchange of H and W is a view of both x and t, where one of H and W is 1."""
-    return _exchange(x.shape).is_view and _exchange(t.shape).is_view
-
-
-@extern
-def exchange_pays(call: Convolution, x: Type, weights: Type, t: Type) -> bool:
-    """Tells whether exchanging H and W costs nothing, H and W differ, and the kernel has several taps."""
-    return _flat(x, t) and x.shape[1] != x.shape[2] and kernel_of(call, weights.shape) != (1, 1)
-
-
-@extern
-def turned(call: Operator, x: Type) -> tuple[Operator, Move]:
-    """Returns call' and m' such that m (call x) = call' (m' x), where m exchanges H and W."""
-    return _exchanged(call), _exchange(x.shape)
-
-
-@extern
-def turned_back(call: Operator, t: Type) -> tuple[Move, Operator]:
-    """Returns m' and call' such that call (m x) = m' (call' x), where m exchanges H and W."""
-    return _exchange(_exchange(t.shape).out_shape), _exchanged(call)
-
-
 @extern
 def exchange(x: Type) -> Move:
     """Returns the movement that exchanges H and W of a tensor [N, H, W, C]."""
     return _exchange(x.shape)
+
+
+@extern
+def exchange_back(t: Type) -> Move:
+    """Returns the movement that exchanges H and W and so gives a tensor [N, H, W, C]."""
+    return _exchange(t.shape).inverse()
 
 
 @extern
@@ -299,6 +291,11 @@ x, b = symbols("x b", Value)
 rule = partial(rule, family="convolution")
 
 
+def turned_conv(x: Any) -> Any:
+    """Returns a term: the convolution of an image whose H and W are exchanged."""
+    return turned(conv)(x, turned_kernel(conv, w), b)
+
+
 def giving_in_order(rest: Any, order: Any) -> Any:
     """Returns a term: the RESCALE of the convolution whose output channels are reordered, and the rest of the
     movement."""
@@ -317,16 +314,16 @@ RULES = [
     rule(
         "turn-conv",
         conv(x, w, b),
-        let(turned_back(conv, LHS), lambda back, c: back(c(exchange(x)(x), turned_kernel(conv, w), b))),
+        exchange_back(LHS)(turned_conv(exchange(x)(x))),
         where=exchange_pays(conv, x, w, LHS),
     ),
     rule(
         "conv-one-image", direct(x, w, b), let(one_image(direct, x, w, LHS), lambda back, n: back(direct(n(x), w, b)))
     ),
-    rule("push-turn", m(conv(x, w, b)), let(turned(conv, x), lambda c, n: c(n(x), turned_kernel(conv, w), b))),
-    rule("pull-turn", conv(m(x), w, b), let(turned_back(conv, LHS), lambda n, c: n(c(x, turned_kernel(conv, w), b)))),
-    rule("push-turn-pool", m(pool(x)), let(turned(pool, x), lambda p, n: p(n(x)))),
-    rule("pull-turn-pool", pool(m(x)), let(turned_back(pool, LHS), lambda n, p: n(p(x)))),
+    rule("push-turn", m(conv(x, w, b)), turned_conv(exchange(x)(x))),
+    rule("pull-turn", conv(m(x), w, b), exchange_back(LHS)(turned_conv(x))),
+    rule("push-turn-pool", m(pool(x)), turned(pool)(exchange(x)(x))),
+    rule("pull-turn-pool", pool(m(x)), exchange_back(LHS)(turned(pool)(x))),
     rule("move-conv", n(scale(plain(x, w, c))), let(order_first(n), giving_in_order)),
     rule("conv-move", plain(n(x), w, c), let(order_last(n), reading_in_order)),
     rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b)),

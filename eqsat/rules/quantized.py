@@ -93,10 +93,6 @@ def constant_curve(k: Constant) -> Curve | None:
 @extern
 def follow(f: Call, *curves: Curve) -> Curve | None:
     """Returns the curve of operator f applied to one or two curves of the same value."""
-    return _after(f, *curves)
-
-
-def _after(f: Call, *curves: Curve) -> Curve | None:
     if any(not DType.of(c.dtype).is_integral for c in curves):
         return None
     try:
@@ -180,14 +176,14 @@ def _one_scale(second: Call, first: Call, x: Type, results: Callable[[Curve], by
     """Returns the RESCALE of x whose curve has the same results as the curve of second(first(x)), or None if there
     is none."""
     found = integer_scale(float((real_scale(first) * real_scale(second))[0]))
-    curve = _after(second, c) if x.dtype == "INT8" and (c := _after(first, IDENTITY)) else None
+    curve = follow.fn(second, c) if x.dtype == "INT8" and (c := follow.fn(first, IDENTITY)) else None
     wanted = results(curve) if found and curve else None
     if found is None or wanted is None:
         return None
     for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
         attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
         merged = Call("rescale", attrs)
-        if (once := _after(merged, IDENTITY)) and results(once) == wanted:
+        if (once := follow.fn(merged, IDENTITY)) and results(once) == wanted:
             return merged
     return None
 

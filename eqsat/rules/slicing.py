@@ -60,7 +60,7 @@ def does_nothing(f: SliceOrPad, x: Type) -> bool:
 @extern
 def constant_part(f: SliceOrPad, leaf: Constant) -> Constant:
     """Returns a constant after a slice or pad."""
-    t = infer(f.op, f.attrs, [Type(leaf.node.shape, leaf.node.dtype)])
+    t = infer(f.op, f.attrs, [leaf.type])
     return LeafValue.constant(evaluate_op(f.op, f.attrs, [leaf.data], t), leaf.node.dtype)
 
 

@@ -40,13 +40,6 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
 ChannelOrder = Annotated[Move, such("order", Move, lambda m: channel_order(m) is not None)]
 
 
-def channels_of(order: ChannelOrder) -> tuple[int, ...]:
-    """Returns `channel_order` of a movement that is known to be an order of channels."""
-    channels = channel_order(order)
-    assert channels is not None
-    return channels
-
-
 class MovedConvolution(NamedTuple):
     """A convolution with its weights and bias between two movements."""
 
