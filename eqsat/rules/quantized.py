@@ -2,7 +2,7 @@
 as a function of 256 points.
 
 A `Curve` is such a function.
-The fact curve(x, y) = c means that y = c(x) in every element.
+The fact curve(x, y) = c means that y = c(x) in every element; known(y) = k means that y is the constant k.
 A curve grows along pointwise operators whose operands all come from one x or are constants of one element.
 The dtypes in between do not matter.
 If y is INT8 again, y is one TABLE of x, equal to the bit.
@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.attributes import Call
+from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Binary, Clamp, Constant, Rescale, SignedRescale, Unary, Value, op
 from eqsat.egraph.rule import rule
@@ -72,8 +72,8 @@ class Curve:
 IDENTITY = Curve.of(_POINTS, "INT8", 0)
 #: Fact curve(x, y) = c: y = c(x) in every element, where x is INT8.
 curve = fact("curve", Value, Value, gives=Curve)
-#: Fact scalar(y): the curve of a constant y of one element.
-scalar = fact("scalar", Value, gives=Curve)
+#: Fact known(y): the constant that y is.
+known = fact("known", Value, gives=Constant)
 
 
 @extern
@@ -82,12 +82,38 @@ def start(x: Type) -> Curve | None:
     return IDENTITY if x.dtype == "INT8" else None
 
 
+def evaluated(call: Call, *operands: tuple[NDArray[Any], str]) -> tuple[NDArray[Any], str]:
+    """Returns the result of an operator and its dtype, for operands with their dtypes.
+
+    Raises GraphError if the operator cannot be evaluated.
+    """
+    t = infer(call.op, call.attrs, [Type(values.shape, dtype) for values, dtype in operands])
+    return evaluate_op(call.op, call.attrs, [values for values, _ in operands], t), t.dtype
+
+
+@extern
+def may_be_operand(k: Constant) -> bool:
+    """Tells whether a constant is of the dtypes of quantized values and of their sums, or one integer."""
+    return k.node.dtype in ("INT8", "INT32") or (k.data.size == 1 and DType.of(k.node.dtype).is_integral)
+
+
+@extern
+def result(call: Call, *constants: Constant) -> Constant | None:
+    """Returns the result of an operator on constants.
+
+    In most cases the operator is the RESCALE of an INT8 constant to the scale of its neighbour.
+    """
+    try:
+        return LeafValue.constant(*evaluated(call, *((k.data, k.node.dtype) for k in constants)))
+    except GraphError:
+        return None
+
+
 @extern
 def constant_curve(k: Constant) -> Curve | None:
     """Returns the curve of a constant that has one element."""
-    if not DType.of(k.node.dtype).is_integral or k.data.size != 1:
-        return None
-    return Curve.of(np.full(256, int(k.data.reshape(-1)[0])), k.node.dtype, 2)
+    is_number = k.data.size == 1 and DType.of(k.node.dtype).is_integral
+    return Curve.of(np.full(256, k.data.item()), k.node.dtype, 2) if is_number else None
 
 
 @extern
@@ -250,14 +276,15 @@ RULES = [
     rule("clamp-clamp", c(d(x)), clamped(c, d, x)(x)),
     rule("curve-table", y, as_one_op(curve(x, y))(x)),
     rule("curve-identity", y, x, where=is_identity(curve(x, y))),
-    rule("curve-constant", scalar(k), constant_curve(k)),
-    rule("curve-constant-unary", scalar(f(y)), follow(f, scalar(y))),
+    rule("known-leaf", known(k), k, where=may_be_operand(k)),
+    rule("known-unary", known(f(y)), result(f, known(y))),
+    rule("known-binary", known(g(y, z)), result(g, known(y), known(z))),
     rule("curve-start-unary", curve(x, x), start(x), where=f(x)),
     rule("curve-start-left", curve(x, x), start(x), where=g(x, y)),
     rule("curve-start-right", curve(x, x), start(x), where=g(y, x)),
     rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y))),
-    rule("curve-left", curve(x, g(y, z)), follow(g, curve(x, y), scalar(z))),
-    rule("curve-right", curve(x, g(z, y)), follow(g, scalar(z), curve(x, y))),
+    rule("curve-left", curve(x, g(y, z)), follow(g, curve(x, y), constant_curve(known(z)))),
+    rule("curve-right", curve(x, g(z, y)), follow(g, constant_curve(known(z)), curve(x, y))),
     rule("curve-both", curve(x, g(y, z)), follow(g, curve(x, y), curve(x, z))),
     rule(
         "rescale-twice-left",
