@@ -89,7 +89,7 @@ def cheapest(cycles: _Cycles) -> blocking.Choose:
 
     def choose(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
         whole = cycles(call, x, w, b)
-        prices = [cycles(s.call, Type(s.operand, x.dtype), s.weights, s.bias) for s in found]
+        prices = [cycles(s.call, Type(s.spelling.read.out_shape, x.dtype), s.weights, s.bias) for s in found]
         shares = [_SHARE_OF_PARTS if s.divides_channels else _SHARE if s.is_whole else _SHARE_OF_CUT for s in found]
         order = [k for k in np.argsort(prices, kind="stable") if prices[k] < shares[k] * whole]
         still = [k for k in order if found[k].is_viewed][:_MOST_VIEWED]

@@ -217,8 +217,7 @@ def _as_convolution(side: str) -> Extern[..., Any]:
             Move.reshape(shape, x.shape),
         )
 
-    as_convolution.__name__ = f"as_convolution_{side}"
-    return extern(as_convolution)
+    return extern(as_convolution, f"as_convolution_{side}")
 
 
 #: The functions by the side on which the constant is.

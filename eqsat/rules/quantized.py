@@ -16,7 +16,6 @@ Converters from TFLite write residual sums with two RESCALEs, and Vela fuses onl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -29,6 +28,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Binary, Clamp, Constant, Rescale, SignedRescale, Unary, Value, op
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import fact, symbols
+from eqsat.egraph.tree import Extern
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
@@ -175,43 +175,36 @@ def integer_scale(scale: float) -> tuple[int, int] | None:
 # ---- functions of two INT8 values ---------------------------------------------------------------
 
 
-@extern
-def one_scale(
-    narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
-) -> Rescale | None:
-    """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(second(first(x)), other)).
+def _one_scale(side: str) -> Extern[..., Any]:
+    def one_scale(
+        narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
+    ) -> Rescale | None:
+        """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(...)).
 
-    other: the curve of the other operand.
-    Returns None if no such RESCALE gives the same result for all 65,536 pairs of INT8 values.
-    """
-    return _one_scale(second, first, x, lambda curve: _results(narrow, total, curve, other))
+        other: the curve of the other operand of `total`.
+        Returns None if no such RESCALE gives the same result for all 65,536 pairs of INT8 values.
+        """
 
+        def results(curve: Curve) -> bytes | None:
+            return _results(narrow, total, *((curve, other) if side == "left" else (other, curve)))
 
-@extern
-def one_scale_right(
-    narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
-) -> Rescale | None:
-    """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(other, second(first(x)))).
-
-    Returns None if no such RESCALE gives the same result for all 65,536 pairs of INT8 values.
-    """
-    return _one_scale(second, first, x, lambda curve: _results(narrow, total, other, curve))
-
-
-def _one_scale(second: Call, first: Call, x: Type, results: Callable[[Curve], bytes | None]) -> Rescale | None:
-    """Returns the RESCALE of x whose curve has the same results as the curve of second(first(x)), or None if there
-    is none."""
-    found = integer_scale(float((real_scale(first) * real_scale(second))[0]))
-    curve = follow.fn(second, c) if x.dtype == "INT8" and (c := follow.fn(first, IDENTITY)) else None
-    wanted = results(curve) if found and curve else None
-    if found is None or wanted is None:
+        found = integer_scale(float((real_scale(first) * real_scale(second))[0]))
+        curve = follow.fn(second, c) if x.dtype == "INT8" and (c := follow.fn(first, IDENTITY)) else None
+        wanted = results(curve) if found and curve else None
+        if found is None or wanted is None:
+            return None
+        for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
+            attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
+            merged = Call("rescale", attrs)
+            if (once := follow.fn(merged, IDENTITY)) and results(once) == wanted:
+                return merged
         return None
-    for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
-        attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
-        merged = Call("rescale", attrs)
-        if (once := follow.fn(merged, IDENTITY)) and results(once) == wanted:
-            return merged
-    return None
+
+    return extern(one_scale, f"one_scale_{side}")
+
+
+#: The functions by the side of `total` on which the RESCALEs are.
+ONE_SCALE = {side: _one_scale(side) for side in ("left", "right")}
 
 
 def _results(narrow: Call, total: Call, left: Curve, right: Curve) -> bytes | None:
@@ -286,14 +279,12 @@ RULES = [
     rule("curve-left", curve(x, g(y, z)), follow(g, curve(x, y), constant_curve(known(z)))),
     rule("curve-right", curve(x, g(z, y)), follow(g, constant_curve(known(z)), curve(x, y))),
     rule("curve-both", curve(x, g(y, z)), follow(g, curve(x, y), curve(x, z))),
-    rule(
-        "rescale-twice-left",
-        narrow(total(second(first(x)), z)),
-        narrow(total(one_scale(narrow, total, second, first, x, curve(y, z))(x), z)),
-    ),
-    rule(
-        "rescale-twice-right",
-        narrow(total(z, second(first(x)))),
-        narrow(total(z, one_scale_right(narrow, total, second, first, x, curve(y, z))(x))),
+    *(
+        rule(
+            f"rescale-twice-{side}",
+            narrow(total(*operands(second(first(x))))),
+            narrow(total(*operands(ONE_SCALE[side](narrow, total, second, first, x, curve(y, z))(x)))),
+        )
+        for side, operands in (("left", lambda scaled: (scaled, z)), ("right", lambda scaled: (z, scaled)))
     ),
 ]
