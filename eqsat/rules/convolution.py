@@ -34,7 +34,8 @@ from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.rules.across import reordered, taken_along
 from eqsat.rules.moves import moved
 from eqsat.rules.roles import PULLED, pushed
-from eqsat.rules.weights import MAX_CHANNELS, kernel_of, taken
+from eqsat.rules.slicing import takes_channels
+from eqsat.rules.weights import MAX_CHANNELS, is_product, kernel_of, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.movement import Move
@@ -97,15 +98,14 @@ def turned_kernel(call: Convolution, weights: Constant) -> Constant:
 
 
 @extern
-def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tuple[Move, Move] | None:
+def one_image(x: Type, t: Type) -> tuple[Move, Move] | None:
     """Returns m and m' such that call x = m (call (m' x)), where m' puts all pixels of a batch into one row.
 
     A pointwise convolution does not distinguish images and rows.
     Vela fuses a TABLE or CLAMP into a convolution of one image; with several images they take up to twice as long.
-    Returns None unless the kernel has one tap, stride 1 and no padding, and there are several images.
+    Returns None if there is a single image.
     """
-    alone = kernel_of(call, weights.shape) == (1, 1) and call.attr("stride") == (1, 1) and not any(call.attr("pad"))
-    if not alone or x.shape[0] == 1:
+    if x.shape[0] == 1:
         return None
     row = (1, 1, prod(x.shape[:3]))
     return Move.reshape((*row, t.shape[3]), t.shape), Move.reshape(x.shape, (*row, x.shape[3]))
@@ -258,14 +258,6 @@ def order_last(m: Move) -> tuple[Move, Move] | None:
 # ---- slices of channels -------------------------------------------------------------------------
 
 
-def _channel_range(call: Slice, operand: Type) -> tuple[int, int] | None:
-    """Returns start and end of a slice along the last axis, or None if it also cuts other axes."""
-    if operand.shape[:-1] != call.attr("size")[:-1]:
-        return None
-    start = call.attr("start")[-1]
-    return start, start + call.attr("size")[-1]
-
-
 @extern
 def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> Constant | None:
     """Returns weights' such that conv (call x) weights = conv x weights', where the slice `call` takes some input
@@ -273,11 +265,11 @@ def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> C
 
     The weights' of all other channels are zero.
     """
-    found = _channel_range(call, whole)
-    if found is None or whole.shape[-1] > MAX_CHANNELS or conv.attr("w_zp") != (0,):
+    if whole.shape[-1] > MAX_CHANNELS or conv.attr("w_zp") != (0,):
         return None
+    start = call.attr("start")[-1]
     wide = np.zeros((*weights.data.shape[:3], whole.shape[-1]), weights.data.dtype)
-    wide[..., slice(*found)] = weights.data
+    wide[..., start : start + weights.data.shape[-1]] = weights.data
     return LeafValue.constant(wide, weights.node.dtype)
 
 
@@ -318,7 +310,10 @@ RULES = [
         where=exchange_pays(conv, x, w, LHS),
     ),
     rule(
-        "conv-one-image", direct(x, w, b), let(one_image(direct, x, w, LHS), lambda back, n: back(direct(n(x), w, b)))
+        "conv-one-image",
+        direct(x, w, b),
+        let(one_image(x, LHS), lambda back, n: back(direct(n(x), w, b))),
+        where=is_product(direct, w),
     ),
     rule("push-turn", m(conv(x, w, b)), turned_conv(exchange(x)(x))),
     rule("pull-turn", conv(m(x), w, b), exchange_back(LHS)(turned_conv(x))),
@@ -326,7 +321,7 @@ RULES = [
     rule("pull-turn-pool", pool(m(x)), exchange_back(LHS)(turned(pool)(x))),
     rule("move-conv", n(scale(plain(x, w, c))), let(order_first(n), giving_in_order)),
     rule("conv-move", plain(n(x), w, c), let(order_last(n), reading_in_order)),
-    rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b)),
+    rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b), where=takes_channels(s, x)),
     rule("halve-multiplier", scale(depthwise(x, w, c)), halved(scale, depthwise, w, c, LHS)(x)),
     rule("transpose-conv-phases", transposed(x, w, c), phases(transposed, x, w, c)(x)),
 ]
