@@ -175,6 +175,11 @@ def integer_scale(scale: float) -> tuple[int, int] | None:
 # ---- functions of two INT8 values ---------------------------------------------------------------
 
 
+def _beside(other: Any, side: str, x: Any) -> tuple[Any, Any]:
+    """Returns the operands of an operator that has x on a side."""
+    return (x, other) if side == "left" else (other, x)
+
+
 def _one_scale(side: str) -> Extern[..., Any]:
     def one_scale(
         narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
@@ -186,7 +191,7 @@ def _one_scale(side: str) -> Extern[..., Any]:
         """
 
         def results(curve: Curve) -> bytes | None:
-            return _results(narrow, total, *((curve, other) if side == "left" else (other, curve)))
+            return _results(narrow, total, *_beside(other, side, curve))
 
         found = integer_scale(float((real_scale(first) * real_scale(second))[0]))
         curve = follow.fn(second, c) if x.dtype == "INT8" and (c := follow.fn(first, IDENTITY)) else None
@@ -282,9 +287,9 @@ RULES = [
     *(
         rule(
             f"rescale-twice-{side}",
-            narrow(total(*operands(second(first(x))))),
-            narrow(total(*operands(ONE_SCALE[side](narrow, total, second, first, x, curve(y, z))(x)))),
+            narrow(total(*_beside(z, side, second(first(x))))),
+            narrow(total(*_beside(z, side, one_scale(narrow, total, second, first, x, curve(y, z))(x)))),
         )
-        for side, operands in (("left", lambda scaled: (scaled, z)), ("right", lambda scaled: (z, scaled)))
+        for side, one_scale in ONE_SCALE.items()
     ),
 ]
