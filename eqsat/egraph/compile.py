@@ -44,10 +44,9 @@ class CompiledRule:
     needs: frozenset[Kind]
 
 
-def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes: bool) -> CompiledRule:
+def compile_rule(left: Term, right: Term, where: Sequence[Term], removes: bool) -> CompiledRule:
     """Compiles the rule `left = right`, which applies wherever all of `where` holds.
 
-    right: None if `left` is a fact that only holds or not.
     removes: whether the e-node on the left is deleted.
     Raises RuleError if the rule is not well-formed.
     """
@@ -61,8 +60,6 @@ def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes:
     if isinstance(left, Lookup):
         actions.know(left, right)
     else:
-        if right is None:
-            raise RuleError("there is no right side, and the left one is no fact")
         actions.join(right)
         if removes:
             actions.remove(left)
@@ -103,20 +100,14 @@ class _Actions:
         assert self.pattern.root is not None
         self.made.append(("union", self.pattern.root, self._value(right)))
 
-    def know(self, left: Lookup, right: Term | None) -> None:
-        """Adds a fact.
+    def know(self, left: Lookup, right: Term) -> None:
+        """Adds what a fact gives.
 
-        right: what the fact gives; None if it only holds or not.
         Raises RuleError if the two do not fit.
         """
         row = (left.fact.symbol, *self.pattern.keys(left, Role.KEY))
         if left.fact.gives is None:
-            if right is not None:
-                raise RuleError(f"{left} holds or not: it cannot be {right}")
-            self.made.append(row)
-            return
-        if right is None:
-            raise RuleError(f"{left} wants a right side: what it is")
+            raise RuleError(f"{left} holds or not: it cannot be {right}")
         while isinstance(right, Let):
             right = right.body
         what = self._vector(right) if left.fact.gives == VALUES else self.pattern.slot(right, left.fact.gives, Role.USE)

@@ -72,7 +72,7 @@ def moved(m: Move, operand: Type) -> Type | None:
 @extern
 def of_leaf(leaf: LeafValue) -> Type:
     """Returns the type of a leaf."""
-    return Type(leaf.node.shape, leaf.node.dtype)
+    return leaf.type
 
 
 def _typing(name: str) -> Rule:

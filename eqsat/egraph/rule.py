@@ -31,7 +31,6 @@ from eqsat.egraph.tree import Apply, Extern, Let, Lookup, Partial, Term, term
 class Rule:
     """An identity left = right, which applies wherever all of `where` holds.
 
-    right: None if `left` is a fact that only holds or not.
     removes: whether the e-node on the left is deleted.
     place: the file and line of the definition.
     forget: called before each saturation, since functions may remember facts of one graph.
@@ -41,7 +40,7 @@ class Rule:
     name: str
     family: str
     left: Term
-    right: Term | None
+    right: Term
     where: tuple[Term, ...] = ()
     removes: bool = False
     place: str = ""
@@ -79,7 +78,7 @@ class Rule:
         lets = [f"{', '.join(t.names)} = {t.call}" for t in _lets(self.right)]
         where = "; ".join([*lets, *map(str, self.where)])
         return (
-            (str(self.left) if self.right is None else f"{self.left} = {self.right}")
+            f"{self.left} = {self.right}"
             + (f", where {where}" if where else "")
             + (" (removal)" if self.removes else "")
         )
@@ -121,7 +120,7 @@ class Rule:
 def rule(
     name: str,
     left: Term,
-    right: Any = None,
+    right: Any,
     *,
     where: Term | Sequence[Term] = (),
     removes: bool = False,
@@ -137,7 +136,7 @@ def rule(
     frame = sys._getframe(1)
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     conditions = (where,) if isinstance(where, Term) else tuple(where)
-    return Rule(name, family, term(left), None if right is None else term(right), conditions, removes, place, forget)
+    return Rule(name, family, term(left), term(right), conditions, removes, place, forget)
 
 
 def _lets(t: Any) -> Iterator[Let]:

@@ -62,14 +62,14 @@ def symbols(names: str, kind: Any) -> Any:
     return made[0] if len(made) == 1 else tuple(made)
 
 
-def fact(name: str, *keys: Any, gives: Any = None) -> Fact:
+def fact(name: str, *keys: Any, gives: Any) -> Fact:
     """Declares a fact of values: `curve = fact("curve", Value, Value, gives=Curve)`.
 
     keys: their kinds.
-    gives: the kind of what the fact gives; None if it only holds or not.
+    gives: the kind of what the fact gives.
     Raises RuleError if one of them names no kind.
     """
-    return Fact(name, tuple(map(kind_of, keys)), None if gives is None else kind_of(gives))
+    return Fact(name, tuple(map(kind_of, keys)), kind_of(gives))
 
 
 def postponed(name: str, *attributes: Any) -> Postponed:

@@ -252,7 +252,7 @@ class SmallGraph:
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Term):
-    """What a fact gives for some values; as a condition, that the fact holds for them."""
+    """What a fact gives for some values; as a condition, that it gives something."""
 
     fact: Fact
     keys: tuple[Term, ...]
@@ -348,7 +348,7 @@ class Partial(Term):
 class Fact:
     """A property of values that rules set and look up: an attribute or vector for each set of keys.
 
-    gives: the kind of what the fact gives; None if it only holds or not.
+    gives: the kind of what the fact gives; None for `element`, which only holds or not.
     built_in: whether the language declares it and not a rule.
 
     If rules give different answers for the same keys, one of them is kept, so saturation ends.
@@ -372,10 +372,8 @@ class Fact:
     def declaration(self) -> str:
         """The command that declares the fact; "" if the language does."""
         keys = " ".join(k.sort for k in self.keys)
-        if self.built_in:
+        if self.built_in or self.gives is None:
             return ""
-        if self.gives is None:
-            return f"(relation {self.symbol} ({keys}))"
         merge = "old" if self.gives.sort == "TV" else "(min old new)"
         return f"(function {self.symbol} ({keys}) {self.gives.sort} :merge {merge})"
 

@@ -68,7 +68,7 @@ def _closed_form(target: Target) -> _Cycles:
 
     def cycles(call: Call, operand: Type, weights: LeafValue, bias: LeafValue) -> float:
         constants = (None, weights.node.attr("value"), bias.node.attr("value"))
-        operands = (operand, *(Type(k.node.shape, k.node.dtype) for k in (weights, bias)))
+        operands = (operand, weights.type, bias.type)
         unit = Unit(((call.op, call.attrs),), operands, infer(call.op, call.attrs, operands), constants)
         return estimated(unit, target)
 
@@ -89,7 +89,7 @@ def cheapest(cycles: _Cycles) -> blocking.Choose:
 
     def choose(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
         whole = cycles(call, x, w, b)
-        prices = [cycles(s.call, Type(s.operand, x.dtype), s.weights, s.bias) for s in found]
+        prices = [cycles(s.call, Type(s.spelling.read.out_shape, x.dtype), s.weights, s.bias) for s in found]
         shares = [_SHARE_OF_PARTS if s.divides_channels else _SHARE if s.is_whole else _SHARE_OF_CUT for s in found]
         order = [k for k in np.argsort(prices, kind="stable") if prices[k] < shares[k] * whole]
         still = [k for k in order if found[k].is_viewed][:_MOST_VIEWED]

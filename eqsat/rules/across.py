@@ -311,7 +311,8 @@ def adjusted(m: Move, axis: int, operand: Type) -> Move | None:
 
 m, concat = symbols("m", Move), symbols("concat", Concat)
 f, a = symbols("f", Single), symbols("a", Axial)
-x, y, xs, axis = *symbols("x y", Value), symbols("xs", Values), symbols("axis", int)
+x, y = symbols("x y", Value)
+xs, axis = symbols("xs", Values), symbols("axis", int)
 rule = partial(rule, family="across")
 
 RULES = [

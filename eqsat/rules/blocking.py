@@ -61,16 +61,6 @@ class Spelled:
     spelling: Spelling
 
     @property
-    def operand(self) -> Shape:
-        """The shape of the convolution's input, [N, H, W, C]."""
-        return self.spelling.read.out_shape
-
-    @property
-    def result(self) -> Shape:
-        """The shape of the convolution's result, [N, H, W, C]."""
-        return self.spelling.write.in_shape
-
-    @property
     def is_whole(self) -> bool:
         """Whether nothing is appended before the convolution and nothing is cut off after it."""
         return not any(self.spelling.appended) and not self.spelling.has_surplus
@@ -83,7 +73,7 @@ class Spelled:
     @property
     def divides_channels(self) -> bool:
         """Whether its pixels are parts of the original pixels, which is faster on some targets only."""
-        return self.is_viewed and self.operand[-1] < self.spelling.read.in_shape[-1]
+        return self.is_viewed and self.spelling.read.out_shape[-1] < self.spelling.read.in_shape[-1]
 
     @property
     def moves_nothing(self) -> bool:
@@ -264,7 +254,7 @@ def rules(choose: Choose) -> list[Rule]:
 
 def _fewest(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
     found = [s for s in found if not s.divides_channels]
-    return sorted(found, key=lambda s: _work(s.spelling.weights_shape, s.result))[:MOST]
+    return sorted(found, key=lambda s: _work(s.spelling.weights_shape, s.spelling.write.in_shape))[:MOST]
 
 
 RULES = rules(_fewest)

@@ -7,7 +7,6 @@ Each of them is a RESCALE, one ADD, SUB or MUL, and another RESCALE.
 In each channel these three are a function of one INT8 value.
 A convolution with one weight and one bias per channel, followed by its RESCALE, is such a function, too.
 Both are evaluated for all 256 values to decide whether they give the same integers.
-The fact known(y) = k means that y is the constant k.
 """
 
 from __future__ import annotations
@@ -22,14 +21,15 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, ChannelRescale, Constant, DepthwiseConv2d, SignedRescale, Unary, Value
+from eqsat.egraph.kinds import ChannelRescale, Constant, DepthwiseConv2d, SignedRescale, Value
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, fact, symbols
-from eqsat.rules.quantized import Arithmetic, integer_scale, real_scale
+from eqsat.egraph.terms import LHS, symbols
+from eqsat.egraph.tree import Extern
+from eqsat.rules.quantized import Arithmetic, evaluated, integer_scale, known, real_scale
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
-from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.ops import evaluate_op
 from eqsat.tensor.types import GraphError, Type
 
 #: Every INT8 value, as a column [256, 1].
@@ -40,9 +40,6 @@ _WEIGHT = 127
 _PER_CHANNEL = ("weight", "bias", "multiplier", "shift")
 #: Bits of the magnitude of a bias, 2**28 at most; scales are large enough for that.
 _BIAS_BITS = 28
-
-#: Fact known(y): the constant that y is.
-known = fact("known", Value, gives=Constant)
 
 
 class AsConvolution(NamedTuple):
@@ -74,9 +71,9 @@ class Chain(NamedTuple):
 
         Raises GraphError if an operator cannot be evaluated.
         """
-        x = _result(self.widen, (POINTS.astype(np.int8), "INT8"))
+        x = evaluated(self.widen, (POINTS.astype(np.int8), "INT8"))
         operands = x, (self.constant.data.reshape(1, -1), self.constant.node.dtype)
-        return _result(self.narrow, _result(self.call, *operands[:: -1 if self.on_the_left else 1]))[0]
+        return evaluated(self.narrow, evaluated(self.call, *operands[:: -1 if self.on_the_left else 1]))[0]
 
     def affine(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns slope and offset per channel in real numbers, without rounding and saturation."""
@@ -92,12 +89,6 @@ class Chain(NamedTuple):
             slope, offset = (-slope, value - offset) if self.on_the_left else (slope, offset - value)
         scale = real_scale(self.narrow)
         return slope * scale, (offset - self.narrow.attr("in_zp")[0]) * scale + self.narrow.attr("out_zp")[0]
-
-
-def _result(call: Call, *operands: tuple[NDArray[Any], str]) -> tuple[NDArray[Any], str]:
-    """Returns the result of an operator and its dtype, for operands with their dtypes."""
-    t = infer(call.op, call.attrs, [Type(values.shape, dtype) for values, dtype in operands])
-    return evaluate_op(call.op, call.attrs, [values for values, _ in operands], t), t.dtype
 
 
 @dataclass(slots=True)
@@ -202,42 +193,35 @@ def exact_line(chain: Chain) -> Line | None:
     return None if len(wrong) else best
 
 
-def _convolution(chain: Chain, x: Type) -> AsConvolution | None:
-    """Returns a chain on x as a 1x1 depthwise convolution and its RESCALE, between views.
+def _as_convolution(side: str) -> Extern[..., Any]:
+    def as_convolution(
+        widen: SignedRescale, call: Arithmetic, constant: Constant, narrow: SignedRescale, x: Type
+    ) -> AsConvolution | None:
+        """Returns a chain on x as a 1x1 depthwise convolution and its RESCALE, between views.
 
-    Returns None if it finds no convolution that is exact for all 256 values.
-    """
-    try:
-        line = exact_line(chain)
-    except GraphError:
-        return None
-    if line is None:
-        return None
-    shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
-    return AsConvolution(
-        Move.reshape(x.shape, shape),
-        Call("depthwise_conv2d", makers.conv("INT8", in_zp=line.in_zp)),
-        LeafValue.constant(line.weight.reshape(1, 1, -1, 1), "INT8"),
-        LeafValue.constant(line.bias, "INT32"),
-        line.rescale(),
-        Move.reshape(shape, x.shape),
-    )
+        Returns None if it finds no convolution that is exact for all 256 values.
+        """
+        try:
+            line = exact_line(Chain(widen, call, constant, narrow, side == "left"))
+        except GraphError:
+            return None
+        if line is None:
+            return None
+        shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
+        return AsConvolution(
+            Move.reshape(x.shape, shape),
+            Call("depthwise_conv2d", makers.conv("INT8", in_zp=line.in_zp)),
+            LeafValue.constant(line.weight.reshape(1, 1, -1, 1), "INT8"),
+            LeafValue.constant(line.bias, "INT32"),
+            line.rescale(),
+            Move.reshape(shape, x.shape),
+        )
 
-
-@extern
-def as_convolution(
-    widen: SignedRescale, call: Arithmetic, constant: Constant, narrow: SignedRescale, x: Type
-) -> AsConvolution | None:
-    """Returns narrow (call (widen x) constant) as a convolution that is exact for all 256 values."""
-    return _convolution(Chain(widen, call, constant, narrow), x)
+    return extern(as_convolution, f"as_convolution_{side}")
 
 
-@extern
-def as_convolution_left(
-    widen: SignedRescale, call: Arithmetic, constant: Constant, narrow: SignedRescale, x: Type
-) -> AsConvolution | None:
-    """Returns narrow (call constant (widen x)) as a convolution that is exact for all 256 values."""
-    return _convolution(Chain(widen, call, constant, narrow, on_the_left=True), x)
+#: The functions by the side on which the constant is.
+AS_CONVOLUTION = {side: _as_convolution(side) for side in ("right", "left")}
 
 
 @extern
@@ -246,45 +230,17 @@ def spans_channels(constant: Constant, x: Type, t: Type) -> bool:
     return x == t and x.dtype == "INT8" and 1 < constant.data.size == constant.node.shape[-1] == x.shape[-1]
 
 
-@extern
-def is_quantized(constant: Constant) -> bool:
-    """Tells whether a constant is INT8 or INT32, the dtypes of quantized values and of their sums."""
-    return constant.node.dtype in ("INT8", "INT32")
-
-
-@extern
-def result(call: Call, *constants: Constant) -> Constant | None:
-    """Returns the result of an operator on constants.
-
-    In most cases the operator is the RESCALE of an INT8 constant to the scale of its neighbour.
-    """
-    try:
-        return LeafValue.constant(*_result(call, *((k.data, k.node.dtype) for k in constants)))
-    except GraphError:
-        return None
-
-
-f, g, call = symbols("f", Unary), symbols("g", Binary), symbols("call", Arithmetic)
+call = symbols("call", Arithmetic)
 widen, narrow = symbols("widen narrow", SignedRescale)
-x, y, z = symbols("x y z", Value)
-k = symbols("k", Constant)
-spans = spans_channels(known(y), x, LHS)
+x, y = symbols("x y", Value)
 rule = partial(rule, family="channels")
 
 RULES = [
     rule(
-        "channels-right",
-        narrow(call(widen(x), y)),
-        as_convolution(widen, call, known(y), narrow, x)(x),
-        where=spans,
-    ),
-    rule(
-        "channels-left",
-        narrow(call(y, widen(x))),
-        as_convolution_left(widen, call, known(y), narrow, x)(x),
-        where=spans,
-    ),
-    rule("known-leaf", known(k), k, where=is_quantized(k)),
-    rule("known-unary", known(f(y)), result(f, known(y))),
-    rule("known-binary", known(g(y, z)), result(g, known(y), known(z))),
+        f"channels-{side}",
+        narrow(call(*operands)),
+        AS_CONVOLUTION[side](widen, call, known(y), narrow, x)(x),
+        where=spans_channels(known(y), x, LHS),
+    )
+    for side, operands in (("right", (widen(x), y)), ("left", (y, widen(x))))
 ]

@@ -34,7 +34,8 @@ from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.rules.across import reordered, taken_along
 from eqsat.rules.moves import moved
 from eqsat.rules.roles import PULLED, pushed
-from eqsat.rules.weights import MAX_CHANNELS, kernel_of, taken
+from eqsat.rules.slicing import takes_channels
+from eqsat.rules.weights import MAX_CHANNELS, is_product, kernel_of, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.movement import Move
@@ -59,40 +60,32 @@ Exchange = Annotated[
 ]
 
 
-def _exchanged(call: Operator) -> Operator:
+@extern
+def exchange_pays(call: Convolution, x: Type, weights: Type, t: Type) -> bool:
+    """Tells whether exchanging H and W is a view, H and W differ, and the kernel has several taps."""
+    is_view = _exchange(x.shape).is_view and _exchange(t.shape).is_view
+    return is_view and x.shape[1] != x.shape[2] and kernel_of(call, weights.shape) != (1, 1)
+
+
+@extern
+def turned(call: Operator) -> Operator:
+    """Returns an operator on images whose H and W are exchanged."""
     attrs = dict(call.attrs)
     swapped = {k: (attrs[k][1], attrs[k][0]) for k in _PAIRS if k in attrs}
     swapped |= {k: (*attrs[k][2:], *attrs[k][:2]) for k in ("pad", "out_pad") if k in attrs}
     return call.with_attrs(**swapped)
 
 
-def _flat(x: Type, t: Type) -> bool:
-    """Tells whether the exchange of H and W is a view of both x and t, where one of H and W is 1."""
-    return _exchange(x.shape).is_view and _exchange(t.shape).is_view
-
-
-@extern
-def exchange_pays(call: Convolution, x: Type, weights: Type, t: Type) -> bool:
-    """Tells whether exchanging H and W costs nothing, H and W differ, and the kernel has several taps."""
-    return _flat(x, t) and x.shape[1] != x.shape[2] and kernel_of(call, weights.shape) != (1, 1)
-
-
-@extern
-def turned(call: Operator, x: Type) -> tuple[Operator, Move]:
-    """Returns call' and m' such that m (call x) = call' (m' x), where m exchanges H and W."""
-    return _exchanged(call), _exchange(x.shape)
-
-
-@extern
-def turned_back(call: Operator, t: Type) -> tuple[Move, Operator]:
-    """Returns m' and call' such that call (m x) = m' (call' x), where m exchanges H and W."""
-    return _exchange(_exchange(t.shape).out_shape), _exchanged(call)
-
-
 @extern
 def exchange(x: Type) -> Move:
     """Returns the movement that exchanges H and W of a tensor [N, H, W, C]."""
     return _exchange(x.shape)
+
+
+@extern
+def exchange_back(t: Type) -> Move:
+    """Returns the movement that exchanges H and W and so gives a tensor [N, H, W, C]."""
+    return _exchange(t.shape).inverse()
 
 
 @extern
@@ -105,15 +98,14 @@ def turned_kernel(call: Convolution, weights: Constant) -> Constant:
 
 
 @extern
-def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tuple[Move, Move] | None:
+def one_image(x: Type, t: Type) -> tuple[Move, Move] | None:
     """Returns m and m' such that call x = m (call (m' x)), where m' puts all pixels of a batch into one row.
 
     A pointwise convolution does not distinguish images and rows.
     Vela fuses a TABLE or CLAMP into a convolution of one image; with several images they take up to twice as long.
-    Returns None unless the kernel has one tap, stride 1 and no padding, and there are several images.
+    Returns None if there is a single image.
     """
-    alone = kernel_of(call, weights.shape) == (1, 1) and call.attr("stride") == (1, 1) and not any(call.attr("pad"))
-    if not alone or x.shape[0] == 1:
+    if x.shape[0] == 1:
         return None
     row = (1, 1, prod(x.shape[:3]))
     return Move.reshape((*row, t.shape[3]), t.shape), Move.reshape(x.shape, (*row, x.shape[3]))
@@ -266,14 +258,6 @@ def order_last(m: Move) -> tuple[Move, Move] | None:
 # ---- slices of channels -------------------------------------------------------------------------
 
 
-def _channel_range(call: Slice, operand: Type) -> tuple[int, int] | None:
-    """Returns start and end of a slice along the last axis, or None if it also cuts other axes."""
-    if operand.shape[:-1] != call.attr("size")[:-1]:
-        return None
-    start = call.attr("start")[-1]
-    return start, start + call.attr("size")[-1]
-
-
 @extern
 def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> Constant | None:
     """Returns weights' such that conv (call x) weights = conv x weights', where the slice `call` takes some input
@@ -281,11 +265,11 @@ def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> C
 
     The weights' of all other channels are zero.
     """
-    found = _channel_range(call, whole)
-    if found is None or whole.shape[-1] > MAX_CHANNELS or conv.attr("w_zp") != (0,):
+    if whole.shape[-1] > MAX_CHANNELS or conv.attr("w_zp") != (0,):
         return None
+    start = call.attr("start")[-1]
     wide = np.zeros((*weights.data.shape[:3], whole.shape[-1]), weights.data.dtype)
-    wide[..., slice(*found)] = weights.data
+    wide[..., start : start + weights.data.shape[-1]] = weights.data
     return LeafValue.constant(wide, weights.node.dtype)
 
 
@@ -297,6 +281,11 @@ w, c = symbols("w c", Constant)
 s = symbols("s", Slice)
 x, b = symbols("x b", Value)
 rule = partial(rule, family="convolution")
+
+
+def turned_conv(x: Any) -> Any:
+    """Returns a term: the convolution of an image whose H and W are exchanged."""
+    return turned(conv)(x, turned_kernel(conv, w), b)
 
 
 def giving_in_order(rest: Any, order: Any) -> Any:
@@ -317,19 +306,22 @@ RULES = [
     rule(
         "turn-conv",
         conv(x, w, b),
-        let(turned_back(conv, LHS), lambda back, c: back(c(exchange(x)(x), turned_kernel(conv, w), b))),
+        exchange_back(LHS)(turned_conv(exchange(x)(x))),
         where=exchange_pays(conv, x, w, LHS),
     ),
     rule(
-        "conv-one-image", direct(x, w, b), let(one_image(direct, x, w, LHS), lambda back, n: back(direct(n(x), w, b)))
+        "conv-one-image",
+        direct(x, w, b),
+        let(one_image(x, LHS), lambda back, n: back(direct(n(x), w, b))),
+        where=is_product(direct, w),
     ),
-    rule("push-turn", m(conv(x, w, b)), let(turned(conv, x), lambda c, n: c(n(x), turned_kernel(conv, w), b))),
-    rule("pull-turn", conv(m(x), w, b), let(turned_back(conv, LHS), lambda n, c: n(c(x, turned_kernel(conv, w), b)))),
-    rule("push-turn-pool", m(pool(x)), let(turned(pool, x), lambda p, n: p(n(x)))),
-    rule("pull-turn-pool", pool(m(x)), let(turned_back(pool, LHS), lambda n, p: n(p(x)))),
+    rule("push-turn", m(conv(x, w, b)), turned_conv(exchange(x)(x))),
+    rule("pull-turn", conv(m(x), w, b), exchange_back(LHS)(turned_conv(x))),
+    rule("push-turn-pool", m(pool(x)), turned(pool)(exchange(x)(x))),
+    rule("pull-turn-pool", pool(m(x)), exchange_back(LHS)(turned(pool)(x))),
     rule("move-conv", n(scale(plain(x, w, c))), let(order_first(n), giving_in_order)),
     rule("conv-move", plain(n(x), w, c), let(order_last(n), reading_in_order)),
-    rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b)),
+    rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b), where=takes_channels(s, x)),
     rule("halve-multiplier", scale(depthwise(x, w, c)), halved(scale, depthwise, w, c, LHS)(x)),
     rule("transpose-conv-phases", transposed(x, w, c), phases(transposed, x, w, c)(x)),
 ]

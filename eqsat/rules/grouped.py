@@ -24,7 +24,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import AnyRescale, ChannelRescale, Concat, Constant, Conv2d, Index, Slice, Value, Values
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import element, fact, length, let, symbols
-from eqsat.rules.slicing import slice_call
+from eqsat.rules.slicing import slice_call, takes_channels
 from eqsat.tensor.types import Type
 
 #: Maximum number of weights of a merged convolution.
@@ -117,12 +117,6 @@ def _read(of: Sequence[Branch]) -> tuple[int, int]:
     """Returns the first channel that any of some branches reads, and the number of channels up to the last one."""
     start = min(b.start for b in of)
     return start, max(b.end for b in of) - start
-
-
-@extern
-def takes_channels(cut: Slice, x: Type) -> bool:
-    """Tells whether a slice cuts no axis but the last one."""
-    return bool(cut.attr("size")[:-1] == x.shape[:-1])
 
 
 @extern

@@ -14,7 +14,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Constant, Conv2d, MaxPool, Mul, Rescale, Value, op, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules.weights import ChannelOrder, channels_of
+from eqsat.rules.weights import ChannelOrder, channel_order
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.dtypes import DType
@@ -74,11 +74,10 @@ def _max_pool(height: int, width: int) -> MaxPool:
 @extern
 def as_matrix(order: ChannelOrder, operand: Type) -> tuple[Conv2d, Constant, Constant, Rescale] | None:
     """Returns an order of channels as a 1x1 convolution with a 0/1 matrix, followed by a RESCALE by one."""
-    channels = channels_of(order)
-    size, shape = len(channels), order.in_shape
+    channels, shape = channel_order(order), order.in_shape
     if not DType.of(operand.dtype).is_activation or len(shape) != 4 or shape != order.out_shape or shape[0] != 1:
         return None
-    if size > _MATRIX_CHANNELS:
+    if channels is None or (size := len(channels)) > _MATRIX_CHANNELS:
         return None
     matrix = np.zeros((size, 1, 1, size), np.int8)
     matrix[np.arange(size), 0, 0, channels] = 1

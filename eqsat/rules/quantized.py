@@ -2,7 +2,7 @@
 as a function of 256 points.
 
 A `Curve` is such a function.
-The fact curve(x, y) = c means that y = c(x) in every element.
+The fact curve(x, y) = c means that y = c(x) in every element; known(y) = k means that y is the constant k.
 A curve grows along pointwise operators whose operands all come from one x or are constants of one element.
 The dtypes in between do not matter.
 If y is INT8 again, y is one TABLE of x, equal to the bit.
@@ -16,7 +16,6 @@ Converters from TFLite write residual sums with two RESCALEs, and Vela fuses onl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -24,11 +23,12 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.attributes import Call
+from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Binary, Clamp, Constant, Rescale, SignedRescale, Unary, Value, op
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import fact, symbols
+from eqsat.egraph.tree import Extern
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
@@ -72,8 +72,8 @@ class Curve:
 IDENTITY = Curve.of(_POINTS, "INT8", 0)
 #: Fact curve(x, y) = c: y = c(x) in every element, where x is INT8.
 curve = fact("curve", Value, Value, gives=Curve)
-#: Fact scalar(y): the curve of a constant y of one element.
-scalar = fact("scalar", Value, gives=Curve)
+#: Fact known(y): the constant that y is.
+known = fact("known", Value, gives=Constant)
 
 
 @extern
@@ -82,21 +82,43 @@ def start(x: Type) -> Curve | None:
     return IDENTITY if x.dtype == "INT8" else None
 
 
+def evaluated(call: Call, *operands: tuple[NDArray[Any], str]) -> tuple[NDArray[Any], str]:
+    """Returns the result of an operator and its dtype, for operands with their dtypes.
+
+    Raises GraphError if the operator cannot be evaluated.
+    """
+    t = infer(call.op, call.attrs, [Type(values.shape, dtype) for values, dtype in operands])
+    return evaluate_op(call.op, call.attrs, [values for values, _ in operands], t), t.dtype
+
+
+@extern
+def may_be_operand(k: Constant) -> bool:
+    """Tells whether a constant is of the dtypes of quantized values and of their sums, or one integer."""
+    return k.node.dtype in ("INT8", "INT32") or (k.data.size == 1 and DType.of(k.node.dtype).is_integral)
+
+
+@extern
+def result(call: Call, *constants: Constant) -> Constant | None:
+    """Returns the result of an operator on constants.
+
+    In most cases the operator is the RESCALE of an INT8 constant to the scale of its neighbour.
+    """
+    try:
+        return LeafValue.constant(*evaluated(call, *((k.data, k.node.dtype) for k in constants)))
+    except GraphError:
+        return None
+
+
 @extern
 def constant_curve(k: Constant) -> Curve | None:
     """Returns the curve of a constant that has one element."""
-    if not DType.of(k.node.dtype).is_integral or k.data.size != 1:
-        return None
-    return Curve.of(np.full(256, int(k.data.reshape(-1)[0])), k.node.dtype, 2)
+    is_number = k.data.size == 1 and DType.of(k.node.dtype).is_integral
+    return Curve.of(np.full(256, k.data.item()), k.node.dtype, 2) if is_number else None
 
 
 @extern
 def follow(f: Call, *curves: Curve) -> Curve | None:
     """Returns the curve of operator f applied to one or two curves of the same value."""
-    return _after(f, *curves)
-
-
-def _after(f: Call, *curves: Curve) -> Curve | None:
     if any(not DType.of(c.dtype).is_integral for c in curves):
         return None
     try:
@@ -153,43 +175,41 @@ def integer_scale(scale: float) -> tuple[int, int] | None:
 # ---- functions of two INT8 values ---------------------------------------------------------------
 
 
-@extern
-def one_scale(
-    narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
-) -> Rescale | None:
-    """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(second(first(x)), other)).
-
-    other: the curve of the other operand.
-    Returns None if no such RESCALE gives the same result for all 65,536 pairs of INT8 values.
-    """
-    return _one_scale(second, first, x, lambda curve: _results(narrow, total, curve, other))
+def _beside(other: Any, side: str, x: Any) -> tuple[Any, Any]:
+    """Returns the operands of an operator that has x on a side."""
+    return (x, other) if side == "left" else (other, x)
 
 
-@extern
-def one_scale_right(
-    narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
-) -> Rescale | None:
-    """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(other, second(first(x)))).
+def _one_scale(side: str) -> Extern[..., Any]:
+    def one_scale(
+        narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
+    ) -> Rescale | None:
+        """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(...)).
 
-    Returns None if no such RESCALE gives the same result for all 65,536 pairs of INT8 values.
-    """
-    return _one_scale(second, first, x, lambda curve: _results(narrow, total, other, curve))
+        other: the curve of the other operand of `total`.
+        Returns None if no such RESCALE gives the same result for all 65,536 pairs of INT8 values.
+        """
 
+        def results(curve: Curve) -> bytes | None:
+            return _results(narrow, total, *_beside(other, side, curve))
 
-def _one_scale(second: Call, first: Call, x: Type, results: Callable[[Curve], bytes | None]) -> Rescale | None:
-    """Returns the RESCALE of x whose curve has the same results as the curve of second(first(x)), or None if there
-    is none."""
-    found = integer_scale(float((real_scale(first) * real_scale(second))[0]))
-    curve = _after(second, c) if x.dtype == "INT8" and (c := _after(first, IDENTITY)) else None
-    wanted = results(curve) if found and curve else None
-    if found is None or wanted is None:
+        found = integer_scale(float((real_scale(first) * real_scale(second))[0]))
+        curve = follow.fn(second, c) if x.dtype == "INT8" and (c := follow.fn(first, IDENTITY)) else None
+        wanted = results(curve) if found and curve else None
+        if found is None or wanted is None:
+            return None
+        for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
+            attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
+            merged = Call("rescale", attrs)
+            if (once := follow.fn(merged, IDENTITY)) and results(once) == wanted:
+                return merged
         return None
-    for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
-        attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
-        merged = Call("rescale", attrs)
-        if (once := _after(merged, IDENTITY)) and results(once) == wanted:
-            return merged
-    return None
+
+    return extern(one_scale, f"one_scale_{side}")
+
+
+#: The functions by the side of `total` on which the RESCALEs are.
+ONE_SCALE = {side: _one_scale(side) for side in ("left", "right")}
 
 
 def _results(narrow: Call, total: Call, left: Curve, right: Curve) -> bytes | None:
@@ -254,23 +274,22 @@ RULES = [
     rule("clamp-clamp", c(d(x)), clamped(c, d, x)(x)),
     rule("curve-table", y, as_one_op(curve(x, y))(x)),
     rule("curve-identity", y, x, where=is_identity(curve(x, y))),
-    rule("curve-constant", scalar(k), constant_curve(k)),
-    rule("curve-constant-unary", scalar(f(y)), follow(f, scalar(y))),
+    rule("known-leaf", known(k), k, where=may_be_operand(k)),
+    rule("known-unary", known(f(y)), result(f, known(y))),
+    rule("known-binary", known(g(y, z)), result(g, known(y), known(z))),
     rule("curve-start-unary", curve(x, x), start(x), where=f(x)),
     rule("curve-start-left", curve(x, x), start(x), where=g(x, y)),
     rule("curve-start-right", curve(x, x), start(x), where=g(y, x)),
     rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y))),
-    rule("curve-left", curve(x, g(y, z)), follow(g, curve(x, y), scalar(z))),
-    rule("curve-right", curve(x, g(z, y)), follow(g, scalar(z), curve(x, y))),
+    rule("curve-left", curve(x, g(y, z)), follow(g, curve(x, y), constant_curve(known(z)))),
+    rule("curve-right", curve(x, g(z, y)), follow(g, constant_curve(known(z)), curve(x, y))),
     rule("curve-both", curve(x, g(y, z)), follow(g, curve(x, y), curve(x, z))),
-    rule(
-        "rescale-twice-left",
-        narrow(total(second(first(x)), z)),
-        narrow(total(one_scale(narrow, total, second, first, x, curve(y, z))(x), z)),
-    ),
-    rule(
-        "rescale-twice-right",
-        narrow(total(z, second(first(x)))),
-        narrow(total(z, one_scale_right(narrow, total, second, first, x, curve(y, z))(x))),
+    *(
+        rule(
+            f"rescale-twice-{side}",
+            narrow(total(*_beside(z, side, second(first(x))))),
+            narrow(total(*_beside(z, side, one_scale(narrow, total, second, first, x, curve(y, z))(x)))),
+        )
+        for side, one_scale in ONE_SCALE.items()
     ),
 ]

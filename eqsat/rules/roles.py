@@ -97,8 +97,7 @@ def _pulled(k: int) -> Extern[..., Any]:
             return None
         return (*found[:k], Move.reshape(m.in_shape, m.out_shape), *found[k + 1 : -1], found[-1].inverse())
 
-    pulled.__name__ = f"pulled_from_{k}"
-    return extern(pulled)
+    return extern(pulled, f"pulled_from_{k}")
 
 
 #: The functions by the number of the operand that is moved.

@@ -33,7 +33,8 @@ from eqsat.egraph.kinds import (
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.across import along_of, axes_of, taken_along
-from eqsat.rules.weights import kernel_of
+from eqsat.rules.quantized import evaluated
+from eqsat.rules.weights import is_product, kernel_of
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
@@ -58,9 +59,15 @@ def does_nothing(f: SliceOrPad, x: Type) -> bool:
 
 
 @extern
+def takes_channels(f: Slice, x: Type) -> bool:
+    """Tells whether a slice cuts no axis but the last one."""
+    return bool(f.attr("size")[:-1] == x.shape[:-1])
+
+
+@extern
 def constant_part(f: SliceOrPad, leaf: Constant) -> Constant:
     """Returns a constant after a slice or pad."""
-    t = infer(f.op, f.attrs, [Type(leaf.node.shape, leaf.node.dtype)])
+    t = infer(f.op, f.attrs, [leaf.type])
     return LeafValue.constant(evaluate_op(f.op, f.attrs, [leaf.data], t), leaf.node.dtype)
 
 
@@ -156,14 +163,12 @@ def seen_by_conv(
 
 
 @extern
-def sliced_later(s: Slice, f: Conv2d, x: Type, weights: Type) -> Slice | None:
-    """Returns s' such that f (s x) weights = s' (f x weights), for a kernel of one tap and a slice s of all channels.
+def sliced_later(s: Slice, x: Type, weights: Type) -> Slice | None:
+    """Returns s' such that f (s x) weights = s' (f x weights), for a slice s of all channels.
 
     The steps of a recurrent network multiply many slices of a tensor by one matrix.
     With this rule, these products become a single one.
     """
-    if weights.shape[1:3] != (1, 1) or any(f.attr("pad")) or f.attr("stride") != (1, 1):
-        return None
     size = s.attr("size")
     return slice_call(s.attr("start"), (*size[:3], weights.shape[0])) if size[3] == x.shape[3] else None
 
@@ -211,11 +216,10 @@ def with_image(f: Pad, g: Unary, x: Type) -> Pad | None:
     if not DType.of(x.dtype).is_integral:
         return None
     try:
-        t = infer(g.op, g.attrs, [Type((1,), x.dtype)])
-        out = evaluate_op(g.op, g.attrs, [np.array([f.attr("value")[0]], DType.of(x.dtype).storage)], t)
+        value, dtype = evaluated(g, (np.array(f.attr("value"), DType.of(x.dtype).storage), x.dtype))
     except GraphError:
         return None
-    return f.with_attrs(value=(int(out[0]),)) if DType.of(t.dtype).is_integral else None
+    return f.with_attrs(value=(int(value[0]),)) if DType.of(dtype).is_integral else None
 
 
 def _grown(pad: tuple[int, ...], p: Call, kernel: tuple[int, int]) -> tuple[int, ...] | None:
@@ -274,7 +278,7 @@ RULES = [
         s(conv(x, w, b)),
         let(seen_by_conv(s, conv, x, w, conv(x, w, b)), lambda g, r: g(r(x), w, b)),
     ),
-    rule("product-of-slice", full(s(x), w, b), sliced_later(s, full, x, w)(full(x, w, b))),
+    rule("product-of-slice", full(s(x), w, b), sliced_later(s, x, w)(full(x, w, b)), where=is_product(full, w)),
     rule("conv-unseen-taps", conv(x, k, b), let(without_unseen(conv, x, k, conv(x, k, b)), lambda g, v: g(x, v, b))),
     rule("slice-pad", s(p(x)), let(padded_later(s, p, x), lambda q, r: q(r(x)))),
     rule("pad-pad", p(q(x)), added(p, q)(x)),

@@ -15,6 +15,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Constant, Conv2d, Slice, Value
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
+from eqsat.rules.slicing import takes_channels
 from eqsat.rules.weights import ChannelOrder
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.movement import Move
@@ -57,8 +58,7 @@ def in_runs(order: ChannelOrder, part: Slice, x: Type) -> Move | None:
     Returns None unless the slice `part` takes one of several equal runs of channels.
     """
     taken, channels, inside = part.attr("size")[-1], x.shape[-1], order.within(order.out_shape)
-    one_run = part.attr("size")[:-1] == x.shape[:-1] and channels % taken == 0 and part.attr("start")[-1] % taken == 0
-    if inside is None or not one_run or order.in_shape != order.out_shape:
+    if inside is None or channels % taken or part.attr("start")[-1] % taken or order.in_shape != order.out_shape:
         return None
     outer, runs = (Move.reshape((n,), (n,)) for n in (prod(x.shape[:-1]), channels // taken))
     return Move(x.shape, x.shape, Move.product([outer, runs, inside[-1]]).axes)
@@ -75,5 +75,5 @@ RULES = [
         conv(x, weights, bias),
         let(in_turn(conv, x, weights), lambda order, w: conv(order(x), w, bias)),
     ),
-    rule("order-slice", order(part(x)), part(in_runs(order, part, x)(x))),
+    rule("order-slice", order(part(x)), part(in_runs(order, part, x)(x)), where=takes_channels(part, x)),
 ]

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
+from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Constant, Convolution, such
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Shape
+from eqsat.tensor.types import Shape, Type
 
 #: Maximum number of channels of an order, and of a tensor whose slice becomes zero weights.
 MAX_CHANNELS = 2048
@@ -40,13 +41,6 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
 ChannelOrder = Annotated[Move, such("order", Move, lambda m: channel_order(m) is not None)]
 
 
-def channels_of(order: ChannelOrder) -> tuple[int, ...]:
-    """Returns `channel_order` of a movement that is known to be an order of channels."""
-    channels = channel_order(order)
-    assert channels is not None
-    return channels
-
-
 class MovedConvolution(NamedTuple):
     """A convolution with its weights and bias between two movements."""
 
@@ -65,6 +59,12 @@ def kernel_of(call: Call, weights: Shape) -> tuple[int, int]:
     """Returns height and width of a convolution's kernel, for the shape of its weights."""
     height, width = weights[:2] if call.op == "depthwise_conv2d" else weights[1:3]
     return height, width
+
+
+@extern
+def is_product(call: Convolution, weights: Type) -> bool:
+    """Tells whether a convolution multiplies each pixel by a matrix: one tap, stride 1 and no padding."""
+    return kernel_of(call, weights.shape) == (1, 1) and call.attr("stride") == (1, 1) and not any(call.attr("pad"))
 
 
 def taken(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> LeafValue:

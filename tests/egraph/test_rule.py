@@ -26,7 +26,7 @@ from eqsat.egraph.kinds import (
     op,
 )
 from eqsat.egraph.rule import Rule, rule, with_helpers
-from eqsat.egraph.terms import LHS, each, fact, let, postponed, symbols
+from eqsat.egraph.terms import LHS, each, element, fact, let, postponed, symbols
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no term": (lambda: rule("r", f(x), "x"), "'x' is no term"),
     "no concat": (lambda: rule("r", concat(x), x), "x is a value, and a values is wanted"),
     "window": (lambda: rule("r", concat(xs), concat(xs[..., x])), "no such sublist"),
-    "no right side": (lambda: rule("r", f(x)), "there is no right side"),
+    "a relation": (lambda: rule("r", element(xs, 0, x), x, where=concat(xs)), "holds or not: it cannot be x"),
     "condition": (lambda: rule("r", f(x), x, where=seen_by(m, x)), "seen_by(m, x) stands where a value is wanted"),
     "keys": (lambda: rule("r", known(x, y), known(x)), "the fact known has 1 keys, not 2"),
     "removal": (lambda: rule("r", x, f(x), where=f(x), removes=True), "there is no e-node on the left to be removed"),
