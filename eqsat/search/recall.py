@@ -222,12 +222,12 @@ def respell(
 
     rewritings: if the known graph was changed after it was written, so is this one.
     """
-    known = memory.alike
-    if known is None or state.frozen is None:
+    known, frozen = memory.alike, state.frozen
+    if known is None or frozen is None:
         return state
     state = given.join(loop, state)
     before = set(state.compiled)
-    state = loop.drive(state, _same_structure(known, state.frozen))
+    state = loop.drive(state, _same_structure(known, frozen))
     if known.rewritten:
         state = loop.improve(state, rewritings, lambda c: c.key not in before)
     found = [c for c in state.graphs if c.key not in before]
