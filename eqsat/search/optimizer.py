@@ -175,8 +175,7 @@ def schedule(loop: Loop, state: State, checks: Checks) -> State:
     with loop.clock.stage("verify"):
         first_equal(state.graphs, checks, state.decision)
     in_settings = (_SETTINGS,) if state.with_settings else ()
-    state = loop.improve(state, in_settings, lambda c: checks.verified(c) is not False)
-    state = loop.improve(state, [_STRIPES], lambda c: checks.verified(c) is not False)
+    state = loop.improve(state, (*in_settings, _STRIPES), lambda c: checks.verified(c) is not False)
     return loop.improve(state, in_settings, lambda c: c.by == "stripes")
 
 
