@@ -468,8 +468,7 @@ def wide_strides_of_a_slice(g: TensorGraph) -> Outputs:
     """A convolution with padding and strides above 3 follows a SLICE.
 
     The convolution does not read the slice.
-    Rules create such graphs from patch embeddings that do not fill their last row, but eqsat does not return these
-    graphs.
+    Rules create such graphs from patch embeddings that do not fill their last row.
     """
     x = g.add("slice", (g.add_input("x", (1, 12, 12, 4), "INT8"),), start=(0, 0, 0, 0), size=(1, 10, 10, 4))
     weights = (np.arange(16 * 3 * 3 * 4) % 7 - 3).reshape(16, 3, 3, 4).astype(np.int8)
