@@ -222,13 +222,9 @@ def _legal(unit: Unit, price: Price, given: Collection[Attrs], guards: Collectio
 
     given: attributes of the source's own RESCALEs, which no guard forbids.
     """
-    operator = _operator(unit)
+    operator = Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
     cycles = price.cycles if operator.attrs in given else guarded(price.cycles, operator, guards)
     return price if cycles == price.cycles else replace(price, cycles=cycles)
-
-
-def _operator(unit: Unit) -> Operator:
-    return Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
 
 
 def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
