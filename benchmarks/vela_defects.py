@@ -408,8 +408,7 @@ def wide_strides_of_a_slice(x: Term) -> Outputs:
     """A convolution with padding and strides above 3 follows a SLICE.
 
     The convolution does not read the slice.
-    Rules create such graphs from patch embeddings that do not fill their last row, but eqsat does not return these
-    graphs.
+    Rules create such graphs from patch embeddings that do not fill their last row.
     """
     part = x("slice", start=(0, 0, 0, 0), size=(1, 10, 10, 4))
     return _conv2d(part, 16, 3, (1, 0, 1, 0), stride=(4, 4)).rescale("INT8", _ONE, 34)

@@ -31,7 +31,7 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, GraphError, Steps, attrs_of
 from eqsat.vela.defects import Guard, remedies
-from eqsat.vela.guards import forbidden_operand, guarded
+from eqsat.vela.guards import guarded
 from eqsat.vela.patterns import Operator
 from extraction.derivation import derived
 
@@ -222,13 +222,9 @@ def _legal(unit: Unit, price: Price, given: Collection[Attrs], guards: Collectio
 
     given: attributes of the source's own RESCALEs, which no guard forbids.
     """
-    operator = _operator(unit)
+    operator = Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
     cycles = price.cycles if operator.attrs in given else guarded(price.cycles, operator, guards)
     return price if cycles == price.cycles else replace(price, cycles=cycles)
-
-
-def _operator(unit: Unit) -> Operator:
-    return Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
 
 
 def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
@@ -237,24 +233,6 @@ def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
     for n, c in enumerate(found):
         out[c.cls].append(n)
     return out
-
-
-def forbidden_pairs(
-    found: Sequence[Candidate], nodes: Sequence[Sequence[int]], source: TensorGraph, family: Family
-) -> set[tuple[int, int]]:
-    """Returns the pairs (reader, read) that Vela would compile wrongly.
-
-    nodes: the candidates of each class.
-    A guard whose defect the source has itself forbids none.
-    """
-    guards = [g for g in remedies(Guard, family) if g.reads and not any(g.places(source))]
-    return {
-        (n, m)
-        for n, c in enumerate(found if guards else ())
-        if c.unit is not None and (ops := forbidden_operand(_operator(c.unit), guards))
-        for m in nodes[c.operands[0]]
-        if found[m].enode.op in ops
-    }
 
 
 def fusions(

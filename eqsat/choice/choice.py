@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from cost_models.protocol import CostModel
-from eqsat.choice.candidates import Candidate, by_class, candidates, forbidden_pairs, fusions, reachable
+from eqsat.choice.candidates import Candidate, by_class, candidates, fusions, reachable
 from eqsat.choice.copies import with_needed_copies
 from eqsat.choice.storage import add_part_costs, view_costs
 from eqsat.choice.writer import GraphWriter, Written
@@ -146,7 +146,6 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
         rows + storage.rows,
         roots + storage.roots,
         pair_costs=fusions(found, nodes, model) | storage.pairs,
-        forbidden_pairs=forbidden_pairs(found, nodes, frozen.source, model.target.family),
     )
     copies = remedies(Copy, model.target.family)
     return Choices(graph, frozen, classes, found, storage.last, storage.shapes, copies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -58,6 +59,8 @@ class Candidate:
         return self.choices is not None and not (self.is_rewritten or self.settings)
 
 
+#: What Vela adds to the name of a tensor for one of its own.
+_ADDED = re.compile(r"[_/][^_/]*$")
 _FIELDS = tuple(f.name for f in fields(Candidate))
 
 
@@ -109,3 +112,13 @@ class Compiled(Candidate):
     def with_setting(self, setting: str, by: str) -> Candidate:
         """Returns this graph with another setting of Vela."""
         return self._changed(by, settings=(setting,))
+
+
+def node_of(tensor: str, nodes: Mapping[str, int]) -> int | None:
+    """Returns the node of a tensor, or of the one that Vela named it after ("n5_int32", "n5/Transpose"); None: of none.
+
+    nodes: {tensor: its node}.
+    """
+    while tensor not in nodes and (added := _ADDED.search(tensor)):
+        tensor = tensor[: added.start()]
+    return nodes.get(tensor)

@@ -10,33 +10,53 @@ Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too la
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from cost_models.cache import PriceCache
+from eqsat.choice.choice import build
 from eqsat.choice.compiled import Compiled
+from eqsat.egraph import encoding
+from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
 from eqsat.options.options import Options, given_options
+from eqsat.options.plugins import make_cost_model
 from eqsat.search.figures import GraphFigures
 from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.origins import table, with_locations
-from eqsat.search.proposal import State
+from eqsat.search.proposal import State, Step
+from eqsat.search.proposals.borders import borders
 from eqsat.search.proposals.exact import exact
+from eqsat.search.proposals.greedy import greedy
+from eqsat.search.proposals.memory import memory
+from eqsat.search.proposals.orders import orders
+from eqsat.search.proposals.settings import settings
+from eqsat.search.proposals.stripes import stripes, wanted
 from eqsat.search.recall import AnswerStore, Memory, recall, respell
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
-from eqsat.search.stages import extract, improve, saturate, schedule
 from eqsat.target import Target
+from eqsat.tensor.dead_channels import without_dead_channels
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.roofline import bound, over_bound
 from eqsat.verification.checks import Checks, first_equal, pareto_set, tell, verify_offers
 from eqsat.verification.equality import Attempt
 
 __all__ = ["Result", "optimize_tosa"]
+
+logger = logging.getLogger(__name__)
+
+#: Changes of a graph that is written; each goes on from the best so far.
+REWRITINGS = (Step(orders, 0.2), Step(borders, 0.3))
+_SETTINGS = Step(settings, 1 / 6)
+_STRIPES = Step(stripes, 0.3, wanted)
 
 
 def optimize_tosa(
@@ -64,7 +84,6 @@ def optimize_tosa(
     If so, the search chooses these, too.
     store: the store of answers (`recall.py`); the very same search is not repeated.
 
-    Raises OptionError if the total by which graphs are ranked cannot price one.
     Raises TargetError for an unknown name, and TosaError if `explicit` cannot be read.
     Raises WorkerError if Vela refuses `explicit` and no other graph equals it.
     Raises PluginError if the user's own cost model, extractor or rule fails.
@@ -78,23 +97,89 @@ def optimize_tosa(
             given = Given(explicit, stock, container, loop.oracle, checks, pool)
         with loop.interruption.active():
             state = State(target, options, with_settings)
-            memory = Memory.of(store, explicit, reference, state, container) if store else None
-            if memory:
-                state = recall(loop, state, memory, given, checks)
+            known = Memory.of(store, explicit, reference, state, container) if store else None
+            if known:
+                state = recall(loop, state, known, given, checks)
             if not state.recalled:
                 state = saturate(loop, state, reference, checks)
-            if memory and not state.recalled:
-                state = respell(loop, state, memory, given, checks)
+            if known and not state.recalled:
+                state = respell(loop, state, known, given, checks, REWRITINGS)
             if not state.recalled:
                 state = extract(loop, replace(state, options=options.levels[0]), pool)
                 for level in options.levels:
                     state = loop.drive(replace(state, options=level), exact)
                     state = improve(loop, given.join(loop, state), checks)
                     state = schedule(loop, state, checks)
-        return conclude(name, loop, state, checks, given, memory)
+        return conclude(name, loop, state, checks, given, known)
 
 
-def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, memory: Memory | None) -> Result:
+def saturate(loop: Loop, state: State, reference: TensorGraph, checks: Checks) -> State:
+    """Returns the state with the e-graph under the rules of the options, unless saturation failed, with a warning.
+
+    Dead channels are left out before if the prover proves that the smaller graph is equal.
+    """
+    options, interruption, made_of = state.options, loop.interruption, None
+    with loop.failing(state), loop.clock.stage("saturate"):
+        smaller = without_dead_channels(reference)
+        if smaller and checks.verifier.proves(smaller.graph):
+            logger.info("the search goes on without dead channels")
+            reference, made_of = smaller.graph, smaller.source
+    with loop.failing(state):
+        interruption.check()
+        with loop.clock.stage("saturate"):
+            rules = options.identities(state.target)
+            frozen = encoding.saturate(reference, rules, options.budget, lambda *_: interruption.check())
+            logger.info("%s e-nodes, %s", f"{frozen.n_nodes:,}", frozen.saturation.stop)
+        if frozen.saturation.stop == TIME_LIMIT:
+            loop.warnings.append(
+                f"saturation was stopped after {options.budget.seconds:g} s: "
+                "what is found depends on how busy this machine is"
+            )
+        return replace(state, frozen=frozen, made_of=made_of)
+    return state
+
+
+def extract(loop: Loop, state: State, pool: Pool) -> State:
+    """Returns the state with prices, and with graphs that are extracted greedily; itself without an e-graph."""
+    if state.frozen is None:
+        return state
+    prices = PriceCache(state.options.cache)
+    try:
+        with loop.failing(state):
+            checked = pool.checked(loop.interruption.check)
+            model = make_cost_model(state.options.cost_model, state.target, checked, prices)
+            loop.interruption.check()
+            with loop.clock.stage("price"):
+                state = replace(state, choices=build(state.frozen, model))
+    finally:
+        prices.close()
+        loop.warnings.extend(w for w in prices.store.warnings if w not in loop.warnings)
+    return loop.drive(state, greedy) if state.choices else state
+
+
+def improve(loop: Loop, state: State, checks: Checks) -> State:
+    """Returns the state with graphs within the limits of memory, and with rewritten ones, also of the given graphs."""
+    most = state.options.compilations
+    state = loop.drive(state, memory, most) if most and state.extracted else state
+    state = loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
+    for best in (c for c in state.front[:1] if c.choices):
+        checks.begin(best)  # while other orders of the given graphs are tried
+    return loop.improve(state, REWRITINGS, lambda c: c.choices is None)
+
+
+def schedule(loop: Loop, state: State, checks: Checks) -> State:
+    """Returns the state with the best graphs in settings of Vela, if the answer may have some, and in stripes.
+
+    None of them is made of a better graph than the answer so far, which was found to be wrong.
+    """
+    with loop.clock.stage("verify"):
+        first_equal(state.graphs, checks, state.decision)
+    in_settings = (_SETTINGS,) if state.with_settings else ()
+    state = loop.improve(state, (*in_settings, _STRIPES), lambda c: checks.verified(c) is not False)
+    return loop.improve(state, in_settings, lambda c: c.by == "stripes")
+
+
+def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, known: Memory | None) -> Result:
     """Returns the result with the best graph of all, which is remembered unless it was or is not worth it.
 
     Limits that nothing fits do not end a search, but then the answer is the best one within the default limits.
@@ -125,8 +210,8 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
         run, lower_bound = _run(name, state, given, best, located, points), bound(reference, best.estimate.rates)
         rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
         stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
-        if memory and not (state.recalled == "remembered" or interrupted or nearest):
-            memory.keep(answer, located, graphs)
+        if known and not (state.recalled == "remembered" or interrupted or nearest):
+            known.keep(answer, located, graphs)
         of_binary = proof_of_binary.result()
     if stock_verified is False:  # such a graph is no peer
         stock, figures["stock"] = None, GraphFigures()

@@ -31,9 +31,8 @@ from eqsat.options import plugins
 from eqsat.options.decision import Container
 from eqsat.search.given import Given
 from eqsat.search.loop import Loop
-from eqsat.search.proposal import Ask, Asking, Proposal, State
+from eqsat.search.proposal import Ask, Asking, Proposal, State, Step
 from eqsat.search.proposals.settings import may_choose
-from eqsat.search.stages import REWRITINGS
 from eqsat.store.setting import Setting
 from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
@@ -211,19 +210,21 @@ def recall(loop: Loop, state: State, memory: Memory, given: Given, checks: Check
     return replace(state, recalled="remembered" if _holds(loop, state, known, found, checks) else "")
 
 
-def respell(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> State:
+def respell(
+    loop: Loop, state: State, memory: Memory, given: Given, checks: Checks, rewritings: Sequence[Step]
+) -> State:
     """Returns the state with the choice for a graph of equal structure, "respelled" if that answer holds.
 
-    If the known graph was changed after it was written, so is this one.
+    rewritings: if the known graph was changed after it was written, so is this one.
     """
-    known = memory.alike
-    if known is None or state.frozen is None:
+    known, frozen = memory.alike, state.frozen
+    if known is None or frozen is None:
         return state
     state = given.join(loop, state)
     before = set(state.compiled)
-    state = loop.drive(state, _same_structure(known, state.frozen))
+    state = loop.drive(state, _same_structure(known, frozen))
     if known.rewritten:
-        state = loop.improve(state, REWRITINGS, lambda c: c.key not in before)
+        state = loop.improve(state, rewritings, lambda c: c.key not in before)
     found = [c for c in state.graphs if c.key not in before]
     return replace(state, recalled="respelled" if _holds(loop, state, known, found, checks) else "")
 

@@ -30,14 +30,12 @@ class Guard:
     places: finds the defect in a graph
     operator: tells whether an operator has the defect, by itself or with some readers
     factor: factor of the price of such an operator; inf forbids it
-    reads: the operator has the defect only if its first operand is a result of this op; "" for any
     """
 
     words: str
     places: Places
     operator: Callable[[Operator], bool] | None = None
     factor: float = math.inf
-    reads: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +220,7 @@ DEFECTS: tuple[Defect, ...] = (
         "wide_strides_of_a_slice",
         _U85,
         "slice > conv2d|depthwise_conv2d",
-        remedy=Guard(
-            "a convolution with strides above 3 and padding behind a SLICE (Vela does not read the part)",
-            patterns.strided_convolutions_of_slices,
-            patterns.is_strided_and_padded,
-            reads="slice",
-        ),
+        remedy=Copy(patterns.strided_convolutions_of_slices),
     ),
     Defect(
         "too_early_behind_a_transpose",

@@ -22,13 +22,8 @@ def guarded(cycles: float, operator: Operator, guards: Iterable[Guard]) -> float
 
     It is more than `cycles` if the operator may have a defect, inf if it is forbidden.
     """
-    factors = [g.factor for g in guards if g.operator is not None and not g.reads and g.operator(operator)]
+    factors = [g.factor for g in guards if g.operator is not None and g.operator(operator)]
     return math.inf if misplaced(operator) or math.inf in factors else cycles * math.prod(factors)
-
-
-def forbidden_operand(operator: Operator, guards: Iterable[Guard]) -> set[str]:
-    """Returns the ops whose results an operator must not read as its first operand."""
-    return {g.reads for g in guards if g.reads and g.operator is not None and g.operator(operator)}
 
 
 def misplaced(operator: Operator) -> bool:

@@ -214,19 +214,12 @@ def _reading_as(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int
             yield r
 
 
-def is_strided_and_padded(o: Operator) -> bool:
-    """Whether it is a convolution with padding and a stride above 3."""
-    if o.op not in ("conv2d", "depthwise_conv2d"):
-        return False
-    attrs = dict(o.attrs)
-    return max(attrs["stride"]) > LARGEST_STRIDE and any(attrs["pad"])
-
-
 def strided_convolutions_of_slices(graph: TensorGraph) -> Iterator[Place]:
-    """Yields convolutions of a SLICE with padding and a stride above 3."""
-    for n in graph.live():
-        if is_strided_and_padded(Operator.of(graph, n)) and graph.nodes[graph.nodes[n].inputs[0]].op == "slice":
-            yield (n,)
+    """Yields convolutions with padding and a stride above 3, each with the SLICE that it reads."""
+    for n in (n for n in graph.live() if graph.nodes[n].op in ("conv2d", "depthwise_conv2d")):
+        node, operand = graph.nodes[n], graph.nodes[n].inputs[0]
+        if graph.nodes[operand].op == "slice" and max(node.attr("stride")) > LARGEST_STRIDE and any(node.attr("pad")):
+            yield operand, n
 
 
 def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:

@@ -58,6 +58,28 @@ def test_the_binary_is_wrong_without_a_copy_and_right_with_it(op: str, target: s
     assert found == [False, True]
 
 
+def test_a_patch_embedding_of_a_part_reads_a_copy_on_u85(worker: Worker) -> None:
+    """One with padding and strides above 3, behind a SLICE."""
+    target = Target.of("ethos-u85-256")
+
+    def strided(sliced: bool, pad: tuple[int, int, int, int]) -> TensorGraph:
+        g, random = TensorGraph(), np.random.default_rng(0)
+        x = g.add_input("x", (1, 12, 12, 4), "INT8")
+        if sliced:
+            x = g.add("slice", [x], start=(0, 2, 1, 0), size=(1, 10, 10, 4))
+        w, b = g.add_const(random.integers(-127, 128, (8, 3, 3, 4)), "INT8"), g.add_const(np.zeros(8), "INT32")
+        y = g.add_with("conv2d", [x, w, b], makers.conv("INT8", pad=pad, stride=(4, 4)))
+        return finish(g, rescale(g, y, "INT8", shift=(38,)))
+
+    copies = remedies(Copy, target.family)
+    for graph in (strided(False, (1, 0, 1, 0)), strided(True, (0, 0, 0, 0))):
+        assert with_needed_copies(graph, {}, copies)[0] is graph
+    graph = strided(True, (1, 0, 1, 0))
+    copied, _ = with_needed_copies(graph, {}, copies)
+    assert_equal(graph, copied)
+    assert [verify(dumps(g), target, worker).equal for g in (graph, copied)] == [False, True]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_matrix_product_reads_a_copy_of_its_first_operand(target: str, worker: Worker) -> None:
     """On U55 and U65 alone; as second operand a SLICE is read rightly."""

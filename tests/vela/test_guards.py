@@ -17,7 +17,7 @@ from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import Guard, remedies
-from eqsat.vela.guards import broken, forbidden_operand, guarded, misplaced, violations
+from eqsat.vela.guards import broken, guarded, misplaced, violations
 from eqsat.vela.patterns import Operator
 from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
 from tests.term import Term, graph
@@ -101,29 +101,6 @@ def test_what_is_misplaced(op: str, operand: str, result: str, wrong: bool) -> N
     operator = Operator(op, (), (Type((1, 2), operand),), Type((1, 2), result))
     assert misplaced(operator) is wrong
     assert math.isinf(guarded(1.0, operator, [])) is wrong
-
-
-def strided(sliced: bool, pad: tuple[int, int, int, int]) -> TensorGraph:
-    """A patch embedding of a part of its input, or of all of it."""
-
-    def made(x: Term) -> Term:
-        part = x("slice", start=(0, 0, 0, 0), size=(1, 10, 10, 4)) if sliced else x
-        return part.conv(np.ones((8, 3, 3, 4)), np.zeros(8), pad=pad, stride=(4, 4)).rescale("INT8")
-
-    return graph("x:INT8[1,12,12,4]", made)
-
-
-def test_wide_strides_with_padding_read_no_part_on_u85() -> None:
-    assert [len(violations(strided(True, (1, 0, 1, 0)), family)) for family in (U55, U85)] == [0, 1]
-    assert violations(strided(False, (1, 0, 1, 0)), U85) == violations(strided(True, (0, 0, 0, 0)), U85) == []
-
-
-def test_an_operator_is_forbidden_for_what_it_reads_alone() -> None:
-    guards = [g for g in remedies(Guard, U85) if g.reads]
-    g = strided(True, (1, 0, 1, 0))
-    operator = next(Operator.of(g, n) for n in g.live() if g.nodes[n].op == "conv2d")
-    assert forbidden_operand(operator, guards) == {"slice"}
-    assert guarded(5.0, operator, guards) == 5.0
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ Weights are counted by their size, as a share that compiled graphs show.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,7 +25,7 @@ import numpy as np
 
 from cost_models.protocol import Unit
 from eqsat.choice.choice import Choices
-from eqsat.choice.compiled import Compiled
+from eqsat.choice.compiled import Compiled, node_of
 from eqsat.choice.writer import Written
 from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.options import CYCLES, SRAM
@@ -164,12 +163,10 @@ def _live(choices: Choices, nodes: Mapping[str, int], estimate: Estimate, live: 
 def _node(tensor: InSram, nodes: Mapping[str, int], estimate: Estimate) -> int | None:
     """Returns the choice node of a tensor in SRAM, None if it is unknown.
 
-    Vela names tensors of its own after one of the graph: "n12_int32", "n12/Transpose".
     A buffer of weights belongs to the operator that reads it.
     """
     row = estimate.read_by(tensor)
-    name = row.source or "" if row else tensor.name
-    return nodes.get(name, nodes.get(re.split(r"[_/]", name)[0]))
+    return node_of(row.source or "" if row else tensor.name, nodes)
 
 
 def _of_value(choices: Choices, n: int) -> list[int]:

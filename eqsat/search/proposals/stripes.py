@@ -7,7 +7,6 @@ Regions are added one by one, as long as that makes the graph better.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.choice.compiled import Candidate, Compiled, node_of
 from eqsat.options.decision import Decision, Figures
 from eqsat.options.options import CYCLES, PARETO, SRAM
 from eqsat.search.proposal import Ask, Asking, State
@@ -36,8 +35,6 @@ _MOST_WORK = 2.0
 #: Cycles of each further operator besides its share of the work, about Vela's for small operators.
 #: The compiled plans correct it.
 _FIXED = 300
-#: What Vela appends to the name of a tensor for a copy of it, such as "_copy", "_int32" or "/Transpose".
-_COPY = re.compile(r"[_/][^_/]*$")
 
 
 class Plan(NamedTuple):
@@ -61,26 +58,20 @@ class Plans:
         """limit: bytes of SRAM that an answer may need; None: any number."""
         self.start, self._graph, estimate = start, start.graph, start.estimate
         self._readers = self._graph.readers()
-        self._numbers = start.nodes
+        numbers = start.nodes
         # a node's own tensor follows Vela's copies of it, so that bytes that they share are its
-        tensors = sorted(estimate.tensors, key=lambda t: t.name in self._numbers)
-        self._tensors = {self._numbers[t.name]: t for t in tensors if t.name in self._numbers}
-        self._occupied: dict[int, list[tuple[InSram, Array]]] = {}
+        tensors = sorted(estimate.tensors, key=lambda t: t.name in numbers)
+        self._tensors = {numbers[t.name]: t for t in tensors if t.name in numbers}
+        self._occupied: dict[int | None, list[tuple[InSram, Array]]] = {}
         shares = occupied(tensors)
         for t, own in zip(tensors, shares):
-            self._occupied.setdefault(self._number(t.name), []).append((t, own))
-        self._operators = [(r, self._numbers.get(r.name, -1)) for r in estimate.operators]
+            self._occupied.setdefault(node_of(t.name, numbers), []).append((t, own))
+        self._operators = [(r, numbers.get(r.name, -1)) for r in estimate.operators]
         self._live: list[int] = in_use(tensors, shares).tolist()
         self._peak = max(self._live)
         # between the bytes in use at the peak there may be gaps
         self._limit = None if limit is None else max(1.0, limit * self._peak / max(1, start.figures.sram))
         self.excess = self._excess(self._live)
-
-    def _number(self, name: str) -> int:
-        """Returns the node of a tensor, or of which it is a copy of Vela's, such as "n5_int32"; -1: of none."""
-        while name not in self._numbers and (copied := _COPY.search(name)):
-            name = name[: copied.start()]
-        return self._numbers.get(name, -1)
 
     def _excess(self, live: Iterable[int]) -> float:
         """Returns the excess of bytes that are in SRAM tick by tick."""
