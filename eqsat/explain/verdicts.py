@@ -20,18 +20,20 @@ from eqsat.tensor.movement import Move
 from eqsat.tosa.flatbuffer import tensor_names
 from eqsat.tosa.locations import Origins
 
-VERDICTS = ("stayed", "changed", "moved", "removed")
+#: Verdicts, with their meanings.
+VERDICTS = {
+    "stayed": "as it was",
+    "changed": "the same value by another operator or with other attributes",
+    "moved": "the operator works on another tensor",
+    "removed": "nothing takes its place",
+}
 
 
 @dataclass(slots=True)
 class Verdict:
     """The verdict on one operator of the source graph.
 
-    verdict: "stayed", "changed", "moved" or "removed".
-    "stayed": the operator is in the chosen graph as it was.
-    "changed": its value is computed by another operator of its kind, or with other attributes.
-    "moved": its operator works on another tensor.
-    "removed": nothing replaces it.
+    verdict: one of VERDICTS.
     now: the operator that replaces it.
     cycles, cycles_now: Vela's cycles in the whole graphs.
     None means that it has no row of its own, since it is free or runs as part of another operator.

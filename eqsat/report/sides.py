@@ -86,7 +86,8 @@ class Sides:
         """Returns the graphs of a result or of a saved run."""
         run = what.run if isinstance(what, Result) else what
         record = what.record() if isinstance(what, Result) else what.result
-        graphs = dict(run.graphs) if run else {"explicit": what.explicit, "chosen": what.tosa}  # type: ignore[union-attr]
+        given = {"explicit": what.explicit, "chosen": what.tosa} if isinstance(what, Result) else {}
+        graphs = run.graphs if run else given
         tables, figures = run.tables if run else {}, read(record)
         before = [
             Side.of(which, graphs[which], tables.get(which, ()), figures[which])
