@@ -26,9 +26,7 @@ _ALTERNATIVES = 12
 _ORIGINS = 3
 
 _MEANINGS = "; ".join(f"{verdict}: {meaning}" for verdict, meaning in VERDICTS.items())
-_CYCLES = (
-    'Cycles are Vela\'s of the whole graph; "-" is free or runs as part of a neighbour, on whose line its cycles are.'
-)
+_CYCLES = 'Cycles are calibrated, of the whole graph; "-" is free or runs as part of a neighbour, on whose line its cycles are.'
 _LEGEND = (
     f'{_MEANINGS}. {_CYCLES} "without it" is what the graph would cost more without an operator that stayed; '
     'one without this cannot be removed, or its removal saves and costs nothing. "by" names the rules of the proof, which `eqsat '
@@ -42,43 +40,39 @@ def few(items: list[str], most: int) -> str:
 
 def headline(e: Explanation) -> list[str]:
     """Returns the first lines: the numbers of operators and their cycles, by verdict."""
-    r = e.run.result
     out = [
         f"{e.run.name} on {e.run.target.accelerator}: {len(e.ops)} operators; "
         + ", ".join(f"{sum(o.verdict == v for o in e.ops.values())} {v}" for v in VERDICTS)
         + f"; {len(e.added)} new"
     ]
-    if r:
-        out += _totals(r, e.run.chosen)
-    before = {k: sum(o.cycles or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
-    now = {k: sum(o.cycles_now or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
+    sides = {"stock": "stock_", "explicit layout": "explicit_", "chosen": ""}
+    velas = {name: e.run.result.get(f"{start}cycles") for name, start in sides.items()}
+    calibrated = {name: e.run.result.get(f"{start}calibrated", velas[name]) for name, start in sides.items()}
+    if e.run.result:
+        out.append(f"Calibrated cycles: {_totals(calibrated)} ({e.run.chosen})")
+    before = {k: sum(o.calibrated or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
+    now = {k: sum(o.calibrated_now or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
     out.append(
         "of which "
         + "; ".join(f"{k} {number(before[k])} -> {number(now[k])}" for k in VERDICTS)
-        + f"; new {number(sum(a.cycles or 0 for a in e.added))}"
+        + f"; new {number(sum(a.calibrated or 0 for a in e.added))}"
     )
+    if e.run.result:
+        out.append(f"Vela's cycles: {_totals(velas)}")
     if e.run.chosen != "eqsat":
         out.append(f"The {e.run.chosen} graph won. What follows is eqsat's best candidate, which was not used.")
     return out
 
 
-def _totals(result: Mapping[str, Any], chosen: str) -> list[str]:
-    """Returns the lines on the calibrated cycles of the graphs, and on Vela's totals."""
-    sides = {"stock": "stock_", "explicit layout": "explicit_", "chosen": ""}
-    velas = {name: result.get(f"{start}cycles") for name, start in sides.items()}
-    calibrated = {name: result.get(f"{start}calibrated", velas[name]) for name, start in sides.items()}
-
-    def told(totals: dict[str, int | None]) -> str:
-        return ", ".join(f"{name} {number(n)}" for name, n in totals.items() if name != "stock" or n is not None)
-
-    return [f"Calibrated cycles: {told(calibrated)} ({chosen})", f"Vela's cycles: {told(velas)}"]
+def _totals(cycles: Mapping[str, int | None]) -> str:
+    return ", ".join(f"{name} {number(n)}" for name, n in cycles.items() if name != "stock" or n is not None)
 
 
 def line(e: Explanation, v: Verdict, removals: bool) -> str:
     out = f"n{v.node:<4} {v.op}({few([f'n{i}' for i in v.operands], _NODES)}) {v.type}"
-    out += f"  {v.verdict.upper()}  {number(v.cycles)}"
+    out += f"  {v.verdict.upper()}  {number(v.calibrated)}"
     if v.verdict == "stayed":
-        out += f" -> {number(v.cycles_now)}" if v.cycles != v.cycles_now else ""
+        out += f" -> {number(v.calibrated_now)}" if v.calibrated != v.calibrated_now else ""
         out += f", written as {len(v.written)} operators" if v.written else ""
         if removals:
             extra = e.removal(v.node).extra
@@ -86,7 +80,7 @@ def line(e: Explanation, v: Verdict, removals: bool) -> str:
                 out += f"; without it +{number(extra)}"
         return out
     if v.now:
-        out += f" -> {v.now} {v.now_type} {number(v.cycles_now)}"
+        out += f" -> {v.now} {v.now_type} {number(v.calibrated_now)}"
         out += f", written as {len(v.written)} operators" if v.written else ""
     if v.shown_at and v.shown_at != (v.node,):
         out += f"; see {few([f'n{i}' for i in v.shown_at], _NODES)}, computed otherwise"
@@ -103,7 +97,7 @@ def overview(e: Explanation, removals: bool) -> str:
     out += [line(e, v, removals) + origins_text(e.origins.get(v.node, ())) for v in e.ops.values()]
     if e.added:
         out += ["", "New operators:"] + [
-            f"  {a.op} {a.type}  {number(a.cycles)}{origins_text(a.origins)}" for a in e.added
+            f"  {a.op} {a.type}  {number(a.calibrated)}{origins_text(a.origins)}" for a in e.added
         ]
     return "\n".join(out)
 
@@ -177,7 +171,7 @@ def costliest(e: Explanation) -> list[Verdict]:
 
 
 def _most(v: Verdict) -> float:
-    return max(v.cycles or 0, v.cycles_now or 0)
+    return max(v.calibrated or 0, v.calibrated_now or 0)
 
 
 def tables(e: Explanation) -> list[Table]:
@@ -192,8 +186,8 @@ def _by_rule(changed: Iterable[Verdict]) -> Table:
         for rule in v.rules:
             found.setdefault(rule, []).append(v)
     rows = [
-        (r, str(len(vs)), number(sum(v.cycles or 0 for v in vs)), number(sum(v.cycles_now or 0 for v in vs)))
-        for r, vs in sorted(found.items(), key=lambda f: -sum(v.cycles or 0 for v in f[1]))
+        (r, str(len(vs)), number(sum(v.calibrated or 0 for v in vs)), number(sum(v.calibrated_now or 0 for v in vs)))
+        for r, vs in sorted(found.items(), key=lambda f: -sum(v.calibrated or 0 for v in f[1]))
     ]
     return Table(
         "By rule",
@@ -212,8 +206,8 @@ def _operators(e: Explanation) -> Table:
             f"{v.now} {v.now_type}" if v.now and v.verdict != "stayed" else "",
             ", ".join(v.rules),
             ", ".join(map(str, e.origins.get(v.node, ()))),
-            number(v.cycles),
-            number(v.cycles_now),
+            number(v.calibrated),
+            number(v.calibrated_now),
         )
         for v in sorted(e.ops.values(), key=lambda v: (v.verdict == "stayed", -_most(v)))
     ]
@@ -227,5 +221,5 @@ def _operators(e: Explanation) -> Table:
 
 
 def _added(e: Explanation) -> Table:
-    rows = tuple((f"{a.op} {a.type}", ", ".join(map(str, a.origins)), number(a.cycles)) for a in e.added)
+    rows = tuple((f"{a.op} {a.type}", ", ".join(map(str, a.origins)), number(a.calibrated)) for a in e.added)
     return Table("New operators", "", ("operator", "PyTorch", "cycles"), rows, words=2)

@@ -31,6 +31,7 @@ from eqsat.search.comparison import equality
 from eqsat.search.figures import GraphFigures
 from eqsat.search.result import Result
 from eqsat.search.run import Run
+from eqsat.vela.compile import by_kind
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +77,8 @@ def _made_by(delegates: Sequence[Sides]) -> str:
     listed = ", ".join(f"{name} {version}" for name, version in by.items())
     at = "" if commit() == "absent" else f"; eqsat's commit {commit()}"
     return (
-        "Calibrated cycles, by which graphs are ranked, are the price of the compiled commands. All other cycles, "
-        f"such as those of kinds, operators and modules, are the estimate of Vela {vela} for whole graphs. "
-        f"{listed}{at}."
+        "Calibrated cycles, by which graphs are ranked, are the price of the compiled commands. Vela's cycles are the "
+        f"estimate of Vela {vela} for whole graphs. {listed}{at}."
     )
 
 
@@ -90,11 +90,17 @@ def _head(d: Sides) -> list[Part]:
             Note(f"No graph that was found is better than the {d.after.name} one, which is the result.", "warning")
         )
     rows: list[tuple[str, Mapping[str, float], str]] = [
-        (s.name, s.figures.by_kind, number(s.figures.cycles)) for s in (*d.before, d.after)
+        (s.name, by_kind(s.rows), number(s.figures.calibrated))
+        if d.calibrated
+        else (s.name, s.figures.by_kind, number(s.figures.cycles))
+        for s in (*d.before, d.after)
     ]
     if least := d.record["bound"]["roofline"]:
         rows.append((_ROOFLINE, {_ROOFLINE: least}, number(least)))
-    return [*out, Bars("Vela's cycles by kind of operator", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"})]
+    return [
+        *out,
+        Bars("Cycles by kind of operator", f"They are {d.whose}.", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"}),
+    ]
 
 
 #: The least cycles that a graph needs, among its bars.
@@ -142,7 +148,9 @@ def _why(run: Run | None, rules: Sequence[Rule]) -> list[Part]:
     except ExplainError as problem:
         return [Note(str(problem), "warning")]
     out: list[Part] = [Note(line.replace("->", "→")) for line in headline(e)]
-    proofs = [Text(f"n{v.node} {v.op}: {v.verdict}", e.op_text(v.node)) for v in costliest(e)[:_WRITTEN_OUT]]
+    proofs: list[Part] = [
+        Text(f"n{v.node} {v.op}: {v.verdict}", e.op_text(v.node)) for v in costliest(e)[:_WRITTEN_OUT]
+    ]
     return [*out, *tables(e), *([Note(_PROOFS), *proofs] if proofs else [])]
 
 
