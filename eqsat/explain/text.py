@@ -26,11 +26,14 @@ _ALTERNATIVES = 12
 _ORIGINS = 3
 
 _MEANINGS = "; ".join(f"{verdict}: {meaning}" for verdict, meaning in VERDICTS.items())
-_CYCLES = 'Cycles are calibrated, of the whole graph; "-" is free or runs as part of a neighbour, on whose line its cycles are.'
+_CYCLES = (
+    'Cycles are calibrated, of the whole graph; "-" is free or runs as part of a neighbour, on whose line its cycles '
+    "are."
+)
 _LEGEND = (
-    f'{_MEANINGS}. {_CYCLES} "without it" is what the graph would cost more without an operator that stayed; '
-    'one without this cannot be removed, or its removal saves and costs nothing. "by" names the rules of the proof, which `eqsat '
-    "explain RUN NODE` writes out. After # are the modules and nodes of PyTorch, where they are known."
+    f'{_MEANINGS}. {_CYCLES} "without it" is what the graph would cost more without an operator that stayed; one '
+    'without this cannot be removed, or its removal saves and costs nothing. "by" names the rules of the proof, which '
+    "`eqsat explain RUN NODE` writes out. After # are the modules and nodes of PyTorch, where they are known."
 )
 
 
