@@ -44,8 +44,15 @@ SCHEMA = 1
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+#: The commands that `--help` lists first.
+_FIRST = ("compile", "optimize", "exec", "explain")
+
+
 class _Commands(typer.core.TyperGroup):
     """All commands; a removed command or option ends with a line that names its replacement."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(self.commands, key=lambda name: (name not in _FIRST, _FIRST.index(name) if name in _FIRST else 0))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if told := removed(args):

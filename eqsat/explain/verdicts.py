@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -77,10 +77,16 @@ class Added(NamedTuple):
     origins: Origins
 
 
-def _cycles(rows: Iterable[VelaRow], names: Mapping[str, int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Returns Vela's and calibrated cycles by node."""
-    known = list(rows)
-    return by_node(known, names), by_node(known, names, attrgetter("priced"))
+#: Vela's and calibrated cycles by node.
+_Cycles = tuple[Mapping[int, int], Mapping[int, int]]
+
+
+def _cycles(rows: Sequence[VelaRow], names: Mapping[str, int]) -> _Cycles:
+    return by_node(rows, names), by_node(rows, names, attrgetter("priced"))
+
+
+def _both(cycles: _Cycles, node: int) -> tuple[int | None, int | None]:
+    return cycles[0].get(node), cycles[1].get(node)
 
 
 class Verdicts:
@@ -126,11 +132,11 @@ class Verdicts:
             node, cls = self.source.nodes[n], self.record.final(n)
             verdict = "stayed" if n in self.stays else "removed"
             text, kind = self._op(self.record.explicit(n)), type_text(self.source.type(n))
-            v = Verdict(n, text, node.inputs, kind, verdict, *(cycles.get(n) for cycles in self.before))
+            v = Verdict(n, text, node.inputs, kind, verdict, *_both(self.before, n))
             place = cls if n in self.stays else self.pairs.get(n)
             if place is not None:
                 v.now, v.now_type = self._op(self.computed[place]), type_text(self.record.type_of(place))
-                v.cycles_now, v.calibrated_now = (cycles.get(self.node_of[place]) for cycles in self.now)
+                v.cycles_now, v.calibrated_now = _both(self.now, self.node_of[place])
                 steps = self.choices.candidates[self.node_of[place]].steps
                 v.written = tuple(op_text(op, attrs) for op, attrs in steps) if len(steps) > 1 else ()
                 if n not in self.stays:
@@ -146,7 +152,7 @@ class Verdicts:
             Added(
                 self._op(self.computed[cls]),
                 type_text(self.record.type_of(cls)),
-                *(cycles.get(self.node_of[cls]) for cycles in self.now),
+                *_both(self.now, self.node_of[cls]),
                 self.origins.get(self.node_of[cls], ()),
             )
             for cls in self.new
