@@ -99,7 +99,7 @@ def _head(d: Sides) -> list[Part]:
         rows.append((_ROOFLINE, {_ROOFLINE: least}, number(least)))
     return [
         *out,
-        Bars("Cycles by kind of operator", f"They are {d.whose}.", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"}),
+        Bars(f"Cycles by kind of operator, {d.whose}", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"}),
     ]
 
 
@@ -157,7 +157,7 @@ def _why(run: Run | None, rules: Sequence[Rule]) -> list[Part]:
 #: The figures that a page begins with, by their names in `Sides.tables`.
 _FIRST = (
     *("calibrated cycles", "Vela's total", "SRAM in use, bytes", "flash: weights", "flash: commands"),
-    *("over the roofline", "MAC utilisation"),
+    *("Vela's total over the roofline", "MAC utilisation"),
 )
 
 
