@@ -5,6 +5,7 @@ python -m docs.pictures          # runs eqsat on examples/upscale.tosa, writes d
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from eqsat import runs
@@ -12,9 +13,8 @@ from eqsat.explain import explain, view
 from eqsat.ground import drawing
 from eqsat.ground.drawing import Look, Picture
 from eqsat.report.graphs import MOVING, marks, picture
-from eqsat.report.sides import Side
+from eqsat.report.sides import Side, Sides
 from eqsat.runs import Run
-from eqsat.search.figures import read
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 
@@ -35,9 +35,8 @@ _STYLE = (
 
 def pictures(run: Run) -> dict[str, str]:
     """File name -> SVG: the graph before and after side by side, and the candidates around a node in the e-graph."""
-    figures = read(run.result)
-    before = Side.of("before", run.graphs["explicit"], run.tables["explicit"], figures["explicit"])
-    after = Side.of("after", run.graphs["chosen"], run.tables["eqsat"], figures["eqsat"])
+    sides = Sides.of(run)
+    before, after = replace(sides.before[0], name="before"), replace(sides.after, name="after")
     marked = zip((before, after), marks(before.graph, after.graph), ("gone", "new"), strict=True)
     return {
         "before-after.svg": drawing.svg(_beside([_titled(*one) for one in marked]), _STYLE) + "\n",
@@ -46,9 +45,9 @@ def pictures(run: Run) -> dict[str, str]:
 
 
 def _titled(side: Side, marked: set[int], word: str) -> Picture:
-    """Returns a graph below its name, its calibrated cycles and Vela's total, to which those of operators add up."""
+    """Returns a graph below its name and calibrated cycles, to which those of its operators add up."""
     drawn = picture(side.graph, marked, word, side.facts(), _LOOK)
-    title = f"{side.name}: {side.figures.calibrated:,} cycles (Vela: {side.figures.cycles:,})"
+    title = f"{side.name}: {side.figures.calibrated:,} cycles"
     head = f'<text class="caption" x="{drawn.width / 2:.0f}" y="20">{title}</text>'
     elements = f'{head}<g transform="translate(0 {_HEAD})">{drawn.elements}</g>'
     return Picture(elements, drawn.width, drawn.height + _HEAD)

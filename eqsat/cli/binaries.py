@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -70,7 +68,7 @@ def run_command(
     quiet()
     from eqsat.executorch.binaries import ran
     from eqsat.executorch.program_file import is_bundled
-    from eqsat.ground.packed import UnpackError, unpack_arrays
+    from eqsat.ground.packed import UnpackError, pack_arrays, unpack_arrays
     from eqsat.ground.process import Limits
     from eqsat.ground.worker import Worker
 
@@ -90,7 +88,7 @@ def run_command(
             raise InputError(f"{file}: no scale of an output is known, so that --dequantize has nothing to do")
         written = {n: v.data for n, v in found.inputs.items()} if inputs is None else {}
         written |= {n: v.real if dequantize else v.data for n, v in found.outputs.items()}
-        write_atomically(output, _as_npz(written))
+        write_atomically(output, pack_arrays(written))
     for what, values in (("inputs", found.inputs), ("outputs", found.outputs)):
         print(visible(f"{what}: {', '.join(f'{n} {v}' for n, v in values.items()) or 'none'}"))
     for name, wanted in found.expected.items():
@@ -106,18 +104,6 @@ def _of(file: Path, error: type[Exception]) -> Iterator[None]:
         yield
     except error as e:
         raise InputError(f"{file}: {e}") from e
-
-
-def _as_npz(arrays: Mapping[str, Any]) -> bytes:
-    """Returns arrays by name as an .npz; `numpy.savez` does not take any name."""
-    from numpy.lib.format import write_array
-
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, data in arrays.items():
-            with archive.open(f"{name}.npy", "w") as entry:
-                write_array(entry, data, allow_pickle=False)  # type: ignore[no-untyped-call]
-    return out.getvalue()
 
 
 def _show_outside(operators: list[str]) -> None:

@@ -28,7 +28,6 @@ from eqsat.cli.removed import removed
 from eqsat.cli.terminal import TextConsole
 from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError, check_output
 from eqsat.ground.versions import versions
-from eqsat.target import TargetError
 from eqsat.vela.facts import PACKAGE as VELA
 
 if TYPE_CHECKING:
@@ -220,7 +219,7 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
         yield
     except typer.Exit:
         raise
-    except (InputError, TargetError) as e:
+    except InputError as e:
         raise fail(str(e), BAD_INPUT, known) from e
     except LoweringError as e:
         raise fail(f"{what}: {e}", FAILED, known) from e
@@ -229,12 +228,11 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
 
 
 @contextmanager
-def bad_input(*also: type[Exception]) -> Iterator[None]:
-    """Ends the command with BAD_INPUT on an InputError or TargetError within, or one of `also`."""
-    kinds: tuple[type[Exception], ...] = (InputError, TargetError, *also)
+def bad_input() -> Iterator[None]:
+    """Ends the command with BAD_INPUT on an InputError within."""
     try:
         yield
-    except kinds as e:
+    except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
 
 

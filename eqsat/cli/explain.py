@@ -74,28 +74,24 @@ def _explain(
 ) -> str:
     """Writes the drawings and the JSON, and returns the text to print. Raises InputError."""
     from eqsat import runs
-    from eqsat.explain import ExplainError, explain, view
+    from eqsat.explain import explain, view
 
     if (run / "0").is_dir():
         raise InputError(f"{run} has a run per delegate: name one of them, such as {run / '0'}")
     loaded = runs.load(run)
-    try:
-        with working(f"saturating {loaded.name} again"):
-            explanation = explain(loaded, rules)
-            number = None if node is None else _number(node)
-            text = explanation.text(removals) if number is None else explanation.op_text(number)
-            if svg or as_json:
-                part = view.whole(loaded) if number is None else view.region(loaded, number, radius)
-                mark = None if number is None else explanation.position(number)
-            if svg:
-                write_atomically(svg, view.svg(part, mark).encode())
-            if as_json:
-                data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
-                write_atomically(
-                    as_json, json.dumps({"schema": SCHEMA, "explanation": data, "egraph": asdict(part)}).encode()
-                )
-    except ExplainError as e:
-        raise InputError(f"{run}: {e}") from e
+    with working(f"saturating {loaded.name} again"):
+        explanation = explain(loaded, rules)
+        number = None if node is None else _number(node)
+        text = explanation.text(removals) if number is None else explanation.op_text(number)
+        if svg or as_json:
+            part = view.whole(loaded) if number is None else view.region(loaded, number, radius)
+            mark = None if number is None else explanation.position(number)
+        if svg:
+            write_atomically(svg, view.svg(part, mark).encode())
+        if as_json:
+            data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
+            told = {"schema": SCHEMA, "explanation": data, "egraph": asdict(part)}
+            write_atomically(as_json, json.dumps(told).encode())
     return text
 
 

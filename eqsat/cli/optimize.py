@@ -47,16 +47,13 @@ def _read(source: Path) -> bytes:
 def _optimized(
     source: Path, buffer: bytes, target: Target, options: Options, interruption: Interruption, _: Work
 ) -> Answer:
-    """Optimizes the graph. Raises InputError, and Exit if Vela refuses the file."""
+    """Optimizes the graph. Raises TosaError, and Exit if Vela refuses the file."""
     from eqsat import runs
     from eqsat.ground.process import WorkerError
     from eqsat.search.optimizer import optimize_tosa
-    from eqsat.tosa.flatbuffer import TosaError
 
     try:
         result = optimize_tosa(buffer, target, options=options, name=str(source), interruption=interruption)
-    except TosaError as e:
-        raise InputError(str(e)) from e
     except WorkerError as e:
         raise fail(f"{source} cannot be compiled for {target.accelerator}: {e}; nothing was written", FAILED) from e
 

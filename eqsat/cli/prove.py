@@ -68,12 +68,10 @@ def _paths(one: Path | None, other: Path | None, check: Path | None) -> tuple[Pa
     if one is not None:
         raise InputError("--check takes its files from the certificate: give none")
     from eqsat.ground.packed import UnpackError, unpack_json
-    from eqsat.proof.certificate import CertificateError, files_of
+    from eqsat.proof.certificate import files_of
 
     try:
         return files_of(unpack_json(read_bytes(check)), check)
-    except CertificateError as e:
-        raise InputError(str(e)) from e
     except UnpackError as e:
         raise InputError(f"{check} is no certificate: it is not JSON") from e
 
@@ -81,13 +79,11 @@ def _paths(one: Path | None, other: Path | None, check: Path | None) -> tuple[Pa
 def _proof(paths: tuple[Path, Path], data: tuple[bytes, bytes], seed: int | None) -> Proof:
     """Proves the graphs of two files. Raises InputError."""
     from eqsat.proof import SignatureError, prove
-    from eqsat.tosa import TosaError, loads
+    from eqsat.tosa import loads
 
+    graphs = [loads(d, str(p)) for d, p in zip(data, paths)]
     try:
-        graphs = [loads(d, str(p)) for d, p in zip(data, paths)]
         return prove(graphs[0], graphs[1], seed=seed)
-    except TosaError as e:
-        raise InputError(str(e)) from e
     except SignatureError as e:
         raise InputError(f"{paths[0]} and {paths[1]} cannot be compared: {e}") from e
 

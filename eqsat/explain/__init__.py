@@ -16,6 +16,7 @@ E-nodes below the left side of an instance are proved, too, from earlier steps o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from eqsat.egraph.rule import Rule
@@ -154,10 +155,7 @@ class Explanation:
             "chosen": self.run.chosen,
             "counts": {v: sum(o.verdict == v for o in self.ops.values()) for v in VERDICTS},
             "ops": [self.op_dict(n, removals, paths=False) for n in self.ops],
-            "added": [
-                {"op": a.op, "type": a.type, "cycles": a.cycles, "origins": [o.record() for o in a.origins]}
-                for a in self.added
-            ],
+            "added": [{**a._asdict(), "origins": [o.record() for o in a.origins]} for a in self.added],
         }
 
     def op_dict(self, node: int, removals: bool = True, paths: bool = True) -> dict[str, Any]:
@@ -167,18 +165,8 @@ class Explanation:
         """
         v = self.op(node)
         out = {
-            "node": node,
-            "op": v.op,
-            "type": v.type,
-            "operands": list(v.operands),
-            "verdict": v.verdict,
-            "cycles": v.cycles,
+            **{f.name: getattr(v, f.name) for f in fields(v)},
             "origins": [o.record() for o in self.origins.get(node, ())],
-            "now": v.now,
-            "now_type": v.now_type,
-            "cycles_now": v.cycles_now,
-            "written": list(v.written),
-            "shown_at": list(v.shown_at),
             "rules": v.rules,
             "alternatives": [
                 {

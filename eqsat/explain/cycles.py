@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from eqsat.choice.choice import Choices
 from eqsat.explain.words import enode_text, type_text
@@ -30,24 +31,25 @@ _THOROUGH = 5_000
 _SECONDS = 1.0
 
 
-def by_node(rows: Iterable[Row], names: Mapping[str, int]) -> dict[int, int]:
+def by_node(
+    rows: Iterable[Row], names: Mapping[str, int], cycles: Callable[[Row], int] = attrgetter("cycles")
+) -> dict[int, int]:
     """Returns {node: cycles of Vela's operators that are made from it}.
 
-    names: {tensor name: node}.
+    names: {tensor name: node}. cycles: of a row, Vela's if not given.
     An operator without cycles is free or runs as part of another one.
     """
     out: dict[int, int] = {}
     for row in rows:
         if (node := names.get(row.source or "")) is not None:
-            out[node] = out.get(node, 0) + row.cycles
+            out[node] = out.get(node, 0) + cycles(row)
     return out
 
 
-def by_choice(rows: Sequence[Row], choices: Choices, choice: Mapping[int, int]) -> dict[int, int]:
-    """Returns {choice node: cycles} of a choice that was compiled as a whole."""
+def written_as(choices: Choices, choice: Mapping[int, int]) -> dict[str, int]:
+    """Returns {tensor name: choice node} of a choice that was compiled as a whole."""
     graph, origin = choices.tensor_graph(choice)
-    names = {name: origin[n] for n, name in written_names(graph).items() if n in origin}
-    return by_node(rows, names)
+    return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from eqsat.egraph.log import Row, is_enode, row_of
 from eqsat.egraph.rule import Rule
 from eqsat.explain.closure import Closure
 from eqsat.explain.words import value_text
+from eqsat.ground.files import InputError
 from eqsat.options.spellings import for_target
 from eqsat.rules.presets import PRESETS
 from eqsat.search.run import Run
@@ -28,7 +29,7 @@ from eqsat.tensor.types import Type
 _DEEPEST = 4
 
 
-class ExplainError(ValueError):
+class ExplainError(InputError):
     """An object that cannot be explained; the message says why."""
 
 

@@ -1,12 +1,14 @@
-"""The plain text of an explanation."""
+"""An explanation as text for a terminal, and its tables for a page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explain.closure import Proof
 from eqsat.explain.verdicts import VERDICTS, Verdict
+from eqsat.ground.table import Table, number
 from eqsat.tosa.locations import Origins
 
 if TYPE_CHECKING:
@@ -23,15 +25,16 @@ _ALTERNATIVES = 12
 #: Most origins in a line.
 _ORIGINS = 3
 
-LEGEND = """\
-stayed: as it was, and what the graph would cost more without it; changed: the same value by another operator or with other attributes;
-moved: the operator works on another tensor; removed: nothing takes its place. Cycles are Vela's of the whole graph; "-" is free or
-runs as part of a neighbour, on whose line its cycles are. A stayed operator without a + cannot be removed, or its removal
-saves and costs nothing. "by" names the rules of the proof, which `eqsat explain RUN NODE` writes out. After # are the modules and nodes of PyTorch, where they are known."""
-
-
-def cycles(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+_MEANINGS = "; ".join(f"{verdict}: {meaning}" for verdict, meaning in VERDICTS.items())
+_CYCLES = (
+    'Cycles are calibrated, of the whole graph; "-" is free or runs as part of a neighbour, on whose line its cycles '
+    "are."
+)
+_LEGEND = (
+    f'{_MEANINGS}. {_CYCLES} "without it" is what the graph would cost more without an operator that stayed; one '
+    'without this cannot be removed, or its removal saves and costs nothing. "by" names the rules of the proof, which '
+    "`eqsat explain RUN NODE` writes out. After # are the modules and nodes of PyTorch, where they are known."
+)
 
 
 def few(items: list[str], most: int) -> str:
@@ -40,50 +43,47 @@ def few(items: list[str], most: int) -> str:
 
 def headline(e: Explanation) -> list[str]:
     """Returns the first lines: the numbers of operators and their cycles, by verdict."""
-    r = e.run.result
     out = [
         f"{e.run.name} on {e.run.target.accelerator}: {len(e.ops)} operators; "
         + ", ".join(f"{sum(o.verdict == v for o in e.ops.values())} {v}" for v in VERDICTS)
         + f"; {len(e.added)} new"
     ]
-    if r:
-        out += _totals(r, e.run.chosen)
-    before = {k: sum(o.cycles or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
-    now = {k: sum(o.cycles_now or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
+    sides = {"stock": "stock_", "explicit layout": "explicit_", "chosen": ""}
+    velas = {name: e.run.result.get(f"{start}cycles") for name, start in sides.items()}
+    calibrated = {name: e.run.result.get(f"{start}calibrated", velas[name]) for name, start in sides.items()}
+    if e.run.result:
+        out.append(f"Calibrated cycles: {_totals(calibrated)} ({e.run.chosen})")
+    before = {k: sum(o.calibrated or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
+    now = {k: sum(o.calibrated_now or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
     out.append(
         "of which "
-        + "; ".join(f"{k} {cycles(before[k])} -> {cycles(now[k])}" for k in VERDICTS)
-        + f"; new {cycles(sum(a.cycles or 0 for a in e.added))}"
+        + "; ".join(f"{k} {number(before[k])} -> {number(now[k])}" for k in VERDICTS)
+        + f"; new {number(sum(a.calibrated or 0 for a in e.added))}"
     )
+    if e.run.result:
+        out.append(f"Vela's cycles: {_totals(velas)}")
     if e.run.chosen != "eqsat":
         out.append(f"The {e.run.chosen} graph won. What follows is eqsat's best candidate, which was not used.")
     return out
 
 
-def _totals(result: Mapping[str, Any], chosen: str) -> list[str]:
-    """Returns the lines on the calibrated cycles of the graphs, and on Vela's totals."""
-    sides = {"stock": "stock_", "explicit layout": "explicit_", "chosen": ""}
-    velas = {name: result.get(f"{start}cycles") for name, start in sides.items()}
-    calibrated = {name: result.get(f"{start}calibrated", velas[name]) for name, start in sides.items()}
-
-    def told(totals: dict[str, int | None]) -> str:
-        return ", ".join(f"{name} {cycles(n)}" for name, n in totals.items() if name != "stock" or n is not None)
-
-    return [f"Calibrated cycles: {told(calibrated)} ({chosen})", f"Vela's cycles: {told(velas)}"]
+def _totals(cycles: Mapping[str, int | None]) -> str:
+    return ", ".join(f"{name} {number(n)}" for name, n in cycles.items() if name != "stock" or n is not None)
 
 
 def line(e: Explanation, v: Verdict, removals: bool) -> str:
-    out = f"n{v.node:<4} {v.op}({few([f'n{i}' for i in v.operands], _NODES)}) {v.type}  {v.verdict.upper()}  {cycles(v.cycles)}"
+    out = f"n{v.node:<4} {v.op}({few([f'n{i}' for i in v.operands], _NODES)}) {v.type}"
+    out += f"  {v.verdict.upper()}  {number(v.calibrated)}"
     if v.verdict == "stayed":
-        out += f" -> {cycles(v.cycles_now)}" if v.cycles != v.cycles_now else ""
+        out += f" -> {number(v.calibrated_now)}" if v.calibrated != v.calibrated_now else ""
         out += f", written as {len(v.written)} operators" if v.written else ""
         if removals:
             extra = e.removal(v.node).extra
             if extra is not None and round(extra):
-                out += f"; without it +{cycles(extra)}"
+                out += f"; without it +{number(extra)}"
         return out
     if v.now:
-        out += f" -> {v.now} {v.now_type} {cycles(v.cycles_now)}"
+        out += f" -> {v.now} {v.now_type} {number(v.calibrated_now)}"
         out += f", written as {len(v.written)} operators" if v.written else ""
     if v.shown_at and v.shown_at != (v.node,):
         out += f"; see {few([f'n{i}' for i in v.shown_at], _NODES)}, computed otherwise"
@@ -96,11 +96,11 @@ def origins_text(origins: Origins) -> str:
 
 
 def overview(e: Explanation, removals: bool) -> str:
-    out = [*headline(e), "", LEGEND, ""]
+    out = [*headline(e), "", fill(_LEGEND, 120, initial_indent="  ", subsequent_indent="  "), ""]
     out += [line(e, v, removals) + origins_text(e.origins.get(v.node, ())) for v in e.ops.values()]
     if e.added:
         out += ["", "New operators:"] + [
-            f"  {a.op} {a.type}  {cycles(a.cycles)}{origins_text(a.origins)}" for a in e.added
+            f"  {a.op} {a.type}  {number(a.calibrated)}{origins_text(a.origins)}" for a in e.added
         ]
     return "\n".join(out)
 
@@ -117,13 +117,12 @@ def detail(e: Explanation, node: int) -> str:
             out.append("It cannot be removed: no rule knows another way to the outputs.")
         else:
             out.append(
-                f"Without it the graph would cost about {cycles(r.extra)} cycles more (by the run's prices), with "
+                f"Without it the graph would cost about {number(r.extra)} cycles more (by the run's prices), with "
                 + few(list(r.instead), 6)
             )
     elif v.shown_at != (v.node,):
-        out.append(
-            f"Its value is not computed any more. What was computed from it is computed otherwise: {', '.join(f'n{i}' for i in v.shown_at)}."
-        )
+        users = ", ".join(f"n{i}" for i in v.shown_at)
+        out.append(f"Its value is not computed any more. What was computed from it is computed otherwise: {users}.")
     if v.written:
         out.append(f"Written, as the cheapest way that was found for this movement, as {', '.join(v.written)}")
     out += _proofs(e, v)
@@ -131,14 +130,13 @@ def detail(e: Explanation, node: int) -> str:
     if found:
         out += [
             "",
-            f"Candidates for this value ({len(found)}), by the run's prices: cycles of each alone, and how many more the whole graph would cost with it",
-            "and with all that it needs (-: it cannot be used); * is chosen:",
+            f"Candidates for this value ({len(found)}), by the run's prices: cycles of each alone, and how many more",
+            "the whole graph would cost with it and with all that it needs (-: it cannot be used); * is chosen:",
         ]
         shown = found[:_ALTERNATIVES] + [a for a in found[_ALTERNATIVES:] if a["chosen"]]
-        out += [
-            f"  {'*' if a['chosen'] else ' '} {a['cycles']:>12,.0f} {_path(e, a):>13}  {a['op']}({few(a['operands'], _NODES)})"
-            for a in shown
-        ]
+        for a in shown:
+            mark, operands = "*" if a["chosen"] else " ", few(a["operands"], _NODES)
+            out.append(f"  {mark} {a['cycles']:>12,.0f} {_path(e, a):>13}  {a['op']}({operands})")
         if len(found) > len(shown):
             out.append(f"    {len(found) - len(shown)} more cost at least {found[_ALTERNATIVES]['cycles']:,.0f}")
     return "\n".join(out)
@@ -146,7 +144,7 @@ def detail(e: Explanation, node: int) -> str:
 
 def _path(e: Explanation, alternative: dict[str, Any]) -> str:
     extra = e.path_cycles(alternative["enode"])
-    return "" if alternative["chosen"] else "-" if extra is None else f"+{cycles(extra)}"
+    return "" if alternative["chosen"] else "-" if extra is None else f"+{number(extra)}"
 
 
 def _proofs(e: Explanation, v: Verdict) -> list[str]:
@@ -165,3 +163,66 @@ def _proofs(e: Explanation, v: Verdict) -> list[str]:
     if len(steps) > _PROOFS:
         out += ["", f"... and {len(steps) - _PROOFS} more, see --json"]
     return out
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def costliest(e: Explanation) -> list[Verdict]:
+    """Returns the verdicts on operators that did not stay, the most cycles first."""
+    return sorted((v for v in e.ops.values() if v.verdict != "stayed"), key=_most, reverse=True)
+
+
+def _most(v: Verdict) -> float:
+    return max(v.calibrated or 0, v.calibrated_now or 0)
+
+
+def tables(e: Explanation) -> list[Table]:
+    """Returns the tables by rule and by operator of the source, and of new operators."""
+    return [_by_rule(costliest(e)), _operators(e), *([_added(e)] if e.added else [])]
+
+
+def _by_rule(changed: Iterable[Verdict]) -> Table:
+    """Returns the table of operators and their cycles before and now, by the rules of their proofs."""
+    found: dict[str, list[Verdict]] = {}
+    for v in changed:
+        for rule in v.rules:
+            found.setdefault(rule, []).append(v)
+    rows = [
+        (r, str(len(vs)), number(sum(v.calibrated or 0 for v in vs)), number(sum(v.calibrated_now or 0 for v in vs)))
+        for r, vs in sorted(found.items(), key=lambda f: -sum(v.calibrated or 0 for v in f[1]))
+    ]
+    return Table(
+        "By rule",
+        "Operators of the source in whose proofs a rule takes part, and their cycles. One whose proof needs several "
+        "rules counts for each.",
+        ("rule", "operators", "cycles before", "cycles now"),
+        tuple(rows),
+    )
+
+
+def _operators(e: Explanation) -> Table:
+    rows = [
+        (
+            f"n{v.node} {v.op} {v.type}",
+            v.verdict,
+            f"{v.now} {v.now_type}" if v.now and v.verdict != "stayed" else "",
+            ", ".join(v.rules),
+            ", ".join(map(str, e.origins.get(v.node, ()))),
+            number(v.calibrated),
+            number(v.calibrated_now),
+        )
+        for v in sorted(e.ops.values(), key=lambda v: (v.verdict == "stayed", -_most(v)))
+    ]
+    return Table(
+        "By operator of the source",
+        f"Nodes of the graph with explicit layout. {_MEANINGS.capitalize()}. {_CYCLES}",
+        ("operator", "verdict", "now", "rules", "PyTorch", "cycles before", "cycles now"),
+        tuple(rows),
+        words=5,
+    )
+
+
+def _added(e: Explanation) -> Table:
+    rows = tuple((f"{a.op} {a.type}", ", ".join(map(str, a.origins)), number(a.calibrated)) for a in e.added)
+    return Table("New operators", "", ("operator", "PyTorch", "cycles"), rows, words=2)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import networkx as nx
 
 from eqsat.egraph.log import Row
 from eqsat.explain.closure import FOREVER, Proof
-from eqsat.explain.cycles import by_choice, by_node
+from eqsat.explain.cycles import by_node, written_as
 from eqsat.explain.record import Record
 from eqsat.explain.words import enode_text, op_text, type_text, value_text
 from eqsat.search.origins import of_choice
@@ -19,21 +20,24 @@ from eqsat.search.run import Run
 from eqsat.tensor.movement import Move
 from eqsat.tosa.flatbuffer import tensor_names
 from eqsat.tosa.locations import Origins
+from eqsat.vela.table import Row as VelaRow
 
-VERDICTS = ("stayed", "changed", "moved", "removed")
+#: Verdicts, with their meanings.
+VERDICTS = {
+    "stayed": "as it was",
+    "changed": "the same value by another operator or with other attributes",
+    "moved": "the operator works on another tensor",
+    "removed": "nothing takes its place",
+}
 
 
 @dataclass(slots=True)
 class Verdict:
     """The verdict on one operator of the source graph.
 
-    verdict: "stayed", "changed", "moved" or "removed".
-    "stayed": the operator is in the chosen graph as it was.
-    "changed": its value is computed by another operator of its kind, or with other attributes.
-    "moved": its operator works on another tensor.
-    "removed": nothing replaces it.
+    verdict: one of VERDICTS.
     now: the operator that replaces it.
-    cycles, cycles_now: Vela's cycles in the whole graphs.
+    cycles, cycles_now: Vela's cycles in the whole graphs; calibrated, calibrated_now: calibrated ones.
     None means that it has no row of its own, since it is free or runs as part of another operator.
     written: the TOSA operators, if a movement takes several.
     shown_at: nodes that needed its value, or the node itself.
@@ -46,9 +50,11 @@ class Verdict:
     type: str
     verdict: str
     cycles: float | None
+    calibrated: float | None
     now: str = ""
     now_type: str = ""
     cycles_now: float | None = None
+    calibrated_now: float | None = None
     written: tuple[str, ...] = ()
     shown_at: tuple[int, ...] = ()
     proofs: list[Proof] = field(default_factory=list)
@@ -61,13 +67,26 @@ class Verdict:
 class Added(NamedTuple):
     """An operator of the choice that replaces no operator of the source.
 
-    cycles: Vela's cycles, as in a Verdict.
+    cycles, calibrated: as in a Verdict.
     """
 
     op: str
     type: str
     cycles: float | None
+    calibrated: float | None
     origins: Origins
+
+
+#: Vela's and calibrated cycles by node.
+_Cycles = tuple[Mapping[int, int], Mapping[int, int]]
+
+
+def _cycles(rows: Sequence[VelaRow], names: Mapping[str, int]) -> _Cycles:
+    return by_node(rows, names), by_node(rows, names, attrgetter("priced"))
+
+
+def _both(cycles: _Cycles, node: int) -> tuple[int | None, int | None]:
+    return cycles[0].get(node), cycles[1].get(node)
 
 
 class Verdicts:
@@ -79,9 +98,10 @@ class Verdicts:
     def __init__(self, run: Run, record: Record, origins: Mapping[int, Origins]):
         choices, choice = run.choices, run.choice
         self.record, self.choices, self.choice, self.source = record, choices, choice, run.source
-        #: Cycles by node of the source, and by choice node. An operator without any runs as part of another.
-        self.before = by_node(run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
-        self.now = by_choice(run.tables.get("eqsat", ()), choices, choice)
+        #: Vela's and calibrated cycles by node of the source, and by choice node.
+        #: An operator without any runs as part of another.
+        self.before = _cycles(run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
+        self.now = _cycles(run.tables.get("eqsat", ()), written_as(choices, choice))
         graph, made_for = choices.tensor_graph(choice)
         chosen = of_choice(choices, graph, made_for, origins) if origins else {}
         #: Origins by choice node.
@@ -112,11 +132,11 @@ class Verdicts:
             node, cls = self.source.nodes[n], self.record.final(n)
             verdict = "stayed" if n in self.stays else "removed"
             text, kind = self._op(self.record.explicit(n)), type_text(self.source.type(n))
-            v = Verdict(n, text, node.inputs, kind, verdict, self.before.get(n))
+            v = Verdict(n, text, node.inputs, kind, verdict, *_both(self.before, n))
             place = cls if n in self.stays else self.pairs.get(n)
             if place is not None:
                 v.now, v.now_type = self._op(self.computed[place]), type_text(self.record.type_of(place))
-                v.cycles_now = self.now.get(self.node_of[place])
+                v.cycles_now, v.calibrated_now = _both(self.now, self.node_of[place])
                 steps = self.choices.candidates[self.node_of[place]].steps
                 v.written = tuple(op_text(op, attrs) for op, attrs in steps) if len(steps) > 1 else ()
                 if n not in self.stays:
@@ -132,7 +152,7 @@ class Verdicts:
             Added(
                 self._op(self.computed[cls]),
                 type_text(self.record.type_of(cls)),
-                self.now.get(self.node_of[cls]),
+                *_both(self.now, self.node_of[cls]),
                 self.origins.get(self.node_of[cls], ()),
             )
             for cls in self.new

@@ -28,7 +28,8 @@ _LINE = 46
 _LOOK = Look(width=300, line=14, first=13, last=9, gap_x=26, gap_y=34, centred=False)
 _STYLE = (
     "text{font:10px monospace}.title{font-weight:bold}.yes{font-weight:bold;fill:#00543d}.no{fill:#777}"
-    ".chosen rect{fill:#e6f4ee;stroke:#009e73}.rejected rect{fill:#f6f6f6;stroke:#bbb}.source rect{fill:#fff3d6;stroke:#e69f00}path{fill:none;stroke:#009e73}"
+    ".chosen rect{fill:#e6f4ee;stroke:#009e73}.rejected rect{fill:#f6f6f6;stroke:#bbb}"
+    ".source rect{fill:#fff3d6;stroke:#e69f00}path{fill:none;stroke:#009e73}"
     "path.rejected{stroke:#ccc;stroke-dasharray:4 3}"
 )
 

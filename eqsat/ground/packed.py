@@ -72,12 +72,18 @@ def unpack_json(data: bytes) -> Any:
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
-    """Returns arrays by name as an .npz."""
+    """Returns arrays by name as an .npz; `numpy.savez` does not take any name."""
+    packed = _npz(arrays, zipfile.ZIP_DEFLATED)
+    is_allowed = sum(a.nbytes for a in arrays.values()) <= _most(packed, _NPZ, _LEAST_ARRAYS)
+    return packed if is_allowed else _npz(arrays, zipfile.ZIP_STORED)
+
+
+def _npz(arrays: Mapping[str, np.ndarray[Any, Any]], compression: int) -> bytes:
     out = io.BytesIO()
-    np.savez_compressed(out, **arrays)
-    if sum(a.nbytes for a in arrays.values()) > _most(out.getvalue(), _NPZ, _LEAST_ARRAYS):
-        out = io.BytesIO()
-        np.savez(out, **arrays)
+    with zipfile.ZipFile(out, "w", compression) as archive:
+        for name, data in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, data, allow_pickle=False)  # type: ignore[no-untyped-call]
     return out.getvalue()
 
 

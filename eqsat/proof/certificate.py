@@ -9,13 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from eqsat.ground.files import InputError
 from eqsat.proof.prove import PROVED, Proof
 
 #: Format number of a certificate. Keys may be added without a new number.
 FORMAT = 1
 
 
-class CertificateError(ValueError):
+class CertificateError(InputError):
     """A certificate that cannot be checked; the message says why."""
 
 

@@ -2,7 +2,7 @@
 
 For a run, `data` reads and pairs records, `compare` finds regressions between runs, and `write` makes the Markdown file
 and the pages with `tables`.
-For a compilation, `compilation` makes the page with `sides`, `compiled` and `why`.
+For a compilation, `compilation` makes the page with `sides` and `compiled`.
 Every table is a `Table`, and `page` makes every page from a single template.
 """
 

@@ -18,18 +18,20 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.egraph.rule import Rule
+from eqsat.explain import ExplainError, explain
+from eqsat.explain.text import costliest, headline, tables
 from eqsat.ground.files import write_atomically
 from eqsat.ground.table import Table, number, ratio, share
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled
 from eqsat.report.data import KIND_COLOURS
-from eqsat.report.page import Bars, Note, Part, Section, Tiles, check_library, page
+from eqsat.report.page import Bars, Note, Part, Section, Text, Tiles, check_library, page
 from eqsat.report.sides import Sides
-from eqsat.report.why import why
 from eqsat.search.comparison import equality
 from eqsat.search.figures import GraphFigures
 from eqsat.search.result import Result
 from eqsat.search.run import Run
+from eqsat.vela.compile import by_kind
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +77,8 @@ def _made_by(delegates: Sequence[Sides]) -> str:
     listed = ", ".join(f"{name} {version}" for name, version in by.items())
     at = "" if commit() == "absent" else f"; eqsat's commit {commit()}"
     return (
-        "Calibrated cycles, by which graphs are ranked, are the price of the compiled commands. All other cycles, such as "
-        f"those of kinds, operators and modules, are the estimate of Vela {vela} for whole graphs. {listed}{at}."
+        "Calibrated cycles, by which graphs are ranked, are the price of the compiled commands. Vela's cycles are the "
+        f"estimate of Vela {vela} for whole graphs. {listed}{at}."
     )
 
 
@@ -88,11 +90,17 @@ def _head(d: Sides) -> list[Part]:
             Note(f"No graph that was found is better than the {d.after.name} one, which is the result.", "warning")
         )
     rows: list[tuple[str, Mapping[str, float], str]] = [
-        (s.name, s.figures.by_kind, number(s.figures.cycles)) for s in (*d.before, d.after)
+        (s.name, by_kind(s.rows), number(s.figures.calibrated))
+        if d.calibrated
+        else (s.name, s.figures.by_kind, number(s.figures.cycles))
+        for s in (*d.before, d.after)
     ]
     if least := d.record["bound"]["roofline"]:
         rows.append((_ROOFLINE, {_ROOFLINE: least}, number(least)))
-    return [*out, Bars("Vela's cycles by kind of operator", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"})]
+    return [
+        *out,
+        Bars(f"Cycles by kind of operator, {d.whose}", "", rows, {**KIND_COLOURS, _ROOFLINE: "#009e73"}),
+    ]
 
 
 #: The least cycles that a graph needs, among its bars.
@@ -117,15 +125,39 @@ def _parts(d: Sides, title: str, rules: Sequence[Rule]) -> dict[str, list[Part]]
         "Costs": compiled.costs(d),
         "By PyTorch module": [compiled.by_module(d)],
         "Graphs": compiled.pictures(d, title),
-        "What changed and why": why(d.run, rules),
+        "What changed and why": _why(d.run, rules),
         "Search": [Note(about), *(t for t in search if t.rows)],
     }
+
+
+_PROOFS = (
+    "Proofs, and the cost of what was not taken, of the changed operators of the most cycles; `eqsat explain RUN NODE` "
+    "tells the same of every other one of a saved run."
+)
+#: Operators, of the most cycles, that are shown with proof and costs of alternatives.
+#: Each takes an extraction.
+_WRITTEN_OUT = 6
+
+
+def _why(run: Run | None, rules: Sequence[Rule]) -> list[Part]:
+    """Explains a search, by repeating its saturation with every step recorded."""
+    if run is None:
+        return [Note("No alternatives were found, so that there is nothing to explain.", "warning")]
+    try:
+        e = explain(run, rules)
+    except ExplainError as problem:
+        return [Note(str(problem), "warning")]
+    out: list[Part] = [Note(line.replace("->", "→")) for line in headline(e)]
+    proofs: list[Part] = [
+        Text(f"n{v.node} {v.op}: {v.verdict}", e.op_text(v.node)) for v in costliest(e)[:_WRITTEN_OUT]
+    ]
+    return [*out, *tables(e), *([Note(_PROOFS), *proofs] if proofs else [])]
 
 
 #: The figures that a page begins with, by their names in `Sides.tables`.
 _FIRST = (
     *("calibrated cycles", "Vela's total", "SRAM in use, bytes", "flash: weights", "flash: commands"),
-    *("over the roofline", "MAC utilisation"),
+    *("Vela's total over the roofline", "MAC utilisation"),
 )
 
 

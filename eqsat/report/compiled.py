@@ -40,9 +40,9 @@ def by_operator(sides: Sides) -> Table:
     return _compared(
         sides,
         "By operator",
-        "Vela's operators: how many run, their cycles by Vela's table, what their MACs and weights need at least at the full rates, "
-        "cycles in which memory keeps them waiting, the most SRAM in use while one of them runs, and their encoded "
-        "weights.",
+        f"Vela's operators: how many run, their cycles ({sides.whose}), what their MACs and weights need at least at "
+        "the full rates, cycles in which memory keeps them waiting, the most SRAM in use while one of them runs, and "
+        "their encoded weights.",
         ("operator",),
         lambda row: [row.operator],
         lambda key: (key,),
@@ -55,8 +55,8 @@ def by_module(sides: Sides) -> Table:
     return _compared(
         sides,
         "By PyTorch module",
-        "Cycles by Vela's table. An operator that stands for several modules counts for each in equal parts. A click on "
-        "a row shows its operators in the graphs.",
+        f"The cycles are {sides.whose}. An operator that stands for several modules counts for each in equal parts. A "
+        "click on a row shows its operators in the graphs.",
         ("module", "class"),
         modules_of,
         lambda key: (key, kinds.get(key, "")),

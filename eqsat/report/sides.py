@@ -35,6 +35,7 @@ class Side:
     name: "stock", "explicit", or "eqsat" for the chosen one; BEFORE for the only one beside it.
     names: nodes by the name of the tensor in a row's source.
     rows: Vela's table with the origins and lower bound of each operator; empty if not known.
+    Its cycles may be calibrated ones.
     origins: PyTorch operators by node, as far as they are known.
     """
 
@@ -72,6 +73,7 @@ class Sides:
 
     before: the graphs that there would be without eqsat, stock's first.
     record: the figures, as in `Result.record`.
+    calibrated: whether cycles of rows are calibrated; else they are Vela's.
     run: the search, None if no alternative was found.
     """
 
@@ -80,23 +82,25 @@ class Sides:
     after: Side
     record: Mapping[str, Any]
     run: Run | None
+    calibrated: bool = False
 
     @staticmethod
     def of(what: Run | Result, name: str = "") -> Sides:
         """Returns the graphs of a result or of a saved run."""
         run = what.run if isinstance(what, Result) else what
         record = what.record() if isinstance(what, Result) else what.result
-        graphs = dict(run.graphs) if run else {"explicit": what.explicit, "chosen": what.tosa}  # type: ignore[union-attr]
-        tables, figures = run.tables if run else {}, read(record)
-        before = [
-            Side.of(which, graphs[which], tables.get(which, ()), figures[which])
-            for which in ("stock", "explicit")
-            if which in graphs and figures[which].cycles is not None
-        ]
+        given = {"explicit": what.explicit, "chosen": what.tosa} if isinstance(what, Result) else {}
+        graphs = run.graphs if run else given
+        tables, figures = {**(run.tables if run else {}), "chosen": list(map(Row.read, record["table"]))}, read(record)
+        there = [w for w in ("stock", "explicit") if w in graphs and figures[w].cycles is not None]
+        calibrated = all(tables.get(w) and all(r.calibrated is not None for r in tables[w]) for w in (*there, "chosen"))
+        if calibrated:
+            tables = {w: [replace(r, cycles=r.priced) for r in rows] for w, rows in tables.items()}
+        before = [Side.of(w, graphs[w], tables.get(w, ()), figures[w]) for w in there]
         if [side.name for side in before] == ["explicit"]:
             before = [replace(before[0], name=BEFORE)]
-        after = Side.of(record["chosen"], graphs["chosen"], map(Row.read, record["table"]), figures["eqsat"])
-        return Sides(name or (run.name if run else ""), tuple(before), after, record, run)
+        after = Side.of(record["chosen"], graphs["chosen"], tables["chosen"], figures["eqsat"])
+        return Sides(name or (run.name if run else ""), tuple(before), after, record, run, calibrated)
 
     def called(self, side: Side) -> str:
         """Returns the name of a graph before, which differs from that of the result."""
@@ -107,6 +111,11 @@ class Sides:
         before = {self.called(side): side.figures for side in self.before}
         bound = Bound(**self.record["bound"]) if "bound" in self.record else None
         return tables({**before, self.after.name: self.after.figures}, bound)
+
+    @property
+    def whose(self) -> str:
+        """Whose cycles those of operators are, in words."""
+        return "calibrated" if self.calibrated else "Vela's"
 
     @property
     def first(self) -> Side | None:

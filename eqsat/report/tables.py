@@ -63,13 +63,13 @@ def standings(run: RecordedRun) -> Table:
     return Table(
         "Where configurations stand",
         "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock, stock-best (in the "
-        "settings of Vela and the layouts of inputs and outputs that are best by calibrated cycles) and, where it leaves "
-        "nothing to the CPU, LiteRT; by Vela's own totals, by the corrected ones, and by calibrated cycles, which decide. "
-        "The worst model is that of the peers, or of stock where there are none; losses are models with more cycles than "
-        "stock's, by those that decide. Cycles over the roofline (the largest of MACs, weight bytes, and bytes in and "
-        "out, at the full rates that Vela has configured) and over the tighter bound by operators (of each the larger of "
-        "MACs and weight bytes, added up). MACs: the share of all cycles that they need at the full rate, a plain mean. "
-        "SRAM in use and .pte file to stock's.",
+        "settings of Vela and the layouts of inputs and outputs that are best by calibrated cycles) and, where it "
+        "leaves nothing to the CPU, LiteRT; by Vela's own totals, by the corrected ones, and by calibrated cycles, "
+        "which decide. The worst model is that of the peers, or of stock where there are none; losses are models with "
+        "more cycles than stock's, by those that decide. Cycles over the roofline (the largest of MACs, weight bytes, "
+        "and bytes in and out, at the full rates that Vela has configured) and over the tighter bound by operators "
+        "(of each the larger of MACs and weight bytes, added up). MACs: the share of all cycles that they need at the "
+        "full rate, a plain mean. SRAM in use and .pte file to stock's.",
         (
             *("target", "configuration", "models"),
             *("to stock", "to peer", "corrected", "calibrated", "calibrated to peer"),
@@ -131,9 +131,9 @@ def excess(run: RecordedRun, target: str) -> Table:
         rows.append(tuple(row))
     return Table(
         f"Where the excess lies: {target}",
-        "Cycles of Vela's operators above what their MACs and weights need at the full rates, as shares of the model's "
-        "cycles, mean over the models: while they compute or move data, and while they wait for memory. An operator that "
-        "Vela cuts into many needs its weights once.",
+        "Cycles of Vela's operators above what their MACs and weights need at the full rates, as shares of the "
+        "model's cycles, mean over the models: while they compute or move data, and while they wait for memory. An "
+        "operator that Vela cuts into many needs its weights once.",
         ("operator", *(f"{c}: {what}" for c in found for what in ("computing", "waiting"))),
         tuple(rows) if found else (),
     )

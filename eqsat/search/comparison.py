@@ -103,8 +103,8 @@ def _three_digits(value: float | None) -> str:
 def _totals(graphs: Mapping[str, GraphFigures], bound: Bound | None) -> list[_Row]:
     of, rows = list(graphs.values()), _cycles(graphs)
     if bound and bound.roofline:
-        for name, least in (("over the roofline", bound.roofline), ("over the bound by operators", bound.operators)):
-            rows.append((name, [f.cycles / least if f.cycles else None for f in of], _times))
+        for name, least in (("roofline", bound.roofline), ("bound by operators", bound.operators)):
+            rows.append((f"Vela's total over the {name}", [f.cycles / least if f.cycles else None for f in of], _times))
         rows.append(("MAC utilisation", [bound.mac_cycles / f.cycles if f.cycles else None for f in of], _percent))
     return [*rows, ("commands", [f.stream.commands if f.stream else None for f in of], number)]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eqsat.ground.files import InputError
 from eqsat.target.families import FAMILIES
 from eqsat.target.family import Core, Family
 
@@ -21,7 +22,7 @@ ACCELERATORS = tuple(_FAMILY)
 _CONFIG = "Arm/vela.ini"
 
 
-class TargetError(ValueError):
+class TargetError(InputError):
     """An unknown accelerator configuration; the message lists the known ones."""
 
 

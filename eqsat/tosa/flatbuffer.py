@@ -19,6 +19,7 @@ import flatbuffers
 import numpy as np
 from tosa import OpLocation, TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion, TosaShape, TosaTensor, Version
 
+from eqsat.ground.files import InputError
 from eqsat.tensor import schema
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
@@ -48,7 +49,7 @@ def most_to_read(buffer: bytes) -> int:
     return max(_LEAST, _SHARED * len(buffer))
 
 
-class TosaError(ValueError):
+class TosaError(InputError):
     """A flatbuffer that cannot be read; the message says what is wrong and the remedy."""
 
 

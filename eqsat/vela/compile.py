@@ -178,11 +178,16 @@ class Estimate:
     @property
     def by_kind(self) -> dict[str, int]:
         """{kind of operator: cycles}, by `KINDS`."""
-        out: dict[str, int] = {}
-        for r in self.rows:
-            kind = KINDS.get(r.operator, "elementwise")
-            out[kind] = out.get(kind, 0) + r.cycles
-        return dict(sorted(out.items()))
+        return by_kind(self.rows)
+
+
+def by_kind(rows: Iterable[Row]) -> dict[str, int]:
+    """Returns {kind of operator: cycles of its rows}, by `KINDS`."""
+    out: dict[str, int] = {}
+    for r in rows:
+        kind = KINDS.get(r.operator, "elementwise")
+        out[kind] = out.get(kind, 0) + r.cycles
+    return dict(sorted(out.items()))
 
 
 class LostOutputs(WorkerError):

@@ -65,6 +65,15 @@ def test_cycles_are_velas_and_none_is_lost(case: str, request: pytest.FixtureReq
     assert sum(c for _, _, c, _ in current) + sum(a.cycles or 0 for a in e.added) == result.cycles
 
 
+@pytest.mark.parametrize("case", ["relus", "shuffled"])
+def test_calibrated_cycles_are_those_of_the_graphs(case: str, request: pytest.FixtureRequest) -> None:
+    result, e = request.getfixturevalue(case)
+    assert sum(v.calibrated or 0 for v in e.ops.values()) == pytest.approx(result.explicit_calibrated, abs=2)
+    current = {(v.now, v.now_type, v.calibrated_now, k) for k, v in e.ops.items() if v.calibrated_now}
+    total = sum(c for _, _, c, _ in current) + sum(a.calibrated or 0 for a in e.added)
+    assert total == pytest.approx(result.calibrated, abs=2)
+
+
 def test_the_text_shows_shapes_rules_and_totals(relus: tuple[Result, Explanation]) -> None:
     result, e = relus
     text = e.text()

@@ -32,7 +32,8 @@ def compiled(zoo_run, tmp_path_factory):
     explicit, stock = (
         (graphs / f"pixel_shuffle.0.{TARGET}.{which}.tosa").read_bytes() for which in ("explicit", "stock")
     )
-    write_page(path, optimize_tosa(explicit, TARGET, stock=stock, options=Options(effort=1)))
+    result = optimize_tosa(explicit, TARGET, stock=stock, options=Options(effort=1))
+    write_page(path, result, title="benchmarks/models/pixel_shuffle.py:model")
     return path
 
 

@@ -12,7 +12,6 @@ from eqsat.device.verification import verify
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Type
 from eqsat.tosa.flatbuffer import dumps
