@@ -139,16 +139,6 @@ class Session:
         return self.figures("stock").cycles
 
     @property
-    def corrected(self) -> int | None:
-        """Corrected cycles of all chosen delegates, None unless they are complete."""
-        return self.figures("eqsat").corrected
-
-    @property
-    def stock_corrected(self) -> int | None:
-        """Corrected cycles of all delegates of stock ExecuTorch, None if one of them is unknown."""
-        return self.figures("stock").corrected
-
-    @property
     def calibrated(self) -> int | None:
         """Calibrated cycles of all chosen delegates, None unless they are complete."""
         return self.figures("eqsat").calibrated
