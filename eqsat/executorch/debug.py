@@ -1,10 +1,8 @@
 """The debug files of `dump_intermediate_artifacts_to` and `dump_debug_info`, for eqsat's TOSA.
 
-They are Vela's input file, whose operators have origins as locations, and debug.json.
-debug.json has ExecuTorch's form (backends/arm/debug/schema.py, 1.5), a list of events.
-An event is a TOSA operator with the FX node for which it was made.
-An operator with several origins has an event for each.
-Here the file holds the events of all delegates, each with the key `delegate`.
+They are Vela's input file, whose operators have origins as locations, and debug.json in ExecuTorch's form
+(backends/arm/debug/schema.py, 1.5): an event for each TOSA operator and FX node for which it was made.
+The file holds the events of all delegates, each with the key `delegate`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Types of outputs that PyTorch computes though they are known.
 
-- Fake tensors know the outputs of an operator that ran with arguments of the same types, but only of PyTorch's own
-  operators (`torch/_subclasses/fake_tensor.py`, _validate_cache_key).
-  Here also of those of quantized graphs and of TOSA, whose outputs' types depend on nothing else.
-- Every pass over a program with delegates copies the graph of each delegate and interprets it, to
-  know the types of its outputs (`torch/_higher_order_ops/executorch_call_delegate.py`).
-  They are in the graph's metadata.
+- Fake tensors remember the outputs of PyTorch's own operators by the types of their arguments
+  (`torch/_subclasses/fake_tensor.py`, _validate_cache_key).
+  Those of quantized graphs and of TOSA depend on nothing else, either.
+- Every pass interprets a copy of the graph of each delegate to know the types of its outputs
+  (`torch/_higher_order_ops/executorch_call_delegate.py`), which are in the graph's metadata.
 
 Source of the facts: torch 2.13, executorch 1.5.1.
 """
