@@ -9,8 +9,6 @@
 - `tree_map` describes a tree's structure to map its leaves (`torch/utils/_pytree.py`).
 - Each argument of a new node goes through four functions called `create_arg`, which look for modules, parameters and
   opaque objects first (`executorch/exir/pass_base.py`, `torch/fx`).
-- A program's signature lists its parameters anew each time that one of them is asked for
-  (`torch/export/graph_signature.py`).
 - Every node that a pass writes copies the history of its source, which is never changed (`torch/fx/traceback.py`).
 - Every decomposition looks up all of C++'s operators for each of some 40 namespaces, so that `torch.ops` has them.
   Here that is done if C++ has others than the last time (`torch/_export/utils.py`, _materialize_cpp_cia_ops).
@@ -25,9 +23,8 @@ from __future__ import annotations
 import gc
 import importlib
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -38,7 +35,6 @@ from torch._export import utils as export_utils
 from torch._subclasses import FakeTensor, FakeTensorMode, fake_tensor
 from torch._subclasses.fake_tensor import _BypassDispatchCache, _DispatchCacheKey
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputKind, TensorArgument
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer
 from torch.fx.graph import _PyTreeCodeGen
@@ -87,8 +83,6 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     yield fake_tensor, "tree_map", _mapped_tree
     for tracer in (PythonKeyTracer, pass_base.ExportPass.ExportTracer):
         yield tracer, "create_arg", _arguments(tracer.create_arg)
-    for name, kind in _PROPERTIES.items():
-        yield ExportGraphSignature, name, _inputs(kind)
     yield NodeSource, "__deepcopy__", lambda source, memo: source
     yield export_utils, "_materialize_cpp_cia_ops", _materializing()
 
@@ -240,12 +234,6 @@ _materialize = export_utils._materialize_cpp_cia_ops
 
 #: What makes an argument of a value, by the value's type, where no tracer looks for more in it.
 _ARGUMENTS = {t: make for t, make in _create_arg_bypass.items() if t not in _LONG}
-#: Properties of a signature, and the inputs that each has.
-_PROPERTIES = {
-    "inputs_to_parameters": InputKind.PARAMETER,
-    "inputs_to_buffers": InputKind.BUFFER,
-    "inputs_to_lifted_tensor_constants": InputKind.CONSTANT_TENSOR,
-}
 
 
 def _mapped_tree(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
@@ -277,21 +265,6 @@ def _arguments(create: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         return create(tracer, value) if make is None else make(tracer, value)
 
     return create_arg
-
-
-def _inputs(kind: InputKind) -> property:
-    """Returns the property of a signature that has the targets of one kind of inputs by name."""
-
-    def inputs(signature: ExportGraphSignature) -> Mapping[str, str]:
-        return MappingProxyType(
-            {
-                s.arg.name: s.target
-                for s in signature.input_specs
-                if s.kind is kind and isinstance(s.arg, TensorArgument) and isinstance(s.target, str)
-            }
-        )
-
-    return property(inputs)
 
 
 def _materializing() -> Callable[[], None]:

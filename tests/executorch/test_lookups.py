@@ -7,11 +7,9 @@ import pytest
 import torch
 from executorch.backends.arm.tosa.dialect.lib import TosaValueError
 from executorch.backends.arm.tosa.specification import TosaLoweringContext, TosaSpecification
-from executorch.exir import to_edge
 from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportPass
 from torch._subclasses import FakeTensorMode
-from torch.export import export
 from torch.fx import Proxy
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils import _pytree as pytree
@@ -65,26 +63,6 @@ def test_arguments_of_nodes_are_alike():
     expected = arguments()
     with less_bookkeeping():
         assert arguments() == expected
-
-
-def test_signatures_are_alike():
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(2))
-            self.register_buffer("offset", torch.ones(2))
-
-        def forward(self, x):
-            return x * self.weight + self.offset + torch.tensor([1.0, 2.0])
-
-    def told():
-        s = to_edge(export(Model(), (torch.ones(2),))).exported_program().graph_signature
-        return [dict(d) for d in (s.inputs_to_parameters, s.inputs_to_buffers, s.inputs_to_lifted_tensor_constants)]
-
-    expected = told()
-    assert all(expected), "there are inputs of each kind"
-    with less_bookkeeping():
-        assert told() == expected
 
 
 def test_outputs_of_quantized_operators_are_known():
