@@ -83,7 +83,7 @@ class LeftOperator:
         return f"{self.name} {self.number}" + (f" ({told})" if told else "")
 
 
-@dataclass(slots=True, weakref_slot=True, repr=False)
+@dataclass(slots=True, weakref_slot=True, repr=False, eq=False)
 class Session:
     """Options and results, per delegate in the order of lowering.
 
