@@ -1,14 +1,7 @@
-"""A function that runs in a fork of this process, while this one goes on.
+"""Two functions at once: one runs here, the other one in a fork of this process.
 
->>> with Forked(lambda: 6 * 7) as forked:
-...     forked.result()
-42
-
-The function's changes stay in the fork, so its arguments need no copy.
 A fork has only one thread, and a lock that another thread held stays held.
-So the fork neither logs nor prints, and PyTorch computes in a single thread there.
-The workers of PyTorch's DataLoader do so, too.
-If the fork dies or makes no progress, the caller gets an error.
+So the fork neither logs nor prints, and PyTorch computes in a single thread there, as in PyTorch's DataLoader.
 """
 
 from __future__ import annotations
@@ -20,9 +13,8 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from eqsat.ground.process import cpu_seconds
 
@@ -35,81 +27,73 @@ _POLL = 1.0
 _IDLE_LOOKS = 30
 
 
-class ForkError(RuntimeError):
-    """A fork could not be made, died or made no progress; the message says which."""
-
-
-class Forked(Generic[_Value]):
-    """A running `function`, whose value can be pickled.
-
-    Raises ForkError if processes cannot be forked.
-    That is so on systems other than Linux, and in processes that may have no children.
-    """
-
-    def __init__(self, function: Callable[[], _Value]) -> None:
-        if sys.platform != "linux":
-            raise ForkError(f"no forks on {sys.platform}")
-        context = multiprocessing.get_context("fork")
-        self._connection, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_run, args=(function, theirs), daemon=True)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
-                self._process.start()
-        except (OSError, AssertionError) as e:
-            raise ForkError(str(e)) from e
-        theirs.close()
-
-    def result(self) -> _Value:
-        """Returns the function's value, and blocks until it is there.
-
-        Raises whatever the function raises, and ForkError.
-        """
-        before, idle = -1.0, 0
-        while not self._connection.poll(_POLL):
-            now = cpu_seconds(self._process.pid or 0)
-            idle = idle + 1 if now == before else 0
-            before = now
-            if idle >= _IDLE_LOOKS:
-                raise ForkError("the copy of this process stands still")
-        value: _Value
-        try:
-            value, error = self._connection.recv()
-        except EOFError:
-            self._process.join()
-            raise ForkError(f"the copy of this process died with exit code {self._process.exitcode}") from None
-        if error is not None:
-            raise error
-        return value
-
-    def close(self) -> None:
-        """Ends the fork."""
-        self._process.kill()
-        self._process.join()
-        self._process.close()
-        self._connection.close()
-
-    def __enter__(self) -> Forked[_Value]:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+class _ForkError(Exception):
+    """A fork could not be made, died or made no progress."""
 
 
 def beside(here: Callable[[], _Here], there: Callable[[], _Value]) -> tuple[_Here, _Value]:
-    """Returns the values of two functions; the second one runs in a fork if that is possible.
+    """Returns the values of two functions, of which the second runs in a fork of this process, if that is possible.
 
+    Its value can be pickled; its changes stay in the fork, so its arguments need no copy.
+    If the fork cannot be made, dies or makes no progress, it runs here.
     Raises whatever the functions raise.
     """
     try:
-        forked = Forked(there)
-    except ForkError:
+        process, connection = _forked(there)
+    except _ForkError:
         return here(), there()
-    with forked:
+    try:
         value = here()
-        with suppress(ForkError):
-            return value, forked.result()
-    return value, there()
+        other: _Value = _received(process.pid or 0, connection)
+    except _ForkError:
+        return value, there()
+    finally:
+        process.kill()
+        process.join()
+        process.close()
+        connection.close()
+    return value, other
+
+
+def _forked(function: Callable[[], Any]) -> tuple[Any, Connection]:
+    """Returns (process, connection) of a fork that runs a function.
+
+    Raises _ForkError on systems other than Linux, and in processes that may have no children.
+    """
+    if sys.platform != "linux":
+        raise _ForkError
+    context = multiprocessing.get_context("fork")
+    connection, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_run, args=(function, theirs), daemon=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
+            process.start()
+    except (OSError, AssertionError) as e:
+        raise _ForkError from e
+    theirs.close()
+    return process, connection
+
+
+def _received(pid: int, connection: Connection) -> Any:
+    """Returns the value of a fork's function when it is there.
+
+    Raises whatever the function raises, and _ForkError.
+    """
+    before, idle = -1.0, 0
+    while not connection.poll(_POLL):
+        now = cpu_seconds(pid)
+        idle = idle + 1 if now == before else 0
+        before = now
+        if idle >= _IDLE_LOOKS:
+            raise _ForkError
+    try:
+        value, error = connection.recv()
+    except EOFError:
+        raise _ForkError from None
+    if error is not None:
+        raise error
+    return value
 
 
 def _run(function: Callable[[], Any], connection: Connection) -> None:
@@ -123,6 +107,6 @@ def _run(function: Callable[[], Any], connection: Connection) -> None:
         torch.set_num_threads(1)
     try:
         outcome: tuple[Any, BaseException | None] = (function(), None)
-    except Exception as e:  # noqa: BLE001 - raised again in `result`
+    except Exception as e:  # noqa: BLE001 - raised again in `_received`
         outcome = (None, e)
     connection.send(outcome)
