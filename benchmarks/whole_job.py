@@ -138,8 +138,8 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
         record |= {
             "cycles": session.cycles,
             "stock_cycles": session.stock_cycles,
-            "corrected": session.corrected,
-            "stock_corrected": session.stock_corrected,
+            "corrected": session.figures("eqsat").corrected,
+            "stock_corrected": session.figures("stock").corrected,
             "respelled": sum(r.respelled for r in session.results),
             "stages": {k: round(v, 3) for k, v in stages.items()},
         }

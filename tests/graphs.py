@@ -12,7 +12,7 @@ import pytest
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type, attrs_of
-from eqsat.vela.facts import KNOWN, facts
+from eqsat.vela.facts import is_table_by_default, version
 
 SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3
 _SCALE = 1 << 30  # a multiplier of 2**30 and a shift of 30: times one
@@ -20,7 +20,7 @@ _SCALE = 1 << 30  # a multiplier of 2**30 and a shift of 30: times one
 
 #: For graphs that trade memory for cycles as the newest Vela places and prices their tensors; an older one has nothing
 #: to trade there.
-ON_THE_NEWEST_VELA = pytest.mark.skipif(facts() is not KNOWN[max(KNOWN)], reason="made for the newest Vela")
+ON_THE_NEWEST_VELA = pytest.mark.skipif(is_table_by_default(version()), reason="made for the newest Vela")
 
 
 def rescale(

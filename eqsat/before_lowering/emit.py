@@ -1,8 +1,6 @@
 """TensorGraph -> FX: writes a graph as a program of the signature that `lift` read.
 
-Each node of the tensor language is one op of FX.
-A movement of quantized tensors is written as dequantize, movement, quantize.
-These have the tensor's own parameters. PT2E writes it so, and backends expect it so.
+A movement of quantized tensors is written as PT2E does: dequantize, movement, quantize, with the tensor's parameters.
 """
 
 from __future__ import annotations

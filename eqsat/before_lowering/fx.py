@@ -120,8 +120,7 @@ def sources(node: Node) -> list[Node]:
 def move(g: TensorGraph, node: Node, xs: Sequence[int]) -> int:
     """Adds a movement on operands `xs` and returns its node.
 
-    What an op of one operand moves is not tabulated per op.
-    It is run on the numbers of the operand's elements.
+    An op of one operand is run on the numbers of the operand's elements.
     The result is read as a slice, a reversal, a reordering of axes and a repetition.
     Raises ValueError for other movements, and what torch raises for those of other values than numbers.
     """

@@ -1,10 +1,8 @@
 """FX -> TensorGraph, at the level of ATen or of the edge dialect, quantized or float.
 
-A quantized tensor's dtype carries its parameters (`fx.dtype_of`).
-So data movement keeps them, and a concat needs them to be equal.
-`dequantize; op; quantize` is one op on quantized tensors.
-Nothing may come between an op and its quantize, where the Arm backend looks for parameters.
-Source: FoldAndAnnotateQParamsPass of executorch 1.5.
+A quantized tensor's dtype carries its parameters (`fx.dtype_of`), so that movement keeps them.
+`dequantize; op; quantize` is one op on quantized tensors, between which nothing may come, as the Arm backend looks for
+parameters there (FoldAndAnnotateQParamsPass of executorch 1.5).
 Movement between equal parameters is that movement of the integers.
 Pointwise ops are `fx`, reductions `reduce_fx`, and all others opaque.
 """

@@ -1,10 +1,8 @@
 """The point of ExecuTorch's Arm pipeline at which eqsat takes over.
 
-The pipeline runs once up to the last rewrite that does not concern layout.
-That is `RewriteMatmulPass` with the view fusion after it.
-A copy of the program there goes through the rest of the stock pipeline, which gives stock's TOSA.
-The program itself skips the layout passes.
-Its TOSA has every layout change as an explicit TRANSPOSE or RESHAPE.
+The pipeline runs once up to the first pass that concerns layout.
+A copy of the program goes through the rest of it, which gives stock's TOSA.
+The program itself skips the layout passes: its TOSA has every layout change as an explicit TRANSPOSE or RESHAPE.
 Both are serialised by ExecuTorch's own node visitors.
 
 Nothing of ExecuTorch is patched: `_Split` is a private subclass that is registered nowhere.

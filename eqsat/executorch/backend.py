@@ -1,13 +1,10 @@
 """The preprocessing of an Ethos-U delegate, with eqsat between the Arm passes and Vela.
 
-ExecuTorch finds a backend by the name that a partitioner gives its delegates.
-It writes that name into the .pte, and the stock runtime knows only "EthosUBackend".
+ExecuTorch writes the name by which it finds a backend into the .pte, and the stock runtime knows only "EthosUBackend".
 So delegates keep Arm's name, and `intercept` replaces `EthosUBackend.preprocess`.
 A delegate with a session is optimized; every other one goes on to Arm's own code unchanged.
-
-A partitioner marks its delegates by the value of a compile spec, which knows the session (`mark`).
-`enabled` takes all delegates that are not marked.
-The contents of the .pte do not depend on the mark.
+A partitioner marks its delegates by the value of a compile spec, which knows the session (`mark`) and of which nothing
+is in the .pte; `enabled` takes all delegates that are not marked.
 Source: executorch 1.5, exir/backend/backend_api.py and backend_details.py.
 """
 

@@ -1,23 +1,45 @@
 """A lowering without PyTorch's unread bookkeeping: an equal program in about a third of the time.
 
-- Every pass writes and compiles the Python code of its graph (`unread_code.py`).
-- Types of outputs are computed though they are known (`fake_outputs.py`).
-- Arguments of nodes take a long way through functions for all kinds of them (`lookups.py`).
+- Every pass writes and compiles the Python code of its graph, though passes interpret graphs.
+  Here that is done when the code is first read (`torch/fx/graph_module.py`, recompile).
+- Fake tensors remember the outputs of PyTorch's own operators by the types of their arguments.
+  Here also those of quantized graphs and of TOSA (`torch/_subclasses/fake_tensor.py`, _validate_cache_key).
+- Every pass interprets a copy of the graph of each delegate to know the types of its outputs, which are in the graph's
+  metadata (`torch/_higher_order_ops/executorch_call_delegate.py`).
+- Each argument of a new node goes through four functions called `create_arg`, which look for modules, parameters and
+  opaque objects first (`executorch/exir/pass_base.py`, `torch/fx`).
+- Every node that a pass writes copies the history of its source, which is never changed (`torch/fx/traceback.py`).
+- Every decomposition looks up all of C++'s operators for each of some 40 namespaces, so that `torch.ops` has them.
+  Here that is done if C++ has others than the last time (`torch/_export/utils.py`, _materialize_cpp_cia_ops).
 - The garbage collector walks repeatedly through all of PyTorch, which is no garbage.
 
 `benchmarks/whole_job.py` measures the gain.
-Another PyTorch than the one that these facts are of keeps its bookkeeping.
+Another PyTorch than the one that these facts are of (torch 2.13, executorch 1.5.1) keeps its bookkeeping.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import importlib
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import torch
+from executorch.backends.arm.tosa.specification import get_context_spec
+from executorch.exir import pass_base
+from torch._export import utils as export_utils
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import _BypassDispatchCache, _DispatchCacheKey
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import PythonKeyTracer
+from torch.fx.graph import _PyTreeCodeGen
+from torch.fx.proxy import _create_arg_bypass
+from torch.fx.traceback import NodeSource
+from torch.utils import _pytree as pytree
 
 from eqsat.ground.garbage import collect_rarely
 
@@ -50,10 +72,15 @@ def less_bookkeeping() -> Iterator[None]:
 
 def _replacements() -> Iterator[tuple[Any, str, Any]]:
     """Yields objects, names of their attributes and values by which the same takes less time."""
-    from eqsat.executorch import fake_outputs, lookups, unread_code
-
-    for part in (unread_code, fake_outputs, lookups):
-        yield from part.replacements()
+    yield GraphModule, "recompile", _leave_unread
+    yield FakeTensorMode, "cache", {}  # the other one knows operators that it may not know
+    yield FakeTensorMode, "_validate_cache_key", _validate_key
+    yield FakeTensorMode, "_cache_key", _key_with_specification
+    yield _delegates, "call_delegate_cpu", _called
+    for tracer in (PythonKeyTracer, pass_base.ExportPass.ExportTracer):
+        yield tracer, "create_arg", _arguments(tracer.create_arg)
+    yield NodeSource, "__deepcopy__", lambda source, memo: source
+    yield export_utils, "_materialize_cpp_cia_ops", _materializing()
 
 
 @contextmanager
@@ -68,3 +95,161 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
         if not frozen:
             gc.unfreeze()
+
+
+# ---- code of graphs -------------------------------------------------------------------------------
+
+_recompile = GraphModule.recompile
+#: Attributes of a module that `recompile` sets.
+_TEXTS = ("_code", "_lineno_map", "_prologue_start")
+
+
+class _UnreadCode:
+    """The result of `recompile`: the Python code, written when it is first read."""
+
+    def __init__(self, module: GraphModule) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_recompile(self._module), name)
+
+
+class _UnreadFunction:
+    """`forward` in the class of a graph module, which is its own, compiled when it is first read."""
+
+    def __init__(self, module: GraphModule) -> None:
+        self.module = weakref.ref(module)
+
+    def __get__(self, instance: GraphModule | None, owner: type[GraphModule]) -> Any:
+        if (module := instance if instance is not None else self.module()) is None:
+            raise AttributeError("the graph module of this class is gone")
+        _recompile(module)  # puts the function into the place of this
+        return module.forward if instance is not None else owner.forward
+
+
+class _UnreadText:
+    """An attribute in the class of a graph module, which `recompile` gives the module when it is first read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: GraphModule, owner: type[GraphModule]) -> Any:
+        _recompile(instance)
+        return vars(instance)[self._name]
+
+
+def _leave_unread(module: GraphModule) -> _UnreadCode:
+    """Takes the place of `GraphModule.recompile`: the code of a graph is written when something reads it."""
+    if isinstance(module._graph._codegen, _PyTreeCodeGen):
+        info = module._graph._codegen.pytree_info
+        module._in_spec, module._out_spec = info.in_spec, info.out_spec
+    own: Any = type(module)
+    for name in _TEXTS:
+        vars(module).pop(name, None)
+        setattr(own, name, _UnreadText(name))
+    own.forward, own.__reduce__ = _UnreadFunction(module), _pickled
+    module._recompile_submodules()
+    return _UnreadCode(module)
+
+
+def _pickled(module: GraphModule) -> Any:
+    """Returns what `pickle` asks for, which has the code; a class of the caller's may have its own way."""
+    if isinstance(vars(type(module)).get("forward"), _UnreadFunction):
+        _recompile(module)
+    return super(type(module), module).__reduce__()
+
+
+# ---- types of outputs -----------------------------------------------------------------------------
+
+#: Namespaces of operators the types of whose outputs depend on the types of their arguments alone.
+_QUANTIZED, _TOSA = "quantized_decomposed", "tosa"
+
+_validate = FakeTensorMode._validate_cache_key
+_key = FakeTensorMode._cache_key
+#: The package has an operator of the module's name.
+_delegates = importlib.import_module("torch._higher_order_ops.executorch_call_delegate")
+_call_delegate = _delegates.call_delegate_cpu
+
+
+def _validate_key(mode: FakeTensorMode, func: Any, args: Any, kwargs: Any) -> None:
+    """Raises _BypassDispatchCache for an operator whose outputs may not be known."""
+    if func.namespace not in (_QUANTIZED, _TOSA) or func._schema.is_mutable:
+        _validate(mode, func, args, kwargs)
+
+
+def _key_with_specification(mode: FakeTensorMode, state: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """Returns the key of an operator's outputs; what TOSA allows depends on the specification."""
+    key = _key(mode, state, func, args, kwargs)
+    if func.namespace != _TOSA:
+        return key
+    if state.known_symbols:
+        raise _BypassDispatchCache("TOSA with symbols")
+    return _DispatchCacheKey((*key.key, get_context_spec()))
+
+
+def _called(lowered: Any, *args: Any) -> Any:
+    """Returns the outputs of a delegate."""
+    outputs = _typed_outputs(lowered.original_module, args)
+    return _call_delegate(lowered, *args) if outputs is None else outputs
+
+
+def _typed_outputs(program: ExportedProgram, args: tuple[Any, ...]) -> Any:
+    """Returns fake outputs of a delegate; None if its metadata may not tell their types.
+
+    The arguments have to be fake tensors of the types that it was lowered for.
+    Whether floating-point outputs require gradients depends on where they are computed.
+    """
+    signature = program.graph_signature
+    values: dict[object, Any] = {n.name: n.meta.get("val") for n in program.graph.nodes}
+    given: list[Any] = [values.get(name) for name in signature.user_inputs]
+    out: list[Any] = [values.get(name) for name in signature.user_outputs]
+    if not args or len(out) != len(signature.output_specs) or not all(map(_is_static, (*args, *given, *out))):
+        return None
+    if [_type(a) for a in args] != [_type(v) for v in given] or any(v.dtype.is_floating_point for v in out):
+        return None
+    with args[0].fake_mode:
+        fake = [torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) for v in out]
+    return pytree.tree_unflatten(fake, program.call_spec.out_spec)
+
+
+def _is_static(value: Any) -> bool:
+    return isinstance(value, FakeTensor) and not value._has_symbolic_sizes_strides
+
+
+def _type(value: torch.Tensor) -> tuple[Any, ...]:
+    return value.dtype, value.device, tuple(value.shape), value.stride()
+
+
+# ---- arguments of nodes and operators ---------------------------------------------------
+
+#: Types whose values tracers look at more closely, as constants of a module or symbols.
+_LONG = (torch.Tensor, torch.SymInt, torch.SymBool, torch.SymFloat)
+
+_materialize = export_utils._materialize_cpp_cia_ops
+
+#: What makes an argument of a value, by the value's type, where no tracer looks for more in it.
+_ARGUMENTS = {t: make for t, make in _create_arg_bypass.items() if t not in _LONG}
+
+
+def _arguments(create: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Returns a tracer's `create_arg`."""
+
+    def create_arg(tracer: Any, value: Any) -> Any:
+        make = _ARGUMENTS.get(type(value))
+        return create(tracer, value) if make is None else make(tracer, value)
+
+    return create_arg
+
+
+def _materializing() -> Callable[[], None]:
+    """Returns a function that has `torch.ops` look up the operators that C++ decomposes, if there are others."""
+    last: list[str] = []
+
+    def materialize() -> None:
+        nonlocal last
+        registered = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+        if registered != last:
+            _materialize()
+            last = registered
+
+    return materialize

@@ -14,7 +14,6 @@ from typing import Any
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat import runs
-from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.layouts import AS_GIVEN, BorderTransposes, Layout, border_transposes
 from eqsat.executorch.loading import layouts_to_try, load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
@@ -163,7 +162,7 @@ def compile_model(
     program, calibration = load_program(model, spec, quantization, layout)
     seconds["load and quantize"] = time.perf_counter() - started
     logger.info("lowering %s", model, extra={"stage": "lowering"})
-    with warnings.catch_warnings(record=True) as caught, less_bookkeeping():
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", EqsatWarning)
         edge, session = lower_with_session(program, spec, options=options, interruption=interruption)

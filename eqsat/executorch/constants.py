@@ -1,10 +1,7 @@
 """Constant subgraphs that stock ExecuTorch cannot lower as a whole, computed before the lowering.
 
-A position encoding or a mask is often computed from constants alone.
-The NPU may lack its operators, or Arm's passes accept them and then fail.
-An example is a cumulative sum of a BOOL mask, in ExecuTorch 1.5.
-The result of such a subgraph is computed here, as PyTorch computes the quantized program.
-The program's outputs do not change in any bit.
+Examples are a position encoding and a mask, whose operators the NPU lacks, or Arm's passes accept and then fail on.
+They are computed as PyTorch computes the quantized program, so its outputs do not change in any bit.
 Subgraphs of quantized operators alone are left to the NPU, which rounds them as without eqsat.
 """
 

@@ -1,20 +1,21 @@
 """The debug files of `dump_intermediate_artifacts_to` and `dump_debug_info`, for eqsat's TOSA.
 
-They are Vela's input file, whose operators have origins as locations, and debug.json.
-debug.json has ExecuTorch's form (backends/arm/debug/schema.py, 1.5), a list of events.
-An event is a TOSA operator with the FX node for which it was made.
-An operator with several origins has an event for each.
-Here the file holds the events of all delegates, each with the key `delegate`.
+They are Vela's input file, whose operators have origins as locations, and debug.json in ExecuTorch's form
+(backends/arm/debug/schema.py, 1.5): an event for each TOSA operator and FX node for which it was made.
+The file holds the events of all delegates, each with the key `delegate`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import tosa_serializer as ts
+from executorch.backends.arm.debug.schema import ATenDebugSchema, TosaDebugSchema
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 from tosa.TosaGraph import TosaGraph
 
@@ -23,34 +24,18 @@ from eqsat.ground.files import OutputError, write_atomically
 from eqsat.tosa.locations import Origin, read
 
 
-def events(
-    delegate: str, tosa: bytes, details: Mapping[Origin, Mapping[str, Any]], first: int = 0
-) -> list[dict[str, Any]]:
-    """Returns the events of a delegate, numbered from `first`.
-
-    details: `aten_info` and `torch_info` by origin.
-    """
-    block, located = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0), read(tosa)
-    out: list[dict[str, Any]] = []
-    for i in range(block.OperatorsLength()):
-        op = block.Operators(i)
+def _events(
+    delegate: str, tosa: bytes, details: Mapping[Origin, Mapping[str, Any]], first: int
+) -> Iterator[dict[str, Any]]:
+    """Yields the events of a delegate, numbered from `first`; details: `aten_info` and `torch_info` by origin."""
+    block, located, numbers = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0), read(tosa), count(first)
+    for op in (block.Operators(i) for i in range(block.OperatorsLength())):
         result = op.Outputs(0).decode()
+        told = asdict(TosaDebugSchema(result, str(ts.Op(op.Op())), op.Op()))
         for origin in located.get(result, ()):
-            out.append(
-                {
-                    "event_id": first + len(out),
-                    "delegate": delegate,
-                    **details.get(
-                        origin, {"aten_info": {"node_name": origin.node, "operator_name": ""}, "torch_info": {}}
-                    ),
-                    "tosa_info": {
-                        "node_name": result,
-                        "operator_name": str(ts.Op(op.Op())),
-                        "operator_id": op.Op(),
-                    },
-                }
-            )
-    return out
+            unknown = {"aten_info": asdict(ATenDebugSchema(origin.node, "")), "torch_info": {}}
+            event = details.get(origin, unknown)
+            yield {"event_id": next(numbers), "delegate": delegate, **event, "tosa_info": told}
 
 
 def directory_of(spec: EthosUCompileSpec) -> Path | None:
@@ -81,5 +66,5 @@ def write(
         return
     write_atomically(directory / f"output_{delegate.replace('/', '_')}_{spec.tosa_spec}.tosa", tosa)
     if spec.tosa_debug_mode is EthosUCompileSpec.DebugMode.JSON:
-        session.events += events(delegate, tosa, details, len(session.events))
+        session.events += list(_events(delegate, tosa, details, len(session.events)))
         write_atomically(directory / "debug.json", json.dumps(session.events, indent=4).encode())

@@ -1,25 +1,7 @@
-"""Operators in forms that Arm's partitioner accepts.
+"""Operators in forms that Arm's partitioner accepts, which compute the same.
 
-On Ethos-U85 it accepts an argmax of integers that is read as INT32, as TOSA's is.
-On U55 and U65 it does so, too, and Vela then fails.
-What follows is for U55 and U65.
-
-The partitioner refuses a convolution of a stride above 3 that pads.
-Padding first, with the zero point, gives the same, and is accepted.
-
-Of the flips it accepts those of one axis, the second or third of four.
-Any other is one such flip after another, of a view with that axis as the third.
-
-Sums are also what ExecuTorch makes of means.
-On Ethos-U55 and U65 the partitioner limits each summed axis to 65,536 elements.
-The limit holds as well for the product of all axes before it, and for that of all axes behind it.
-The source is executorch 1.5, backends/arm/operator_support/reduce_sum_support.py.
-An example that exceeds it is the mean over channels of a 300 x 300 image.
-The limit concerns only shapes.
-The sum passes if the summed axes lie in the middle, with as much of the rest before as behind.
-It becomes a permute if needed, a view, a sum over two axes, and a view.
-Nothing else is computed.
 Movements between a DEQUANTIZE and a QUANTIZE with equal parameters are exact.
+Source: executorch 1.5, backends/arm/operator_support.
 """
 
 from __future__ import annotations
@@ -102,7 +84,10 @@ def rewritten(program: ExportedProgram, rewrites: Sequence[Rewrite]) -> Exported
 
 
 def reshape_flip(node: Node, _constants: Constants) -> bool:
-    """Rewrites a quantized flip that is not accepted."""
+    """Writes a quantized flip as flips of one axis each, of a view with that axis as the third of four.
+
+    Those of the second or third of four axes are accepted as they are.
+    """
     if node.target is not _FLIP or not _is_quantized(node):
         return False
     value, shape = operand(node), shape_of(node)
@@ -118,7 +103,7 @@ def reshape_flip(node: Node, _constants: Constants) -> bool:
 
 
 def pad_outside(node: Node, _constants: Constants) -> bool:
-    """Pads before a convolution that pads and has a large stride.
+    """Pads before a convolution that pads and has a stride above 3, with the zero point.
 
     Vela compiles no depthwise convolution of such a stride, with or without padding.
     """
@@ -146,7 +131,10 @@ def _is_quantized(node: Node) -> bool:
 
 
 def reshape_sum(node: Node, _constants: Constants) -> bool:
-    """Rewrites a quantized sum that does not fit, if it can."""
+    """Writes a quantized sum that does not fit, such as a mean, with the summed axes in the middle, if it can.
+
+    It becomes a permute if needed, a view, a sum over two axes, and a view.
+    """
     if node.target is not _SUM or not _is_quantized(node):
         return False
     source = operand(node)
@@ -174,7 +162,10 @@ def reshape_sum(node: Node, _constants: Constants) -> bool:
 
 
 def integer_argmax(node: Node, _constants: Constants) -> bool:
-    """Has an argmax of a dequantized tensor read the integers, whose floats differ wherever they do."""
+    """Has an argmax of a dequantized tensor read the integers, whose floats differ wherever they do.
+
+    Vela fails on it for U55 and U65.
+    """
     if node.target is not _ARGMAX or not is_dequantize(operand(node)):
         return False
     scale, *_ = qparams(operand(node)) or (0.0,)

@@ -1,10 +1,7 @@
 """The TOSA of delegates that were lowered before (`arm.py`), so that the same program is not lowered again.
 
-An entry is found by all that decides it.
-That is the delegate's program, its compile specs, and the code of ExecuTorch and of this project.
-A program with something that has no text here is lowered each time, and so is every one where the user added passes or
-node visitors to ExecuTorch's.
-
+An entry is found by all that decides it: the program, its compile specs, and the code of ExecuTorch and of eqsat.
+A program with something that has no text here is lowered each time, as is one where the user added passes or visitors.
 The explicit graph defines the meaning of a delegate, so no entry may be forged.
 Entries are signed with a key beside the store, which is neither exported nor shared.
 """

@@ -54,10 +54,7 @@ def named(layout: Layout) -> str:
 class BorderTransposes:
     """TRANSPOSEs that read an input of a delegate or write an output, of rank 4; other layouts may do without.
 
-    Between delegates are operators on the CPU, which run in the layout of what they read.
-
-    cycles: calibrated ones of all of them.
-    Other layouts may save fewer or more, as the operators behind them change, too.
+    cycles: calibrated ones of all of them; other layouts may save fewer or more.
     """
 
     number: int

@@ -26,7 +26,7 @@ from torch.export import ExportedProgram
 
 from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.partitioner import EthosUPartitioner, enabled, operator_name
-from eqsat.executorch.session import Session
+from eqsat.executorch.session import Session, compile_spec_of
 from eqsat.ground.worker import begin_workers
 from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption
@@ -91,10 +91,8 @@ def lower_with_session(
     The session has the results per delegate and the wall-clock seconds per stage.
     interruption: the request to end the searches of all delegates early.
     """
-    given = (
-        list(partitioner) if not isinstance(partitioner, Mapping) else [p for ps in partitioner.values() for p in ps]
-    )
-    theirs = [p for p in given if isinstance(p, ArmPartitioner)]
+    by_method = partitioner if isinstance(partitioner, Mapping) else {"": partitioner}
+    theirs = [p for given in by_method.values() for p in given if isinstance(p, ArmPartitioner)]
     if any(isinstance(p, EthosUPartitioner) for p in theirs):
         raise TypeError("an eqsat.EthosUPartitioner is for ExecuTorch's own to_edge_transform_and_lower: call that")
     if compile_spec is not None and theirs:
@@ -103,17 +101,22 @@ def lower_with_session(
         raise TypeError(
             "no target: give a compile_spec, such as 'ethos-u85-256', or an EthosUPartitioner among the partitioners"
         )
-    if compile_spec is None:
-        with enabled(options) as session:
-            session.interruption = interruption or session.interruption
-            return _lowered(program, partitioner, session, kwargs), session
-    ours = EthosUPartitioner(compile_spec, options=options)
-    ours.session.interruption = interruption or ours.session.interruption
-    every: Partitioners = [ours, *given]
-    if isinstance(partitioner, Mapping):
-        methods = program if isinstance(program, Mapping) else ("forward",)
-        every = {m: [ours, *partitioner.get(m, ())] for m in methods}
-    return _lowered(program, every, ours.session, kwargs), ours.session
+    if compile_spec is not None:
+        first = ArmPartitioner(compile_spec_of(compile_spec))
+        if isinstance(partitioner, Mapping):
+            methods = program if isinstance(program, Mapping) else ("forward",)
+            partitioner = {m: [first, *partitioner.get(m, ())] for m in methods}
+        else:
+            partitioner = [first, *partitioner]
+    with _LOWERING, enabled(options) as session, less_bookkeeping():
+        session.interruption = interruption or session.interruption
+        started = time.perf_counter()
+        with suppress(OSError):  # the search meets it again, and tells of it
+            begin_workers(_MODULES)
+        edge = stock_lowering(program, partitioner=partitioner, **kwargs)
+        session.seconds["total"] = time.perf_counter() - started
+    edge.__class__ = _EdgeManager
+    return edge, session
 
 
 def cpu_operators(edge: EdgeProgramManager) -> dict[str, int]:
@@ -121,21 +124,6 @@ def cpu_operators(edge: EdgeProgramManager) -> dict[str, int]:
     nodes = [n for m in sorted(edge.methods) for n in edge.exported_program(m).graph.nodes if n.op == "call_function"]
     names = map(operator_name, nodes)
     return dict(Counter(n for n in names if n not in ("getitem", "executorch_call_delegate")))
-
-
-def _lowered(
-    program: Programs, partitioner: Partitioners, session: Session, kwargs: dict[str, Any]
-) -> EdgeProgramManager:
-    started = time.perf_counter()
-    with suppress(OSError):  # the search meets it again, and tells of it
-        begin_workers(_MODULES)
-    try:
-        with _LOWERING, less_bookkeeping():
-            edge = stock_lowering(program, partitioner=partitioner, **kwargs)
-    finally:
-        session.seconds["total"] = time.perf_counter() - started
-    edge.__class__ = _EdgeManager
-    return edge
 
 
 class _EdgeManager(EdgeProgramManager):

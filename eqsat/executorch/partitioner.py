@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +28,6 @@ from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compil
 from eqsat.executorch.tables import FUNCTION, replace_function
 from eqsat.ground.files import LoweringError
 from eqsat.options.options import Options, given_options
-
-#: The lock for changes of the classes and of `ENABLED`.
-_ENABLING = threading.Lock()
 
 
 def why_not(program: ExportedProgram) -> str:
@@ -65,10 +61,13 @@ def nothing_taken(program: ExportedProgram) -> str:
 
 
 def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
-    """Partitions like Arm's partitioner; the session is told what is left, with the reasons of Arm's code.
+    """Partitions like Arm's partitioner; a session is told what is left, with the reasons of Arm's code.
 
     Raises LoweringError if a function of one tensor gets no delegate, since the runtime has no operator for it.
     """
+    session = session_of(self.delegation_spec.compile_specs)
+    if session is None:
+        return TOSAPartitioner.partition(self, exported_program)
     reporters: list[WhyNoPartitionReporter] = []
 
     def tagged(module: Any, program: ExportedProgram, reporter: WhyNoPartitionReporter, *more: Any) -> Any:
@@ -83,17 +82,15 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
     nodes = result.tagged_exported_program.graph.nodes
     if any(overload(n.target) is FUNCTION and "delegation_tag" not in n.meta for n in nodes):
         raise LoweringError("a function of one tensor got no delegate: please report this with the model")
-    session = session_of(self.delegation_spec.compile_specs)
-    if session is not None:
-        session.programs += 1
-        session.left += _left(
-            result.tagged_exported_program, {n: w for r in reporters for n, w in r._rejected_nodes.items()}
+    session.programs += 1
+    session.left += _left(
+        result.tagged_exported_program, {n: w for r in reporters for n, w in r._rejected_nodes.items()}
+    )
+    if not result.partition_tags:
+        reason = nothing_taken(exported_program)
+        warnings.warn(
+            f"no part of the program goes to {self.compile_spec.target}: {reason}", EqsatWarning, stacklevel=2
         )
-        if not result.partition_tags:
-            reason = nothing_taken(exported_program)
-            warnings.warn(
-                f"no part of the program goes to {self.compile_spec.target}: {reason}", EqsatWarning, stacklevel=2
-            )
     return result
 
 
@@ -143,11 +140,13 @@ def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
-    """Transforms like Arm's partitioner, and brings more operators to the NPU.
+    """Transforms like Arm's partitioner, and brings more operators of a session's program to the NPU.
 
     Functions become TABLEs, which only this partitioner takes, and the rest has accepted forms.
     The given program is not modified.
     """
+    if session_of(self.delegation_spec.compile_specs) is None:
+        return TOSAPartitioner.transform_for_pre_decomposition(self, exported_program)
     program = TOSAPartitioner.transform_for_pre_decomposition(self, with_own_graph(exported_program))
     if self.additional_checks:  # these may keep functions on the CPU on purpose
         return use_accepted_forms(program, self.compile_spec)
@@ -181,10 +180,13 @@ class EthosUPartitioner(ArmPartitioner):
         spec = compile_spec_of(compile_spec)
         super().__init__(spec, additional_checks)
         self.delegation_spec = DelegationSpec(EthosUBackend.__name__, mark(spec._to_list(), self.session))
-        intercept()
+        _intercept()
 
-    partition = _partition
-    transform_for_pre_decomposition = _transform
+
+def _intercept() -> None:
+    """Has Arm's partitioner and backend look for a session from now on; without one they do as ever."""
+    ArmPartitioner.partition, ArmPartitioner.transform_for_pre_decomposition = _partition, _transform
+    intercept()
 
 
 @contextmanager
@@ -200,17 +202,11 @@ def enabled(options: Options | None = None) -> Iterator[Session]:
     Raises TypeError for options of another type.
     """
     session = Session(given_options(options))
-    intercept()
-    with _ENABLING:
-        ENABLED.append(session)
-        ArmPartitioner.partition = _partition
-        ArmPartitioner.transform_for_pre_decomposition = _transform
+    _intercept()
+    ENABLED.append(session)
     try:
         yield session
     finally:
-        with _ENABLING:
-            ENABLED[:] = [s for s in ENABLED if s is not session]
-            if not ENABLED:  # the inherited ones remain
-                del ArmPartitioner.partition, ArmPartitioner.transform_for_pre_decomposition
+        ENABLED.remove(session)
     if not session.delegates and not session.programs:
         warnings.warn("nothing was lowered to an Ethos-U while eqsat was enabled", EqsatWarning, stacklevel=3)

@@ -1,10 +1,8 @@
 """Saved ExportedPrograms (`.pt2`), read as data: no code in the file runs.
 
-`torch.export.load` unpickles everything in the archive, of which its documentation warns.
-It also evaluates the expressions of dynamic shapes, and calls any
-function of `torch` that a node names.
-Here an archive that needs any of these is refused before it is loaded.
-Tensors that are pickled are read with `weights_only`.
+`torch.export.load` unpickles everything in the archive, of which its documentation warns, evaluates the expressions of
+dynamic shapes, and calls any function of `torch` that a node names.
+Here an archive that needs any of these is refused before it is loaded, and tensors are read with `weights_only`.
 Source: torch 2.13, torch/export/pt2_archive/_package.py and torch/_export/serde/serialize.py.
 """
 

@@ -4,10 +4,8 @@
 >>> recipe = ExportRecipe.get_recipe(eqsat.RecipeType.ETHOS_U85_INT8, macs=512)
 >>> session = executorch.export.export(model, [example_inputs], recipe)
 
-Any use of `eqsat.RecipeType` registers the provider, too.
 A recipe is Arm's own for an equal target, with `eqsat.EthosUPartitioner` as its partitioner.
-Arm has no recipe for a16w8 on an Ethos-U.
-These are the int8 ones with Arm's quantization of 16-bit activations and 8-bit weights.
+Those for a16w8, which Arm does not have, are the int8 ones with Arm's quantization of 16-bit activations.
 Source: executorch 1.5, backends/arm/recipes/arm_recipe_provider.py.
 """
 
@@ -30,11 +28,7 @@ _TAKEN = ("macs", "system_config", "memory_mode", "extra_flags", "config_ini", "
 
 
 class RecipeType(et.RecipeType):
-    """Recipes by family and quantization.
-
-    `ExportRecipe.get_recipe` takes the arguments of Arm's Ethos-U recipes, and eqsat's `options`.
-    Arm's are `macs`, `system_config`, `memory_mode`, `extra_flags` and `config_ini`.
-    """
+    """Recipes by family and quantization, with the arguments of Arm's Ethos-U recipes, and `options`."""
 
     ETHOS_U55_INT8 = "eqsat_ethos_u55_int8"
     ETHOS_U65_INT8 = "eqsat_ethos_u65_int8"

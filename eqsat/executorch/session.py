@@ -83,7 +83,7 @@ class LeftOperator:
         return f"{self.name} {self.number}" + (f" ({told})" if told else "")
 
 
-@dataclass(slots=True, weakref_slot=True, repr=False)
+@dataclass(slots=True, weakref_slot=True, repr=False, eq=False)
 class Session:
     """Options and results, per delegate in the order of lowering.
 
@@ -137,16 +137,6 @@ class Session:
     def stock_cycles(self) -> int | None:
         """Vela's cycles of all delegates of stock ExecuTorch, None if one of them is unknown."""
         return self.figures("stock").cycles
-
-    @property
-    def corrected(self) -> int | None:
-        """Corrected cycles of all chosen delegates, None unless they are complete."""
-        return self.figures("eqsat").corrected
-
-    @property
-    def stock_corrected(self) -> int | None:
-        """Corrected cycles of all delegates of stock ExecuTorch, None if one of them is unknown."""
-        return self.figures("stock").corrected
 
     @property
     def calibrated(self) -> int | None:

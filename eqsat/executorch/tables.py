@@ -1,8 +1,8 @@
 """Functions of one INT8 tensor that Arm's partitioner leaves to the CPU in floating point, each as one TABLE.
 
-Arm's quantizer does not know every pointwise operator, such as mish, softplus or a hand-written h-swish.
-Such operators stay in floating point between a DEQUANTIZE and a QUANTIZE, and cut a delegate in two.
-Together they are a function of 256 values, so their results are computed here, as PyTorch computes them.
+Pointwise operators that Arm's quantizer does not know, such as mish, stay in floating point between a DEQUANTIZE and a
+QUANTIZE, and cut a delegate in two.
+Together they are a function of 256 values, whose results are computed here, as PyTorch computes them.
 One operator takes their place, of which Arm's own pass for functions makes a TABLE.
 """
 

@@ -19,7 +19,7 @@ from eqsat.report.data import KIND_COLOURS, OWN_STAGES, STAGE_COLOURS, RecordedR
 from eqsat.report.page import Bars, Note, Part, Section, check_library, page
 from eqsat.report.sides import Side, Sides
 from eqsat.search.clock import called
-from eqsat.vela.facts import facts_of
+from eqsat.vela.facts import is_table_by_default
 
 
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
@@ -144,7 +144,7 @@ def notes(run: RecordedRun) -> list[str]:
         out.append(
             "LiteRT's int8 model comes from another quantizer, with other scales and another arithmetic, so only its "
             "cycles are comparable, and only if no operator stays on the CPU: Vela does not count those."
-            + (_FLATTERED if any(facts_of(v).table_by_default for v in run.vela) else "")
+            + (_FLATTERED if any(map(is_table_by_default, run.vela)) else "")
         )
     if run.about.keys() >= {"versions", "processors", "memory_mib", "jobs", "cold"}:
         made = f"Commit {run.about['commit']}. " if "commit" in run.about else ""

@@ -1,15 +1,12 @@
-"""Differences between versions of Vela in its estimate that cannot be asked of it at run time.
+"""Versions of Vela, and the difference between their estimates that cannot be asked of Vela at run time.
 
-They are one table.
-`tests/vela/test_facts.py` checks it with the installed Vela.
-So a new version with other facts is noticed.
+`tests/vela/test_facts.py` checks it with the installed Vela, so a new version with other facts is noticed.
+What every known version charges for nothing is no fact of one: `broadcasts.py`, `pieces.py`, `staging.py`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cache
 
 from eqsat.ground.versions import versions
 
@@ -17,27 +14,6 @@ from eqsat.ground.versions import versions
 PACKAGE = "ethos-u-vela"
 #: The first two numbers of a version, such as (5, 2).
 Version = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """The behaviour of one version of Vela.
-
-    table_by_default: on U55 and U65 an operator without an activation is priced like one with a
-        TABLE (`activationPerfIndex` in ethos_u55_performance.cpp)
-
-    With `table_by_default` a CLAMP that does nothing makes the operator before it cheaper.
-    What every known version charges for nothing is no fact of one: `broadcasts.py`, `pieces.py`, `staging.py`.
-    """
-
-    table_by_default: bool
-
-
-#: {the first version of which they are true: facts}.
-KNOWN = {
-    (5, 1): Facts(table_by_default=True),
-    (5, 2): Facts(table_by_default=False),
-}
 
 
 def version() -> str:
@@ -53,15 +29,10 @@ def numbers(version: str) -> Version:
     return tuple(int(n) for n in re.findall(r"\d+", version)[:2])
 
 
-def facts_of(version: str) -> Facts:
-    """Returns the facts of the newest known version up to this one.
+def is_table_by_default(version: str) -> bool:
+    """Whether on U55 and U65 an operator without an activation is priced like one with a TABLE.
 
-    For versions older than all, returns those of the oldest.
+    Then a CLAMP that does nothing makes the operator before it cheaper.
+    Source: `activationPerfIndex` in ethos_u55_performance.cpp.
     """
-    return KNOWN[max((v for v in KNOWN if v <= numbers(version)), default=min(KNOWN))]
-
-
-@cache
-def facts() -> Facts:
-    """Returns the facts of the installed Vela."""
-    return facts_of(version())
+    return numbers(version) < (5, 2)

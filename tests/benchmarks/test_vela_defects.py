@@ -34,13 +34,12 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import defects
 from eqsat.vela.compile import LostOutputs, compile_graph
 from eqsat.vela.defects import DEFECTS, Copy, Defect, Guard, remedies
-from eqsat.vela.facts import KNOWN
 from eqsat.vela.guards import guarded, violations
 from eqsat.vela.patterns import Operator, Place
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 #: Those at whose start a record or a fact changes, and one before all of them.
-VERSIONS = sorted({(5, 0), *KNOWN, *(v for d in DEFECTS for v in (d.since, d.until) if v)})
+VERSIONS = sorted({(5, 0), (5, 1), (5, 2), *(v for d in DEFECTS for v in (d.since, d.until) if v)})
 CELLS = [(d, Target.of(t)) for d in DEFECTS for t in TARGETS]
 REFUSED = [(d, t) for d, t in CELLS if d.name in REFUSED_ELSEWHERE and t.family.commands not in d.families]
 

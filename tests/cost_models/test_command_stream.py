@@ -19,7 +19,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
-from eqsat.vela.facts import facts
+from eqsat.vela.facts import is_table_by_default, version
 from tests.device.pieces import OF_U85, PIECES, of
 from tests.graphs import conv, finish, products, rescale, transpose
 
@@ -71,9 +71,9 @@ def test_one_command_costs_what_vela_says(accelerator: str, pool: Pool) -> None:
         found, vela = _priced(graph, target, pool), compile_graph(graph, target, pool).cycles
         (computing,) = (k for kind, k in found.by_kind.items() if kind != "copy")
         assert computing.commands == 1
-        if facts().table_by_default and name != "table" and target.family is not U85:
+        if is_table_by_default(version()) and name != "table" and target.family is not U85:
             assert computing.cycles <= 1.02 * vela, name
-        elif facts().table_by_default and target.core.cores > 1:  # 5.1 joins the bursts of several cores
+        elif is_table_by_default(version()) and target.core.cores > 1:  # 5.1 joins the bursts of several cores
             assert found.cycles >= 0.998 * vela, name
         elif target.family is U85:
             assert found.cycles == pytest.approx(vela, rel=0.002), name
@@ -110,7 +110,7 @@ def test_an_operand_that_broadcasts_is_read_once_a_block(accelerator: str, by: t
     as_it_is, staged = (products(copied, (1, 32, 32, 48), by) for copied in (False, True))
     found = _priced(as_it_is, target, pool)
     corrected = compile_graph(as_it_is, target, pool).corrected
-    if facts().table_by_default and target.family is not U85:
+    if is_table_by_default(version()) and target.family is not U85:
         assert found.cycles <= 1.02 * corrected
     else:
         assert found.cycles == pytest.approx(corrected, rel=0.02)

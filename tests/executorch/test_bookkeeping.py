@@ -15,7 +15,7 @@ from torch._export.utils import _collect_all_valid_cia_ops
 from torch.fx import GraphModule, symbolic_trace
 from torch.fx.traceback import NodeSource
 
-from eqsat.executorch import fake_outputs, lookups, unread_code
+from eqsat.executorch import bookkeeping
 from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.quantize import quantize
 
@@ -91,8 +91,7 @@ def test_another_pytorch_keeps_its_bookkeeping(monkeypatch):
 
 
 def _replaced() -> list[object]:
-    parts = (unread_code, fake_outputs, lookups)
-    return [inspect.getattr_static(where, name, None) for part in parts for where, name, _ in part.replacements()]
+    return [inspect.getattr_static(where, name, None) for where, name, _ in bookkeeping._replacements()]
 
 
 def test_operators_that_are_registered_meanwhile_are_collected():
@@ -117,8 +116,8 @@ def test_program_and_histories_are_the_same(monkeypatch):
         interpreted.append((lowered, args))
         return call(lowered, *args)
 
-    call = fake_outputs._call_delegate
-    monkeypatch.setattr(fake_outputs, "_call_delegate", interpret)
+    call = bookkeeping._call_delegate
+    monkeypatch.setattr(bookkeeping, "_call_delegate", interpret)
 
     def lowered():
         edge = stock_lowering(copy.deepcopy(program), partitioner=[EthosUPartitioner(spec)])
@@ -139,9 +138,9 @@ def test_program_and_histories_are_the_same(monkeypatch):
     (x,) = (n.meta["val"] for n in graph.nodes if n.name in delegates[-1].original_module.graph_signature.user_inputs)
     with x.fake_mode:
         types = [
-            [fake_outputs._type(y) for y in fake_outputs._called(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))
+            [bookkeeping._type(y) for y in bookkeeping._called(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))
         ]
-        expected = [[fake_outputs._type(y) for y in call(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))]
+        expected = [[bookkeeping._type(y) for y in call(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))]
     assert types == expected and len(interpreted) == 1, "arguments of other types are interpreted"
 
 

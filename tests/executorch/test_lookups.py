@@ -1,44 +1,21 @@
 """The short ways of passes return what PyTorch's functions do."""
 
-from collections import OrderedDict, namedtuple
+from collections import namedtuple
 from contextlib import nullcontext
 
 import pytest
 import torch
 from executorch.backends.arm.tosa.dialect.lib import TosaValueError
 from executorch.backends.arm.tosa.specification import TosaLoweringContext, TosaSpecification
-from executorch.exir import to_edge
 from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportPass
 from torch._subclasses import FakeTensorMode
-from torch.export import export
 from torch.fx import Proxy
-from torch.fx.immutable_collections import immutable_dict, immutable_list
-from torch.utils import _pytree as pytree
+from torch.fx.immutable_collections import immutable_list
 
 from eqsat.executorch.bookkeeping import less_bookkeeping
 
 _Pair = namedtuple("_Pair", "a b")
-_TREES = (
-    3,
-    None,
-    (1, [2, None], {"b": 3, "a": (4, {})}, ()),
-    _Pair(1, [2, _Pair(3, 4)]),
-    [OrderedDict(b=1, a=2), immutable_list([1, 2]), immutable_dict({"a": [1]}), torch.Size([2, 3]), slice(1, 2)],
-)
-
-
-@pytest.mark.parametrize("tree", _TREES)
-def test_trees_are_mapped_alike(tree):
-    def mapped(*rests, **kwargs):
-        seen = []
-        out = pytree.tree_map(lambda x, *_: seen.append(x) or (x, "leaf"), tree, *rests, **kwargs)
-        return seen, out, str(pytree.tree_structure(out)), pytree.tree_map_only(int, lambda x: -x, tree)
-
-    ways = ({}, {"is_leaf": lambda x: isinstance(x, list)})
-    expected = [*(mapped(**w) for w in ways), mapped(tree)]
-    with less_bookkeeping():
-        assert [*(mapped(**w) for w in ways), mapped(tree)] == expected
 
 
 def test_arguments_of_nodes_are_alike():
@@ -65,26 +42,6 @@ def test_arguments_of_nodes_are_alike():
     expected = arguments()
     with less_bookkeeping():
         assert arguments() == expected
-
-
-def test_signatures_are_alike():
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(2))
-            self.register_buffer("offset", torch.ones(2))
-
-        def forward(self, x):
-            return x * self.weight + self.offset + torch.tensor([1.0, 2.0])
-
-    def told():
-        s = to_edge(export(Model(), (torch.ones(2),))).exported_program().graph_signature
-        return [dict(d) for d in (s.inputs_to_parameters, s.inputs_to_buffers, s.inputs_to_lifted_tensor_constants)]
-
-    expected = told()
-    assert all(expected), "there are inputs of each kind"
-    with less_bookkeeping():
-        assert told() == expected
 
 
 def test_outputs_of_quantized_operators_are_known():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 
 import eqsat
 from eqsat.executorch.forms import rewritten
@@ -99,6 +99,6 @@ def test_nothing_of_it_stays_on_the_cpu() -> None:
 @pytest.mark.slow
 def test_a_function_without_a_delegate_is_an_error_and_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime has no operator for it."""
-    monkeypatch.setattr(eqsat.EthosUPartitioner, "register_custom_partition_op", lambda self, op: None)
+    monkeypatch.setattr(EthosUPartitioner, "register_custom_partition_op", lambda self, op: None)
     with pytest.raises(LoweringError, match="got no delegate: please report"):
         eqsat.lower_with_session(program(F.mish), "ethos-u55-128", options=eqsat.Options(effort=0, cache=None))
