@@ -19,7 +19,7 @@ from eqsat.device.binary import Binary, read_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import run
 from eqsat.device.text import disassemble
-from eqsat.executorch.bundle import TestCase, is_bundled, read_bundle
+from eqsat.executorch.program_file import TestCase, is_bundled, read_bundle
 from eqsat.executorch.pte import EmbeddedDelegate, Port, Quantization, delegates
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqsat.executorch.program_file import read_program
 from eqsat.ground.files import InputError
 
 #: The backend's name in a .pte.
@@ -95,11 +96,9 @@ def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
 
     Raises InputError.
     """
-    from executorch.exir._serialize._program import deserialize_pte_binary  # which takes seconds
-
     try:
-        program = deserialize_pte_binary(buffer).program
-        found = [d for plan in program.execution_plan or () for d in _of_method(plan, program.backend_delegate_data)]
+        program, segments = read_program(buffer)
+        found = [d for plan in program.execution_plan or () for d in _of_method(plan, program, segments)]
     except Exception as e:  # noqa: BLE001 - whatever ExecuTorch raises for a file that is none
         raise InputError(
             f"no .pte file that ExecuTorch reads: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
@@ -109,7 +108,7 @@ def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
     return found
 
 
-def _of_method(plan: Any, payloads: Sequence[Any]) -> list[EmbeddedDelegate]:
+def _of_method(plan: Any, program: Any, segments: bytes) -> list[EmbeddedDelegate]:
     """Returns the delegates of one method (`ExecutionPlan`), in their order."""
     calls = [i.instr_args for chain in plan.chains for i in chain.instructions]
     kernels = [c for c in calls if _is_a(c, "KernelCall")]
@@ -119,7 +118,7 @@ def _of_method(plan: Any, payloads: Sequence[Any]) -> list[EmbeddedDelegate]:
     known = _Known(plan, kernels)
     return [
         EmbeddedDelegate(
-            f"{plan.name}/{k}", bytes(payloads[d.processed.index].data), tuple(map(known.port, c.args)), outside
+            f"{plan.name}/{k}", _payload(d.processed, program, segments), tuple(map(known.port, c.args)), outside
         )
         for k, (d, c) in enumerate(ours)
     ]
@@ -128,6 +127,17 @@ def _of_method(plan: Any, payloads: Sequence[Any]) -> list[EmbeddedDelegate]:
 def _is_a(value: object, name: str) -> bool:
     """Whether a value is of the class of that name in executorch.exir.schema, which is not imported here."""
     return type(value).__name__ == name
+
+
+def _payload(processed: Any, program: Any, segments: bytes) -> bytes:
+    """Returns the bytes that a `BackendDelegateDataReference` stands for."""
+    if processed.location.name == "INLINE":
+        return bytes(program.backend_delegate_data[processed.index].data)
+    segment = program.segments[processed.index]
+    payload = segments[segment.offset : segment.offset + segment.size]
+    if len(payload) < segment.size:
+        raise ValueError(f"segment {processed.index} ends beyond the file")
+    return payload
 
 
 class _Known:

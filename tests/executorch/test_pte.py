@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from executorch.devtools.bundled_program.config import MethodTestCase, MethodTes
 from executorch.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
 from executorch.exir import EdgeCompileConfig
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
+from executorch.exir._serialize._program import deserialize_pte_binary
 from typer.testing import CliRunner
 
 from benchmarks.models import load
@@ -168,6 +171,20 @@ def test_a_program_in_channels_last_runs_on_tensors_of_its_shape(worker: Worker)
     (y,) = ran(buffer, [x.numpy()], worker).outputs.values()
     assert y.data.shape == (1, 4, 8, 6)
     assert np.array_equal(y.real, program.module()(x).detach().numpy())
+
+
+@pytest.mark.slow
+def test_a_program_is_read_without_pytorch_and_as_with_it(two: bytes, tmp_path: Path) -> None:
+    (tmp_path / "two.pte").write_bytes(two)
+    script = (
+        "import sys; from pathlib import Path; from eqsat.executorch.pte import delegates;"
+        "found = [delegates(Path(sys.argv[1]).read_bytes()) for _ in range(2)]; assert found[0] == found[1];"
+        "assert not {'torch', 'executorch.exir'} & set(sys.modules); print(found[0])"
+    )
+    printed = subprocess.run([sys.executable, "-c", script, tmp_path / "two.pte"], check=True, stdout=subprocess.PIPE)
+    program, found = deserialize_pte_binary(two).program, delegates(two)
+    assert printed.stdout.decode() == f"{found}\n" and len(found) == 2
+    assert [d.payload for d in found] == [d.data for d in program.backend_delegate_data]
 
 
 def test_quantization_is_that_of_the_program() -> None:
