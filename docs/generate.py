@@ -66,7 +66,7 @@ def _rules_of(family: ModuleType) -> str:
     from eqsat.egraph.externs import first_sentence
 
     written = _table(("rule", "identity"), [(f"`{r.name}`", _code(r.statement)) for r in family.RULES])
-    functions = {f.name: first_sentence(f.fn) for r in family.RULES for f in r.functions}
+    functions = {f.name: first_sentence(f.fn) for r in family.RULES for f in r.compiled.functions}
     called = _table(("function", "result"), [(f"`{n}`", _plain(s)) for n, s in functions.items()])
     return f"{written}\n{called}" if functions else written
 

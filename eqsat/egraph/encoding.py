@@ -186,7 +186,7 @@ def engine_for(rules: Sequence[Rule], logged: bool = False) -> Engine:
     for forget in dict.fromkeys(r.forget for r in every if r.forget):
         forget()
     declared = declarations(every)
-    externs: dict[str, ExternTable] = {e.name: e for r in every for e in r.externs}
+    externs: dict[str, ExternTable] = {d.extern.name: d.extern for r in every for d in r.compiled.query.demands}
     compiled = [*VECTORS, *(r.for_engine(logged) for r in every)]
     return Engine([*DECLARATIONS, *declared.values()], externs.values(), compiled)
 
@@ -198,7 +198,7 @@ def declarations(rules: Iterable[Rule]) -> dict[str, str]:
     """
     out: dict[str, str] = {}
     for r in rules:
-        for name, command in r.declarations.items():
+        for name, command in r.compiled.declarations.items():
             if out.setdefault(name, command) != command:
                 raise EngineError(f"the rule {r.name} declares {name} as {command}, another one as {out[name]}")
     return out

@@ -24,7 +24,7 @@ from eqsat.egraph.compile import CompiledRule, compile_rule
 from eqsat.egraph.kinds import RuleError
 from eqsat.egraph.log import Log
 from eqsat.egraph.query import text
-from eqsat.egraph.tree import Apply, Extern, Let, Lookup, Partial, Term, term
+from eqsat.egraph.tree import Apply, Let, Lookup, Partial, Term, term
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,21 +82,6 @@ class Rule:
             + (f", where {where}" if where else "")
             + (" (removal)" if self.removes else "")
         )
-
-    @property
-    def functions(self) -> tuple[Extern[..., Any], ...]:
-        """The functions that the rule calls, in the order of use."""
-        return self.compiled.functions
-
-    @property
-    def externs(self) -> list[engine.ExternTable]:
-        """The tables of the functions that the rule calls."""
-        return [d.extern for d in self.compiled.query.demands]
-
-    @property
-    def declarations(self) -> dict[str, str]:
-        """{name: command} of the facts and postponed operators that the rule needs declared."""
-        return self.compiled.declarations
 
     @cached_property
     def log(self) -> Log:
@@ -159,7 +144,7 @@ def with_helpers(rules: Iterable[Rule], among: Sequence[Rule]) -> tuple[Rule, ..
     Raises ValueError if no rule makes one.
     """
     found = dict.fromkeys(rules)
-    while missing := {x for r in found for x in r.declarations} - {r.helps for r in found}:
+    while missing := {x for r in found for x in r.compiled.declarations} - {r.helps for r in found}:
         if unmade := missing - {r.helps for r in among}:
             raise ValueError(f"no rule makes {', '.join(sorted(map(str, unmade)))}")
         found |= dict.fromkeys(r for r in among if r.helps in missing)

@@ -58,7 +58,7 @@ def _files(options: Options) -> Iterator[tuple[str, str]]:
     for registry, name in _own(options):
         yield _file(registry.find(name)), f"the {registry.what} {name!r}"
     for r in options.rules:
-        for f in r.functions:
+        for f in r.compiled.functions:
             fn = getattr(f, "fn", None)
             if fn is not None and not fn.__module__.startswith("eqsat."):
                 yield _file(fn), f"the function {f.name!r} of the rule {r.name!r}"

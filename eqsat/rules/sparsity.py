@@ -2,7 +2,7 @@
 targets whose NPU then takes half the time.
 
 The new order of the channels is a movement before the convolution.
-The families `across` and `weights` absorb it into the weights of the convolutions that computed the channels.
+The families `across` and `roles` absorb it into the weights of the convolutions that computed the channels.
 """
 
 from __future__ import annotations
