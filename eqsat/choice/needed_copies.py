@@ -56,11 +56,16 @@ def _slice_first(graph: TensorGraph, place: Place, out: Rewritten) -> int:
     Returns the node of the RESCALE, or of a RESHAPE of it if RESHAPEs lay between.
     """
     rescale, node = graph.nodes[place[0]], graph.nodes[place[-1]]
-    start, channels, attrs = node.attr("start")[-1], node.shape[-1], node.attrs
+    starts, size = node.attr("start"), node.attr("size")
+    start, channels = starts[-1], size[-1]
     if len(place) > 2:
         whole = rescale.shape[:-1]
-        attrs = attrs_of({"start": (*(0 for _ in whole), start), "size": (*whole, channels)})
-    sliced = out.graph.add_with("slice", [out.number[i] for i in rescale.inputs], attrs)
+        starts, size = (*(0 for _ in whole), start), (*whole, channels)
+    (read,) = rescale.inputs
+    while graph.nodes[read].op == "slice":  # of two in a row, Vela makes the first by a copy
+        starts = tuple(a + b for a, b in zip(starts, graph.nodes[read].attr("start"), strict=True))
+        (read,) = graph.nodes[read].inputs
+    sliced = out.graph.add("slice", [out.number[read]], start=starts, size=size)
     scaled = _with_channels(rescale.attrs, slice(start, start + channels))
     made = out.graph.add_with(rescale.op, [sliced], scaled)
     out.source[made] = place[0]

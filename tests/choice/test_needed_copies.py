@@ -158,6 +158,25 @@ def test_slices_of_channels_are_in_front_of_their_rescale(target: str, shape: Sh
 
 @ON_THE_NEWEST_VELA
 @pytest.mark.parametrize("target", TARGETS)
+def test_slices_in_front_of_a_rescale_take_the_place_of_a_slice_that_it_reads(target: str, worker: Worker) -> None:
+    """Vela makes the first of two slices in a row by a copy: the step and then the gates of a recurrent network."""
+    g = TensorGraph()
+    factors = [(1 << 30) + (k << 24) for k in range(32)]
+    x = rescale(g, g.add_input("x", (1, 1, 3, 40), "INT8"), "INT32", shift=(20,))
+    step = g.add("slice", [g.add("add", [x, x])], start=(0, 0, 1, 4), size=(1, 1, 1, 32))
+    y = g.add_with("rescale", [step], makers.rescale("INT8", factors, [39] * 32))
+    parts = [g.add("slice", [y], start=(0, 0, 0, at), size=(1, 1, 1, 16)) for at in (0, 16)]
+    z = g.add("add", [rescale(g, part, "INT32", shift=(10,)) for part in parts])
+    graph = finish(g, rescale(g, z, "INT8", shift=(50,)))
+    copied, _ = with_needed_copies(graph, {}, remedies(Copy, Target.of(target).family))
+    slices = [n for n in copied.live() if copied.nodes[n].op == "slice"]
+    assert [copied.nodes[copied.nodes[n].inputs[0]].op for n in slices] == ["add", "add"]
+    assert_equal(graph, copied)
+    assert verify(dumps(copied), Target.of(target), worker).equal
+
+
+@ON_THE_NEWEST_VELA
+@pytest.mark.parametrize("target", TARGETS)
 def test_slices_of_a_slice_are_in_front_of_the_rescale_too(target: str, worker: Worker) -> None:
     g = TensorGraph()
     factors = [(1 << 30) + (k << 24) for k in range(32)]
