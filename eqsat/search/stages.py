@@ -14,6 +14,7 @@ from eqsat.options.plugins import make_cost_model
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Step
 from eqsat.search.proposals.borders import borders
+from eqsat.search.proposals.chains import chains
 from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
@@ -28,7 +29,7 @@ from eqsat.verification.verification import first_equal
 logger = logging.getLogger(__name__)
 
 #: Changes of a graph that is written; each goes on from the best so far.
-REWRITINGS = (Step(orders, 0.2), Step(borders, 0.3))
+REWRITINGS = (Step(chains, 0.1), Step(orders, 0.2), Step(borders, 0.3))
 _SETTINGS = Step(settings, 1 / 6)
 _STRIPES = Step(stripes, 0.3, wanted)
 
