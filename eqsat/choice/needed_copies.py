@@ -1,6 +1,6 @@
 """Copies and orders without which Vela compiles a graph wrongly (`eqsat/vela/defects.py`).
 
-A copy is a depthwise convolution or a sum (`copying.py`).
+A copy is a depthwise convolution or a sum (`copying.py`), or a TABLE that Vela fuses into the operator before it.
 Without copies such choices would be refused one by one, after compilation or a run of their binary.
 A copy's cycles are in Vela's table, which corrects the prices of the next extraction.
 """
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from eqsat.choice import copying
+from eqsat.tensor import makers
 from eqsat.tensor.graph import Rewritten, TensorGraph
-from eqsat.tensor.types import Attrs, attrs_of
 from eqsat.vela.defects import Copy
 from eqsat.vela.patterns import Place
 
@@ -27,10 +27,10 @@ def with_needed_copies(
     Tensors of a type that cannot be copied stay as they are.
     """
     copies = list(copies)
-    while first := {p[-1]: p for c in copies if c.sliced_first for p in c.places(graph)}:  # a slice may lay bare others
-        out = graph.rewritten({part: partial(_slice_first, graph, place) for part, place in first.items()})
+    if tabled := {p[0] for c in copies if c.by_table for p in c.places(graph) if graph.nodes[p[0]].dtype == "INT8"}:
+        out = graph.rewritten({n: partial(_tabled, graph, n) for n in tabled})
         graph, origin = out.graph, _origin(out, origin)
-    places = [p for c in copies if not c.sliced_first for p in c.places(graph) if copying.can_copy(graph.type(p[0]))]
+    places = [p for c in copies if not c.by_table for p in c.places(graph) if copying.can_copy(graph.type(p[0]))]
     if not places:
         return graph, dict(origin)
     ending: dict[int, list[Place]] = {}
@@ -50,29 +50,13 @@ def _origin(out: Rewritten, origin: Mapping[int, int]) -> dict[int, int]:
     return {k: origin[n] for k, n in operators if n in origin}
 
 
-def _slice_first(graph: TensorGraph, place: Place, out: Rewritten) -> int:
-    """Writes the SLICE at the end of a place before the RESCALE at its beginning.
-
-    Returns the node of the RESCALE, or of a RESHAPE of it if RESHAPEs lay between.
-    """
-    rescale, node = graph.nodes[place[0]], graph.nodes[place[-1]]
-    starts, size = node.attr("start"), node.attr("size")
-    start, channels = starts[-1], size[-1]
-    if len(place) > 2:
-        whole = rescale.shape[:-1]
-        starts, size = (*(0 for _ in whole), start), (*whole, channels)
-    (read,) = rescale.inputs
-    while graph.nodes[read].op == "slice":  # of two in a row, Vela makes the first by a copy
-        starts = tuple(a + b for a, b in zip(starts, graph.nodes[read].attr("start"), strict=True))
-        (read,) = graph.nodes[read].inputs
-    sliced = out.graph.add("slice", [out.number[read]], start=starts, size=size)
-    scaled = _with_channels(rescale.attrs, slice(start, start + channels))
-    made = out.graph.add_with(rescale.op, [sliced], scaled)
-    out.source[made] = place[0]
-    if out.graph.type(made).shape != node.shape:
-        made = out.graph.add("reshape", [made], shape=node.shape)
-        out.source[made] = place[0]
-    return made
+def _tabled(graph: TensorGraph, n: int, out: Rewritten) -> int:
+    """Writes a node with a TABLE behind it that leaves every value as it is, and returns the TABLE's node."""
+    node = graph.nodes[n]
+    made = out.graph.add_copy(node, [out.number[i] for i in node.inputs])
+    table = out.graph.add_with("table", [made], makers.table(range(-128, 128)))
+    out.source[made] = out.source[table] = n
+    return table
 
 
 def _of_copies(graph: TensorGraph, places: Sequence[Place], out: Rewritten) -> int:
@@ -93,8 +77,3 @@ def _copy(n: int, out: Rewritten) -> int:
     copy = copying.emit(out.graph, out.number[n])
     out.source.update(dict.fromkeys(range(first, len(out.graph.nodes)), n))
     return copy
-
-
-def _with_channels(rescale: Attrs, channels: slice) -> Attrs:
-    """Returns the attributes of a RESCALE with a factor per channel, for some of its channels."""
-    return attrs_of({k: v[channels] if k in ("multiplier", "shift") else v for k, v in rescale})

@@ -8,12 +8,15 @@ By itself one convolution of all gates takes fewer cycles, which is why prices o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
 
+from eqsat.choice.needed_copies import with_needed_copies
 from eqsat.search.order import is_convolved_last, swaps, with_swap
 from eqsat.search.proposal import Ask, Asking
 from eqsat.search.state import State
 from eqsat.tensor.graph import Rewritten, TensorGraph
+from eqsat.vela.defects import Copy, remedies
 
 #: Operators of which a part is the same operator on parts.
 _POINTWISE = frozenset(("add", "sub", "mul", "clamp", "table", "rescale"))
@@ -24,7 +27,7 @@ def chains(state: State) -> Asking:
     start = state.start
     if start is None or not state.target.family.chains:
         return
-    graph, source = in_parts(start.graph)
+    graph, source = in_parts(start.graph, remedies(Copy, state.target.family))
     asked = [start.rewritten(before_sums(graph), "chains", source)] if graph is not start.graph else []
     arranged = before_sums(start.graph)
     if arranged is not start.graph:
@@ -38,10 +41,11 @@ def before_sums(graph: TensorGraph) -> TensorGraph:
     return reduce(with_swap, (s for s in swaps(graph) if is_convolved_last(graph, s)), graph)
 
 
-def in_parts(graph: TensorGraph) -> tuple[TensorGraph, dict[int, int]]:
+def in_parts(graph: TensorGraph, copies: Sequence[Copy] = ()) -> tuple[TensorGraph, dict[int, int]]:
     """Returns the graph with its slices of channels taken of weights, and {node: node of the given graph}.
 
     Pointwise operators may lie between a convolution and a slice.
+    copies: the remedies without which Vela would compile graphs wrongly.
     Returns the graph itself if it has no such slice.
     """
     made: dict[tuple[int, int, int], int] = {}
@@ -50,7 +54,7 @@ def in_parts(graph: TensorGraph) -> tuple[TensorGraph, dict[int, int]]:
         return graph, {}
     written = graph.rewritten(cuts)
     out = written.graph.rewritten()  # without what only the slices read
-    return out.graph, {n: written.source[k] for n, k in out.source.items()}
+    return with_needed_copies(out.graph, {n: written.source[k] for n, k in out.source.items()}, copies)
 
 
 def _cuts_channels(graph: TensorGraph, n: int) -> bool:
@@ -95,7 +99,7 @@ def _part(
         parts = ((graph.nodes[k], graph.nodes[k].attr("value").data) for k in constants)
         cut = [out.graph.add_const(data[channels] if len(data) > 1 else data, k.dtype) for k, data in parts]
         new = out.graph.add_with("conv2d", [out.number[x], *cut], node.attrs)
-    elif node.op in _POINTWISE:
+    elif node.op in _POINTWISE and (node.dtype != "INT8" or _is_of_products(graph, n)):
         attrs, operands = dict(node.attrs), [part(i) for i in node.inputs]
         if attrs.get("per_channel"):
             attrs |= {name: attrs[name][channels] for name in ("multiplier", "shift")}
