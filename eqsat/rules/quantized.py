@@ -245,9 +245,9 @@ def with_one_shift(f: ChannelRescale, x: Type) -> ChannelRescale | None:
 def _reaching(results: NDArray[np.int64], multiplier: NDArray[np.int64], shift: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the least INT32 whose rounded product reaches each result, by channel; limits stand for all beyond."""
     m, s = multiplier[:, None], shift[:, None]
-    least = -(((1 << (s - 1)) - (results << s)) // m)
     low, high = DType.of("INT32").limits
-    return np.clip(least, low, high + 1)
+    least: NDArray[np.int64] = np.clip(-(((1 << (s - 1)) - (results << s)) // m), low, high + 1)
+    return least
 
 
 # ---- other dtypes -------------------------------------------------------------------------------
