@@ -31,6 +31,10 @@ _READING_PARTS = frozenset((*_WINDOWS, *ACTIVATIONS, *SUMS, "concat"))
 #: Ops of one operator each, besides the arithmetic, that carry an activation.
 #: CONCAT, SLICE and TILE carry none.
 _CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
+#: The factor of the operand of a sum that has the larger scale, by dtype, as ExecuTorch and TFLite have it.
+_OF_SUMMANDS = {"INT8": 1 << 19, "INT16": 1 << 14}
+#: The ratio of the scales of two operands of a sum, at most.
+_MOST_UNLIKE = 1 << 10
 #: Cycles per element up to which a native transpose is expected to fuse without loss.
 _FUSABLE_CYCLES = 1.5
 #: Cycles that are allowed in addition to _FUSABLE_CYCLES per element.
@@ -80,10 +84,18 @@ def _reads_parts(reader: Unit, family: Family) -> bool:
 def _rescales_parts(rescale: Unit, family: Family) -> bool:
     """Whether a RESCALE of a part costs as much as one of a whole tensor of that shape.
 
-    To INT32 by a factor of one it fuses into a sum.
+    To INT32 by a factor of one, or by one of a summand, it fuses into a product or a sum.
     By another factor it computes the whole tensor, except on U85 (Vela 5.2).
     """
-    return not DType.of(rescale.result.dtype).is_wide or family.rescales_wide or is_times_one(rescale)
+    is_wide = DType.of(rescale.result.dtype).is_wide
+    return not is_wide or family.rescales_wide or is_times_one(rescale) or _scales_summand(rescale)
+
+
+def _scales_summand(rescale: Unit) -> bool:
+    """Whether a RESCALE has the factor of an operand of a sum, as far as it shows."""
+    largest = _OF_SUMMANDS.get(rescale.operands[0].dtype, 0)
+    factors = zip(rescale.attr("multiplier"), rescale.attr("shift"))
+    return all(largest << s <= _MOST_UNLIKE * m and m <= largest << s for m, s in factors)
 
 
 def _fused_rescale(reader: Unit, read: Unit) -> Fusion | None:

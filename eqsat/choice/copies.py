@@ -2,6 +2,7 @@
 
 A copy is a depthwise convolution 1x1 with weights of one, or an ADD of zero for INT32.
 In place of Vela's own copies of operands of CONCATs they take no fewer calibrated cycles.
+Others are a TABLE that Vela fuses into the operator before it.
 Without those, choices would be refused one by one, after compilation or a run of their binary.
 A copy's cycles are in Vela's table, which corrects the prices of the next extraction.
 """
@@ -15,7 +16,7 @@ import numpy as np
 
 from eqsat.tensor import makers
 from eqsat.tensor.graph import Rewritten, TensorGraph
-from eqsat.tensor.types import Attrs, Type, attrs_of
+from eqsat.tensor.types import Type
 from eqsat.vela.defects import Copy
 from eqsat.vela.patterns import Place
 
@@ -51,10 +52,10 @@ def with_needed_copies(
     Tensors of a type that cannot be copied stay as they are.
     """
     copies = list(copies)
-    while first := {p[-1]: p for c in copies if c.sliced_first for p in c.places(graph)}:  # a slice may lay bare others
-        out = graph.rewritten({part: partial(_slice_first, graph, place) for part, place in first.items()})
+    if tabled := {p[0] for c in copies if c.by_table for p in c.places(graph) if graph.nodes[p[0]].dtype == "INT8"}:
+        out = graph.rewritten({n: partial(_tabled, graph, n) for n in tabled})
         graph, origin = out.graph, _origin(out, origin)
-    places = [p for c in copies if not c.sliced_first for p in c.places(graph) if can_copy(graph.type(p[0]))]
+    places = [p for c in copies if not c.by_table for p in c.places(graph) if can_copy(graph.type(p[0]))]
     if not places:
         return graph, dict(origin)
     ending: dict[int, list[Place]] = {}
@@ -74,24 +75,13 @@ def _origin(out: Rewritten, origin: Mapping[int, int]) -> dict[int, int]:
     return {k: origin[n] for k, n in operators if n in origin}
 
 
-def _slice_first(graph: TensorGraph, place: Place, out: Rewritten) -> int:
-    """Writes the SLICE at the end of a place before the RESCALE at its beginning.
-
-    Returns the node of the RESCALE, or of a RESHAPE of it if RESHAPEs lay between.
-    """
-    rescale, node = graph.nodes[place[0]], graph.nodes[place[-1]]
-    start, channels, attrs = node.attr("start")[-1], node.shape[-1], node.attrs
-    if len(place) > 2:
-        whole = rescale.shape[:-1]
-        attrs = attrs_of({"start": (*(0 for _ in whole), start), "size": (*whole, channels)})
-    sliced = out.graph.add_with("slice", [out.number[i] for i in rescale.inputs], attrs)
-    scaled = _with_channels(rescale.attrs, slice(start, start + channels))
-    made = out.graph.add_with(rescale.op, [sliced], scaled)
-    out.source[made] = place[0]
-    if out.graph.type(made).shape != node.shape:
-        made = out.graph.add("reshape", [made], shape=node.shape)
-        out.source[made] = place[0]
-    return made
+def _tabled(graph: TensorGraph, n: int, out: Rewritten) -> int:
+    """Writes a node with a TABLE behind it that leaves every value as it is, and returns the TABLE's node."""
+    node = graph.nodes[n]
+    made = out.graph.add_copy(node, [out.number[i] for i in node.inputs])
+    table = out.graph.add_with("table", [made], makers.table(range(-128, 128)))
+    out.source[made] = out.source[table] = n
+    return table
 
 
 def _of_copies(graph: TensorGraph, places: Sequence[Place], out: Rewritten) -> int:
@@ -112,8 +102,3 @@ def _copy(n: int, out: Rewritten) -> int:
     copy = write_copy(out.graph, out.number[n])
     out.source.update(dict.fromkeys(range(first, len(out.graph.nodes)), n))
     return copy
-
-
-def _with_channels(rescale: Attrs, channels: slice) -> Attrs:
-    """Returns the attributes of a RESCALE with a factor per channel, for some of its channels."""
-    return attrs_of({k: v[channels] if k in ("multiplier", "shift") else v for k, v in rescale})

@@ -25,7 +25,18 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, Clamp, Constant, Rescale, SignedRescale, Unary, Value, op
+from eqsat.egraph.kinds import (
+    Binary,
+    ChannelRescale,
+    Clamp,
+    Constant,
+    Rescale,
+    SignedRescale,
+    Slice,
+    Unary,
+    Value,
+    op,
+)
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import fact, symbols
 from eqsat.egraph.tree import Extern
@@ -37,6 +48,9 @@ from eqsat.tensor.types import GraphError, Type
 
 #: Every INT8 value.
 _POINTS = np.arange(-128, 128)
+
+#: The largest shift for which the product of a result of INT8 fits in INT64.
+_LARGEST_SHIFT = 52
 
 #: Operators that may leave every value as it is.
 MaybeIdentity = Annotated[Call, op("clamp", "rescale", "identity")]
@@ -224,6 +238,38 @@ def _results(narrow: Call, total: Call, left: Curve, right: Curve) -> bytes | No
         return None
 
 
+# ---- factors per channel ------------------------------------------------------------------------
+
+
+@extern
+def with_one_shift(f: ChannelRescale, x: Type) -> ChannelRescale | None:
+    """Returns a RESCALE of INT32 to INT8 with equal shifts, whose multipliers are rounded.
+
+    If Vela does not fuse a RESCALE, it makes a product of each run of channels with equal shifts (U55 and U65).
+    Returns None if a result changes for any value of INT32, or if the shifts are equal.
+    """
+    a, shifts = dict(f.attrs), np.array(f.attr("shift"), np.int64)
+    least, most = int(shifts.min()), int(shifts.max())
+    if (x.dtype, a["dtype"], a["rounding_mode"], a["output_unsigned"]) != ("INT32", "INT8", SINGLE_ROUND, False):
+        return None
+    if not 32 <= least < most <= _LARGEST_SHIFT:  # every INT32 is small enough for a shift from 32 on
+        return None
+    fewer, exact = shifts - least, np.array(a["multiplier"], np.int64)
+    rounded = (exact + (1 << fewer >> 1)) >> fewer
+    results = np.arange(*DType.of("INT8").limits) + 1 - a["out_zp"][0]
+    if not rounded.all() or (_reaching(results, exact, shifts) != _reaching(results, rounded, shifts - fewer)).any():
+        return None
+    return f.with_attrs(multiplier=tuple(rounded.tolist()), shift=(least,) * len(shifts))
+
+
+def _reaching(results: NDArray[np.int64], multiplier: NDArray[np.int64], shift: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the least INT32 whose rounded product reaches each result, by channel; limits stand for all beyond."""
+    m, s = multiplier[:, None], shift[:, None]
+    low, high = DType.of("INT32").limits
+    least: NDArray[np.int64] = np.clip(-(((1 << (s - 1)) - (results << s)) // m), low, high + 1)
+    return least
+
+
 # ---- other dtypes -------------------------------------------------------------------------------
 
 
@@ -265,6 +311,7 @@ c, d = symbols("c d", Clamp)
 narrow = symbols("narrow", Rescale)
 second, first = symbols("second first", SignedRescale)
 total = symbols("total", Arithmetic)
+scales, cut = symbols("scales", ChannelRescale), symbols("cut", Slice)
 x, y, z = symbols("x y z", Value)
 k = symbols("k", Constant)
 rule = partial(rule, family="quantized")
@@ -272,6 +319,7 @@ rule = partial(rule, family="quantized")
 RULES = [
     rule("pointwise-identity", either(x), x, where=leaves_all(either, x), removes=True),
     rule("clamp-clamp", c(d(x)), clamped(c, d, x)(x)),
+    rule("one-shift", scales(cut(x)), with_one_shift(scales, cut(x))(cut(x))),
     rule("curve-table", y, as_one_op(curve(x, y))(x)),
     rule("curve-identity", y, x, where=is_identity(curve(x, y))),
     rule("known-leaf", known(k), k, where=may_be_operand(k)),

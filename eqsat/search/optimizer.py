@@ -32,6 +32,7 @@ from eqsat.search.oracle import Oracle
 from eqsat.search.origins import table, with_locations
 from eqsat.search.proposal import State, Step
 from eqsat.search.proposals.borders import borders
+from eqsat.search.proposals.chains import chains
 from eqsat.search.proposals.exact import exact
 from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
@@ -54,7 +55,7 @@ __all__ = ["Result", "optimize_tosa"]
 logger = logging.getLogger(__name__)
 
 #: Changes of a graph that is written; each goes on from the best so far.
-REWRITINGS = (Step(orders, 0.2), Step(borders, 0.3))
+REWRITINGS = (Step(chains, 0.1), Step(orders, 0.2), Step(borders, 0.3))
 _SETTINGS = Step(settings, 1 / 6)
 _STRIPES = Step(stripes, 0.3, wanted)
 

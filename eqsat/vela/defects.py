@@ -43,11 +43,11 @@ class Copy:
     """A remedy: the last node of a place reads a copy of the first one's result in its stead.
 
     A place of one node is an output that is copied.
-    sliced_first: whether the last node, a SLICE, moves before the first one, a RESCALE, instead
+    by_table: whether all readers of the first node read a TABLE that leaves every value as it is; only of INT8
     """
 
     places: Places
-    sliced_first: bool = False
+    by_table: bool = False
 
 
 #: The remedies.
@@ -202,7 +202,7 @@ DEFECTS: tuple[Defect, ...] = (
         _ALL,
         "rescale > slice",
         since=(5, 2),
-        remedy=Copy(patterns.sliced_channel_scales, sliced_first=True),
+        remedy=Copy(patterns.sliced_channel_scales, by_table=True),
     ),
     Defect("channel_scales_behind_a_reshape", _ALL, "conv2d|depthwise_conv2d > reshape > rescale"),
     Defect("channel_scales_behind_a_concat", _ALL, "concat|tile|pad > rescale", since=(5, 2)),

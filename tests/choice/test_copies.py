@@ -156,38 +156,46 @@ def test_a_rescale_of_a_slice_reads_a_sum_with_zero(
     assert [verify(dumps(g), Target.of(target), worker).equal for g in (graph, summed)] == [False, True]
 
 
+def gates(shape: Shape, *, nested: bool = False) -> TensorGraph:
+    """The sum of two slices of channels of a RESCALE with factors per channel."""
+    g = TensorGraph()
+    factors = [(1 << 30) + (k << 24) for k in range(32)]
+    x = rescale(g, g.add_input("x", (1, 1, 3, 32), "INT8"), "INT32", shift=(20,))
+    step = g.add("slice", [g.add("add", [x, x])], start=(0, 0, 1, 0), size=(1, 1, 1, 32))
+    y = g.add_with("rescale", [step], makers.rescale("INT8", factors, [39] * 32))
+    if shape != (1, 1, 1):
+        y = g.add("reshape", [y], shape=(*shape, 32))
+    outer, count = (0,) * len(shape), 14 if nested else 16
+    if nested:
+        y = g.add("slice", [y], start=(*outer, 2), size=(*shape, 2 * count))
+    parts = [g.add("slice", [y], start=(*outer, at), size=(*shape, count)) for at in (0, count)]
+    wide = [
+        g.add_with("rescale", [part], makers.rescale("INT32", *factor))
+        for part, factor in zip(parts, ((1 << 30, 11), (1518500250, 12)))
+    ]
+    return finish(g, rescale(g, g.add("add", wide), "INT8", shift=(50,)))
+
+
 @ON_THE_NEWEST_VELA
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1,)], ids=["directly", "behind a reshape"])
 @pytest.mark.parametrize("target", TARGETS)
-def test_slices_of_channels_are_in_front_of_their_rescale(target: str, shape: Shape, worker: Worker) -> None:
-    g = TensorGraph()
-    factors = [(1 << 30) + (k << 24) for k in range(32)]
-    x = g.add_input("x", (1, 1, 1, 32), "INT32")
-    y = g.add_with("rescale", [x], makers.rescale("INT8", factors, [39] * 32))
-    if shape != (1, 1, 1):
-        y = g.add("reshape", [y], shape=(*shape, 32))
-    parts = (g.add("slice", [y], start=(*(0 for _ in shape), at), size=(*shape, 16)) for at in (0, 16))
-    z = g.add("add", [rescale(g, part, "INT32", shift=(10,)) for part in parts])
-    graph = finish(g, rescale(g, z, "INT8", shift=(50,)))
+def test_slices_of_channels_of_a_rescale_read_a_table_of_it(target: str, shape: Shape, worker: Worker) -> None:
+    """Vela fuses the TABLE into the RESCALE, and leaves the slices where they are."""
+    graph, copies = gates(shape), remedies(Copy, Target.of(target).family)
     origin = {n: 100 + n for n in graph.live() if graph.nodes[n].op not in ("input", "const")}
-    copied, after = with_needed_copies(graph, origin, remedies(Copy, Target.of(target).family))
+    copied, after = with_needed_copies(graph, origin, copies)
     (scaled,) = (n for n in graph.live() if graph.nodes[n].op == "rescale" and len(graph.nodes[n].attr("shift")) > 1)
-    assert copied.op_counts()["slice"] == 2 and copied.op_counts()["rescale"] == graph.op_counts()["rescale"] + 1
-    assert list(after.values()).count(origin[scaled]) == (2 if len(shape) == 3 else 4)  # with a reshape of each
+    assert copied.op_counts() == {**graph.op_counts(), **copied.op_counts(), "table": 1, "slice": 3}
+    assert list(after.values()).count(origin[scaled]) == 2
     assert_equal(graph, copied)
-    assert [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)] == [False, True]
+    without, _ = with_needed_copies(graph, origin, [c for c in copies if not c.by_table])
+    assert [verify(dumps(g), Target.of(target), worker).equal for g in (without, copied)] == [False, True]
 
 
 @ON_THE_NEWEST_VELA
 @pytest.mark.parametrize("target", TARGETS)
-def test_slices_of_a_slice_are_in_front_of_the_rescale_too(target: str, worker: Worker) -> None:
-    g = TensorGraph()
-    factors = [(1 << 30) + (k << 24) for k in range(32)]
-    y = g.add_with("rescale", [g.add_input("x", (1, 1, 1, 32), "INT32")], makers.rescale("INT8", factors, [39] * 32))
-    y = g.add("slice", [y], start=(0, 0, 0, 2), size=(1, 1, 1, 28))
-    parts = [g.add("slice", [y], start=(0, 0, 0, at), size=(1, 1, 1, 14)) for at in (0, 14)]
-    z = g.add("add", [rescale(g, part, "INT32", shift=(10,)) for part in parts])
-    graph = finish(g, rescale(g, z, "INT8", shift=(50,)))
+def test_slices_of_a_slice_of_a_rescale_read_a_table_too(target: str, worker: Worker) -> None:
+    graph = gates((1, 1, 1), nested=True)
     copied, _ = with_needed_copies(graph, {}, remedies(Copy, Target.of(target).family))
     assert_equal(graph, copied)
     assert verify(dumps(copied), Target.of(target), worker).equal

@@ -33,6 +33,16 @@ def _multiplied(g: TensorGraph, x: int, multiplier: int = 1 << 30) -> int:
     return rescale(g, g.add_with("mul", [wide, other], makers.mul()), "INT8", shift=(36,))
 
 
+def _summed(g: TensorGraph, x: int) -> int:
+    """A sum as ExecuTorch writes it: the larger operand has a factor of 2**19."""
+    other = clamp(g, g.add_input("other", PART, "INT8"), -9, 9)
+    factors = ((1518500250, 12), (1 << 30, 11))
+    wide = [
+        g.add_with("rescale", [v], makers.rescale("INT32", *factor, in_zp=3)) for v, factor in zip((x, other), factors)
+    ]
+    return rescale(g, g.add("add", wide), "INT8", shift=(50,))
+
+
 def _joined(g: TensorGraph, x: int) -> int:
     return g.add("concat", [x, clamp(g, g.add_input("other", PART, "INT8"), -9, 9)], axis=3)
 
@@ -44,6 +54,7 @@ READERS: dict[str, tuple[Callable[[TensorGraph, int], int], bool]] = {
     "clamp": (lambda g, x: clamp(g, x, -50, 70), False),
     "rescale": (lambda g, x: rescale(g, x, "INT8", multiplier=(1518500250,), shift=(31,)), False),
     "product": (_multiplied, False),
+    "sum": (_summed, False),
     "concat": (_joined, False),
     "view without ones": (lambda g, x: clamp(g, reshape(g, x, 9, 8, 32), -50, 70), False),
     "view": (lambda g, x: clamp(g, reshape(g, x, 1, 72, 1, 32), -50, 70), True),

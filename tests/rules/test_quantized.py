@@ -4,10 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from eqsat.proof import prove
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops.rescale import DOUBLE_ROUND
 from tests.rules.checks import check, clamp, fires, only, ops_of_output, rescale, shapes, table
 from tests.sweeps import examples
 
@@ -263,3 +266,40 @@ def test_two_rescales_stay_behind_a_wider_value():
     once = rescale(g, g.add_input("y", (1, 4, 6), "INT8"), "INT32", 1 << 30, 11)
     g.outputs = [rescale(g, g.add("add", (twice, once)), "INT8", 1_610_612_736, 50)]
     assert not fires(g, "rescale-twice-left")
+
+
+# ---- factors per channel ------------------------------------------------------------------------
+
+
+def scaled_slice(factors: list[tuple[int, int]], **given) -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_input("x", (4, len(factors)), "INT32")
+    part = g.add("slice", (x,), start=(1, 0), size=(2, len(factors)))
+    multipliers, shifts = zip(*factors)
+    g.outputs = [g.add_with("rescale", (part,), makers.rescale("INT8", multipliers, shifts, **given))]
+    return g
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.lists(st.tuples(st.integers(1 << 30, (1 << 31) - 1), st.integers(33, 52)), min_size=2, max_size=4), POINTS)
+@example([(1141627843, 38), (1973141847, 39)], 12)  # it is
+@example([(1086002080, 42), (1897709027, 51)], 0)  # it is not
+def test_factors_get_one_shift_exactly_where_no_result_changes(factors, zero_point):
+    least = min(s for _, s in factors)
+    rounded = [((m + (1 << (s - least) >> 1)) >> (s - least), least) for m, s in factors]
+    given = scaled_slice(factors, out_zp=zero_point)
+    equal = all(m for m, _ in rounded) and prove(given, scaled_slice(rounded, out_zp=zero_point)).verdict == "proved"
+    assert fires(given, "one-shift") == (equal and rounded != factors)
+
+
+@pytest.mark.parametrize(
+    ("factors", "given"),
+    [
+        ([(1141627843, 38), (1973141847, 38)], {}),  # they have one
+        ([(1141627843, 34), (1973141847, 62)], {}),  # nothing is left of one
+        ([(1141627843, 34), (1973141847, 35)], {"rounding_mode": DOUBLE_ROUND}),
+        ([(1141627843, 30), (1973141847, 31)], {}),  # TOSA does not allow every INT32
+    ],
+)
+def test_other_factors_keep_their_shifts(factors, given):
+    assert not fires(scaled_slice(factors, **given), "one-shift")
