@@ -6,6 +6,7 @@
   Here also those of quantized graphs and of TOSA (`torch/_subclasses/fake_tensor.py`, _validate_cache_key).
 - Every pass interprets a copy of the graph of each delegate to know the types of its outputs, which are in the graph's
   metadata (`torch/_higher_order_ops/executorch_call_delegate.py`).
+- `tree_map` describes a tree's structure to map its leaves (`torch/utils/_pytree.py`).
 - Each argument of a new node goes through four functions called `create_arg`, which look for modules, parameters and
   opaque objects first (`executorch/exir/pass_base.py`, `torch/fx`).
 - Every node that a pass writes copies the history of its source, which is never changed (`torch/fx/traceback.py`).
@@ -31,12 +32,13 @@ import torch
 from executorch.backends.arm.tosa.specification import get_context_spec
 from executorch.exir import pass_base
 from torch._export import utils as export_utils
-from torch._subclasses import FakeTensor, FakeTensorMode
+from torch._subclasses import FakeTensor, FakeTensorMode, fake_tensor
 from torch._subclasses.fake_tensor import _BypassDispatchCache, _DispatchCacheKey
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer
 from torch.fx.graph import _PyTreeCodeGen
+from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.fx.proxy import _create_arg_bypass
 from torch.fx.traceback import NodeSource
 from torch.utils import _pytree as pytree
@@ -77,6 +79,8 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     yield FakeTensorMode, "_validate_cache_key", _validate_key
     yield FakeTensorMode, "_cache_key", _key_with_specification
     yield _delegates, "call_delegate_cpu", _called
+    yield pytree, "tree_map", _mapped_tree
+    yield fake_tensor, "tree_map", _mapped_tree
     for tracer in (PythonKeyTracer, pass_base.ExportPass.ExportTracer):
         yield tracer, "create_arg", _arguments(tracer.create_arg)
     yield NodeSource, "__deepcopy__", lambda source, memo: source
@@ -220,15 +224,37 @@ def _type(value: torch.Tensor) -> tuple[Any, ...]:
     return value.dtype, value.device, tuple(value.shape), value.stride()
 
 
-# ---- arguments of nodes and operators ---------------------------------------------------
+# ---- trees, arguments, signatures and operators ---------------------------------------------------
 
 #: Types whose values tracers look at more closely, as constants of a module or symbols.
 _LONG = (torch.Tensor, torch.SymInt, torch.SymBool, torch.SymFloat)
 
+_tree_map = pytree.tree_map
 _materialize = export_utils._materialize_cpp_cia_ops
 
 #: What makes an argument of a value, by the value's type, where no tracer looks for more in it.
 _ARGUMENTS = {t: make for t, make in _create_arg_bypass.items() if t not in _LONG}
+
+
+def _mapped_tree(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
+    """Returns a tree with `func` of each leaf."""
+    if rests or is_leaf is not None:
+        return _tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return _mapped(func, tree)
+
+
+def _mapped(func: Callable[..., Any], tree: Any) -> Any:
+    kind = type(tree)
+    if kind is tuple:
+        return tuple([_mapped(func, t) for t in tree])
+    if kind is list:
+        return [_mapped(func, t) for t in tree]
+    if kind is immutable_list:
+        return immutable_list([_mapped(func, t) for t in tree])
+    if kind is dict or kind is immutable_dict:
+        made = {k: _mapped(func, t) for k, t in tree.items()}
+        return made if kind is dict else immutable_dict(made)
+    return func(tree) if pytree.tree_is_leaf(tree) else _tree_map(func, tree)
 
 
 def _arguments(create: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

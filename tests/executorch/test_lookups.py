@@ -1,6 +1,6 @@
 """The short ways of passes return what PyTorch's functions do."""
 
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 from contextlib import nullcontext
 
 import pytest
@@ -11,11 +11,32 @@ from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportPass
 from torch._subclasses import FakeTensorMode
 from torch.fx import Proxy
-from torch.fx.immutable_collections import immutable_list
+from torch.fx.immutable_collections import immutable_dict, immutable_list
+from torch.utils import _pytree as pytree
 
 from eqsat.executorch.bookkeeping import less_bookkeeping
 
 _Pair = namedtuple("_Pair", "a b")
+_TREES = (
+    3,
+    None,
+    (1, [2, None], {"b": 3, "a": (4, {})}, ()),
+    _Pair(1, [2, _Pair(3, 4)]),
+    [OrderedDict(b=1, a=2), immutable_list([1, 2]), immutable_dict({"a": [1]}), torch.Size([2, 3]), slice(1, 2)],
+)
+
+
+@pytest.mark.parametrize("tree", _TREES)
+def test_trees_are_mapped_alike(tree):
+    def mapped(*rests, **kwargs):
+        seen = []
+        out = pytree.tree_map(lambda x, *_: seen.append(x) or (x, "leaf"), tree, *rests, **kwargs)
+        return seen, out, str(pytree.tree_structure(out)), pytree.tree_map_only(int, lambda x: -x, tree)
+
+    ways = ({}, {"is_leaf": lambda x: isinstance(x, list)})
+    expected = [*(mapped(**w) for w in ways), mapped(tree)]
+    with less_bookkeeping():
+        assert [*(mapped(**w) for w in ways), mapped(tree)] == expected
 
 
 def test_arguments_of_nodes_are_alike():
