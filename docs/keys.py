@@ -10,7 +10,7 @@ import re
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-_SIDES = "each an object with `stock` (of `eqsat optimize`: the graph of the file) and `eqsat`"
+_SIDES = "as an object with `stock` (of `eqsat optimize`: the graph of the file) and `eqsat`"
 _EACH_SIDE = "of `eqsat compile`: an object with `stock` and `eqsat`"
 #: Keys of both commands.
 BOTH = {
