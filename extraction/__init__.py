@@ -10,14 +10,7 @@ It needs numpy and networkx; the exact extractors also need clingo.
 
 from .api import available, extract, find
 from .check import check, dag_cost, reachable, tree_cost
-from .errors import (
-    ExtractionError,
-    Infeasible,
-    InvalidExtraction,
-    InvalidGraph,
-    NoChoiceFound,
-    SolverUnavailable,
-)
+from .errors import ExtractionError, Infeasible, InvalidExtraction, InvalidGraph, SolverUnavailable
 from .graph import ChoiceGraph
 from .reduce import Reduced, reduce
 from .result import Extraction
@@ -30,7 +23,6 @@ __all__ = [
     "Infeasible",
     "InvalidExtraction",
     "InvalidGraph",
-    "NoChoiceFound",
     "Reduced",
     "SolverUnavailable",
     "available",

@@ -52,7 +52,6 @@ def extract(
     seed: decides all random steps.
     warm_start: a choice to improve on.
     Raises Infeasible if it is proved that there is no choice.
-    Raises NoChoiceFound if none was found, which happens only with forbidden pairs.
     Raises InputError for an unknown method.
     """
     if isinstance(warm_start, Extraction):

@@ -182,15 +182,12 @@ class Encoding:
         return weights
 
     def _surcharges(self, backend: Backend) -> list[Weighted]:
-        """Returns weighted atoms that add up to the surcharges of the choice; forbidden pairs become constraints."""
+        """Returns weighted atoms that add up to the surcharges of the choice."""
         weights = []
         for level in self.surcharge_levels:
             readers, read = (self._any(backend, nodes) for nodes in (level.readers, level.read))
-            if level.high == float("inf"):
-                backend.add_rule([], [readers, read])
-            else:
-                weights.append((backend.add_atom(), self._scaled(level)))
-                backend.add_rule([weights[-1][0]], [readers, read])
+            weights.append((backend.add_atom(), self._scaled(level)))
+            backend.add_rule([weights[-1][0]], [readers, read])
         return weights
 
     def _any(self, backend: Backend, nodes: Sequence[int]) -> int:
@@ -214,7 +211,7 @@ class Encoding:
         return sum(self.price[n] for n in chosen) + sum(
             self._scaled(level)
             for level in self.surcharge_levels
-            if level.high < float("inf") and not chosen.isdisjoint(level.readers) and not chosen.isdisjoint(level.read)
+            if not chosen.isdisjoint(level.readers) and not chosen.isdisjoint(level.read)
         )
 
     def _scaled(self, level: SurchargeLevel) -> int:
@@ -222,11 +219,11 @@ class Encoding:
         return self.scale.round(level.high) - self.scale.round(level.low)
 
     def solve(self, report: SolverReport, deadline: float, *, at_most: int | None = None) -> Ending:
-        """Minimises until the result is proved ("optimal"), impossible ("infeasible") or a limit is reached ("limit").
+        """Minimises until the result is proved ("optimal") or a limit is reached ("limit").
 
         A limit is `conflicts`, `deadline`, or a request of the caller to stop (`stopping`).
         deadline: on the clock of time.perf_counter.
-        at_most: scaled prices above this count as impossible.
+        at_most: the scaled price of a known choice; choices above it are not looked for.
         Choices and lower bounds go to `report`.
         """
         mode: Any = self.control.configuration.solve
@@ -249,9 +246,7 @@ class Encoding:
                     handle.cancel()
                     return "limit"
             result = handle.get()
-        if result.unsatisfiable:
-            return "infeasible"
-        if not result.exhausted:
+        if not (result.satisfiable and result.exhausted):
             return "limit"
         report.bound(self.scale.bound(last))
         return "optimal"

@@ -10,7 +10,6 @@ Every class is decided once, after its children, so the choice is acyclic by con
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Callable
 
 from .prices import Prices
@@ -26,7 +25,7 @@ def bottom_up(
 ) -> dict[int, int]:
     """Returns choices for every class that can be extracted.
 
-    price(n, choice): called once, when all classes that n reads are decided; inf: n may not be used.
+    price(n, choice): called once, when all classes that n reads are decided.
     decided(c, choice, price): called at each decision; choice[c] is the newest.
     rank(n): the lowest one wins between equal prices.
     """
@@ -48,7 +47,5 @@ def bottom_up(
         for r in prices.readers[c]:
             waiting[r] -= 1
             if waiting[r] == 0 and owner[r] not in choice:
-                value = price(r, choice)
-                if value < math.inf or not graph.forbidden_pairs:
-                    heapq.heappush(heap, (value, rank(r), r))
+                heapq.heappush(heap, (price(r, choice), rank(r), r))
     return choice

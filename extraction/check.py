@@ -19,20 +19,18 @@ def check(graph: ChoiceGraph, choice: Choice) -> float | int:
     Raises InvalidExtraction, naming the class, in these cases:
 
     - a reached class has no choice, an e-node of another class, or a forbidden e-node;
-    - both e-nodes of a forbidden pair are chosen;
     - the choice is cyclic.
 
     Entries for classes that the roots do not reach are ignored.
     """
-    order = _topological(graph, choice)
+    order, total = _topological(graph, choice), 0.0
     for c in order:
         n = choice[c]
         for child in set(graph.children(n)):
-            if (n, choice[child]) in graph.forbidden_pairs:
-                raise InvalidExtraction(
-                    f"class {c}: e-node {n} may not read e-node {choice[child]} of class {child}", c
-                )
-    return graph.total(_cost(graph, choice, order))
+            total += graph.pair_costs.get((n, choice[child]), 0.0)
+    for c in order:
+        total += float(graph.cost[choice[c]])
+    return graph.total(total)
 
 
 def reachable(graph: ChoiceGraph, choice: Choice) -> dict[int, int]:
@@ -97,17 +95,3 @@ def _enter(graph: ChoiceGraph, choice: Choice, c: int, state: dict[int, bool]) -
     if n in graph.forbidden:
         raise InvalidExtraction(f"class {c}: e-node {n} is forbidden", c)
     state[c] = False
-
-
-def _cost(graph: ChoiceGraph, choice: Choice, order: list[int]) -> float:
-    readers = dict.fromkeys(order, 0)
-    total = 0.0
-    for c in order:
-        n = choice[c]
-        for child in set(graph.children(n)):
-            readers[child] += 1
-            total += graph.pair_costs.get((n, choice[child]), 0.0)
-    for c in order:
-        times = readers[c] + (c in graph.roots) if c in graph.per_reader else 1
-        total += times * float(graph.cost[choice[c]])
-    return total

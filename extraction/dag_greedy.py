@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from .bottom_up import Rank, bottom_up
 from .check import Choice, check, reachable
 from .closure import flags_of
-from .errors import NoChoiceFound
 from .graph import ChoiceGraph
 from .local_search import LocalSearch
 from .prices import Prices
@@ -47,7 +46,7 @@ def extract(
 
     At least one pass is made; the passes and `starts` are improved locally.
     The result is deterministic for a seed unless `time_limit` (seconds of computing) ends the search early.
-    Raises Infeasible, NoChoiceFound.
+    Raises Infeasible.
     """
     start = time.perf_counter()
     deadline = clock() + time_limit
@@ -56,7 +55,6 @@ def extract(
     trace: list[tuple[float, float]] = []
     best: dict[int, int] = {}
     best_cost = float("inf")
-    failure: NoChoiceFound | None = None
 
     def offer(choice: Choice) -> None:
         nonlocal best, best_cost
@@ -76,26 +74,19 @@ def extract(
     for i, rank in enumerate(ranks[:restarts]):
         if i and (graph.n_nodes > RESTART_NODES or is_over(deadline)):
             break
-        try:
-            choice = first_pass(prices, rank)
-        except NoChoiceFound as error:
-            failure = error
-            continue
+        choice = first_pass(prices, rank)
         improve(choice)
         for given in starts if not i else ():
             improve({**choice, **given})  # other classes keep the greedy picks
     if warm_start is not None:
         offer(warm_start)
-    if not best:
-        assert failure is not None
-        raise failure
     return Extraction(best, best_cost, float("-inf"), "feasible", trace, time.perf_counter() - start, "dag_greedy")
 
 
 def first_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
     """Makes the best pass for which a graph of this size leaves enough memory.
 
-    Raises Infeasible, NoChoiceFound.
+    Raises Infeasible.
     """
     return (greedy_pass if prices.graph.n_classes <= SET_CLASSES else tree_pass)(prices, rank)
 
@@ -103,7 +94,7 @@ def first_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
 def greedy_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
     """Makes one bottom-up pass and returns a choice for every class that can be extracted.
 
-    Raises Infeasible, NoChoiceFound.
+    Raises Infeasible.
     """
     closure: dict[int, int] = {}  # class -> bit set of the classes below it, itself included
     total: dict[int, float] = {}  # class -> cost of that set

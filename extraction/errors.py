@@ -24,13 +24,5 @@ class Infeasible(ExtractionError):
     """Proved: no valid choice exists (some root has no extractable e-node)."""
 
 
-class NoChoiceFound(ExtractionError):
-    """The extractor gave up before it found a choice; one may exist.
-
-    This is only possible with forbidden pairs.
-    Without them greedy extraction always finds a choice or proves that there is none.
-    """
-
-
 class SolverUnavailable(ExtractionError):
     """The solver behind an extractor is not installed; the message says which."""

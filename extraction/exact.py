@@ -12,7 +12,7 @@ import numpy as np
 from .check import Choice, check
 from .dag_greedy import RESTART_NODES, RESTARTS
 from .dag_greedy import extract as greedy
-from .errors import Infeasible, NoChoiceFound, SolverUnavailable
+from .errors import SolverUnavailable
 from .graph import ChoiceGraph
 from .normal_form import NormalForm
 from .protocol import Extractor, Solver
@@ -39,7 +39,7 @@ def extractor(name: str, solver: Solver) -> Extractor:
     def extract(
         graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
     ) -> Extraction:
-        """Raises Infeasible, NoChoiceFound, and SolverUnavailable if a library of the solver is not installed."""
+        """Raises Infeasible, and SolverUnavailable if a library of the solver is not installed."""
         run = ExactSearch(graph, time_limit, name)
         with run.interruptible():
             state = run.start(seed, warm_start)
@@ -113,26 +113,15 @@ class ExactSearch:
             self._greedy(seed, warm_start, restarts=RESTARTS)
         state.least = floor(small)
         limit = AGAIN_SHARE * self.time_limit
-        try:
-            near = carried(self.reduced, self.choice, limit)
-            state.offer(near)
-            state.offer(greedy(small, time_limit=limit, seed=seed, starts=[near]).choice)
-        except NoChoiceFound:
-            pass
+        near = carried(self.reduced, self.choice, limit)
+        state.offer(near)
+        state.offer(greedy(small, time_limit=limit, seed=seed, starts=[near]).choice)
         return state
 
     def _greedy(self, seed: int, warm_start: Choice | None, restarts: int) -> None:
         begin = time.perf_counter() - self.begin
-        try:
-            found = greedy(
-                self.graph,
-                time_limit=GREEDY_SHARE * self.time_limit,
-                seed=seed,
-                warm_start=warm_start,
-                restarts=restarts,
-            )
-        except NoChoiceFound:
-            return
+        limit = GREEDY_SHARE * self.time_limit
+        found = greedy(self.graph, time_limit=limit, seed=seed, warm_start=warm_start, restarts=restarts)
         if found.cost < self.cost:
             self.trace += [(begin + t, c) for t, c in found.trace if c < self.cost]
             self.choice, self.cost = found.choice, found.cost
@@ -154,20 +143,11 @@ class ExactSearch:
 
     @property
     def proved(self) -> bool:
-        """Whether the incumbent is proved optimal, or it is proved that there is no choice."""
-        if self.state is None:
-            return False
-        return self.state.infeasible or bool(self.choice) and closes(self.lower_bound, self.cost, self.graph.integral)
+        """Whether the incumbent is proved optimal."""
+        return closes(self.lower_bound, self.cost, self.graph.integral)
 
     def result(self) -> Extraction:
-        """Returns the extraction.
-
-        Raises Infeasible, NoChoiceFound.
-        """
-        if not self.choice:
-            if self.state is not None and self.state.infeasible:
-                raise Infeasible("a solver proved that no choice avoids all forbidden pairs")
-            raise NoChoiceFound("no choice was found within the time limit")
+        """Returns the extraction."""
         optimal = self.proved
         cost = check(self.original, self.choice)
         bound = float(cost) if optimal else min(self.unit * self.lower_bound, float(cost))
@@ -189,7 +169,6 @@ def carried(reduced: Reduced, choice: Choice, time_limit: float) -> Choice:
 
     Reductions may have dropped e-nodes of it that others replace at no more cost.
     So greedy extraction looks for a choice with few other e-nodes, which is not always the nearest one.
-    Raises NoChoiceFound.
     """
     graph, kept = reduced.graph, set(choice.values())
     away = 1.0 + float(np.abs(graph.cost).sum())

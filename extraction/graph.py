@@ -7,8 +7,6 @@ A choice has one e-node for every e-class that the roots reach through it.
 The cost of a choice is the sum of
 
 * the cost of every chosen e-node, once, however many e-nodes read it;
-* except in a *per-reader* class, where it is paid once for every active e-node that reads the
-  class, and once more if the class is a root (the outside world is a reader too);
 * the delta of every pair (n, m) with n and m both chosen and n reading the class of m.
 
 Costs have no unit of their own: the caller decides what they count (cycles, bytes, area).
@@ -44,18 +42,16 @@ SINGLE = 6e-8
 class ChoiceGraph:
     """Immutable choice graph in flat arrays; make one with `build`.
 
-    class_start    : int64[n_classes + 1]; e-nodes of class c are class_start[c] ..
+    class_start: int64[n_classes + 1]; e-nodes of class c are class_start[c] ..
         class_start[c+1]-1
-    node_class     : int64[n_nodes]
-    cost           : float64[n_nodes]; finite, any sign
-    child_start    : int64[n_nodes + 1]
-    child_index    : int64; the classes that n reads are child_index[child_start[n]:child_start[n+1]]
-    roots          : the classes that must be extracted, distinct
-    pair_costs     : {(n, m): delta}, n reading the class of m
-    forbidden      : e-nodes that must not be chosen
-    forbidden_pairs: {(n, m)}: n reads the class of m, and the two must not both be chosen
-    per_reader     : classes whose cost is paid once for every reader
-    names          : a label for each e-node, or None
+    node_class : int64[n_nodes]
+    cost       : float64[n_nodes]; finite, any sign
+    child_start: int64[n_nodes + 1]
+    child_index: int64; the classes that n reads are child_index[child_start[n]:child_start[n+1]]
+    roots      : the classes that must be extracted, distinct
+    pair_costs : {(n, m): delta}, n reading the class of m
+    forbidden  : e-nodes that must not be chosen
+    names      : a label for each e-node, or None
 
     Graphs that `dataclasses.replace` makes with other costs share what follows from the classes that e-nodes read.
     """
@@ -68,8 +64,6 @@ class ChoiceGraph:
     roots: tuple[int, ...]
     pair_costs: Mapping[tuple[int, int], float] = field(default_factory=dict)
     forbidden: frozenset[int] = frozenset()
-    forbidden_pairs: frozenset[tuple[int, int]] = frozenset()
-    per_reader: frozenset[int] = frozenset()
     names: tuple[str, ...] | None = None
     _read: dict[str, list[tuple[int, ...]]] = field(default_factory=dict, repr=False)
 
@@ -80,8 +74,6 @@ class ChoiceGraph:
         roots: Iterable[int],
         pair_costs: Mapping[tuple[int, int], float] | None = None,
         forbidden: Collection[int] | None = None,
-        forbidden_pairs: Collection[tuple[int, int]] | None = None,
-        per_reader: Collection[int] | None = None,
         names: Sequence[str] | None = None,
     ) -> ChoiceGraph:
         """Returns a graph from rows: class i gets the e-nodes `classes[i]`, each `(cost, child classes)`.
@@ -103,15 +95,12 @@ class ChoiceGraph:
             roots=tuple(dict.fromkeys(map(int, roots))),
             pair_costs={},
             forbidden=frozenset(map(int, forbidden or ())) | priceless,
-            per_reader=frozenset(map(int, per_reader or ())),
             names=None if names is None else tuple(names),
         )
         graph._validate()
-        deltas, forbidden_pairs = pair_costs or {}, forbidden_pairs or ()
+        deltas = (pair_costs or {}).items()
         return replace(
-            graph,
-            pair_costs={(int(n), int(m)): float(d) for (n, m), d in deltas.items() if graph._applies(n, m, d)},
-            forbidden_pairs=frozenset((int(n), int(m)) for n, m in forbidden_pairs if graph._applies(n, m)),
+            graph, pair_costs={(int(n), int(m)): float(d) for (n, m), d in deltas if graph._applies(n, m, d)}
         )
 
     def _validate(self) -> None:
@@ -123,7 +112,6 @@ class ChoiceGraph:
         for what, ids, limit in (
             ("root class", self.roots, self.n_classes),
             ("child class", self.child_index.tolist(), self.n_classes),
-            ("per-reader class", self.per_reader, self.n_classes),
             ("forbidden e-node", self.forbidden, self.n_nodes),
         ):
             for i in ids:
@@ -132,7 +120,7 @@ class ChoiceGraph:
         if self.names is not None and len(self.names) != self.n_nodes:
             raise InvalidGraph(f"{len(self.names)} names for {self.n_nodes} e-nodes")
 
-    def _applies(self, n: int, m: int, delta: float = 0.0) -> bool:
+    def _applies(self, n: int, m: int, delta: float) -> bool:
         """Whether e-node n reads the class of e-node m.
 
         Raises InvalidGraph for unknown e-nodes and for a delta that is not finite.
@@ -140,7 +128,7 @@ class ChoiceGraph:
         if not (0 <= n < self.n_nodes and 0 <= m < self.n_nodes):
             raise InvalidGraph(f"pair ({n}, {m}) names an e-node that does not exist")
         if not math.isfinite(delta):
-            raise InvalidGraph(f"pair ({n}, {m}) has delta {delta}; use forbidden_pairs")
+            raise InvalidGraph(f"pair ({n}, {m}) has delta {delta}, which is not finite")
         return int(self.node_class[m]) in self.children(n)
 
     @property
@@ -179,10 +167,10 @@ class ChoiceGraph:
         return bool((self.cost == np.round(self.cost)).all()) and all(d == round(d) for d in self.pair_costs.values())
 
     def pair_terms(self) -> dict[tuple[int, int], dict[int, float]]:
-        """Returns {(e-node, class that it reads): {e-node of the class: delta}}, with inf for forbidden pairs."""
+        """Returns {(e-node, class that it reads): {e-node of the class: delta}}."""
         terms: dict[tuple[int, int], dict[int, float]] = {}
         owner = self.node_class.tolist()
-        for (n, m), delta in itertools.chain(self.pair_costs.items(), ((p, math.inf) for p in self.forbidden_pairs)):
+        for (n, m), delta in self.pair_costs.items():
             terms.setdefault((n, owner[m]), {})[m] = delta
         return terms
 

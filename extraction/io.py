@@ -6,7 +6,7 @@ Our format keeps everything (`save`, `load`; gzip if the name ends in .gz); it i
      "classes": [[[cost, [child class, ...]], ...], ...],    e-nodes, class by class
      "roots": [class, ...],
      "pair_costs": [[n, m, delta], ...],       e-nodes are numbered class by class
-     "forbidden": [n, ...], "forbidden_pairs": [[n, m], ...], "per_reader": [class, ...],
+     "forbidden": [n, ...],
      "names": [label, ...] or null}
 
 extraction-gym's format is that of github.com/egraphs-good/extraction-gym.
@@ -19,7 +19,6 @@ It has no pair terms, which become extra e-nodes (`to_gym`).
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +34,9 @@ FORMAT = "choice-graph"
 
 #: The "version" of our JSON.
 VERSION = 1
+
+#: Keys of older files for costs and conditions that no longer exist; they must be empty.
+GONE = ("forbidden_pairs", "per_reader")
 
 
 @contextmanager
@@ -58,8 +60,6 @@ def to_json(graph: ChoiceGraph) -> dict[str, Any]:
         "roots": list(graph.roots),
         "pair_costs": [[n, m, graph.total(d)] for (n, m), d in graph.pair_costs.items()],
         "forbidden": sorted(graph.forbidden),
-        "forbidden_pairs": sorted(map(list, graph.forbidden_pairs)),
-        "per_reader": sorted(graph.per_reader),
         "names": None if graph.names is None else list(graph.names),
     }
 
@@ -68,18 +68,18 @@ def to_json(graph: ChoiceGraph) -> dict[str, Any]:
 def from_json(data: Mapping[str, Any]) -> ChoiceGraph:
     """Returns the graph of an object of our format.
 
-    Raises InvalidGraph on another format or version, and on malformed data.
+    Raises InvalidGraph on another format or version, on a key of `GONE` that is not empty, and on malformed data.
     """
     if not isinstance(data, Mapping) or data.get("format") != FORMAT or data.get("version") != VERSION:
         found = (data.get("format"), data.get("version")) if isinstance(data, Mapping) else type(data).__name__
         raise InvalidGraph(f"not a {FORMAT} of version {VERSION}: {found}")
+    if gone := [key for key in GONE if data.get(key)]:
+        raise InvalidGraph(f'this {FORMAT} has "{gone[0]}", which is no longer supported')
     return ChoiceGraph.build(
         data["classes"],
         data["roots"],
         pair_costs={(n, m): d for n, m, d in data["pair_costs"]},
         forbidden=data["forbidden"],
-        forbidden_pairs=[(n, m) for n, m in data["forbidden_pairs"]],
-        per_reader=data["per_reader"],
         names=data["names"],
     )
 
@@ -147,16 +147,14 @@ def to_gym(graph: ChoiceGraph, *, pair_terms: bool = True) -> dict[str, Any]:
 
     E-node 7 has the id "7", and class 3 the id "3".
     Forbidden e-nodes are left out, with those that could read nothing else.
-    pair_terms: whether pair terms and forbidden pairs become extra e-nodes; if not, they are left out.
+    pair_terms: whether pair terms become extra e-nodes; if not, they are left out.
     An e-node 7 with terms to class 3 then reads a class "7>3".
     Its e-node "7>5" stands for e-node 5 of class 3: it reads 5, and costs the term.
     The least term of a class is part of the cost of 7, as extractors expect costs of 0 and more.
-    Raises InvalidGraph if there are per-reader classes, or a root without e-nodes.
+    Raises InvalidGraph if there is a root without e-nodes.
     """
-    if graph.per_reader:
-        raise InvalidGraph("extraction-gym's format has no per-reader classes; use save")
     pairs = graph.pair_terms() if pair_terms else {}
-    usable = _usable(graph, pairs)
+    usable = _usable(graph)
     kept = [[n for n in graph.class_nodes(c) if n in usable] for c in range(graph.n_classes)]
     if empty := [r for r in graph.roots if not kept[r]]:
         raise InvalidGraph(f"root class {empty[0]} has no e-node that may be chosen")
@@ -174,9 +172,9 @@ def to_gym(graph: ChoiceGraph, *, pair_terms: bool = True) -> dict[str, Any]:
             reads[d] = f"{kept[d][0]}=" if d in alone else str(kept[d][0])
             if (n, d) in pairs:
                 cost += least
-                for m in (m for m, delta in terms.items() if delta < math.inf):
+                for m, delta in terms.items():
                     reads[d] = f"{n}>{m}"
-                    add(reads[d], "=", terms[m] - least, f"{n}>{d}", [str(m)])
+                    add(reads[d], "=", delta - least, f"{n}>{d}", [str(m)])
         add(str(n), graph.name(n), cost, f"{c}.{n}" if c in alone else str(c), [reads[d] for d in graph.children(n)])
         if c in alone:
             add(f"{n}=", "=", 0.0, str(c), [str(n)])
@@ -184,22 +182,19 @@ def to_gym(graph: ChoiceGraph, *, pair_terms: bool = True) -> dict[str, Any]:
     return {"nodes": nodes, "root_eclasses": [str(r) for r in graph.roots], "class_data": {}, "note": note}
 
 
-def _usable(graph: ChoiceGraph, pairs: Mapping[tuple[int, int], Mapping[int, float]]) -> set[int]:
+def _usable(graph: ChoiceGraph) -> set[int]:
     """Returns the e-nodes that are not forbidden, and that have something to read in each of their classes."""
     left, before = set(range(graph.n_nodes)) - graph.forbidden, -1
     while len(left) != before:
         before = len(left)
         filled = {int(graph.node_class[n]) for n in left}
         left = {n for n in left if filled.issuperset(graph.reads[n])}
-        for n, d in pairs:
-            if n in left and all(pairs[n, d].get(m, 0.0) == math.inf for m in graph.class_nodes(d) if m in left):
-                left.remove(n)
     return left
 
 
 def _note(graph: ChoiceGraph, pair_terms: bool, gone: int) -> str:
     """Returns what an extraction-gym object says of its difference to a graph."""
-    terms, said = len(graph.pair_costs) + len(graph.forbidden_pairs), list[str]()
+    terms, said = len(graph.pair_costs), list[str]()
     if terms and pair_terms:
         said.append(
             f"{terms} pair terms are extra e-nodes: every choice keeps its cost, "

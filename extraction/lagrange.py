@@ -59,7 +59,7 @@ def steps(
     Each step improves the choice of the step before locally, at its prices.
     A choice that exceeds a budget and does not change is followed by a greedy one.
     time_limit: seconds of computing from one start.
-    Raises Infeasible, NoChoiceFound.
+    Raises Infeasible.
     """
     search = _Steps(graph, budgets)
     return [choice for start in starts for choice in search.of(start, clock() + time_limit, seed)]

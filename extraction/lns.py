@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from .asp import Asp, Encoding
 from .check import Choice, check, reachable
-from .dag_greedy import extract as greedy
-from .errors import NoChoiceFound
 from .graph import ChoiceGraph
 from .neighbourhood import Neighbours
 from .protocol import Ending, SolverReport
@@ -57,14 +55,8 @@ class Lns:
     neighbourhoods: int
 
     def solve(
-        self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
+        self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice
     ) -> Ending:
-        if warm_start is None:
-            try:
-                warm_start = greedy(graph, time_limit=deadline - time.perf_counter(), seed=seed).choice
-            except NoChoiceFound:
-                conflicts = CONFLICTS * self.neighbourhoods
-                return Encoding(graph, Asp(OPTIONS, conflicts=conflicts), seed).solve(report, deadline)
         best = reachable(graph, warm_start)
         cost = known = check(graph, best)
         neighbours = Neighbours(graph, random.Random(seed))
@@ -98,7 +90,7 @@ def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) 
         return reduced.lift({0: 0}), True
     report = _Last()
     ending = Encoding(reduced.graph, Asp(OPTIONS, conflicts=CONFLICTS), seed).solve(report, deadline)
-    return None if report.last is None else reduced.lift(report.last), ending != "limit"
+    return None if report.last is None else reduced.lift(report.last), ending == "optimal"
 
 
 class _Last:

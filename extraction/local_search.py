@@ -9,7 +9,6 @@ This is the "exact area" recovery of technology mapping.
 
 from __future__ import annotations
 
-import math
 import random
 
 from .check import Choice
@@ -74,14 +73,9 @@ class LocalSearch:
         best, least, now = self.choice[c], 0.0, 0.0  # costs relative to the first choice
         slack = 1e-12 * max(1.0, abs(self.cost))
         for n in nodes:
-            old = self.choice[c]
             if n == best or n in self.graph.forbidden or any(d not in self.choice for d in self.prices.reads[n]):
                 continue
-            change = self.switch(c, n)
-            if math.isinf(change):
-                self.switch(c, old)
-                continue
-            now += change
+            now += self.switch(c, n)
             better = now < least - slack or (now <= least + slack and rng.random() < 0.2)
             if better and not self.cyclic(c):
                 best, least = n, now
@@ -105,11 +99,9 @@ class LocalSearch:
                 continue
             before, changed = self.cost, list[tuple[int, int]]()
             for c, n in joint.items():
-                old = self.choice[c]
-                if self.references[c] and not math.isinf(self.switch(c, n)):
-                    changed.append((c, old))
-                elif self.references[c]:
-                    self.switch(c, old)
+                if self.references[c]:
+                    changed.append((c, self.choice[c]))
+                    self.switch(c, n)
             if self.cost >= before - slack or any(self.references[c] and self.cyclic(c) for c, _ in changed):
                 for c, old in reversed(changed):
                     self.switch(c, old)
@@ -132,22 +124,18 @@ class LocalSearch:
         return {c: self.choice[c] for c, k in enumerate(self.references) if k}
 
     def switch(self, c: int, n: int) -> float:
-        """Makes n the choice of the active class c.
-
-        Returns the change of the total, inf for a forbidden pair.
-        """
+        """Makes n the choice of the active class c; returns the change of the total."""
         old = self.choice[c]
         change = 0.0
         paired = self.prices.paired
         for r in self.prices.readers[c] if paired else ():
             if r in paired and c in paired[r] and self.references[self.owner[r]] and self.choice[self.owner[r]] == r:
-                change += _difference(paired[r][c].get(n, 0.0), paired[r][c].get(old, 0.0))
+                change += paired[r][c].get(n, 0.0) - paired[r][c].get(old, 0.0)
         # The new one before the old one: classes that both need must stay active in between.
         self.choice[c] = n
         change += self._counted(n, 1)
         change -= self._counted(old, -1)
-        if not math.isinf(change):
-            self.cost += change
+        self.cost += change
         return change
 
     def _counted(self, n: int, step: int) -> float:
@@ -194,7 +182,3 @@ class LocalSearch:
                 stack += reads[choice[d]]
         self.work += len(seen)
         return False
-
-
-def _difference(new: float, old: float) -> float:
-    return 0.0 if new == old else new - old

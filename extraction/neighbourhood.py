@@ -101,8 +101,7 @@ class Neighbours:
         price = self._prices(choice, cut)
         readable = cut.inside.keys() | cut.stays
         usable = {
-            c: [n for n in nodes if price[n] < float("inf") and readable.issuperset(self.graph.children(n))]
-            for c, nodes in cut.inside.items()
+            c: [n for n in nodes if readable.issuperset(self.graph.children(n))] for c, nodes in cut.inside.items()
         }
         # a class gets a free e-node if it stays, depends on free classes and is read inside
         border = sorted({d for n in price for d in self.graph.children(n) if cut.depends.get(d)})
@@ -111,9 +110,9 @@ class Neighbours:
         rows = [[(price[n], reads[n]) for n in nodes] for nodes in usable.values()]
         rows += [[(0.0, sorted(number[c] for c in cut.depends[d]))] for d in border]
         nodes = [n for kept in usable.values() for n in kept]
-        pairs, forbidden = self._pairs({n: i for i, n in enumerate(nodes)})
-        roots = [number[c] for c in sorted(cut.required)]
-        graph = ChoiceGraph.build(rows, roots, pairs, forbidden_pairs=forbidden)
+        new = {n: i for i, n in enumerate(nodes)}
+        pairs = {(new[n], new[m]): delta for n in new for m, delta in self.surcharges.get(n, {}).items() if m in new}
+        graph = ChoiceGraph.build(rows, [number[c] for c in sorted(cut.required)], pairs)
         return Subproblem(graph, (*nodes, *(-1 for _ in border)))
 
     def _cut(self, choice: Choice, free: set[int]) -> _Cut:
@@ -145,15 +144,3 @@ class Neighbours:
         for n in price:
             price[n] += sum(delta for m, delta in self.surcharges.get(n, {}).items() if m in chosen)
         return price
-
-    def _pairs(self, number: dict[int, int]) -> tuple[dict[tuple[int, int], float], list[tuple[int, int]]]:
-        """Returns surcharges and forbidden pairs between e-nodes inside, by their `number` there."""
-        pairs: dict[tuple[int, int], float] = {}
-        forbidden: list[tuple[int, int]] = []
-        for n in number:
-            for m, delta in self.surcharges.get(n, {}).items():
-                if m in number and delta < float("inf"):
-                    pairs[number[n], number[m]] = delta
-                elif m in number:
-                    forbidden.append((number[n], number[m]))
-        return pairs, forbidden

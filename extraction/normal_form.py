@@ -3,11 +3,10 @@
 It has the optima of its ChoiceGraph, up to the constant `offset`, and fewer concepts:
 
 * There are no forbidden e-nodes.
-* There are no per-reader classes: a per-reader price becomes a pair term of each reader.
 * For every e-node n and class d that it reads, the pair terms over d's e-nodes have minimum 0.
 
 The minimum moves into the price of n, which pays it whatever is chosen for d.
-The remaining pair term is a *surcharge* >= 0, or inf for a forbidden pair.
+The remaining pair term is a *surcharge* >= 0.
 E-node prices may become negative by that.
 
 Surcharges are >= 0.
@@ -17,7 +16,6 @@ Such classes are *tainted*.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from .errors import Infeasible
@@ -53,22 +51,11 @@ class NormalForm:
     @classmethod
     def of(cls, graph: ChoiceGraph) -> NormalForm:
         members = [[n for n in graph.class_nodes(c) if n not in graph.forbidden] for c in range(graph.n_classes)]
-        price = graph.cost.tolist()
         pairs: dict[int, Surcharges] = {}
-        owner = graph.node_class.tolist()
         reads = [set(graph.children(n)) for n in range(graph.n_nodes)]
         for (n, d), terms in graph.pair_terms().items():
             pairs.setdefault(n, {})[d] = terms
-        if graph.per_reader:
-            for n, ds in enumerate(reads):
-                for d in ds & graph.per_reader:
-                    terms = pairs.setdefault(n, {}).setdefault(d, {})
-                    for m in members[d]:
-                        terms[m] = terms.get(m, 0.0) + price[m]
-            for c in graph.per_reader - set(graph.roots):
-                for m in members[c]:
-                    price[m] = 0.0
-        self = cls(members, owner, reads, price, pairs, set(graph.roots))
+        self = cls(members, graph.node_class.tolist(), reads, graph.cost.tolist(), pairs, set(graph.roots))
         self.settle()
         return self
 
@@ -85,23 +72,15 @@ class NormalForm:
         return readers
 
     def settle(self) -> None:
-        """Restores the minimum of 0 of all surcharges after e-nodes were removed.
-
-        Drops e-nodes that have a class of which they may read nothing.
-        """
+        """Restores the minimum of 0 of all surcharges after e-nodes were removed."""
         alive = set(self.nodes()) if self.pairs else set()
         for n in list(self.pairs):
             terms = self.pairs.pop(n)
-            if n not in alive:
-                continue
-            kept = self._settled(n, terms, alive)
-            if kept is None:
-                self.remove(n)
-            elif kept:
+            if n in alive and (kept := self._settled(n, terms, alive)):
                 self.pairs[n] = kept
 
-    def _settled(self, n: int, terms: Surcharges, alive: set[int]) -> Surcharges | None:
-        """Moves the minimum of n's surcharges into its price; returns the rest, None if n may not be chosen."""
+    def _settled(self, n: int, terms: Surcharges, alive: set[int]) -> Surcharges:
+        """Moves the minimum of n's surcharges into its price; returns the rest."""
         kept: Surcharges = {}
         for d, by_node in terms.items():
             if d not in self.reads[n]:
@@ -110,8 +89,6 @@ class NormalForm:
                 kept[d] = by_node  # settled: one of d is free, and none of the others was removed
                 continue
             least = min((by_node.get(m, 0.0) for m in self.members[d]), default=0.0)
-            if least == math.inf:
-                return None
             self.price[n] += least
             rest = {m: by_node.get(m, 0.0) - least for m in self.members[d]}
             rest = {m: w for m, w in rest.items() if w > 0.0}
@@ -131,25 +108,10 @@ class NormalForm:
     def is_fixed(self, c: int) -> bool:
         return not self.members[c] and c in self.fixed
 
-    def raise_price(self, n: int, surcharge: float) -> None:
-        """Adds `surcharge` to the price of e-node n; inf removes n."""
-        if surcharge < math.inf:
-            self.price[n] += surcharge
-        elif n in self.members[self.owner[n]]:
-            self.remove(n)
-
-    def decide(self, n: int, d: int, m: int) -> bool:
-        """Drops the read of class d by e-node n, whose choice is m for good; n pays the surcharge.
-
-        Returns False if n may not read m; then n is removed.
-        """
+    def decide(self, n: int, d: int, m: int) -> None:
+        """Drops the read of class d by e-node n, whose choice is m for good; n pays the surcharge."""
         self.reads[n].discard(d)
-        surcharge = self.pairs.get(n, {}).pop(d, {}).get(m, 0.0)
-        if surcharge == math.inf:
-            self.remove(n)
-            return False
-        self.price[n] += surcharge
-        return True
+        self.price[n] += self.pairs.get(n, {}).pop(d, {}).get(m, 0.0)
 
     def tainted(self) -> set[int]:
         """Returns the classes from which an e-node of negative price can be reached."""

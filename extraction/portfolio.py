@@ -69,7 +69,7 @@ def extract(
     """Returns the best choice that is found.
 
     time_limit: seconds on an idle machine; it decides how many conflicts and neighbourhoods are tried.
-    Raises Infeasible, NoChoiceFound, and ImportError if clingo is not installed and the graph needs it.
+    Raises Infeasible, and ImportError if clingo is not installed and the graph needs it.
     """
     run = ExactSearch(graph, time_limit, "portfolio")
     with run.interruptible():
@@ -102,6 +102,4 @@ def _search(state: State, time_limit: float, seed: int) -> None:
 def _proves(state: State, solver: Asp, deadline: float, seed: int) -> bool:
     """Improves `state` by clingo; returns whether it proved, up to the rounding of prices, that no more is possible."""
     ending = solver.rounded(state.graph, state, deadline=deadline, seed=seed, warm_start=state.incumbent)
-    if ending == "infeasible":
-        state.end(ending)
-    return ending != "limit"
+    return ending == "optimal"

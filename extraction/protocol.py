@@ -26,9 +26,8 @@ from .result import Extraction
 
 #: How a solver ends.
 #: optimal: the last choice that it reported is optimal.
-#: infeasible: there is no choice.
 #: limit: nothing is proved beyond the reported choices and bounds.
-Ending = Literal["optimal", "infeasible", "limit"]
+Ending = Literal["optimal", "limit"]
 
 
 class SolverReport(Protocol):
@@ -47,7 +46,7 @@ class SolverReport(Protocol):
 
 
 class Solver(Protocol):
-    """Solves a graph in normal form (`normal_form`)."""
+    """Solves a graph in normal form (`normal_form`), which has a choice."""
 
     def solve(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
@@ -68,7 +67,6 @@ class Extractor(Protocol):
 
         warm_start: a choice to improve on.
         Raises Infeasible if it is proved that there is no choice.
-        Raises NoChoiceFound if the extractor gave up before it found one.
         Raises SolverUnavailable if it cannot work at all.
         """
         ...

@@ -31,7 +31,7 @@ LEAST_SHARE = 0.02
 class Reduced:
     """A reduced graph in normal form (see `normal_form`); its e-node prices may be negative.
 
-    graph : no forbidden e-nodes, no per-reader classes, pair deltas >= 0
+    graph : no forbidden e-nodes, pair deltas >= 0
     offset: added to a cost of `graph` it gives the cost of the original
     nodes : e-node of `graph` -> e-node of the original
     fixed : class of the original -> its choice, if it is reached
@@ -107,14 +107,12 @@ def export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
     nodes = [n for c in classes for n in form.members[c]]
     new_node = {n: i for i, n in enumerate(nodes)}
     rows = [[(form.price[n], sorted(new_class[d] for d in form.reads[n])) for n in form.members[c]] for c in classes]
-    surcharges = {
+    pairs = {
         (new_node[n], new_node[m]): surcharge
         for n, by_class in form.pairs.items()
         for by_node in by_class.values()
         for m, surcharge in by_node.items()
         if n in new_node and m in new_node
     }
-    pairs = {pair: surcharge for pair, surcharge in surcharges.items() if surcharge < math.inf}
-    forbidden = {pair for pair, surcharge in surcharges.items() if surcharge == math.inf}
-    small = ChoiceGraph.build(rows, sorted(new_class[c] for c in form.required), pairs, forbidden_pairs=forbidden)
+    small = ChoiceGraph.build(rows, sorted(new_class[c] for c in form.required), pairs)
     return Reduced(graph, small, form.offset, tuple(nodes), form.fixed)

@@ -159,8 +159,7 @@ def contract(form: NormalForm) -> None:
         form.fix(c)
         for r in by:
             form.price[r] += form.price[n]
-            if not form.decide(r, c, n):
-                continue
+            form.decide(r, c, n)
             for d in form.reads[n]:
                 form.reads[r].add(d)
                 readers[d].append(r)
@@ -221,21 +220,21 @@ def fix_required(form: NormalForm) -> None:
             _fix(form, c, c in cycle)
     for n in form.nodes():
         _drop_decided_reads(form, n, cycle)
-    form.require_roots()
 
 
 def _fix(form: NormalForm, c: int, on_cycle: bool) -> None:
     """Fixes the required class c to its one e-node."""
     n = form.members[c][0]
-    if not all(form.decide(n, d, form.fixed[d]) for d in form.reads[n].copy() if form.is_fixed(d)):
-        return
+    for d in form.reads[n].copy():
+        if form.is_fixed(d):
+            form.decide(n, d, form.fixed[d])
     form.required |= form.reads[n]
     if on_cycle:
         return
     form.offset += form.price[n]
     for by_node in form.pairs.pop(n, {}).values():
         for m, w in by_node.items():
-            form.raise_price(m, w)
+            form.price[m] += w
     form.fix(c)
     form.required.discard(c)
 
@@ -245,7 +244,6 @@ def _drop_decided_reads(form: NormalForm, n: int, cycle: dict[int, int]) -> None
     c = form.owner[n]
     for d in list(form.reads[n]):
         if form.is_fixed(d):
-            if not form.decide(n, d, form.fixed[d]):
-                break
+            form.decide(n, d, form.fixed[d])
         elif d in form.required and d not in form.pairs.get(n, {}) and (c not in cycle or cycle[c] != cycle.get(d)):
             form.reads[n].discard(d)

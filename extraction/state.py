@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .check import Choice, check
 from .graph import ChoiceGraph
@@ -15,24 +15,22 @@ from .result import closes
 class State:
     """The known facts about one graph, as a SolverReport.
 
-    incumbent : the best choice, or None
-    cost      : its cost, or inf
-    least     : no choice costs less
-    infeasible: whether it is proved that there is no choice
-    on_better : called with each new incumbent and its cost
+    incumbent: the best choice, empty before the first
+    cost     : its cost, or inf
+    least    : no choice costs less
+    on_better: called with each new incumbent and its cost
     """
 
     graph: ChoiceGraph
-    incumbent: dict[int, int] | None = None
+    incumbent: dict[int, int] = field(default_factory=dict)
     cost: float = float("inf")
     least: float = float("-inf")
-    infeasible: bool = False
     on_better: Callable[[Choice, float], None] = lambda choice, cost: None
 
     @property
     def proved(self) -> bool:
-        """Whether the incumbent is proved optimal, or it is proved that there is no choice."""
-        return self.infeasible or (self.incumbent is not None and closes(self.least, self.cost, self.graph.integral))
+        """Whether the incumbent is proved optimal."""
+        return closes(self.least, self.cost, self.graph.integral)
 
     def offer(self, choice: Choice) -> None:
         """Takes `choice` as the incumbent if it is valid and better.
@@ -54,7 +52,5 @@ class State:
 
     def end(self, ending: Ending) -> None:
         """Takes what a solver proved at its end."""
-        if ending == "infeasible":
-            self.infeasible = self.incumbent is None
-        elif ending == "optimal":
+        if ending == "optimal":
             self.least = max(self.least, self.cost)

@@ -55,14 +55,12 @@ class SurchargeLevel:
 
     readers: e-nodes of one class
     read   : e-nodes of another class
-    free   : the other e-nodes of the class that is read
     low    : the surcharge up to the lower levels
-    high   : the surcharge with this level; inf if the two may not be chosen together
+    high   : the surcharge with this level
     """
 
     readers: tuple[int, ...]
     read: tuple[int, ...]
-    free: tuple[int, ...]
     low: float
     high: float
 
@@ -80,7 +78,4 @@ def surcharge_levels(graph: ChoiceGraph) -> list[SurchargeLevel]:
         for low, high in zip([0.0, *levels], levels):
             read = tuple(m for m in graph.class_nodes(d) if paid.get(m, 0.0) >= high)
             groups.setdefault((owner[n], d, read, low, high), []).append(n)
-    return [
-        SurchargeLevel(tuple(readers), read, tuple(m for m in graph.class_nodes(d) if m not in read), low, high)
-        for (_, d, read, low, high), readers in groups.items()
-    ]
+    return [SurchargeLevel(tuple(readers), read, low, high) for (_, _, read, low, high), readers in groups.items()]

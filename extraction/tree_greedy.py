@@ -10,7 +10,7 @@ import time
 
 from .bottom_up import Rank, bottom_up
 from .check import Choice, check, reachable
-from .errors import Infeasible, NoChoiceFound
+from .errors import Infeasible
 from .graph import ChoiceGraph
 from .prices import Prices
 from .result import Extraction
@@ -21,7 +21,7 @@ def extract(
 ) -> Extraction:
     """Makes one greedy pass; ignores `time_limit`, `seed` and `warm_start`.
 
-    Raises Infeasible, NoChoiceFound.
+    Raises Infeasible.
     """
     start = time.perf_counter()
     choice = reachable(graph, tree_pass(Prices(graph)))
@@ -32,7 +32,7 @@ def extract(
 def tree_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
     """Returns a choice for every class that can be extracted.
 
-    Raises Infeasible, NoChoiceFound.
+    Raises Infeasible.
     """
     tree: dict[int, float] = {}
 
@@ -45,14 +45,9 @@ def tree_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
 
 
 def require_roots(graph: ChoiceGraph, choice: Choice) -> None:
-    """Checks that every root has a choice.
-
-    Raises Infeasible if a root has none, NoChoiceFound if forbidden pairs may be the reason.
-    """
+    """Raises Infeasible if a root has no choice."""
     for r in graph.roots:
         if r not in choice:
-            if graph.forbidden_pairs:
-                raise NoChoiceFound(f"greedy extraction found no allowed e-node for root class {r}")
             raise Infeasible(
                 f"root class {r} cannot be extracted: each of its e-nodes is forbidden, reads a class "
                 "that cannot be extracted, or needs the class itself"

@@ -38,8 +38,6 @@ def choice_graphs(draw, terms: bool = True, max_classes: int = 6, costs=SMALL_CO
         roots,
         pair_costs=draw(st.dictionaries(st.sampled_from(reads), st.integers(-4, 4), max_size=8)) if reads else None,
         forbidden=draw(st.lists(nodes, max_size=1)),
-        forbidden_pairs=draw(st.lists(st.sampled_from(reads), max_size=2)) if reads else None,
-        per_reader=draw(st.sets(classes, max_size=2)),
     )
 
 

@@ -24,7 +24,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/upscale.tosa"
 
 def same(a: ChoiceGraph, b: ChoiceGraph) -> bool:
     arrays = ("class_start", "node_class", "cost", "child_start", "child_index")
-    rest = ("roots", "pair_costs", "forbidden", "forbidden_pairs", "per_reader", "names")
+    rest = ("roots", "pair_costs", "forbidden", "names")
     return all(np.array_equal(getattr(a, f), getattr(b, f)) for f in arrays) and all(
         getattr(a, f) == getattr(b, f) for f in rest
     )
@@ -73,7 +73,6 @@ def as_gym(data: dict[str, Any], choice: Mapping[int, int]) -> dict[str, str]:
 @settings(max_examples=50, deadline=None)
 @given(choice_graphs())
 def test_a_choice_costs_the_same_as_extraction_gym_reads_it(graph):
-    graph = replace(graph, per_reader=frozenset())
     try:
         found = extract(graph, "asp")
     except ExtractionError:
@@ -101,7 +100,7 @@ def test_a_saved_run_is_exported_as_the_public_format_says(tmp_path):
 
 
 def without(graph):
-    return replace(graph, pair_costs={}, forbidden_pairs=frozenset())
+    return replace(graph, pair_costs={})
 
 
 def test_gym_children_are_nodes_that_stand_for_their_classes():
@@ -127,12 +126,18 @@ def test_stale_roots_are_refused_or_passed_over():
     assert parse_gym(data, skip_missing_roots=True).roots == (0,)
 
 
-def test_refusals(tmp_path):
+@pytest.mark.parametrize(("key", "value"), [("forbidden_pairs", [[0, 1]]), ("per_reader", [1])])
+def test_an_older_file_is_read_if_its_former_keys_are_empty(key, value):
+    data = to_json(ChoiceGraph.build([[(1, [1])], [(1, [])]], [0]))
+    assert key not in data and same(from_json(data | {key: []}), from_json(data))
+    with pytest.raises(InvalidGraph, match=f'^this choice-graph has "{key}", which is no longer supported$'):
+        from_json(data | {key: value})
+
+
+def test_refusals():
     with pytest.raises(InvalidGraph, match="version 1"):
         from_json({"format": "choice-graph", "version": 2})
     with pytest.raises(InvalidGraph, match="'missing'"):
         parse_gym({"root_eclasses": ["A"], "nodes": {"a": {"eclass": "A", "children": ["missing"]}}})
-    with pytest.raises(InvalidGraph, match="no per-reader classes"):
-        write_gym(ChoiceGraph.build([[(1, [1])], [(1, [])]], [0], per_reader=[1]), tmp_path / "x.json")
     with pytest.raises(InvalidGraph, match="root class 0 has no e-node"):
         to_gym(ChoiceGraph.build([[(1, [1])], [(1, [])]], [0], forbidden=[1]))

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from extraction import Infeasible, check, reachable, reduce
 from extraction.dag_greedy import extract as greedy
-from extraction.errors import NoChoiceFound
 from extraction.neighbourhood import Neighbours
 from extraction.normal_form import NormalForm
 from extraction.reduce import export
@@ -30,7 +29,7 @@ def normal(graph):
         drop_unreachable(form)
         small = export(graph, form).graph
         return small, reachable(small, greedy(small).choice)
-    except (Infeasible, NoChoiceFound):
+    except Infeasible:
         return None
 
 

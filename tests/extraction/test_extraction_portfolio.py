@@ -81,9 +81,6 @@ def test_infeasible_is_named():
     for method in ("portfolio", "tree_greedy", "dag_greedy", "asp"):
         with pytest.raises(Infeasible, match="class"):
             extract(loop, method)
-    quarrel = ChoiceGraph.build([[(1, [1, 2])], [(1, [2])], [(1, []), (2, [])]], [0], forbidden_pairs=[(0, 2), (1, 3)])
-    with pytest.raises(Infeasible):
-        extract(quarrel)
 
 
 def test_unknown_and_missing_extractors_are_named():
