@@ -8,17 +8,19 @@ By itself one convolution of all gates takes fewer cycles, which is why prices o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial, reduce
 
 from eqsat.choice.copies import with_needed_copies
 from eqsat.search.proposal import Ask, Asking, State
-from eqsat.search.proposals.orders import is_convolved_last, swaps, with_swap
+from eqsat.search.proposals.orders import COMMUTATIVE, Swap, swaps, with_swap
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.vela.defects import Copy, remedies
 
 #: Operators of which a part is the same operator on parts.
 _POINTWISE = frozenset(("add", "sub", "mul", "clamp", "table", "rescale"))
+#: Operators that Vela chains with a sum that reads their result, on U85.
+_CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
 
 
 def chains(state: State) -> Asking:
@@ -37,7 +39,20 @@ def chains(state: State) -> Asking:
 
 def before_sums(graph: TensorGraph) -> TensorGraph:
     """Returns the graph with convolutions right before the sums that read them; itself if they already are."""
-    return reduce(with_swap, (s for s in swaps(graph) if is_convolved_last(graph, s)), graph)
+    return reduce(with_swap, (s for s in swaps(graph) if _is_convolved_last(graph, s)), graph)
+
+
+def _is_convolved_last(graph: TensorGraph, swap: Swap) -> bool:
+    """Whether the second of two operands, which runs first, is made by a convolution, and the first one is not."""
+    first, second = (_made_by(graph, graph.nodes[swap.node].inputs[k]) for k in (swap.first, swap.second))
+    return graph.nodes[swap.node].op in COMMUTATIVE and second in _CONVOLUTIONS and first not in _CONVOLUTIONS
+
+
+def _made_by(graph: TensorGraph, n: int) -> str:
+    """Returns the operator that makes a value, before RESCALEs and RESHAPEs."""
+    while graph.nodes[n].op in ("rescale", "reshape"):
+        (n,) = graph.nodes[n].inputs
+    return graph.nodes[n].op
 
 
 def in_parts(graph: TensorGraph, copies: Sequence[Copy] = ()) -> tuple[TensorGraph, dict[int, int]]:
@@ -47,8 +62,8 @@ def in_parts(graph: TensorGraph, copies: Sequence[Copy] = ()) -> tuple[TensorGra
     copies: the remedies without which Vela would compile graphs wrongly.
     Returns the graph itself if it has no such slice.
     """
-    made: dict[tuple[int, int, int], int] = {}
-    cuts = {n: partial(_write, graph, n, made) for n in graph.live() if _cuts_channels(graph, n)}
+    products, made = _products(graph), dict[tuple[int, int, int], int]()
+    cuts = {n: partial(_write, graph, n, products, made) for n in graph.live() if _cuts_channels(graph, n, products)}
     if not cuts:
         return graph, {}
     written = graph.rewritten(cuts)
@@ -56,30 +71,45 @@ def in_parts(graph: TensorGraph, copies: Sequence[Copy] = ()) -> tuple[TensorGra
     return with_needed_copies(out.graph, {n: written.source[k] for n, k in out.source.items()}, copies)
 
 
-def _cuts_channels(graph: TensorGraph, n: int) -> bool:
-    """Whether a node is a slice of channels only, of what is computed of a convolution."""
+def _cuts_channels(graph: TensorGraph, n: int, products: Collection[int]) -> bool:
+    """Whether a node is a slice of channels only, of one of the products."""
     node = graph.nodes[n]
     if node.op != "slice" or node.attr("size")[:-1] != graph.nodes[node.inputs[0]].shape[:-1]:
         return False
-    return _is_of_products(graph, node.inputs[0])
+    return node.inputs[0] in products
 
 
-def _is_of_products(graph: TensorGraph, n: int) -> bool:
-    node = graph.nodes[n]
-    if node.op == "conv2d":
-        return all(graph.nodes[i].op == "const" for i in node.inputs[1:])
-    return (node.op in _POINTWISE or node.op == "reshape") and any(_is_of_products(graph, i) for i in node.inputs)
+def _products(graph: TensorGraph) -> set[int]:
+    """Returns the convolutions by constants, and the pointwise operators and RESHAPEs that are computed of one."""
+    found = set[int]()
+    for n in graph.live():
+        node = graph.nodes[n]
+        if node.op == "conv2d":
+            is_one = all(graph.nodes[i].op == "const" for i in node.inputs[1:])
+        else:
+            is_one = (node.op in _POINTWISE or node.op == "reshape") and not found.isdisjoint(node.inputs)
+        if is_one:
+            found.add(n)
+    return found
 
 
-def _write(graph: TensorGraph, n: int, made: dict[tuple[int, int, int], int], out: Rewritten) -> int:
+def _write(
+    graph: TensorGraph, n: int, products: Collection[int], made: dict[tuple[int, int, int], int], out: Rewritten
+) -> int:
     """Writes a slice of channels, and returns its node."""
     node = graph.nodes[n]
     start = node.attr("start")[-1]
-    return _part(graph, node.inputs[0], start, start + node.shape[-1], made, out)
+    return _part(graph, node.inputs[0], start, start + node.shape[-1], products, made, out)
 
 
 def _part(
-    graph: TensorGraph, n: int, start: int, end: int, made: dict[tuple[int, int, int], int], out: Rewritten
+    graph: TensorGraph,
+    n: int,
+    start: int,
+    end: int,
+    products: Collection[int],
+    made: dict[tuple[int, int, int], int],
+    out: Rewritten,
 ) -> int:
     """Writes the channels of a node from `start` up to `end`, each part once, and returns their node."""
     node, channels = graph.nodes[n], slice(start, end)
@@ -89,16 +119,16 @@ def _part(
         return made[n, start, end]
 
     def part(k: int) -> int:
-        return _part(graph, k, start, end, made, out)
+        return _part(graph, k, start, end, products, made, out)
 
     if node.op == "const":
         new = out.graph.add_const(node.attr("value").data[..., channels], node.dtype)
-    elif node.op == "conv2d" and _is_of_products(graph, n):
+    elif node.op == "conv2d" and n in products:
         x, *constants = node.inputs
         parts = ((graph.nodes[k], graph.nodes[k].attr("value").data) for k in constants)
         cut = [out.graph.add_const(data[channels] if len(data) > 1 else data, k.dtype) for k, data in parts]
         new = out.graph.add_with("conv2d", [out.number[x], *cut], node.attrs)
-    elif node.op in _POINTWISE and (node.dtype != "INT8" or _is_of_products(graph, n)):
+    elif node.op in _POINTWISE and (node.dtype != "INT8" or n in products):
         attrs, operands = dict(node.attrs), [part(i) for i in node.inputs]
         if attrs.get("per_channel"):
             attrs |= {name: attrs[name][channels] for name in ("multiplier", "shift")}

@@ -33,8 +33,6 @@ COMMUTATIVE = frozenset(
 )
 #: Operators that treat all channels alike; a RESCALE does if it has a single scale.
 _IN_EVERY_CHANNEL = ("rescale", "clamp", "table")
-#: Operators that Vela chains with a sum that reads their result, on U85.
-_CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
 #: The last axis of an NHWC activation, and of the weights of a CONV2D: its input channels.
 _CHANNELS = 3
 
@@ -118,19 +116,6 @@ def _has_own_weights(graph: TensorGraph, readers: Mapping[int, Sequence[int]], c
     number = graph.nodes[convolution].inputs[1]
     weights = graph.nodes[number]
     return weights.op == "const" and not DType.of(weights.dtype).carried and readers[number] == [convolution]
-
-
-def is_convolved_last(graph: TensorGraph, swap: Swap) -> bool:
-    """Whether the second of two operands, which runs first, is made by a convolution, and the first one is not."""
-    first, second = (_made_by(graph, graph.nodes[swap.node].inputs[k]) for k in (swap.first, swap.second))
-    return graph.nodes[swap.node].op in COMMUTATIVE and second in _CONVOLUTIONS and first not in _CONVOLUTIONS
-
-
-def _made_by(graph: TensorGraph, n: int) -> str:
-    """Returns the operator that makes a value, before RESCALEs and RESHAPEs."""
-    while graph.nodes[n].op in ("rescale", "reshape"):
-        (n,) = graph.nodes[n].inputs
-    return graph.nodes[n].op
 
 
 def execution(graph: TensorGraph) -> list[int]:
