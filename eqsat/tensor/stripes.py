@@ -1,7 +1,8 @@
-"""Computes a value of a graph in stripes of a few rows, which one CONCAT joins.
+"""Computes a value of a graph in stripes, of a few rows or channels each, which one CONCAT joins.
 
 Each stripe is computed from values that exist as a whole.
 Rows that the windows of two stripes read are computed for both.
+Channels are computed once: those of a convolution read all of its operand, with weights of their own.
 
 Source: patch-based inference, Lin et al., "MCUNetV2: Memory-Efficient Patch-based Inference for
 Tiny Deep Learning", NeurIPS 2021.
@@ -11,7 +12,7 @@ Tiny Deep Learning", NeurIPS 2021.
 >>> x = g.add_input("x", (1, 8, 8, 4), "INT8")
 >>> y = g.add_with("max_pool2d", [x], makers.max_pool((3, 3), pad=(1, 1, 1, 1)))
 >>> g.outputs, g.output_names = [g.add_with("clamp", [y], makers.clamp("INT8", 0))], ["y"]
->>> h, _ = striped(g, Region(2, (1, 2), axis=1), parts=2)
+>>> h, _ = striped(g, Region(2, (1, 2), axis=1), cuts(8, 2))
 >>> [f"{n.op} {n.shape[1]}" for n in h.nodes]
 ['input 8', 'slice 5', 'max_pool2d 4', 'clamp 4', 'slice 5', 'max_pool2d 4', 'clamp 4', 'concat 8']
 """
@@ -61,9 +62,9 @@ class Region:
     axis: int
 
 
-def cuts(size: int, parts: int) -> list[int]:
-    """Returns the begins of `parts` stripes of about equal size, and the end of the last one."""
-    return [size * k // parts for k in range(parts + 1)]
+def cuts(size: int, parts: int, step: int = 1) -> list[int]:
+    """Returns the begins of `parts` stripes of about equal size, all multiples of `step`, and the end of the last."""
+    return [*(size * k // parts // step * step for k in range(parts)), size]
 
 
 def needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int, Rows] | None:
@@ -96,13 +97,13 @@ def needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int
     return None if whole & out.keys() else out
 
 
-def striped(graph: TensorGraph, region: Region, parts: int) -> tuple[TensorGraph, dict[int, int]]:
-    """Returns the graph with a value in `parts` stripes, and the source of each of its nodes.
+def striped(graph: TensorGraph, region: Region, ends: Sequence[int]) -> tuple[TensorGraph, dict[int, int]]:
+    """Returns the graph with a value in stripes, and the source of each of its nodes.
 
     A node computes all or a part of its source, a node of `graph`.
+    ends: the begin of each stripe, and the end of the last one (`cuts`).
     Raises GraphError if an operator of the region cannot compute some rows by themselves.
     """
-    ends = cuts(graph.nodes[region.target].shape[region.axis], parts)
     divided = (needed(graph, region, 0, ends[-1]) or {}).keys()
     out = graph.rewritten({region.target: lambda out: _Writer(graph, region, out).joined(ends)}, without=divided)
     return out.graph, out.source
@@ -117,21 +118,38 @@ def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None]
     """
     node = graph.nodes[n]
     kind, attrs = OPS[node.op].kind, dict(node.attrs)
-    if node.op in _WINDOWS:
+    if node.op in _WINDOWS and rows.axis in (1, 2):
         return _windows(graph, node, attrs, rows)
-    if node.op == "matmul":
-        # [n, h, c] [n, c, w]: matrices, rows of the left operand, or columns of the right one.
-        return [rows if rows.axis != 2 else None, rows if rows.axis != 1 else None], node.attrs
+    if OPS[node.op].roles:
+        return _by_roles(graph, node, rows)
     if kind == "pointwise":
-        is_last = rows.axis == len(node.shape) - 1
-        if is_last and len(attrs.get("multiplier", (1,))) > 1:
-            return None
-        return [rows if graph.nodes[i].shape[rows.axis] > 1 else None for i in node.inputs], node.attrs
+        if attrs.get("per_channel") and is_of_channels(node.shape, rows.axis):
+            attrs |= {name: attrs[name][rows.begin : rows.end] for name in ("multiplier", "shift")}
+        read = [rows if graph.nodes[i].shape[rows.axis] > 1 else None for i in node.inputs]
+        return read, attrs_of(attrs)
     if kind == "concat":
         return None if attrs["axis"] == rows.axis else ([rows] * len(node.inputs), node.attrs)
     if kind == "move" or kind == "axial":
         return _moved(graph, node, attrs, rows)
     return None
+
+
+def is_of_channels(shape: Shape, axis: int) -> bool:
+    """Whether an axis is that of the channels, the last one."""
+    return axis == len(shape) - 1
+
+
+def _by_roles(graph: TensorGraph, node: Node, rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
+    """Returns what `rows_read` does, by the letters that the op table gives to axes.
+
+    Operands without the letter of the axis are read as a whole.
+    """
+    *read, made = (OPS[node.op].roles or "").replace("->", ",").split(",")
+    letter, shapes = made[rows.axis], [graph.nodes[i].shape for i in node.inputs]
+    if letter.isupper() or any(n > 1 for of, shape in zip(read, shapes) for a, n in zip(of, shape) if a == "1"):
+        return None
+    axes = [of.find(letter) for of in read]
+    return [rows._replace(axis=k) if k >= 0 and s[k] > 1 else None for k, s in zip(axes, shapes)], node.attrs
 
 
 def _whole_steps(graph: TensorGraph, n: int, rows: Rows) -> Rows:
@@ -156,8 +174,6 @@ def _axis_read(operand: Shape, shape: Shape, axis: int) -> int | None:
 def _windows(
     graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows
 ) -> tuple[list[Rows | None], Attrs] | None:
-    if rows.axis not in (1, 2):
-        return None
     k, place = rows.axis - 1, _WINDOWS[node.op]
     kernel = attrs["kernel"][k] if place is None else graph.nodes[node.inputs[1]].shape[place + k]
     stride, dilation = attrs["stride"][k], attrs.get("dilation", (1, 1))[k]

@@ -122,7 +122,7 @@ def test_what_is_expected_is_about_what_vela_makes(target: Target) -> None:
         plans = sorted(Plans(start, None), key=lambda p: p.expected.sram)
         assert len(plans) > 2 and all(p.expected.sram < start.figures.sram for p in plans)
         for plan in (plans[0], plans[-1]):
-            divided, _ = striped(graph, plan.region, plan.parts)
+            divided, _ = striped(graph, plan.region, plan.ends)
             sram = compile_graph(divided, target, pool).sram_peak
             assert abs(sram - plan.expected.sram) < 0.15 * sram
 

@@ -12,7 +12,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.stripes import Region, cuts, needed, striped
 from eqsat.tensor.types import GraphError
-from tests.graphs import add, clamp, conv, finish, reshape, residual, transpose, widening
+from tests.graphs import add, clamp, conv, finish, rescale, reshape, residual, transpose, widening
 
 
 def sampled() -> TensorGraph:
@@ -68,6 +68,19 @@ def scores() -> TensorGraph:
     return finish(g, g.add_with("reduce_max", [product], makers.extremum(2)))
 
 
+def expanded() -> TensorGraph:
+    """A convolution, and behind it a depthwise one, a pool, a constant for each channel and one for all."""
+    g, rng = TensorGraph(), np.random.default_rng(1)
+    x = conv(g, g.add_input("x", (1, 9, 8, 5), "INT8"), 40, 3, seed=2)
+    weights = [g.add_const(rng.integers(-127, 128, (3, 3, 40, 1)), "INT8"), g.add_const(np.array([7]), "INT32")]
+    x = rescale(
+        g, g.add_with("depthwise_conv2d", [x, *weights], makers.conv("INT8", pad=(1,) * 4)), "INT8", shift=(40,)
+    )
+    x = g.add_with("max_pool2d", [x], makers.max_pool((3, 3)))
+    x = add(g, x, g.add_const(rng.integers(-99, 99, (1, 1, 1, 40)), "INT8"))
+    return finish(g, add(g, x, g.add_const(np.full((1, 1, 1, 1), 5), "INT8")))
+
+
 def region(graph: TensorGraph, axis: int, target: int | None = None) -> Region:
     """All from the inputs to a value, or to the only output."""
     target = graph.outputs[0] if target is None else target
@@ -91,13 +104,16 @@ def region(graph: TensorGraph, axis: int, target: int | None = None) -> Region:
         (flattened, 1),
         (scores, 0),
         (scores, 1),
+        (expanded, 3),
+        (expanded, 1),
     ],
 )
 def test_a_value_in_stripes_is_the_value(made: Callable[[], TensorGraph], axis: int, parts: int) -> None:
     graph = made()
     found = region(graph, axis)
-    parts = min(parts, graph.nodes[found.target].shape[axis])
-    divided, source = striped(graph, found, parts)
+    size = graph.nodes[found.target].shape[axis]
+    parts = min(parts, size)
+    divided, source = striped(graph, found, cuts(size, parts))
     for values in samples(domains(graph), 3):
         np.testing.assert_array_equal(graph.evaluate(values)[0], divided.evaluate(values)[0])
     assert divided.signature() == graph.signature() and divided.output_names == graph.output_names
@@ -113,11 +129,37 @@ def test_what_reads_all_rows_is_in_no_stripes() -> None:
     found = region(graph, 1)
     assert needed(graph, found, 0, 2) is None
     with pytest.raises(GraphError, match="cannot be computed in stripes along axis 1"):
-        striped(graph, found, 2)
+        striped(graph, found, cuts(8, 2))
 
 
 def test_stripes_are_about_as_large() -> None:
     assert cuts(10, 4) == [0, 2, 5, 7, 10]
+
+
+def test_stripes_of_channels_begin_at_bricks() -> None:
+    assert cuts(88, 4, 16) == [0, 16, 32, 64, 88]
+
+
+def test_a_convolution_in_stripes_of_channels_reads_its_operand_as_a_whole() -> None:
+    """What is before it is in no stripe, and no weight is read twice."""
+    g = TensorGraph()
+    graph = finish(g, conv(g, conv(g, g.add_input("x", (1, 8, 8, 8), "INT8"), 32, seed=1), 48, 3, seed=2))
+    found = region(graph, 3)
+    divided = needed(graph, found, 0, 16)
+    assert divided is not None and [graph.nodes[n].op for n in divided] == ["rescale", "conv2d"]
+    halves, _ = striped(graph, found, cuts(48, 2, 16))
+    read = [
+        sum(g.nodes[n].attr("value").data.size for n in g.live() if g.nodes[n].op == "const") for g in (graph, halves)
+    ]
+    assert read[0] == read[1]
+
+
+def test_channels_of_a_depthwise_convolution_with_a_multiplier_are_in_no_stripes() -> None:
+    g = TensorGraph()
+    weights = [g.add_const(np.ones((3, 3, 16, 2)), "INT8"), g.add_const(np.ones(32), "INT32")]
+    x = g.add_with("depthwise_conv2d", [g.add_input("x", (1, 8, 8, 16), "INT8"), *weights], makers.conv("INT8"))
+    graph = finish(g, rescale(g, x, "INT8", shift=(40,)))
+    assert needed(graph, region(graph, 3), 0, 16) is None
 
 
 def test_rows_that_two_stripes_see_are_computed_twice() -> None:

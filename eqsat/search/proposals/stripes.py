@@ -1,13 +1,13 @@
-"""Rows in stripes (`eqsat/tensor/stripes.py`), where SRAM is short.
+"""Values in stripes of rows or channels (`eqsat/tensor/stripes.py`), where SRAM is short.
 
-Where SRAM peaks, the values of a region are then live only a few rows at a time.
+Where SRAM peaks, the values of a region are then live only a few rows or channels at a time.
 Plans are compiled in the order of their expected figures.
 Regions are added one by one, as long as that makes the graph better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
@@ -18,8 +18,8 @@ from eqsat.choice.compiled import Candidate, Compiled, node_of
 from eqsat.options.decision import Decision, Figures
 from eqsat.options.options import CYCLES, PARETO, SRAM
 from eqsat.search.proposal import Ask, Asking, State
-from eqsat.tensor.stripes import Region, cuts, needed, striped
-from eqsat.tensor.types import Array
+from eqsat.tensor.stripes import Region, cuts, is_of_channels, needed, striped
+from eqsat.tensor.types import Array, Shape
 from eqsat.vela.compile import InSram
 from eqsat.vela.occupancy import in_use, occupied
 
@@ -27,6 +27,8 @@ from eqsat.vela.occupancy import in_use, occupied
 _PARTS = (2, 3, 4, 6, 8, 12, 16)
 #: Fewest rows of a stripe.
 _FEWEST_ROWS = 2
+#: Stripes of channels begin at multiples of as many: Vela's bricks have 16 channels.
+_BRICK = 16
 #: Most targets after the peak, and begins before it, that are tried.
 #: Further away, stripes overlap in most of their rows.
 _MOST = 32
@@ -38,10 +40,10 @@ _FIXED = 300
 
 
 class Plan(NamedTuple):
-    """A region in `parts` stripes, with its expected figures and excess (`Plans`)."""
+    """A region in stripes between `ends`, with its expected figures and excess (`Plans`)."""
 
     region: Region
-    parts: int
+    ends: tuple[int, ...]
     expected: Figures
     excess: float
 
@@ -93,16 +95,17 @@ class Plans:
         behind = [(first, n) for first, n in computed if first >= peak - 1]
         for last, target in behind[:_MOST]:
             shape = self._graph.nodes[target].shape
-            for axis in (k for k, size in enumerate(shape[:-1]) if size >= 2 * _FEWEST_ROWS):
+            for axis in (k for k, size in enumerate(shape) if size >= 2 * _fewest(shape, k)):
                 before: tuple[int, ...] = ()
                 for begin in [t for t in reversed(ticks) if t <= min(peak, last)][:_MOST]:
-                    inner = self._between(target, begin)
-                    region = Region(target, inner, axis)
-                    if needed(self._graph, region, 0, _FEWEST_ROWS) is None:
+                    within = Region(target, self._between(target, begin), axis)
+                    divided = needed(self._graph, within, 0, _fewest(shape, axis))
+                    if divided is None:
                         break
-                    if inner != before and self._is_closed(region):
+                    region = replace(within, inner=tuple(sorted(divided)))
+                    if region.inner != before and self._is_closed(region):
                         yield region, begin
-                    before = inner
+                    before = region.inner
 
     def _between(self, target: int, begin: int) -> tuple[int, ...]:
         """Returns the nodes behind a value, up to tensors that exist before a tick, and views of them."""
@@ -129,9 +132,11 @@ class Plans:
         return all(n not in self._graph.outputs and inner.issuperset(self._readers[n]) for n in within)
 
     def _in_parts(self, region: Region, begin: int) -> Iterator[Plan]:
-        size = self._graph.nodes[region.target].shape[region.axis]
-        for parts in (p for p in _PARTS if p * _FEWEST_ROWS <= size):
-            first = cuts(size, parts)[parts // 2]
+        shape = self._graph.nodes[region.target].shape
+        size, fewest = shape[region.axis], _fewest(shape, region.axis)
+        for parts in (p for p in _PARTS if p * fewest <= size):
+            ends = cuts(size, parts, fewest if is_of_channels(shape, region.axis) else 1)
+            first = ends[parts // 2]
             rows = needed(self._graph, region, first, min(size, first - (-size // parts)))
             if rows is None:
                 return
@@ -140,9 +145,10 @@ class Plans:
             live = [*self._live[:begin], within, *self._live[end + 1 :]]
             most, excess = max(live), self._excess(live)
             if (most, excess) < (self._peak, self.excess):
-                figures = self._figures(region, share, parts, most / self._peak)
+                repeated = {n for n, r in rows.items() if not is_of_channels(self._graph.nodes[n].shape, r.axis)}
+                figures = self._figures(share, repeated, parts, most / self._peak)
                 if figures is not None:
-                    yield Plan(region, parts, figures, excess)
+                    yield Plan(region, tuple(ends), figures, excess)
 
     def _within(self, region: Region, begin: int, share: Mapping[int, float]) -> int:
         """Returns the peak bytes in SRAM while a region is computed.
@@ -162,15 +168,20 @@ class Plans:
             live[since - begin :] += tensor.end - tensor.address
         return int(live.max())
 
-    def _figures(self, region: Region, share: Mapping[int, float], parts: int, sram: float) -> Figures | None:
-        """Returns the expected figures of a plan, None if it takes too many cycles."""
-        inner = [(row, share[n]) for row, n in self._operators if n in share]
+    def _figures(
+        self, share: Mapping[int, float], repeated: Collection[int], parts: int, sram: float
+    ) -> Figures | None:
+        """Returns the expected figures of a plan, None if it takes too many cycles.
+
+        share: {node: the share of it that a stripe computes}. repeated: the nodes that read all weights in each stripe.
+        """
+        inner = [(row, n) for row, n in self._operators if n in share]
         before, after, rate = sum(row.priced for row, _ in inner), 0.0, self.start.estimate.rates.weights
-        for row, part in inner:
+        for row, n in inner:
             # the first and the last stripe have one neighbour each
-            times = parts * part - max(0.0, part - 1 / parts)
-            weights = row.weight_bytes / rate if rate else 0.0
-            after += max(row.priced * times, parts * weights) + _FIXED * (parts - 1)
+            times = parts * share[n] - max(0.0, share[n] - 1 / parts)
+            weights = row.weight_bytes / rate * (parts if n in repeated else 1) if rate else 0.0
+            after += max(row.priced * times, weights) + _FIXED * (parts - 1)
         if after > _MOST_WORK * before:
             return None
         figures, more = self.start.figures, int(after) - before
@@ -178,6 +189,11 @@ class Plans:
         return Figures(
             figures.cycles + more, int(figures.sram * sram), figures.flash + commands, figures.vela_total + more
         )
+
+
+def _fewest(shape: Shape, axis: int) -> int:
+    """Returns the fewest rows or channels of a stripe."""
+    return _BRICK if is_of_channels(shape, axis) else _FEWEST_ROWS
 
 
 def _add(live: Array, begin: int, tensor: InSram, size: Array) -> None:
@@ -246,5 +262,5 @@ def _rank(decision: Decision, figures: Figures, excess: float) -> tuple[float, .
 
 def _in_stripes(start: Compiled, plan: Plan) -> Candidate:
     """Returns the graph of a plan."""
-    graph, source = striped(start.graph, plan.region, plan.parts)
+    graph, source = striped(start.graph, plan.region, plan.ends)
     return replace(start.rewritten(graph, "stripes", source), predicted=float(plan.expected.cycles))
