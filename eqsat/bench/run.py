@@ -1,7 +1,4 @@
-"""A run: plan, lower, measure, keep.
-
-Tasks go to any `concurrent.futures` executor: threads of this machine or a Dask cluster.
-"""
+"""A run: plan, lower, measure, keep."""
 
 from __future__ import annotations
 
@@ -29,13 +26,11 @@ from eqsat.target.configuration import parse_target
 
 #: Called with (number of lowerings and cells done, their number in all, what happened).
 CellProgress = Callable[[int, int, str], None]
-#: How long the connection to a Dask scheduler may take.
-_CONNECT_SECONDS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """The outcome of a task, as data that any executor can carry: a value or an error.
+    """The outcome of a task: a value or an error.
 
     lost: whether the error may not be the task's own.
     """
@@ -47,10 +42,7 @@ class TaskOutcome:
 
 
 def attempt(function: str, args: tuple[Any, ...], limits: Limits) -> TaskOutcome:
-    """Calls `isolated.call` and returns failures as values.
-
-    Runs in a thread here or on a Dask worker.
-    """
+    """Calls `isolated.call` and returns failures as values."""
     try:
         value, peak = isolated.call(function, args, limits)
         return TaskOutcome(value, round(peak, 1))
@@ -59,33 +51,16 @@ def attempt(function: str, args: tuple[Any, ...], limits: Limits) -> TaskOutcome
 
 
 @contextmanager
-def executor(jobs: int = 1, scheduler: str | None = None) -> Iterator[Executor]:
-    """Threads with a process each for their tasks, or the workers of a Dask scheduler.
-
-    jobs: number of threads.
-    scheduler: its address.
-    Raises InputError.
-    """
-    if scheduler is None:
-        pool = ThreadPoolExecutor(jobs, thread_name_prefix="eqsat-bench")
-        try:
-            yield pool
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            isolated.kill_all()  # what still runs ends as lost, and its thread with it
-            pool.shutdown()
-            isolated.close_all()
-        return
+def executor(jobs: int = 1) -> Iterator[Executor]:
+    """So many threads, with a process each for their tasks."""
+    pool = ThreadPoolExecutor(jobs, thread_name_prefix="eqsat-bench")
     try:
-        from distributed import Client
-    except ImportError as e:
-        raise InputError("--scheduler needs Dask: pip install 'eqsat[dask]'") from e
-    try:
-        client = Client(scheduler, timeout=_CONNECT_SECONDS)
-    except (OSError, ValueError) as e:
-        raise InputError(f"no Dask scheduler answers at {scheduler}: {e}") from e
-    with client:
-        yield client.get_executor(pure=False)
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        isolated.kill_all()  # what still runs ends as lost, and its thread with it
+        pool.shutdown()
+        isolated.close_all()
 
 
 def run(
@@ -95,7 +70,6 @@ def run(
     out: Path,
     *,
     jobs: int = 1,
-    scheduler: str | None = None,
     pool: Executor | None = None,
     limits: Limits | None = None,
     cold: bool = False,
@@ -108,7 +82,7 @@ def run(
     models: see `Model.find`.
     targets: see `parse_target`.
     configurations: see `Configuration.parse`.
-    Tasks run in `jobs` local processes, on the Dask cluster of `scheduler`, or in `pool`.
+    Tasks run in `jobs` processes, or in `pool`.
     limits: on each task.
     cold: see `measure`.
     quantization: one of QUANTIZATIONS.
@@ -136,8 +110,8 @@ def run(
         quantization=quantization,
         names=plan.names,
     )
-    with closing(files), nullcontext(pool) if pool else executor(jobs, scheduler) as chosen:
-        width = jobs if pool is None and scheduler is None else sys.maxsize
+    with closing(files), nullcontext(pool) if pool else executor(jobs) as chosen:
+        width = jobs if pool is None else sys.maxsize
         return _Scheduler(plan, files, chosen, width, limits or isolated.LIMITS, cold, progress).all()
 
 
@@ -209,7 +183,7 @@ class _Scheduler:
                     then = self.pending.pop(future)
                     try:
                         outcome = future.result()
-                    except Exception as e:  # noqa: BLE001 - a scheduler's own failure is this cell's loss
+                    except Exception as e:  # noqa: BLE001 - whatever it is, it is this cell's loss
                         outcome = TaskOutcome(error=f"{type(e).__name__}: {e}", lost=True)
                     then(outcome)
         finally:

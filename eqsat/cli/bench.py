@@ -46,12 +46,6 @@ def bench(
     quantization: QuantizationOption = INT8,
     out: Annotated[Path, typer.Option(help="directory of the run; an existing run is continued")] = Path("RUN"),
     jobs: Annotated[int, typer.Option(min=1, help="number of cells measured at the same time on this machine")] = 1,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="address of a Dask scheduler to use instead of --jobs; its owner can run any code on this machine"
-        ),
-    ] = None,
     time_limit: Annotated[float, typer.Option(help="time limit per cell, in seconds")] = 1800,
     memory_limit: Annotated[float, typer.Option(help="memory limit per cell, in MiB")] = 8192,
     cold_cache: Annotated[
@@ -104,7 +98,6 @@ def bench(
                 configuration or ["stock", "eqsat"],
                 out,
                 jobs=jobs,
-                scheduler=scheduler,
                 limits=library.Limits(time_limit, memory_limit),
                 cold=cold_cache,
                 litert_environment=litert,

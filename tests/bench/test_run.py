@@ -1,9 +1,8 @@
-"""Runs: what a record holds, resuming, failures, and the same on a Dask cluster."""
+"""Runs: what a record holds, resuming, and failures."""
 
 import json
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -206,20 +205,6 @@ def test_the_quantization_decides_the_graphs_and_is_written_down(zoo_run, tmp_pa
         assert json.loads((out / "run.json").read_text())["quantization"] == quantization
         graph = loads((out / "graphs" / f"{name}.0.{TARGET}.explicit.tosa").read_bytes())
         assert {n.dtype for n in graph.nodes if n.op == "conv2d"} == {sums}
-
-
-def test_dask_gives_the_same_records(models, whole, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        records = run(models, [TARGET], [EXPLICIT], tmp_path, scheduler=cluster.scheduler_address)
-    assert figures(records) == figures(as_given(whole))
-
-
-def test_no_scheduler_at_that_address(models, tmp_path, monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(import_module("eqsat.bench.run"), "_CONNECT_SECONDS", 0.5)
-    with pytest.raises(InputError, match="no Dask scheduler answers"):
-        run(models, [TARGET], CONFIGURATIONS, tmp_path, scheduler="tcp://127.0.0.1:9")
 
 
 def test_failures_are_values(tmp_path: Path):
