@@ -13,6 +13,7 @@ Takes seconds.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -21,7 +22,6 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.study import ROOT, markdown_table
-from eqsat.bench.fingerprint import code
 
 RESULTS = "benchmarks/results"
 
@@ -113,7 +113,7 @@ def _code(root: Path, commit: str, file: str) -> str | None:
     shown = subprocess.run(["git", "show", f"{commit}:{file}"], cwd=root, capture_output=True)
     if shown.returncode:
         return None
-    return code(shown.stdout) if file.endswith(".py") else repr(shown.stdout)
+    return syntax(shown.stdout) if file.endswith(".py") else repr(shown.stdout)
 
 
 def ages(root: Path = ROOT, measures: Mapping[str, Collection[str]] = MEASURES) -> dict[str, int | None]:
@@ -163,3 +163,15 @@ def _rows() -> Iterator[tuple[str, str, object]]:
 
 if __name__ == "__main__":
     print("\n".join(markdown_table(("record", "commits", "changes since"), _rows(), names=2)))
+
+
+@cache
+def syntax(source: bytes) -> str:
+    """Returns the syntax tree of a source as text, without docstrings, comments and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
+            node, clean=False
+        ):
+            node.body = node.body[1:]
+    return ast.dump(tree)

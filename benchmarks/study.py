@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import measuring_fingerprint
+from eqsat.bench.cells import sources
 from eqsat.bench.log import Record
 from eqsat.ground.files import write_atomically
 from eqsat.ground.versions import commit, versions
@@ -65,7 +65,7 @@ class Study:
     table: Callable[[Sequence[Record], Mapping[str, Any]], str]
     faults: Callable[[Sequence[Record]], Sequence[str]] = lambda records: ()
     packages: Sequence[str] = ("eqsat", "executorch", "ethos-u-vela", "egglog")
-    sources: Callable[[], str] = measuring_fingerprint
+    sources: Callable[[], str] = sources
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Runs what the arguments ask for, prints the table, and returns the exit code."""

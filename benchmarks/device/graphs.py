@@ -6,15 +6,16 @@ import argparse
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib.metadata import version
 
 from benchmarks.device.explain import explained
-from eqsat.bench.fingerprint import fingerprint, submodules
+from benchmarks.study import ROOT
+from eqsat.bench.cells import key
+from eqsat.bench.cells import sources as sources_of_cells
 from eqsat.bench.log import Record
 from eqsat.device.verification import verify
 from eqsat.ground.process import WorkerError
-from eqsat.ground.versions import PACKAGES, commit
+from eqsat.ground.versions import commit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -119,9 +120,7 @@ def measure(subject: tuple[str, str, range], _: object) -> list[Record]:
     return [{"commit": commit(), **r} for r in (counts, *odd)]
 
 
-@cache
 def sources() -> str:
     """Returns a digest of the code on which the records depend; those of other versions of Vela are kept."""
-    return fingerprint(
-        [*submodules("eqsat/device"), "tests.random_graphs", "eqsat.tensor.samples"], packages=(*PACKAGES, "tests")
-    )
+    drawn_by = sorted((ROOT / "tests/random_graphs").glob("*.py"))
+    return key(sources_of_cells(), *(f.read_bytes() for f in drawn_by))

@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqsat.bench.fingerprint import code, digest, fingerprint, submodules
 from eqsat.executorch.names import MODELS
+from eqsat.ground.digest import digest
 from eqsat.ground.files import InputError, read_bytes
 from eqsat.ground.registry import split
-from eqsat.ground.versions import versions
+from eqsat.ground.versions import code, versions
 
 if TYPE_CHECKING:
     from eqsat.options.options import Options
@@ -34,12 +34,17 @@ MODEL_SETS = ("zoo", "deployed")
 #: The option that names the user's own rules.
 _USER_RULES = "user_rules"
 
-#: Modules with their imports, and packages, that decide the graph at the hook point.
-_LOWERING = ("eqsat.bench.lowering",), ("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela")
-#: Modules with their imports, and packages, that decide the figures from there on.
-_MEASURING = (
-    ("eqsat.bench.measure", *submodules("extraction"), *submodules("cost_models")),  # these two are imported by name
-    ("ethos-u-vela", "tosa-tools", "egglog", "clingo", "networkx", "numpy"),
+#: Packages that decide the figures of cells.
+_PACKAGES = (
+    "torch",
+    "torchao",
+    "executorch",
+    "tosa-tools",
+    "ethos-u-vela",
+    "egglog",
+    "clingo",
+    "networkx",
+    "numpy",
 )
 
 
@@ -174,20 +179,19 @@ class Model:
         Raises InputError.
         """
         if self.reference.endswith((".tosa", ".pt2")):
-            return digest(read_bytes(Path(self.reference)))
+            return key(read_bytes(Path(self.reference)))
         return code_of(self.reference)
 
 
 def code_of(reference: str) -> str:
     """Returns the fingerprint of the code behind `file.py:name` or `module:name`.
 
-    For a module it includes the modules that it imports from its own package.
+    For a module of a package it includes the modules beside it, which it may import.
     Raises InputError.
     """
     place, attribute = split(reference)
     if place.endswith(".py"):
-        read_bytes(Path(place))
-        return digest(code(Path(place).read_bytes()), attribute)
+        return key(read_bytes(Path(place)), attribute)
     _see_working_directory()
     try:
         spec = importlib.util.find_spec(place)
@@ -195,11 +199,9 @@ def code_of(reference: str) -> str:
         raise InputError(f"cannot import {place}: {e}") from e
     if spec is None or not spec.origin:
         raise InputError(f"there is no module {place}")
-    if "." not in place:
-        return digest(code(Path(spec.origin).read_bytes()), attribute)
-    package = place.partition(".")[0]
-    base = next(d for d in Path(spec.origin).parents if d.name == package).parent
-    return digest(fingerprint([place], base=base, packages=[package]), attribute)
+    own = Path(spec.origin)
+    beside = [f for f in sorted(own.parent.glob("*.py")) if f.name != "__init__.py"] if "." in place else []
+    return key(*(f.read_bytes() for f in (own, *beside)), attribute)
 
 
 @cache
@@ -247,16 +249,15 @@ def _file_name(text: str) -> str:
     return re.sub(r"[^\w-]", "-", text)
 
 
-@cache
-def lowering_fingerprint() -> str:
-    return fingerprint(*_LOWERING)
+def key(*parts: bytes | str) -> str:
+    """Returns the digest of what identifies a result."""
+    return digest(p.encode() if isinstance(p, str) else p for p in parts)[:24]
 
 
-@cache
-def measuring_fingerprint(*more: str) -> str:
-    """Returns the fingerprint of what decides a cell's figures. more: further modules that do."""
-    return fingerprint((*_MEASURING[0], *more), _MEASURING[1])
+def sources() -> str:
+    """Returns the key of all that decides the figures of cells, but for their graphs: these sources and packages."""
+    return key(code(), repr(versions(_PACKAGES)))
 
 
 def all_versions() -> dict[str, str]:
-    return versions(dict.fromkeys(("eqsat", *_LOWERING[1], *_MEASURING[1])))
+    return versions(("eqsat", *_PACKAGES))

@@ -21,15 +21,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.fingerprint import digest
-from eqsat.bench.fingerprint import fingerprint as fingerprint_of
+from eqsat.bench.cells import key, sources
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
 from eqsat.search.figures import calibrated_cycles
 from eqsat.target.configuration import parse_target
 from eqsat.vela.compile import compile_tflite
-from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import by_operator
 
@@ -63,7 +61,7 @@ def check(environment: Path | None) -> None:
 
 
 def fingerprint() -> str:
-    return digest(fingerprint_of([__name__, "eqsat.bench.litert_convert"], [VELA]), *REQUIREMENTS)
+    return key(sources(), *REQUIREMENTS)
 
 
 def measure(

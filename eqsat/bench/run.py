@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench import isolated, litert, lowering
-from eqsat.bench.cells import BEST, LITERT, Configuration, Model, lowering_fingerprint, measuring_fingerprint
-from eqsat.bench.fingerprint import digest
+from eqsat.bench.cells import BEST, LITERT, Configuration, Model, key, sources
 from eqsat.bench.log import Record
 from eqsat.bench.records import CellKey, RunFiles
 from eqsat.executorch.names import INT8, check_quantization
@@ -206,58 +205,59 @@ class _Scheduler:
     def _start(self, model: Model, target: str) -> None:
         own, configurations = self.plan.fingerprints[model.name], self.plan.of(model)
         for c in (c for c in configurations if c.kind == LITERT):
-            key, environment = digest(own, target, litert.fingerprint()), str(self.plan.environment)
+            cell, environment = key(own, target, litert.fingerprint()), str(self.plan.environment)
             at = model.name, target, c.name
-            self._measure(3, key, at, "eqsat.bench.litert:measure", model.reference, target, environment)
+            self._measure(3, cell, at, "eqsat.bench.litert:measure", model.reference, target, environment)
         if all(c.kind == LITERT for c in configurations):
             return
-        key = digest(own, target, self.plan.quantization, lowering_fingerprint())
+        lowered = key(own, target, self.plan.quantization, sources())
         saved = self.files.graphs(model.name, target)
-        if saved and saved[1]["key"] == key:
-            self._lowered(key, model, target, TaskOutcome(saved))
+        if saved and saved[1]["key"] == lowered:
+            self._lowered(lowered, model, target, TaskOutcome(saved))
         elif model.reference.endswith(".tosa"):
-            self._lowered(key, model, target, TaskOutcome(lowering.as_given(Path(model.reference), target)))
+            self._lowered(lowered, model, target, TaskOutcome(lowering.as_given(Path(model.reference), target)))
         else:
-            then, args = partial(self._lowered, key, model, target), (model.reference, target, self.plan.quantization)
+            then, args = (
+                partial(self._lowered, lowered, model, target),
+                (model.reference, target, self.plan.quantization),
+            )
             self._add_task(0, then, "eqsat.bench.lowering:prepare", *args)
 
-    def _lowered(self, key: str, model: Model, target: str, outcome: TaskOutcome) -> None:
+    def _lowered(self, lowered: str, model: Model, target: str, outcome: TaskOutcome) -> None:
         cells = [(c, (model.name, target, c.name)) for c in self.plan.of(model) if c.kind != LITERT]
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
             for c, at in cells:
-                self._measured(digest(key, c.name), at, outcome)
+                self._measured(key(lowered, c.name), at, outcome)
             return
         graphs, side = outcome.value
         if "key" not in side:
-            side["key"] = key
+            side["key"] = lowered
             self.files.save_graphs(model.name, target, graphs, side)
         self._count(f"{model.name} {target}: lowered")
         about = [side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")]
         for c, at in cells:
             module = f"eqsat.bench.{'best' if c.kind == BEST else 'measure'}"
-            cell = digest(
-                *(graphs[n] for n in sorted(graphs)),
-                *(json.dumps(about), c.name, measuring_fingerprint(module), *c.plugins()),
-            )
+            files = (graphs[n] for n in sorted(graphs))
+            cell = key(*files, json.dumps(about), c.name, sources(), *c.plugins())
             args = c.name, side["flags"], graphs, side, self.cold
             if c.kind == BEST:  # it lowers the model in other layouts, too
                 source = model.reference, target, self.plan.quantization
-                self._measure(2, digest(cell, key), at, f"{module}:measure", *args, source)
+                self._measure(2, key(cell, lowered), at, f"{module}:measure", *args, source)
             else:
                 self._measure(1, cell, at, f"{module}:measure", *args)
 
-    def _measure(self, rank: int, key: str, at: CellKey, function: str, *args: Any) -> None:
+    def _measure(self, rank: int, cell: str, at: CellKey, function: str, *args: Any) -> None:
         """Adds the task of a cell, unless its record is there already."""
         old = self.files.log.records.get(at)
-        if old is not None and old["key"] == key and "lost" not in old:
+        if old is not None and old["key"] == cell and "lost" not in old:
             self._count(f"{' '.join(at)}: there already")
         else:
-            self._add_task(rank, partial(self._measured, key, at), function, *args)
+            self._add_task(rank, partial(self._measured, cell, at), function, *args)
 
-    def _measured(self, key: str, at: CellKey, outcome: TaskOutcome) -> None:
+    def _measured(self, cell: str, at: CellKey, outcome: TaskOutcome) -> None:
         """Keeps the record of a cell: its figures, or why it failed."""
-        record: Record = {"model": at[0], "target": at[1], "configuration": at[2], "key": key}
+        record: Record = {"model": at[0], "target": at[1], "configuration": at[2], "key": cell}
         if outcome.error:
             record |= {"error": outcome.error, **({"lost": True} if outcome.lost else {})}
         else:

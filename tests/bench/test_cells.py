@@ -108,6 +108,15 @@ def test_another_package_brings_a_model(tmp_path, monkeypatch):
     assert model.fingerprint() != first
 
 
+def test_a_change_of_these_sources_or_of_a_package_is_measured_anew(monkeypatch):
+    first = cells.sources()
+    assert cells.sources() == first
+    for name, value in (("code", lambda: "other sources"), ("versions", lambda packages: {"torch": "3.0"})):
+        with monkeypatch.context() as changed:
+            changed.setattr(cells, name, value)
+            assert cells.sources() != first
+
+
 def test_a_project_declares_its_own_zoo(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text('[tool.eqsat]\nmodels = "their_zoo"\n')
     monkeypatch.chdir(tmp_path)
@@ -122,6 +131,8 @@ def test_a_project_declares_its_own_zoo(tmp_path, monkeypatch):
     first = Model.find("wakeword").fingerprint()
     (tmp_path / "their_zoo" / "__init__.py").write_text('ZOO = ("another", "wakeword")\n')
     assert Model.find("wakeword").fingerprint() == first
+    (tmp_path / "their_zoo" / "_blocks.py").write_text("def block(): ...\n")  # a model may import it
+    assert Model.find("wakeword").fingerprint() != first
     assert cells.model_sets() == {"zoo": ("wakeword",)}
     (tmp_path / "their_zoo" / "__init__.py").write_text('ZOO = ("another",)\nDEPLOYED = ("wakeword",)\n')
     monkeypatch.delitem(sys.modules, "their_zoo")
