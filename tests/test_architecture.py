@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -106,6 +107,15 @@ def test_there_are_no_circles() -> None:
             targets = {i for i in imports(f) if i in MODULES and MODULES[i].name != "__init__.py"}
             graph.add_edges_from((m, t) for t in targets)
     assert [c for c in nx.simple_cycles(graph)] == []
+
+
+def test_modules_that_are_named_in_strings_exist() -> None:
+    """Such as those that workers import: a name that is gone is told to nobody there."""
+    nodes = [(m, n) for m, f in MODULES.items() for n in ast.walk(ast.parse(f.read_text()))]
+    strings = [(m, n.value) for m, n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    named = [(m, text) for m, text in strings if re.fullmatch(r"eqsat\.\w+\.\w+(:\w+)?", text)]
+    assert len(named) > 10
+    assert [(m, text) for m, text in named if text.partition(":")[0] not in MODULES] == []
 
 
 def test_nothing_is_imported_from_tests_or_benchmarks() -> None:

@@ -43,7 +43,7 @@ _MODULES = (
     "eqsat.vela.regor",
     "cost_models.measuring",
     "eqsat.device.verification",
-    "eqsat.verification.background",
+    "eqsat.verification.worker",
 )
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
