@@ -30,7 +30,10 @@ def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] =
     models, targets: only these; all if empty.
     """
     for explicit in sorted(directory.glob(f"*{_EXPLICIT}")):
-        model, delegate, target = explicit.name.removesuffix(_EXPLICIT).rsplit(".", 2)
+        parts = explicit.name.removesuffix(_EXPLICIT).rsplit(".", 2)
+        if len(parts) < 3:
+            continue
+        model, delegate, target = parts
         stock = explicit.with_name(explicit.name.replace(".explicit.", ".stock."))
         if (not models or model in models) and (not targets or target in targets) and stock.exists():
             yield SavedGraph(model, delegate, target, explicit, stock)

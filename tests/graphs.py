@@ -129,7 +129,7 @@ def opaque(
     code: str,
     operands: Sequence[int],
     results: Sequence[Type],
-    shapes: tuple | None = None,
+    shapes: tuple[Any, ...] | None = None,
     **fields: Any,
 ) -> int:
     """An operator that the op table does not have; `shapes` are its shape operands, None standing for a tensor."""
