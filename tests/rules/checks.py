@@ -48,13 +48,17 @@ def check(
     return soundness.check(graph, rules, budget=budget, trials=trials).frozen
 
 
-def fires(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> bool:
-    """Whether the first of the named rules matched on `graph`, under these rules alone; everything is checked.
+def saturated(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> Frozen:
+    """What the named rules alone make of `graph`; everything is checked.
 
     Passes are few: what one rule moves to and fro, without those that merge movements, grows without end.
     """
-    found = check(graph, only(*names, rules=rules), budget=Budget(passes=8))
-    return found.saturation.matches.get(names[0], 0) > 0
+    return check(graph, only(*names, rules=rules), budget=Budget(passes=8))
+
+
+def fires(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> bool:
+    """Whether the first of the named rules matched on `graph`, under these rules alone."""
+    return saturated(graph, *names, rules=rules).saturation.matches.get(names[0], 0) > 0
 
 
 def optimized(graph: TensorGraph, target: str, place: Path) -> Result:
@@ -68,6 +72,13 @@ def optimized(graph: TensorGraph, target: str, place: Path) -> Result:
 def ops_of_output(frozen: Frozen, slot: int = 0) -> set[str]:
     """Operators among the e-nodes of an output's class."""
     return {e.op for e in frozen.classes[frozen.handle[frozen.source.outputs[slot]]]}
+
+
+def of_inputs(frozen: Frozen, slot: int = 0) -> set[str]:
+    """Operators that compute an output from inputs alone."""
+    inputs = {frozen.handle.get(n) for n in frozen.source.inputs}
+    nodes = frozen.classes[frozen.handle[frozen.source.outputs[slot]]]
+    return {e.op for e in nodes if e.children and inputs.issuperset(e.children)}
 
 
 # ---- building graphs ----------------------------------------------------------------------------
