@@ -2,7 +2,7 @@
 
 A row has columns, apart by two spaces or more: the rule, and those that it needs beside it; the inputs x, y, z, of
 which there may be several kinds apart by " | "; the graph, in the notation of `tests/term.py`; if need be, what holds
-of the e-graph: `matches`, `e_nodes`, `ops` that compute the result, and `of_inputs`, those that do it from inputs alone.
+of the e-graph: `matches`, `e_nodes`, `ops` that compute the result, `of_inputs`, those that do it from inputs alone.
 A near miss begins with "-". Text behind "#" is a reason.
 
     move-move        INT8[block]            turned(turned(x))
@@ -108,7 +108,12 @@ def of_table(module: Names, table: str, *, beside: str = "", fires_on: int = 4, 
     def matches(row: Row, data: st.DataObject) -> int:
         frozen = saturated(row.graph(data.draw, {**globals(), **module, **row.names}), *row.rules)
         found = frozen.saturation.matches.get(row.rules[0], 0)
-        known = {"e_nodes": frozen.n_nodes, "ops": ops_of_output(frozen), "of_inputs": of_inputs(frozen)}
+        known = {
+            "frozen": frozen,
+            "e_nodes": frozen.n_nodes,
+            "ops": ops_of_output(frozen),
+            "of_inputs": of_inputs(frozen),
+        }
         assert eval(row.held, {**module, "matches": found, **known})
         return found
 
@@ -149,10 +154,10 @@ def convolved(x: Term, out: int, *kernel: int, depthwise: bool = False, bias: in
     return x.conv(weights, np.arange(bias) * 100 - 70, op="depthwise_conv2d" if depthwise else "conv2d", **more)
 
 
-def narrowed(x: Term, **more: Any) -> Any:
+def narrowed(x: Term, shift: int = 36) -> Any:
     """RESCALE per channel to INT8."""
     c = range(x.shape[-1])
-    return x.rescale("INT8", [(1 << 30) + 1000 * i for i in c], [36 + i % 3 for i in c], **{"out_zp": 3, **more})
+    return x.rescale("INT8", [(1 << 30) + 1000 * i for i in c], [shift + i % 3 for i in c], out_zp=3)
 
 
 def counted(x: Term) -> Term:
@@ -176,6 +181,11 @@ def shuffled(x: Any, groups: int = 2, axis: int = -1) -> Any:
     y = x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
     perms = [*range(axis), axis + 1, axis, *range(axis + 2, len(y.shape))]
     return y.transpose(*perms).reshape(*x.shape)
+
+
+def exchanged(x: Any) -> Any:
+    """Height and width exchanged."""
+    return x.transpose(0, 2, 1, 3)
 
 
 def turned(x: Drawn) -> Drawn:
