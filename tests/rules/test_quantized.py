@@ -122,7 +122,7 @@ curve-identity        INT8[4,6]      (with_zero(x, 9) + 70 - 70).rescale('INT8',
 - {composed}          INT8[4,6] INT8[4,6]  x.clamp(-5, 5).max(y)
 - {composed}          INT8[4,6]      x.clamp(-5, 5).max(x.reverse(1))
 - {composed}          INT8[4,6]      looked_up(looked_up(x).reduce('max', 1), 2)
-curve-table           INT16[4,6] | INT32[4,6]  x.rescale('INT8', 1 << 30, 33).rescale('INT8', 1 << 30, 31)  'table' not in of_inputs
+curve-table           wider[4,6]  x.rescale('INT8', shift=33).rescale('INT8', shift=31)  'table' not in of_inputs
 # one operator is not rewritten
 - {composed}          INT8[4,6]      x.clamp(-5, 5)
 - {composed}          INT8[4,6]      looked_up(x)
@@ -166,6 +166,7 @@ test_fires_and_is_exact, test_spares_near_misses = cases.of_table(
     d=["INT8", "INT16"],
     ends=some_range,
     others=some_range,
+    wider=["INT16", "INT32"],
 )
 
 
