@@ -145,13 +145,15 @@ def looked_up(x: Term, seed: int = 1) -> Any:
     return x.table(randoms((256,), seed))
 
 
-def convolved(x: Term, out: int, *kernel: int, depthwise: bool = False, bias: int = 0, **more: Any) -> Any:
+def convolved(
+    x: Term, out: int, *kernel: int, op: str = "conv2d", depthwise: bool = False, bias: int = 0, **more: Any
+) -> Any:
     """A convolution with random weights, and a bias of each channel or of so many; depthwise: `out` channels per
     input channel."""
     c = x.shape[-1]
     weights = randoms((*kernel, c, out) if depthwise else (out, *kernel, c))
-    bias = bias or (c * out if depthwise else out)
-    return x.conv(weights, np.arange(bias) * 100 - 70, op="depthwise_conv2d" if depthwise else "conv2d", **more)
+    biases = np.arange(bias or (c * out if depthwise else out)) * 100 - 70
+    return x.conv(weights, biases, op="depthwise_conv2d" if depthwise else op, **more)
 
 
 def narrowed(x: Term, shift: int = 36) -> Any:
