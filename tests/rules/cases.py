@@ -2,8 +2,8 @@
 
 A row has columns, apart by two spaces or more: the rule, and those that it needs beside it; the inputs x, y, z, of
 which there may be several kinds apart by " | "; the graph, in the notation of `tests/term.py`; if need be, what holds
-of the e-graph: `matches`, `e_nodes`, `ops` that compute the result, `of_inputs`, those that do it from inputs alone.
-A near miss begins with "-". Text behind "#" is a reason.
+of the e-graph `frozen`, its `matches` and `e_nodes`, `ops` that compute the result, and `of_inputs`, those of them
+that do it from inputs alone. A near miss begins with "-". Text behind "#" is a reason.
 
     move-move        INT8[block]            turned(turned(x))
     pool-separable   INT8[2,12,12,3]        x.largest(k, k)          e_nodes == 4
@@ -33,7 +33,6 @@ from tests.sweeps import examples
 from tests.term import Term
 
 Names = Mapping[str, Any]
-Test = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -108,13 +107,8 @@ def of_table(module: Names, table: str, *, beside: str = "", fires_on: int = 4, 
     def matches(row: Row, data: st.DataObject) -> int:
         frozen = saturated(row.graph(data.draw, {**globals(), **module, **row.names}), *row.rules)
         found = frozen.saturation.matches.get(row.rules[0], 0)
-        known = {
-            "frozen": frozen,
-            "e_nodes": frozen.n_nodes,
-            "ops": ops_of_output(frozen),
-            "of_inputs": of_inputs(frozen),
-        }
-        assert eval(row.held, {**module, "matches": found, **known})
+        known = {"ops": ops_of_output(frozen), "of_inputs": of_inputs(frozen)}
+        assert eval(row.held, {**module, "frozen": frozen, "matches": found, "e_nodes": frozen.n_nodes, **known})
         return found
 
     @pytest.mark.parametrize("row", firing)
@@ -190,11 +184,11 @@ def exchanged(x: Any) -> Any:
     return x.transpose(0, 2, 1, 3)
 
 
-def turned(x: Drawn) -> Drawn:
+def turned(x: Drawn) -> Any:
     """A transpose that moves elements."""
     wide = [d for d, n in enumerate(x.shape) if n > 1]
     order = x.draw(st.permutations(wide).filter(lambda p: list(p) != wide))
-    return x.transpose(*(dict(zip(wide, order)).get(d, d) for d in range(len(x.shape))))  # type: ignore[return-value]
+    return x.transpose(*(dict(zip(wide, order)).get(d, d) for d in range(len(x.shape))))
 
 
 def axis_of(x: Drawn) -> int:
@@ -226,14 +220,17 @@ def siblings(x: Drawn, axis: int, count: int) -> list[Drawn]:
     return [x.input(resized(x.shape, axis, x.number(1, 4))) for _ in range(count)]
 
 
-ZEROS = {"in_zp": 2, "out_zp": 9}
+#: Functions of each element, as wide as it is.
+POINTWISE: list[Callable[[Any], Any]] = [
+    lambda x: x.clamp(-9, 50),
+    looked_up,
+    lambda x: x.rescale("INT8", 1500000000, 31, in_zp=2, out_zp=9),
+]
 
 
 def pointwise(x: Drawn, *others: Callable[[Any], Any]) -> Any:
     """A function of each element, as wide as x is, or one of the others."""
-    return x.pick(lambda v: v.clamp(-9, 50), looked_up, lambda v: v.rescale("INT8", 1500000000, 31, **ZEROS), *others)(
-        x
-    )
+    return x.pick(*POINTWISE, *others)(x)
 
 
 def widened(x: Term) -> Any:

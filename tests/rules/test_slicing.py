@@ -130,14 +130,6 @@ def larger_kernel(x: Drawn, dilation: int = 1, stride: int = 1) -> Any:
     return exact(x, op, weights, np.arange(4 if depthwise else 2) * 10, **attrs)
 
 
-#: Functions of each element, for operands of which all get the same one.
-SAME = [
-    lambda v, k: v.clamp(-9, 50),
-    lambda v, k: looked_up(v),
-    lambda v, k: v.rescale("INT8", 1500000000, 31, **cases.ZEROS),
-    lambda v, k: v.rescale("INT32", in_zp=4),
-]
-
 edge = (0, 0, 1, 0, 0, 1, 0, 0)
 TABLE = """
 slice-slice            INT8[shapes]         cut(cut(x))
@@ -184,7 +176,7 @@ push-concat-unary      INT8[2,3]            stack(x, 0, 2).reduce('max', 1)
 push-concat-unary      INT8[2,3]            stack(x, 0, 2).reverse(1)
 - push-concat-unary    INT8[2,3]            stack(x, 0, 2).reduce('max', 0)
 - push-concat-unary    INT8[2,3]            stack(x, 0, 2).reverse(0)
-pull-concat-unary      INT8[shapes]         joined(x, x.number(2, 5), same)
+pull-concat-unary      INT8[shapes]         joined(x, x.number(2, 5), lambda v, k: same(v))
 - pull-concat-unary    INT8[shapes]         joined(x, 3, lambda v, k: looked_up(v, k // 2))
 - pull-concat-unary    INT8[shapes]         joined(x, 3, lambda v, k: doubled(v.rescale('INT32')))
 - pull-concat-unary    INT8[shapes]         rescaled(*x.draw(st.permutations([x, x.input(x.shape, 'INT16')])))
@@ -226,7 +218,7 @@ test_fires_and_is_exact, test_spares_near_misses = cases.of_table(
     fires_on=8,
     spares=4,
     how=st.fixed_dictionaries({"dilation": st.sampled_from([(1, 1), (2, 1)]), "depthwise": flags}),
-    same=st.sampled_from(SAME),
+    same=st.sampled_from([*cases.POINTWISE, cases.widened]),
     size=st.integers(1, 4),
     span=[1, 2, 3, 4],
     start=[0, 1],
