@@ -27,7 +27,7 @@ EVERY = every()
 
 def layer(x: Term, out: int, *kernel: int, **more: Any) -> Any:
     """A convolution and its RESCALE."""
-    return narrowed(convolved(x, out, *kernel, **more))
+    return narrowed(convolved(x, out, *kernel, **more), 38)
 
 
 UPSAMPLED = {"op": "transpose_conv2d", "stride": (2, 3), "out_pad": (-1, 0, 0, 0)}
