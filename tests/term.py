@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,11 +41,11 @@ class Term:
     def const(self, values: Any, dtype: str = "", shape: tuple[int, ...] = ()) -> Term:
         """A constant, by default one number of this dtype and rank."""
         shape = shape or (np.shape(values) if np.ndim(values) else (1,) * len(self.shape))
-        return Term(self.g, self.g.add_const(np.reshape(values, shape), dtype or self.dtype))
+        return replace(self, n=self.g.add_const(np.reshape(values, shape), dtype or self.dtype))
 
     def made(self, op: str, attrs: Attrs, *others: Term | int) -> Term:
         more = [o if isinstance(o, Term) else self.const(o) for o in others]
-        return Term(self.g, self.g.add_with(op, [self.n, *(o.n for o in more)], attrs))
+        return replace(self, n=self.g.add_with(op, [self.n, *(o.n for o in more)], attrs))
 
     def __call__(self, op: str, *others: Term | int, **attrs: Any) -> Term:
         return self.made(op, attrs_of(attrs), *others)

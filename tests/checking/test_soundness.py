@@ -1,5 +1,7 @@
 """The checker catches unsound rules, and the rules together pass it on random graphs."""
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,24 +17,20 @@ from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.planted import SWAPPED
-from tests.rules.checks import check, clamp, conv, cut, pad, rescale, table
+from tests.rules.cases import convolved, looked_up
+from tests.rules.checks import check
 from tests.sweeps import examples
+from tests.term import Term, graph
 
 
 def _chains() -> TensorGraph:
-    g = TensorGraph()
-    x = g.add_input("x", (2, 6), "INT8")
-    inner = cut(g, x, (0, 2), (2, 4))
-    shifted = cut(g, inner, (0, 1), (2, 2))
-    doubled = table(g, clamp(g, shifted, -100, 100), 1)
-    both = g.add("concat", (doubled, clamp(g, shifted, -3, 3)), axis=1)
-    minimum = g.add("minimum", (both, g.add("reverse", (both,), axis=1)), nan_mode=1)
-    g.outputs = [
-        rescale(
-            g, g.add("sub", (rescale(g, minimum, "INT32", in_zp=1), rescale(g, both, "INT32"))), "INT8", 1 << 30, 31
-        )
-    ]
-    return g
+    def chains(x: Term) -> Term:
+        shifted = x.part(2, 4, 1).part(1, 2, 1)
+        both = looked_up(shifted.clamp(-100, 100)).concat(shifted.clamp(-3, 3), axis=1)
+        smaller = both.min(both.reverse(1))
+        return (smaller.rescale("INT32", in_zp=1) - both.rescale("INT32")).rescale("INT8", 1 << 30, 31)
+
+    return graph("x:INT8[2,6]", chains)
 
 
 @extern
@@ -70,9 +68,7 @@ def test_a_rule_that_changes_a_type_stops_the_engine():
 
 def test_an_off_by_one_in_a_single_element_is_caught():
     """One wrong table entry of 256, met by samples that have each code."""
-    g = TensorGraph()
-    g.outputs = [table(g, g.add_input("x", (16, 16), "INT8"), 1)]
-
+    g = graph("x:INT8[16,16]", looked_up)
     original = Call("table", g.nodes[g.outputs[0]].attrs)
     spoiled = original.with_attrs(table=tuple(v ^ (i == 200) for i, v in enumerate(original.attr("table"))))
 
@@ -93,18 +89,16 @@ def test_all_rules_together_on_random_graphs(seed):
 
 def test_all_rules_together_around_convolutions():
     """Two padded convolutions in NCHW: movements, pads, clamps and slices meet at the operators that stop them."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 2, 5, 6), "INT8")
 
-    def block(x: int, out: int) -> int:
-        nhwc = g.add("transpose", (pad(g, x, (0, 0, 0, 0, 1, 1, 1, 1), 3),), perms=(0, 2, 3, 1))
-        narrow = rescale(
-            g, conv(g, nhwc, out, (3, 3), 3), "INT8", [1200000000] * out, [38 + i % 2 for i in range(out)], 0, 3
-        )
-        return g.add("transpose", (clamp(g, narrow, 3, 100),), perms=(0, 3, 1, 2))
+    def block(x: Any, out: int) -> Any:
+        y = convolved(x.pad((0, 0, 0, 0, 1, 1, 1, 1), 3).transpose(0, 2, 3, 1), out, 3, 3, in_zp=3)
+        shifts = [38 + i % 2 for i in range(out)]
+        return y.rescale("INT8", [1200000000] * out, shifts, out_zp=3).clamp(3, 100).transpose(0, 3, 1, 2)
 
-    first = block(x, 4)
-    second = block(g.add("concat", (first, x), axis=1), 4)
-    halves = [clamp(g, cut(g, second, (0, c, 0, 0), (1, 2, 5, 6)), -3, 60) for c in (0, 2)]
-    g.outputs = [g.add("concat", halves, axis=1), g.add("reshape", (halves[0],), shape=(2, 30))]
+    def made(x: Any) -> Any:
+        second = block(block(x, 4).concat(x, axis=1), 4)
+        halves = [second.part(c, 2, 1).clamp(-3, 60) for c in (0, 2)]
+        return halves[0].concat(halves[1], axis=1), halves[0].reshape(2, 30)
+
+    g = graph("x:INT8[1,2,5,6]", made)
     assert check(g).saturation.stop == "saturated"

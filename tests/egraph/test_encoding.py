@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
-import numpy as np
 import pytest
 
 from eqsat.egraph.attributes import Call
@@ -16,60 +16,33 @@ from eqsat.egraph.kinds import Concat, Value
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
-from tests.graphs import (
-    add,
-    channel_shuffle,
-    conv,
-    conv_graph,
-    finish,
-    relu,
-    rescale,
-    reshape,
-    residual,
-    transpose,
-    transposed_relus,
-)
+from tests.graphs import channel_shuffle, conv_graph, opaque, residual, transposed_relus
 from tests.planted import RETYPED
+from tests.rules.cases import convolved, narrowed
+from tests.term import Term, graph
 
 
 def everything() -> TensorGraph:
     """At least one node for every constructor."""
-    g = TensorGraph()
-    x, unread = g.add_input("x", (1, 4, 4, 8), "INT8"), g.add_input("unread", (2,), "BOOL")
-    y = conv(g, x, 8)
-    z = g.add("concat", [y, x, y], axis=3)
-    z = g.add("slice", [z], start=(0, 0, 0, 8), size=(1, 4, 4, 8))
-    z = add(g, z, g.add_with("max_pool2d", [y], makers.max_pool((1, 1))))
-    s = g.add(
-        "select",
-        [g.add_const(np.ones((1, 1, 1, 1)), "BOOL"), transpose(g, z, 0, 3, 1, 2), transpose(g, relu(g, z), 0, 3, 1, 2)],
-    )
-    m = g.add("matmul", [reshape(g, s, 8, 4, 4), reshape(g, s, 8, 4, 4)], in_zp=(0,), w_zp=(0,))
-    t = Type((3,), "INT8")
-    o = g.add(
-        "opaque",
-        [rescale(g, m, "INT8", shift=(40,))],
-        tosa="CUSTOM",
-        fields=(),
-        shape_operands=(None,),
-        shape=t.shape,
-        dtype=t.dtype,
-        results=(t, Type((2,), "INT8")),
-    )
-    i = g.add("item", [o], index=1, shape=(2,), dtype="INT8")
-    assert unread == 1
-    return finish(g, o, i, s, x, s)
+
+    def made(x: Any, unread: Term) -> Any:
+        y = narrowed(convolved(x, 8, 1, 1))
+        z = y.concat(x, y, axis=3).part(8, 8, 3).rescale("INT32", in_zp=-3) + y.largest(1, 1).rescale("INT32")
+        z = z.rescale("INT8", out_zp=-7).transpose(0, 3, 1, 2)
+        s = x.const(1, "BOOL")("select", z, z.clamp(-128, 127))
+        m = s.reshape(8, 4, 4).matmul(s.reshape(8, 4, 4)).rescale("INT8", shift=40)
+        o = Term(x.g, opaque(x.g, "CUSTOM", [m.n], (Type((3,), "INT8"), Type((2,), "INT8"))))
+        return o, o("item", index=1, shape=(2,), dtype="INT8"), s, x, s
+
+    return graph("x:INT8[1,4,4,8] unread:BOOL[2]", made)
 
 
 def test_a_concat_inside_a_right_side_gets_its_type() -> None:
-    g = TensorGraph()
-    operands = [g.add_input(f"x{n}", (2, n, 3), "INT16") for n in (4, 5, 6)]
-    finish(g, g.add("concat", operands, axis=1))
+    g = graph("x:INT16[2,4,3] y:INT16[2,5,3] z:INT16[2,6,3]", lambda x, y, z: x.concat(y, z, axis=1))
     concat, (x, y, z) = symbols("concat", Concat), symbols("x y z", Value)
     nested = rule("nested", concat([x, y, z]), concat([concat([x, y]), z]))
     frozen = saturate(g, [nested])
@@ -124,21 +97,18 @@ def test_saturation_is_deterministic() -> None:
 
 
 def test_equal_ops_meet_in_one_class() -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (2, 3), "INT8")
-    a, b = rescale(g, x, "INT32"), rescale(g, x, "INT32")
-    finish(g, a, b, rescale(g, x, "INT32", shift=(31,)))
-    frozen = saturate(g, [])
-    assert frozen.handle[a] == frozen.handle[b] != frozen.handle[g.outputs[2]]
+    g = graph("x:INT8[2,3]", lambda x: tuple(x.rescale("INT32", 1 << 30, shift) for shift in (30, 30, 31)))
+    a, b, c = (saturate(g, []).handle[n] for n in g.outputs)
+    assert a == b != c
 
 
 def test_a_deep_graph_loads() -> None:
-    g = TensorGraph()
-    y = g.add_input("x", (1, 4), "INT8")
-    for k in range(2000):
-        y = relu(g, y, -128 + k % 90)
-    frozen = saturate(finish(g, y), [])
-    assert frozen.n_nodes == 2001
+    def relus(x: Term) -> Term:
+        for k in range(2000):
+            x = x.clamp(-128 + k % 90, 127)
+        return x
+
+    assert saturate(graph("x:INT8[1,4]", relus), []).n_nodes == 2001
 
 
 def test_budget_is_kept() -> None:
@@ -178,11 +148,8 @@ def test_calls_carry_attributes() -> None:
 
 def test_a_value_of_rank_0_saturates() -> None:
     """A movement to rank 0, as `x[0, 1]` leaves it."""
-    g = TensorGraph()
-    x = g.add_input("x", (2, 3), "INT8")
-    one = g.add("slice", (x,), start=(0, 1), size=(1, 1))
-    frozen = saturate(finish(g, relu(g, g.add("reshape", (one,), shape=()))), RULES)
-    assert frozen.saturation.stop == "saturated"
+    g = graph("x:INT8[2,3]", lambda x: x("slice", start=(0, 1), size=(1, 1)).reshape().clamp(-128, 127))
+    assert saturate(g, RULES).saturation.stop == "saturated"
 
 
 def test_a_rule_that_changes_a_type_stops_egglog() -> None:

@@ -40,8 +40,16 @@ def value(engine: Engine, n) -> str:
     return f"(Num {engine.intern.id(n)})"
 
 
-def rows(engine: Engine, name: str) -> list:
-    return [engine.intern[a[0]] for n, a, _ in engine.freeze() if n == name]
+def numbers(engine: Engine) -> list[int]:
+    return sorted(engine.intern[a[0]] for n, a, _ in engine.freeze() if n == "Num")
+
+
+def run(rules, externs, *given: int, **limits) -> tuple[str, list[int]]:
+    """Why saturation stops, and the numbers that are there then."""
+    with toy(rules, externs) as engine:
+        for n in given:
+            engine.run(value(engine, n))
+        return engine.saturate(Budget(**limits)).stop, numbers(engine)
 
 
 def test_saturated() -> None:
@@ -54,20 +62,15 @@ def test_saturated() -> None:
         assert out.seconds >= sum(i.seconds for i in out.iterations) > 0
 
 
-def endless(**limits) -> tuple[str, Engine]:
+def test_limits() -> None:
     with toy([GROW], [NEXT]) as engine:
         engine.run(value(engine, 0))
-        return engine.saturate(Budget(**limits)).stop, engine
-
-
-def test_limits() -> None:
-    stop, engine = endless(nodes=30, seconds=600, passes=10**6)
-    assert stop == "node limit" and 30 < engine.size() < 60
-    stop, engine = endless(nodes=10**9, seconds=600, passes=7)
-    assert stop == "pass limit" and len(rows(engine, "Num")) == 8
-    stop, engine = endless(nodes=10**9, seconds=600, passes=10**6, matches=50)
-    assert stop == "match limit" and len(rows(engine, "Num")) == 52
-    assert endless(nodes=10**9, seconds=0, passes=10**6)[0] == "time limit"
+        stop = engine.saturate(Budget(nodes=30, seconds=600, passes=10**6)).stop
+        assert stop == "node limit" and 30 < engine.size() < 60
+    never = {"nodes": 10**9, "seconds": 600, "passes": 10**6}
+    assert run([GROW], [NEXT], 0, **never | {"passes": 7}) == ("pass limit", [*range(8)])
+    assert run([GROW], [NEXT], 0, **never, matches=50) == ("match limit", [*range(52)])
+    assert run([GROW], [NEXT], 0, **never | {"seconds": 0})[0] == "time limit"
 
 
 def test_classes_get_their_type_after_a_limit() -> None:
@@ -87,16 +90,11 @@ def test_externs_may_have_no_answer_or_several() -> None:
         return [(d,) for d in range(2, n) if n % d == 0]
 
     split = rule("split", "(= t (Num a))", "(union t (Twice (Num b)))", ("b", "divisors", "a"))
-    with toy([split], [ExternTable("divisors", 1, 1, divisors)]) as engine:
-        engine.run(value(engine, 12))
-        assert engine.saturate().stop == "saturated"
-        assert sorted(rows(engine, "Num")) == [2, 3, 4, 6, 12]
-        assert sorted(asked) == [2, 3, 4, 6, 12]  # each demand is answered once
+    assert run([split], [ExternTable("divisors", 1, 1, divisors)], 12) == ("saturated", [2, 3, 4, 6, 12])
+    assert sorted(asked) == [2, 3, 4, 6, 12]  # each demand is answered once
     halve = ExternTable("halve", 1, 1, lambda n: (n // 2,) if n % 2 == 0 else None)
-    with toy([rule("halves", "(= t (Num a))", "(Num b)", ("b", "halve", "a"))], [halve]) as engine:
-        engine.run(value(engine, 20))
-        engine.saturate()
-        assert sorted(rows(engine, "Num")) == [5, 10, 20]
+    halves = rule("halves", "(= t (Num a))", "(Num b)", ("b", "halve", "a"))
+    assert run([halves], [halve], 20) == ("saturated", [5, 10, 20])
 
 
 def test_calls_of_a_rule_feed_one_another() -> None:
@@ -108,11 +106,7 @@ def test_calls_of_a_rule_feed_one_another() -> None:
     chain = rule(
         "chain", "(= t (Num a))", "(Twice (Num s))", ("p q", "both", "a"), ("s", "plus", "p q"), ("", "odd", "s")
     )
-    with toy([chain], externs) as engine:
-        for n in (2, 3):
-            engine.run(value(engine, n))
-        engine.saturate(Budget(passes=3))
-        assert sorted(rows(engine, "Num")) == [2, 3, 33, 363, 3993]
+    assert run([chain], externs, 2, 3, passes=3)[1] == [2, 3, 33, 363, 3993]
 
 
 def test_a_rule_waits_for_attributes_of_the_kinds_that_it_needs() -> None:

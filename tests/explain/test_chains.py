@@ -16,19 +16,20 @@ from eqsat.tensor.graph import TensorGraph
 from tests.explain.step_check import dated_record, holds
 from tests.graphs import channel_shuffle, finish, relu, residual, transpose, transposed_relus
 from tests.random_graphs import random_graph
-from tests.rules.checks import cut
 from tests.sweeps import some
+from tests.term import Term, graph
 
 BUDGET = Budget(nodes=3000)
 
 
 def halves() -> TensorGraph:
     """Slices, relus and a concat between transposes: rules with vectors, placeholders and relations."""
-    g = TensorGraph()
-    x = transpose(g, g.add_input("x", (1, 4, 4, 8), "INT8"), 0, 3, 1, 2)
-    low, high = cut(g, x, (0, 0, 0, 0), (1, 4, 4, 4)), cut(g, x, (0, 4, 0, 0), (1, 4, 4, 4))
-    joined = g.add("concat", (relu(g, low, -9), relu(g, high, -9)), axis=1)
-    return finish(g, transpose(g, joined, 0, 2, 3, 1))
+
+    def made(x: Term) -> Term:
+        low, high = (x.transpose(0, 3, 1, 2).part(k, 4, 1).clamp(-9, 127) for k in (0, 4))
+        return low.concat(high, axis=1).transpose(0, 2, 3, 1)
+
+    return graph("x:INT8[1,4,4,8]", made)
 
 
 def circular() -> TensorGraph:

@@ -6,16 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.rule import Rule
 from eqsat.rules import RULES, blocking
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from tests.graphs import finish
+from tests.rules.cases import convolved, narrowed
 from tests.rules.checks import check, optimized
+from tests.term import Term, graph
 
 
 def every() -> list[Rule]:
@@ -25,37 +25,19 @@ def every() -> list[Rule]:
 EVERY = every()
 
 
-def graph(op: str, shape: tuple[int, ...], kernel: tuple[int, ...], attributes: Any, *, longer: int = 0) -> TensorGraph:
-    """A convolution and its RESCALE; longer: of the first columns of an input that has more."""
-    rng = np.random.default_rng(0)
-    n, h, w, c = shape
-    g = TensorGraph()
-    x = g.add_input("x", (n, h, w + longer, c), "INT8")
-    if longer:
-        x = g.add("slice", [x], start=(0, 0, 0, 0), size=shape)
-    weights = g.add_const(rng.integers(-128, 128, kernel).astype(np.int8), "INT8")
-    out = kernel[2] * kernel[3] if op == "depthwise_conv2d" else kernel[0]
-    bias = g.add_const(rng.integers(-999, 999, out).astype(np.int32), "INT32")
-    y = g.add_with(op, [x, weights, bias], attributes)
-    g.outputs = [g.add_with("rescale", [y], makers.rescale("INT8", [1 << 30] * out, [38] * out, in_zp=0))]
-    g.output_names = ["y"]
-    return g
+def layer(x: Term, out: int, *kernel: int, **more: Any) -> Any:
+    """A convolution and its RESCALE."""
+    return narrowed(convolved(x, out, *kernel, **more), 38)
 
 
+UPSAMPLED = {"op": "transpose_conv2d", "stride": (2, 3), "out_pad": (-1, 0, 0, 0)}
 CASES = {
-    "stride": graph(
-        "conv2d", (1, 4, 20, 3), (4, 1, 7, 3), makers.conv("INT8", stride=(1, 5), pad=(0, 0, 1, 1), in_zp=4)
-    ),
-    "thin": graph("conv2d", (1, 4, 8, 2), (3, 3, 3, 2), makers.conv("INT8", pad=(1, 1, 1, 1), in_zp=-9)),
-    "depthwise": graph("depthwise_conv2d", (1, 4, 6, 2), (3, 3, 2, 2), makers.conv("INT8", pad=(1, 1, 1, 1))),
-    "dilation": graph("conv2d", (1, 2, 16, 4), (4, 1, 3, 4), makers.conv("INT8", dilation=(1, 4), pad=(0, 0, 8, 0))),
-    "shallow": graph("conv2d", (1, 1, 1, 12), (7, 1, 1, 12), makers.conv("INT8", in_zp=5)),
-    "transposed": graph(
-        "transpose_conv2d",
-        (1, 3, 4, 2),
-        (3, 3, 2, 2),
-        makers.transpose_conv("INT8", stride=(2, 3), out_pad=(-1, 0, 0, 0)),
-    ),
+    "stride": graph("x:INT8[1,4,20,3]", lambda x: layer(x, 4, 1, 7, stride=(1, 5), pad=(0, 0, 1, 1), in_zp=4)),
+    "thin": graph("x:INT8[1,4,8,2]", lambda x: layer(x, 3, 3, 3, pad=(1, 1, 1, 1), in_zp=-9)),
+    "depthwise": graph("x:INT8[1,4,6,2]", lambda x: layer(x, 2, 3, 3, depthwise=True, pad=(1, 1, 1, 1))),
+    "dilation": graph("x:INT8[1,2,16,4]", lambda x: layer(x, 4, 1, 3, dilation=(1, 4), pad=(0, 0, 8, 0))),
+    "shallow": graph("x:INT8[1,1,1,12]", lambda x: layer(x, 7, 1, 1, in_zp=5)),
+    "transposed": graph("x:INT8[1,3,4,2]", lambda x: layer(x, 3, 3, 2, **UPSAMPLED)),
 }
 
 
@@ -86,19 +68,19 @@ def test_what_was_made_of_one_graph_does_not_bear_on_the_next() -> None:
 
 
 def test_what_a_slice_cut_off_is_taken_back() -> None:
-    g = graph("conv2d", (1, 1, 21, 2), (3, 1, 5, 2), makers.conv("INT8", stride=(1, 4)), longer=3)
+    g = graph("x:INT8[1,1,24,2]", lambda x: layer(x.part(0, 21, 2), 3, 1, 5, stride=(1, 4)))
     assert check(g, EVERY).saturation.matches["spelled-conv-slice"] > 0
 
 
 def test_weights_with_a_zero_point_stay() -> None:
-    g = graph("conv2d", (1, 4, 20, 3), (4, 1, 5, 3), makers.conv("INT8", stride=(1, 5), w_zp=1))
+    g = graph("x:INT8[1,4,20,3]", lambda x: layer(x, 4, 1, 5, stride=(1, 5), w_zp=1))
     assert not check(g, EVERY).saturation.matches.keys() & {r.name for r in EVERY}
 
 
 @pytest.mark.slow
 def test_a_large_stride_gains(tmp_path: Path) -> None:
     """One stride-10 convolution: 194,328 calibrated cycles against 33,052 as blocks, on U55-128."""
-    found = graph("conv2d", (1, 1, 391, 16), (64, 1, 21, 16), makers.conv("INT8", stride=(1, 10)))
+    found = graph("x:INT8[1,1,391,16]", lambda x: layer(x, 64, 1, 21, stride=(1, 10)))
     spelled = optimized(found, "ethos-u55-128", tmp_path)
     assert spelled.calibrated < spelled.explicit_calibrated / 5
 
@@ -106,6 +88,6 @@ def test_a_large_stride_gains(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_few_channels_of_one_place_gain(tmp_path: Path) -> None:
     """The state of a recurrent network by a matrix: 818 calibrated cycles as it is, 458 with channels as taps (U85)."""
-    found = graph("conv2d", (1, 1, 1, 24), (72, 1, 1, 24), makers.conv("INT8"))
+    found = graph("x:INT8[1,1,1,24]", lambda x: layer(x, 72, 1, 1))
     spelled = optimized(found, "ethos-u85-256", tmp_path)
     assert spelled.calibrated < 0.6 * spelled.explicit_calibrated

@@ -3,6 +3,8 @@ rewrite."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,52 +12,44 @@ from hypothesis import strategies as st
 
 from eqsat.egraph.encoding import Frozen
 from eqsat.rules.quantized import integer_scale
-from eqsat.tensor.graph import TensorGraph
-from tests.graphs import finish, rescale, reshape, transpose
+from tests.rules import cases
 from tests.rules.checks import check, only
 from tests.sweeps import examples
+from tests.term import Term, graph
 
-RULES = only(
-    "channels-right",
-    "channels-left",
-    "move-move",
-    "move-identity",
-    "move-const",
-    "push-unary",
-    "push-binary",
-    "pull-unary",
-    "pull-binary-left",
-    "pull-binary-right",
-)
-SHAPES = st.sampled_from([(1, 16, 16, 5), (1, 256, 3), (2, 128, 1, 4), (256, 3)])
+BY = (1 << 30, 32)
+MOVES = "move-move move-identity move-const push-unary push-binary pull-unary pull-binary-left pull-binary-right"
+SHAPES = st.sampled_from(["1,16,16,5", "1,256,3", "2,128,1,4", "256,3"])
+STEPS, POINTS = range(-60, 84, 4), np.array([3, -5, 7, 90])
 
 
-def per_channel(
-    g: TensorGraph,
-    x: int,
-    op: str,
-    points: np.ndarray,
-    *,
-    scale: tuple[int, int],
-    zp: int = -3,
-    k_zp: int = 0,
-    out_zp: int = 4,
-    left: bool = False,
-    axis: int = -1,
-    mul_shift: int = 0,
-) -> int:
-    """RESCALE, op with an INT8 constant along an axis, RESCALE, as ExecuTorch leaves a per-channel op."""
-    shape = [1] * len(g.nodes[x].shape)
+def per_channel(x: Term, op: str, points: Any, scale: Any, *, left: bool = False, axis: int = -1, **more: int) -> Any:
+    """RESCALE, op with an INT8 constant along an axis, RESCALE, as ExecuTorch leaves a per-channel op.
+
+    more: zero points of x and of the result, and the shift of a MUL.
+    """
+    shape = [1] * len(x.shape)
     shape[axis] = len(points)
-    wide = {"shift": (30,)} if op == "mul" else {"shift": (11,)}
-    k = rescale(g, g.add_const(points.reshape(shape), "INT8"), "INT32", in_zp=k_zp, **wide)
-    pair = (rescale(g, x, "INT32", in_zp=zp, **wide), k)
-    made = g.add(op, pair[::-1] if left else pair, **({"shift": (mul_shift,)} if op == "mul" else {}))
-    return rescale(g, made, "INT8", multiplier=scale[:1], shift=scale[1:], out_zp=out_zp)
+    by = (1 << 30, 30 if op == "mul" else 11)
+    pair = [x.rescale("INT32", *by, in_zp=more.get("zp", -3)), x.const(np.reshape(points, shape), "INT8")]
+    pair[1] = pair[1].rescale("INT32", *by)
+    a, b = pair[::-1] if left else pair
+    made = a.mul(b, more.get("shift", 0)) if op == "mul" else a(op, b)
+    return made.rescale("INT8", *scale, out_zp=more.get("out_zp", 4))
 
 
-def convolutions(frozen: Frozen) -> int:
-    return sum(e.op == "depthwise_conv2d" for nodes in frozen.classes for e in nodes)
+def channels_first(x: Term) -> Any:
+    y = per_channel(x.transpose(0, 3, 1, 2), "mul", STEPS[:6], BY, axis=1)
+    return y.transpose(0, 2, 3, 1)
+
+
+def scaled(x: Term, factors: Term, **more: Any) -> Any:
+    return (x.rescale("INT32", **more) * factors).rescale("INT8", *BY)
+
+
+def convolutions(frozen: Frozen) -> list[tuple[int, ...]]:
+    """Shapes of their results."""
+    return [frozen.types[e.cls].shape for nodes in frozen.classes for e in nodes if e.op == "depthwise_conv2d"]
 
 
 @pytest.mark.slow
@@ -71,70 +65,32 @@ def convolutions(frozen: Frozen) -> int:
 )
 def test_the_same_integers(shape, op, left, seed, zp, slope, out_zp) -> None:
     """Every e-node is evaluated on tagged data: all 256 values reach some channel, extremes all of them."""
-    g = TensorGraph()
-    points = np.random.default_rng(seed).integers(-128, 127, shape[-1])
+    points = np.random.default_rng(seed).integers(-128, 127, int(shape.split(",")[-1]))
     scale = integer_scale(slope / 64 if op == "mul" else slope / 2**19)
-    finish(g, per_channel(g, g.add_input("x", shape, "INT8"), op, points, scale=scale, zp=zp, out_zp=out_zp, left=left))
-    found = convolutions(check(g, RULES))
+    g = graph(f"x:INT8[{shape}]", lambda x: per_channel(x, op, points, scale, zp=zp, out_zp=out_zp, left=left))
+    found = convolutions(check(g, only("channels-right", "channels-left", *MOVES.split())))
     if op == "mul" and np.abs(points).max() <= 127:
         assert found  # the constant itself serves as the weight
 
 
-@pytest.mark.parametrize("op", ["add", "sub", "mul"])
-def test_a_sum_finds_its_convolution(op: str) -> None:
-    g = TensorGraph()
-    finish(
-        g,
-        per_channel(
-            g,
-            g.add_input("x", (1, 16, 16, 36), "INT8"),
-            op,
-            np.arange(-60, 84, 4),
-            scale=(1168049337, 38 if op == "mul" else 49),
-        ),
-    )
-    assert convolutions(check(g, RULES)) == 1
-
-
-def test_channels_first_meets_the_layout_that_has_them_last() -> None:
-    g = TensorGraph()
-    y = transpose(g, g.add_input("x", (1, 4, 4, 6), "INT8"), 0, 3, 1, 2)
-    y = per_channel(g, y, "mul", np.arange(1, 7), scale=(1 << 30, 32), axis=1)
-    finish(g, transpose(g, y, 0, 2, 3, 1))
-    assert convolutions(check(g, RULES))
-
-
-def test_other_ranks_are_laid_out_as_one_row() -> None:
-    g = TensorGraph()
-    finish(g, per_channel(g, g.add_input("x", (2, 8, 4), "INT8"), "mul", np.arange(1, 5), scale=(1 << 30, 32)))
-    frozen = check(g, RULES)
-    shapes = {frozen.types[e.cls].shape for nodes in frozen.classes for e in nodes if e.op == "depthwise_conv2d"}
-    assert shapes == {(1, 1, 16, 4)}
-
-
-@pytest.mark.parametrize(
-    "case", ["another axis", "one element", "no constant", "two roundings", "unsigned", "not INT8"]
+TABLE = """
+channels-right    INT8[1,16,16,36]  per_channel(x, 'mul', STEPS, (1168049337, 38))  len(convolutions(frozen)) == 1
+channels-right    INT8[1,16,16,36]  per_channel(x, 'add', STEPS, (1168049337, 49))  len(convolutions(frozen)) == 1
+channels-right    INT8[1,16,16,36]  per_channel(x, 'sub', STEPS, (1168049337, 49))  len(convolutions(frozen)) == 1
+# channels first meet the layout that has them last; other ranks are laid out as one row
+channels-right    INT8[1,4,4,6]     channels_first(x)  convolutions(frozen)
+channels-right    INT8[2,8,4]     per_channel(x, 'mul', STEPS[:4], BY)  set(convolutions(frozen)) == {(1, 1, 16, 4)}
+- channels-{side}  INT8[1,4,4,4]  per_channel(x, 'mul', POINTS, BY, axis=1)
+- channels-{side}  INT8[1,4,4,4]  per_channel(x, 'mul', POINTS[:1], BY)
+- channels-{side}  INT8[1,4,4,4] INT8[1,1,1,4]  scaled(x, y.rescale('INT32'))           # no constant
+# MUL rounds, then its result grows: no line has such steps
+- channels-{side}  INT8[1,4,4,4]  per_channel(x, 'mul', POINTS, (1 << 30, 28), shift=5)
+- channels-{side}  INT8[1,4,4,4]  scaled(x, x.const([[[POINTS]]], 'INT32'), input_unsigned=True)
+- channels-{side}  INT16[1,4,4,4]  per_channel(x, 'mul', POINTS, (1 << 30, 40), zp=0)
+"""
+test_fires_and_is_exact, test_spares_near_misses = cases.of_table(
+    globals(), TABLE, beside=MOVES, side=["left", "right"]
 )
-def test_near_misses(case: str) -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 4, 4, 4), "INT16" if case == "not INT8" else "INT8")
-    points = np.array([3, -5, 7, 90])
-    if case == "another axis":
-        y = per_channel(g, x, "mul", points, scale=(1 << 30, 32), axis=1)
-    elif case == "one element":
-        y = per_channel(g, x, "mul", points[:1], scale=(1 << 30, 32))
-    elif case == "two roundings":  # MUL rounds, then its result grows: no line has such steps
-        y = per_channel(g, x, "mul", points, scale=(1 << 30, 28), mul_shift=5)
-    elif case == "no constant":
-        k = rescale(g, reshape(g, g.add_input("k", (4,), "INT8"), 1, 1, 1, 4), "INT32")
-        y = rescale(g, g.add("mul", (rescale(g, x, "INT32"), k), shift=(0,)), "INT8", shift=(32,))
-    elif case == "unsigned":
-        k = g.add_const(points.reshape(1, 1, 1, 4), "INT32")
-        y = rescale(g, g.add("mul", (rescale(g, x, "INT32", input_unsigned=True), k), shift=(0,)), "INT8", shift=(32,))
-    else:
-        y = per_channel(g, x, "mul", points, scale=(1 << 30, 40), zp=0)
-    finish(g, y)
-    assert convolutions(check(g, only("channels-right", "channels-left"))) == 0
 
 
 @given(st.floats(2.0**-30, 2.0**20))

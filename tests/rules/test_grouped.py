@@ -3,147 +3,111 @@ total."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from eqsat.egraph.encoding import saturate
+from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.options.options import Options
 from eqsat.rules import grouped
 from eqsat.target import Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import loads
-from tests.rules.checks import check, fires, only, optimized
+from tests.rules.cases import of_table
+from tests.rules.checks import optimized
+from tests.term import Term, graph
 
-EVERY = [r.name for r in grouped.RULES]
-
-
-@dataclass(frozen=True)
-class Group:
-    """A convolution of some channels of the input, or of all, with its RESCALE."""
-
-    start: int = 0
-    size: int | None = None
-    out: int = 3
-    kernel: tuple[int, int] = (3, 3)
-    per_channel: bool = True
-    attributes: dict = field(default_factory=dict)
-    scales: dict = field(default_factory=dict)
-    rows: int = 5
-    tensor: int = 0
+Kernel = tuple[int, int]
 
 
-def side_by_side(groups: Sequence[Group], channels: int, axis: int = 3) -> TensorGraph:
-    """Groups of one input (or of several), concatenated."""
-    rng = np.random.default_rng(0)
-    g = TensorGraph()
-    xs = [g.add_input(f"x{n}", (2, 5, 6, channels), "INT8") for n in range(1 + max(c.tensor for c in groups))]
-    results = []
-    for c in groups:
-        x, size = xs[c.tensor], channels if c.size is None else c.size
-        if (c.start, size, c.rows) != (0, channels, 5):
-            x = g.add("slice", (x,), start=(0, 0, 0, c.start), size=(2, c.rows, 6, size))
-        weights = g.add_const(rng.integers(-128, 128, (c.out, *c.kernel, size)), "INT8")
-        bias = g.add_const(rng.integers(-999, 999, c.out), "INT32")
-        pad = (0, c.kernel[0] - 1, c.kernel[1] - 1, 0)
-        attributes = makers.conv("INT8", **{"pad": pad, "in_zp": 7, **c.attributes})
-        y = g.add_with("conv2d", (x, weights, bias), attributes)
-        multiplier = [int(m) for m in rng.integers(1 << 30, (1 << 31) - 1, c.out)]
-        shift = [int(s) for s in rng.integers(36, 40, c.out)]
-        scales = (multiplier, shift) if c.per_channel else (multiplier[0], shift[0])
-        results.append(g.add_with("rescale", [y], makers.rescale("INT8", *scales, **{"out_zp": -5, **c.scales})))
-    g.outputs = [g.add("concat", results, axis=axis)]
-    return g
+def layer(
+    x: Term, random: np.random.Generator, out: int, kernel: Kernel, *, scales: bool = True, **attributes: Any
+) -> Any:
+    """A random convolution and its RESCALE, of one scale per channel or of one for all."""
+    out_zp = attributes.pop("out_zp", -128)
+    weights = random.integers(-128, 128, (out, *kernel, x.shape[-1]))
+    y = x.conv(weights, random.integers(-999, 999, out), **attributes)
+    multiplier, shift = random.integers(1 << 30, (1 << 31) - 1, out), random.integers(36, 40, out)
+    by = (multiplier.tolist(), shift.tolist()) if scales else (int(multiplier[0]), int(shift[0]))
+    return y.rescale("INT8", *by, out_zp=out_zp)
 
 
-def convolutions(g: TensorGraph) -> set[int]:
-    """Saturates, checks every e-node, and gives the numbers of operands of the concats that equal the output."""
-    frozen = check(g, only(*EVERY))
-    output = frozen.handle[g.outputs[0]]
+def group(
+    x: Term, start: int = 0, size: int = 0, *, out: int = 3, kernel: Kernel = (3, 3), rows: int = 5, **more: Any
+) -> Any:
+    """A convolution of some channels of x, or of all, with its RESCALE."""
+    size = size or x.shape[3]
+    if (start, size, rows) != (0, x.shape[3], 5):
+        x = x("slice", start=(0, 0, 0, start), size=(2, rows, 6, size))
+    pad = (0, kernel[0] - 1, kernel[1] - 1, 0)
+    return layer(x, np.random.default_rng(x.n), out, kernel, **{"pad": pad, "in_zp": 7, "out_zp": -5, **more})
+
+
+def joined(*groups: Term, axis: int = 3) -> Any:
+    return groups[0].concat(*groups[1:], axis=axis)
+
+
+def even(x: Term, size: int = 2, scales: str = "", axis: int = 3, **more: Any) -> Any:
+    """Groups of `size` channels each. scales: of each group, whether there is one per channel ("c") or one for all."""
+    starts = range(0, x.shape[3], size)
+    kinds = scales or "c" * len(starts)
+    return joined(*(group(x, k, size, scales=s == "c", **more) for k, s in zip(starts, kinds, strict=True)), axis=axis)
+
+
+def operands(frozen: Frozen) -> set[int]:
+    """The numbers of operands of the concats that equal the output."""
+    output = frozen.handle[frozen.source.outputs[0]]
     return {len(e.children) for e in frozen.classes[output] if e.op == "concat"}
 
 
-def even(count: int, size: int = 2, **values) -> list[Group]:
-    """So many groups of `size` channels each."""
-    return [Group(n * size, size, **values) for n in range(count)]
-
-
-@pytest.mark.parametrize(("count", "found"), [(2, {1, 2}), (3, {1, 3}), (6, {1, 2, 3, 6}), (8, {1, 2, 4, 8})])
-def test_groups_as_one_convolution_and_as_a_few(count: int, found: set[int]) -> None:
-    assert convolutions(side_by_side(even(count), 2 * count)) == found
-
-
-@pytest.mark.parametrize("per_channel", [[True, False], [False, True], [False, False], [True, True, False, False]])
-def test_scales_become_scales_per_channel(per_channel: list[bool]) -> None:
-    groups = [replace(c, per_channel=p) for c, p in zip(even(len(per_channel)), per_channel, strict=True)]
-    assert 1 in convolutions(side_by_side(groups, 2 * len(groups)))
-
-
-def test_convolutions_of_one_input_as_one() -> None:
-    assert 1 in convolutions(side_by_side([Group(out=2), Group(out=3), Group(out=1)], 2))
-
-
-def test_groups_in_another_order_that_overlap_or_leave_gaps() -> None:
-    assert 1 in convolutions(side_by_side([Group(4, 2), Group(1, 4, out=1), Group(), Group(1, 1)], 8))
-
-
-@pytest.mark.parametrize(
-    "attributes", [{"stride": (2, 1), "pad": (1, 1, 0, 1)}, {"dilation": (2, 2), "pad": (2, 2, 2, 2)}, {"w_zp": 3}]
+TABLE = """
+grouped    INT8[2,5,6,4]   even(x)  operands(frozen) == {1, 2}
+grouped    INT8[2,5,6,6]   even(x)  operands(frozen) == {1, 3}
+grouped    INT8[2,5,6,12]  even(x)  operands(frozen) == {1, 2, 3, 6}
+grouped    INT8[2,5,6,16]  even(x)  operands(frozen) == {1, 2, 4, 8}
+grouped    INT8[2,5,6,4]   even(x, scales=pair)  1 in operands(frozen)
+grouped    INT8[2,5,6,8]   even(x, scales='ccaa')  1 in operands(frozen)
+grouped    INT8[2,5,6,2]   joined(group(x, out=2), group(x, out=3), group(x, out=1))  1 in operands(frozen)
+# in another order, with overlaps and gaps
+grouped    INT8[2,5,6,8]  joined(group(x, 4, 2), group(x, 1, 4, out=1), group(x), group(x, 1, 1))  1 in operands(frozen)
+grouped    INT8[2,5,6,8]   even(x, **window)  1 in operands(frozen)
+# what differs in more than constants
+- grouped  INT8[2,5,6,4]   joined(group(x, 0, 2), group(x, 2, 2, **change))
+- grouped  INT8[2,5,6,4] INT8[2,5,6,4]  joined(group(x, 0, 2), group(y, 2, 2))
+- grouped  INT8[2,5,6,4]   even(x, axis=1)                       # a concat of rows
+- grouped  INT8[2,5,6,4]   even(x, rows=4)                       # slices of rows
+"""
+test_fires_and_is_exact, test_spares_near_misses = of_table(
+    globals(),
+    TABLE,
+    beside=" ".join(r.name for r in grouped.RULES),
+    change=[{"kernel": (1, 3)}, {"in_zp": 6}, {"w_zp": 1}, {"pad": (1, 1, 1, 1)}, {"out_zp": 4}],
+    pair=["ca", "ac", "aa"],
+    window=[{"stride": (2, 1), "pad": (1, 1, 0, 1)}, {"dilation": (2, 2), "pad": (2, 2, 2, 2)}, {"w_zp": 3}],
 )
-def test_strides_dilations_and_zero_points_stay(attributes: dict) -> None:
-    assert 1 in convolutions(side_by_side(even(4, attributes=attributes), 8))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kernel": (1, 3)},
-        {"attributes": {"in_zp": 6}},
-        {"attributes": {"w_zp": 1}},
-        {"attributes": {"pad": (1, 1, 1, 1)}},
-        {"scales": {"out_zp": 4}},
-        {"tensor": 1},
-    ],
-)
-def test_groups_that_differ_in_more_than_constants_stay(change: dict) -> None:
-    first, second = even(2)
-    assert not fires(side_by_side([first, replace(second, **change)], 4), "grouped", *EVERY)
-
-
-def test_concats_of_rows_and_slices_of_rows_stay() -> None:
-    assert not fires(side_by_side(even(2), 4, axis=1), "grouped", *EVERY)
-    assert not fires(side_by_side(even(2, rows=4), 4), "grouped", *EVERY)
 
 
 def lowered(groups: int, size: int, edge: int, explicit: bool = True) -> TensorGraph:
     """A grouped 3x3 convolution as ExecuTorch spells it, between two 1x1 convolutions. explicit: slices and concat are
     in NCHW, between transposes, which ExecuTorch's own passes take out later."""
-    rng = np.random.default_rng(0)
-    g = TensorGraph()
+    random = np.random.default_rng(0)
 
-    def conv(x: int, out: int, kernel: int) -> int:
-        weights = g.add_const(rng.integers(-128, 128, (out, kernel, kernel, g.nodes[x].shape[-1])), "INT8")
-        bias = g.add_const(rng.integers(-999, 999, out), "INT32")
-        y = g.add_with("conv2d", (x, weights, bias), makers.conv("INT8", pad=(kernel // 2,) * 4, in_zp=-128))
-        multiplier = [int(m) for m in rng.integers(1 << 30, (1 << 31) - 1, out)]
-        return g.add_with("rescale", [y], makers.rescale("INT8", multiplier, [38] * out, out_zp=-128))
+    def conv(x: Any, out: int, kernel: int) -> Any:
+        return layer(x, random, out, (kernel, kernel), pad=(kernel // 2,) * 4, in_zp=-128)
 
-    def moved(x: int, *perms: int) -> int:
-        return g.add("transpose", (x,), perms=perms) if explicit else x
+    def moved(x: Any, *perms: int) -> Any:
+        return x.transpose(*perms) if explicit else x
 
-    x = moved(conv(g.add_input("x", (1, edge, edge, 16), "INT8"), groups * size, 1), 0, 3, 1, 2)
-    axis, shape = (1, (1, size, edge, edge)) if explicit else (3, (1, edge, edge, size))
-    parts = []
-    for n in range(groups):
-        start = tuple(n * size if k == axis else 0 for k in range(4))
-        part = moved(g.add("slice", (x,), start=start, size=shape), 0, 2, 3, 1)
-        parts.append(moved(conv(part, size, 3), 0, 3, 1, 2))
-    g.outputs, g.output_names = [conv(moved(g.add("concat", parts, axis=axis), 0, 2, 3, 1), 16, 1)], ["y"]
-    return g
+    def made(x: Any) -> Any:
+        y = moved(conv(x, groups * size, 1), 0, 3, 1, 2)
+        axis = 1 if explicit else 3
+        parts = (moved(y.part(n * size, size, axis), 0, 2, 3, 1) for n in range(groups))
+        parts = (moved(conv(part, size, 3), 0, 3, 1, 2) for part in parts)
+        return conv(moved(joined(*parts, axis=axis), 0, 2, 3, 1), 16, 1)
+
+    return graph(f"x:INT8[1,{edge},{edge},16]", made)
 
 
 @pytest.mark.slow

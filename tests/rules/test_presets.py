@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +21,10 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
-from tests.graphs import add, conv, finish, relu, rescale, reshape, transpose
+from tests.graphs import conv, finish
+from tests.rules.cases import convolved, narrowed, shuffled
 from tests.rules.checks import check
-
-IN, OUT = (0, 2, 3, 1), (0, 3, 1, 2)  # NCHW to NHWC and back
+from tests.term import Term, graph
 
 
 def reorders(e: ENode) -> bool:
@@ -50,152 +52,102 @@ def fewest(frozen: Frozen, counted: Callable[[ENode], bool], outputs: Sequence[i
     return int(sum(best[frozen.handle[o]] for o in outputs))
 
 
-def graph(build: Callable[[TensorGraph, int], int | tuple[int, ...]], *shape: int) -> TensorGraph:
-    g = TensorGraph()
-    made = build(g, g.add_input("x", shape or (1, 4, 3, 5), "INT8"))
-    return finish(g, *(made if isinstance(made, tuple) else (made,)))
+def into(x: Term) -> Term:
+    """NCHW to NHWC."""
+    return x.transpose(0, 2, 3, 1)
 
 
-def cut(g: TensorGraph, x: int, low: int, high: int) -> int:
-    """x[:, low:high]."""
-    n, _, h, w = g.nodes[x].shape
-    return g.add("slice", (x,), start=(0, low, 0, 0), size=(n, high - low, h, w))
+def out(x: Term) -> Term:
+    """And back."""
+    return x.transpose(0, 3, 1, 2)
 
 
-def cat(g: TensorGraph, *xs: int) -> int:
-    return g.add("concat", xs, axis=1)
+def relu(x: Term, zero: int = -128) -> Term:
+    return x.clamp(zero, 127)
 
 
-def add_constant(g: TensorGraph, x: int, shape: tuple[int, ...]) -> int:
-    """x + a constant, as ExecuTorch leaves it: an INT8 constant and its RESCALE."""
-    k = rescale(g, g.add_const(np.arange(np.prod(shape)).reshape(shape), "INT8"), "INT32", in_zp=3)
-    return rescale(g, g.add("add", (rescale(g, x, "INT32"), k)), "INT8", shift=(31,))
+def added(x: Term, y: Any) -> Term:
+    """A quantized addition, of a constant as ExecuTorch leaves it: an INT8 constant and its RESCALE."""
+    return (x.rescale("INT32") + y.rescale("INT32", in_zp=3)).rescale("INT8", shift=31)
 
 
-def add_one_element(g: TensorGraph, x: int) -> int:
-    """x + an input of one element."""
-    other = rescale(g, g.add_input("other", (1, 1, 1, 1), "INT8"), "INT32", in_zp=3)
-    return rescale(g, g.add("add", (rescale(g, x, "INT32"), other)), "INT8", shift=(31,))
+def counted(x: Term, *shape: int) -> Term:
+    return x.const(np.arange(np.prod(shape)).reshape(shape))
 
 
-def through(*between: Callable[[TensorGraph, int], int]) -> Callable[[TensorGraph, int], int]:
-    """The ops between a transpose and its inverse."""
-
-    def build(g: TensorGraph, x: int) -> int:
-        y = transpose(g, x, *IN)
-        for step in between:
-            y = step(g, y)
-        return transpose(g, y, *OUT)
-
-    return build
+def element(x: Term) -> Term:
+    """An input of one element."""
+    return Term(x.g, x.g.add_input("other", (1, 1, 1, 1), "INT8"))
 
 
-def fork_down(g: TensorGraph, x: int) -> tuple[int, int]:
-    y = relu(g, transpose(g, x, *IN), -50)
-    return transpose(g, relu(g, y, -20), *OUT), transpose(g, rescale(g, y, "INT8", shift=(31,)), *OUT)
+def in_int16(x: Term) -> Term:
+    return out(relu(into(x).rescale("INT16"), 0).rescale("INT8", shift=31))
 
 
-def branches(g: TensorGraph, x: int) -> int:
-    return transpose(g, add(g, transpose(g, x, *IN), transpose(g, relu(g, x, -9), *IN)), *OUT)
+def fork_down(x: Term) -> tuple[Term, Term]:
+    y = relu(into(x), -50)
+    return out(relu(y, -20)), out(y.rescale("INT8", shift=31))
 
 
-def fork_up(g: TensorGraph, x: int) -> tuple[int, int]:
+def fork_up(x: Term) -> tuple[Term, Term]:
     """One value, transposed for one reader and as it is for another, then joined in the first's layout."""
-    y = relu(g, transpose(g, x, *IN), -50)
-    return transpose(g, add(g, y, relu(g, y, -9)), *OUT), transpose(g, relu(g, y, 0), *OUT)
+    y = relu(into(x), -50)
+    return out(added(y, relu(y, -9))), out(relu(y, 0))
 
 
-def below_squeeze(g: TensorGraph, x: int) -> int:
-    y = reshape(g, transpose(g, reshape(g, x, 4, 3, 5), 1, 2, 0), 1, 3, 5, 4)
-    return transpose(g, y, *OUT)
-
-
-def concats(g: TensorGraph, x: int) -> int:
-    y = transpose(g, x, *IN)
-    return transpose(g, g.add("concat", (y, relu(g, y)), axis=3), *OUT)
-
-
-def total(g: TensorGraph, x: int) -> int:
-    y = g.add("reduce_sum", (rescale(g, transpose(g, x, *IN), "INT32"),), axis=1)
-    return transpose(g, rescale(g, y, "INT8", shift=(32,)), *OUT)
-
-
-def narrowed(g: TensorGraph, x: int) -> int:
-    y = g.add("slice", (transpose(g, x, *IN),), start=(0, 1, 1, 1), size=(1, 2, 3, 2))
-    return transpose(g, y, *OUT)
-
-
-def upsampling(g: TensorGraph, x: int) -> int:
+def upsampling(x: Term) -> Term:
     """Every pixel twice in both directions."""
-    tiled = g.add("tile", (reshape(g, x, 1, 3, 1, 5, 1, 4),), multiples=(1, 1, 2, 1, 2, 1))
-    return reshape(g, tiled, 1, 6, 10, 4)
+    return x.reshape(1, 3, 1, 5, 1, 4)("tile", multiples=(1, 1, 2, 1, 2, 1)).reshape(1, 6, 10, 4)
 
 
-CASES = [
-    ("fuse-tosa-transposes", "identity", lambda g, x: relu(g, transpose(g, x, 0, 1, 2, 3)), moves, 1, 0),
-    ("fuse-tosa-transposes", "inverse pair", through(), moves, 2, 0),
-    ("fuse-tosa-transposes", "composition", lambda g, x: transpose(g, transpose(g, x, *IN), 0, 1, 3, 2), moves, 2, 1),
-    (
-        "fuse-tosa-transposes",
-        "rescale, relu, rescale",
-        through(
-            lambda g, y: rescale(g, y, "INT16"),
-            lambda g, y: relu(g, y, 0),
-            lambda g, y: rescale(g, y, "INT8", shift=(31,)),
-        ),
-        reorders,
-        2,
-        0,
-    ),
-    ("fuse-tosa-transposes", "scalar", through(lambda g, y: add_constant(g, y, (1, 1, 1, 1))), reorders, 2, 0),
-    ("fuse-tosa-transposes", "an input of one element", through(add_one_element), reorders, 2, 0),
-    ("fuse-tosa-transposes", "fan-out", fork_down, reorders, 4, 0),
-    (
-        "fuse-tosa-transposes",
-        "not beside a tensor",
-        through(lambda g, y: add_constant(g, y, (1, 1, 1, 4))),
-        reorders,
-        2,
-        2,
-    ),
-    ("explicit-permutes", "pair", through(), moves, 2, 0),
-    ("explicit-permutes", "elementwise branches", branches, reorders, 3, 0),
-    ("explicit-permutes", "constant", through(lambda g, y: add_constant(g, y, (1, 1, 1, 4))), reorders, 2, 0),
-    ("explicit-permutes", "fork down", fork_down, reorders, 4, 0),
-    ("explicit-permutes", "fork up", fork_up, reorders, 5, 0),
-    ("explicit-permutes", "below squeeze", below_squeeze, moves, 4, 0),
-    ("explicit-permutes", "cascaded views", lambda g, x: reshape(g, reshape(g, x, 4, 15), 60), moves, 2, 1),
-    ("explicit-permutes", "concat", concats, reorders, 3, 0),
-    ("explicit-permutes", "mean", total, reorders, 2, 0),
-    ("explicit-permutes", "slice", narrowed, reorders, 2, 0),
-    ("explicit-permutes", "tile along unit axes", through(upsampling), reorders, 2, 0),
-    ("fuse-concat", "one operand", lambda g, x: cat(g, relu(g, x)), copies, 1, 0),
-    ("fuse-concat", "exact slice", lambda g, x: cut(g, cat(g, relu(g, x), x), 4, 8), copies, 2, 0),
-    (
-        "fuse-concat",
-        "slices in full",
-        lambda g, x: cat(g, cut(g, x, 0, 1), cut(g, x, 1, 3), cut(g, x, 3, 4)),
-        copies,
-        4,
-        0,
-    ),
-    ("fuse-concat", "slice within", lambda g, x: cut(g, cat(g, relu(g, x), x), 5, 7), copies, 2, 1),
-    ("fuse-concat", "slices in part", lambda g, x: cat(g, cut(g, x, 1, 2), cut(g, x, 2, 4)), copies, 3, 1),
-    ("fuse-concat", "not slices apart", lambda g, x: cat(g, cut(g, x, 0, 1), cut(g, x, 2, 4)), copies, 3, 3),
-    ("fuse-concat", "not a slice across", lambda g, x: cut(g, cat(g, relu(g, x), x), 2, 6), copies, 2, 2),
-]
+def part(x: Term, low: int, high: int) -> Term:
+    return x.rows(low, high - low)
 
 
-PATTERNS = [f"{p}: {what}" for p, what, *_ in CASES]
+def cat(x: Term, *others: Term) -> Term:
+    return x.concat(*others, axis=1)
+
+
+#: A preset, what it finds, a graph of x: INT8[1,4,3,5], and how many e-nodes of a kind a graph needs before and after.
+TABLE = """
+fuse-tosa-transposes  identity                 relu(x.transpose(0, 1, 2, 3))                             moves 1 0
+fuse-tosa-transposes  inverse pair             out(into(x))                                              moves 2 0
+fuse-tosa-transposes  composition              into(x).transpose(0, 1, 3, 2)                             moves 2 1
+fuse-tosa-transposes  rescale, relu, rescale  in_int16(x)                             reorders 2 0
+fuse-tosa-transposes  scalar                   out(added(into(x), counted(x, 1, 1, 1, 1)))               reorders 2 0
+fuse-tosa-transposes  an input of one element  out(added(into(x), element(x)))                           reorders 2 0
+fuse-tosa-transposes  fan-out                  fork_down(x)                                              reorders 4 0
+fuse-tosa-transposes  not beside a tensor      out(added(into(x), counted(x, 1, 1, 1, 4)))               reorders 2 2
+explicit-permutes     pair                     out(into(x))                                              moves 2 0
+explicit-permutes     elementwise branches     out(added(into(x), into(relu(x, -9))))                    reorders 3 0
+explicit-permutes     constant                 out(added(into(x), counted(x, 1, 1, 1, 4)))               reorders 2 0
+explicit-permutes     fork down                fork_down(x)                                              reorders 4 0
+explicit-permutes     fork up                  fork_up(x)                                                reorders 5 0
+explicit-permutes     below squeeze            out(x.reshape(4, 3, 5).transpose(1, 2, 0).reshape(1, 3, 5, 4))  moves 4 0
+explicit-permutes     cascaded views           x.reshape(4, 15).reshape(60)                              moves 2 1
+explicit-permutes     concat                   out(into(x).concat(relu(into(x)), axis=3))                reorders 3 0
+explicit-permutes     mean    out(into(x).rescale('INT32').reduce('sum', 1).rescale('INT8', shift=32))  reorders 2 0
+explicit-permutes     slice                    out(into(x).part(1, 2, 1).part(1, 3, 2).part(1, 2, 3))    reorders 2 0
+explicit-permutes     tile along unit axes     out(upsampling(into(x)))                                  reorders 2 0
+fuse-concat           one operand              cat(relu(x))                                              copies 1 0
+fuse-concat           exact slice              part(cat(relu(x), x), 4, 8)                               copies 2 0
+fuse-concat           slices in full           cat(part(x, 0, 1), part(x, 1, 3), part(x, 3, 4))          copies 4 0
+fuse-concat           slice within             part(cat(relu(x), x), 5, 7)                               copies 2 1
+fuse-concat           slices in part           cat(part(x, 1, 2), part(x, 2, 4))                         copies 3 1
+fuse-concat           not slices apart         cat(part(x, 0, 1), part(x, 2, 4))                         copies 3 3
+fuse-concat           not a slice across       part(cat(relu(x), x), 2, 6)                               copies 2 2
+"""
+CASES = [re.split(r"\s{2,}", line) for line in TABLE.strip().splitlines()]
+PATTERNS = [f"{preset}: {what}" for preset, what, *_ in CASES]
 
 
 @pytest.fixture(scope="module")
 def beside_one_another() -> tuple[TensorGraph, dict[str, tuple[int, ...]]]:
     """A graph of all patterns, each with an input of its own, and the outputs of each."""
     g, outputs = TensorGraph(), {}
-    for name, (_, _, build, *_) in zip(PATTERNS, CASES, strict=True):
-        made = build(g, g.add_input(name, (1, 4, 3, 5), "INT8"))
-        outputs[name] = made if isinstance(made, tuple) else (made,)
+    for name, (_, _, text, _) in zip(PATTERNS, CASES, strict=True):
+        made = eval(text, {**globals(), "x": Term(g, g.add_input(name, (1, 4, 3, 5), "INT8"))})
+        outputs[name] = tuple(t.n for t in (made if isinstance(made, tuple) else (made,)))
     return finish(g, *chain.from_iterable(outputs.values())), outputs
 
 
@@ -206,28 +158,23 @@ def saturated(beside_one_another) -> dict[str, Frozen]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("pattern", "preset", "counted", "before", "after"),
-    [(name, p, c, n, m) for name, (p, _, _, c, n, m) in zip(PATTERNS, CASES, strict=True)],
-    ids=PATTERNS,
-)
-def test_a_preset_finds_its_patterns(
-    beside_one_another, saturated: dict[str, Frozen], pattern: str, preset: str, counted, before: int, after: int
-) -> None:
-    outputs = beside_one_another[1][pattern]
-    assert fewest(saturated["none"], counted, outputs) == before
-    assert fewest(saturated[preset], counted, outputs) == after
-    assert fewest(saturated["all"], counted, outputs) <= after
+@pytest.mark.parametrize("case", CASES, ids=PATTERNS)
+def test_a_preset_finds_its_patterns(beside_one_another, saturated: dict[str, Frozen], case: list[str]) -> None:
+    preset, what, _, numbers = case
+    kind, before, after = numbers.split()
+    outputs = beside_one_another[1][f"{preset}: {what}"]
+    assert fewest(saturated["none"], globals()[kind], outputs) == int(before)
+    assert fewest(saturated[preset], globals()[kind], outputs) == int(after)
+    assert fewest(saturated["all"], globals()[kind], outputs) <= int(after)
 
 
 def test_a_preset_is_no_more_than_its_seed() -> None:
     """A channel shuffle between convolutions goes into weights; a movement pass cannot do that."""
 
-    def shuffled(g: TensorGraph, x: int) -> int:
-        y = reshape(g, transpose(g, reshape(g, conv(g, x, 8), 12, 2, 4), 0, 2, 1), 1, 4, 3, 8)
-        return conv(g, y, 4, seed=1)
+    def shuffle(x: Term) -> Any:
+        return narrowed(convolved(shuffled(narrowed(convolved(x, 8, 1, 1))), 4, 1, 1))
 
-    g = graph(shuffled)
+    g = graph("x:INT8[1,4,3,5]", shuffle)
     assert fewest(check(g, PRESETS["all"]), reorders, g.outputs) == 0
     assert all(fewest(check(g, p.rules), reorders, g.outputs) == 1 for p in CATALOGUE if p.name != "all")
 
@@ -261,21 +208,10 @@ def test_an_unknown_preset_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="'fuse'") as e:
         Options(preset="fuse")
     assert all(p.name in str(e.value) for p in CATALOGUE)
-    (tmp_path / "x.tosa").write_bytes(dumps(graph(through())))
-    done = CliRunner().invoke(
-        app,
-        [
-            "optimize",
-            str(tmp_path / "x.tosa"),
-            "-t",
-            "ethos-u85-256",
-            "--rules",
-            "fuse",
-            "-o",
-            str(tmp_path / "y.tosa"),
-        ],
-    )
-    assert done.exit_code == 2 and "fuse-concat" in done.stderr and not (tmp_path / "y.tosa").exists()
+    (tmp_path / "x.tosa").write_bytes(dumps(graph("x:INT8[1,4,3,5]", lambda x: out(into(x)))))
+    given, made = str(tmp_path / "x.tosa"), tmp_path / "y.tosa"
+    done = CliRunner().invoke(app, ["optimize", given, "-t", "ethos-u85-256", "--rules", "fuse", "-o", str(made)])
+    assert done.exit_code == 2 and "fuse-concat" in done.stderr and not made.exists()
 
 
 def test_the_command_line_lists_rules_and_presets() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,57 +12,46 @@ import pytest
 from eqsat.egraph.attributes import Call
 from eqsat.rules import roles
 from eqsat.tensor import makers
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.types import Shape, Type
-from tests.graphs import finish
-from tests.rules.checks import conv, cut, fires
-
-N, K, W, C = 4, 6, 4, 4
+from tests.rules.cases import of_table
+from tests.term import Term
 
 
-def shuffled(g: TensorGraph, x: int, axis: int) -> int:
-    """x with one of its axes, of even size, shuffled: 0, n/2, 1, n/2 + 1, ..."""
-    shape = g.nodes[x].shape
-    split = (*shape[:axis], 2, shape[axis] // 2, *shape[axis + 1 :])
-    perm = [*range(axis), axis + 1, axis, *range(axis + 2, len(split))]
-    y = g.add("transpose", (g.add("reshape", (x,), shape=split),), perms=tuple(perm))
-    return g.add("reshape", (y,), shape=shape)
+def rows(x: Term) -> Any:
+    """For each batch of x, some positions along its second axis, none of them twice."""
+    rng = np.random.default_rng(0)
+    return x.const(np.stack([rng.permutation(x.shape[1])[:4] for _ in range(x.shape[0])]), "INT32")
 
 
-#: Which operand of which operator is shuffled along which axis, -1 for the result; the rule that fires, if one does.
-SHUFFLES = [
-    ("gather", -1, 1, "push-roles-2"),
-    ("gather", -1, 2, "push-roles-2"),
-    ("gather", 0, 0, "pull-roles-2-0"),
-    ("gather", 0, 2, "pull-roles-2-0"),
-    ("gather", 1, 1, "pull-roles-2-1"),
-    ("scatter", -1, 2, "push-roles-3"),
-    ("scatter", 0, 2, "pull-roles-3-0"),
-    ("scatter", 1, 0, "pull-roles-3-1"),
-    ("scatter", 2, 0, "pull-roles-3-2"),
-    ("scatter", 2, 1, "pull-roles-3-2"),
-    ("gather", 0, 1, None),  # the positions that are looked up would be others
-    ("scatter", -1, 1, None),  # what is written would go elsewhere
-]
-
-
-@pytest.mark.parametrize(("op", "operand", "axis", "rule"), SHUFFLES)
-def test_shuffles_cross_gather_and_scatter(op: str, operand: int, axis: int, rule: str | None) -> None:
-    g = TensorGraph()
-    rng = np.random.default_rng(axis)
-    rows = np.stack([rng.permutation(K)[:W] for _ in range(N)])  # every position once
-    xs = [g.add_input("x", (N, K, C), "INT8"), g.add_const(rows, "INT32")]
-    xs += [g.add_input("z", (N, W, C), "INT8")] * (op == "scatter")
-    if operand >= 0:
-        xs[operand] = shuffled(g, xs[operand], axis)
-    y = g.add(op, xs)
-    finish(g, shuffled(g, y, axis) if operand < 0 else y)
-    if rule:
-        assert fires(g, rule, "move-move")
-    else:
-        assert not any(fires(g, r.name, "move-move") for r in roles.RULES)
+TABLE = """
+push-roles-2    INT8[4,6,4]                 shuffled(x('gather', rows(x)), 2, inner)
+pull-roles-2-0  INT8[4,6,4]                 shuffled(x, 2, outer)('gather', rows(x))
+pull-roles-2-1  INT8[4,6,4]                 x('gather', shuffled(rows(x), 2, 1))
+push-roles-3    INT8[4,6,4] INT8[4,4,4]     shuffled(x('scatter', rows(x), y), 2, 2)
+pull-roles-3-0  INT8[4,6,4] INT8[4,4,4]     shuffled(x, 2, 2)('scatter', rows(x), y)
+pull-roles-3-1  INT8[4,6,4] INT8[4,4,4]     x('scatter', shuffled(rows(x), 2, 0), y)
+pull-roles-3-2  INT8[4,6,4] INT8[4,4,4]     x('scatter', rows(x), shuffled(y, 2, first))
+- {any}         INT8[4,6,4]                 shuffled(x, 2, 1)('gather', rows(x))        # other positions are looked up
+- {any}         INT8[4,6,4] INT8[4,4,4]     shuffled(x('scatter', rows(x), y), 2, 1)    # what is written goes elsewhere
+pull-roles-2-0  INT8[1,2,3,4] INT8[1,4,5]   shuffled(x).reshape(1, 6, 4).matmul(y, 1, 2)
+push-convolution    INT8[1,2,2,4]           shuffled(convolved(x, 1, 1, 1, depthwise=True))
+- push-convolution  INT8[1,2,2,2]           shuffled(convolved(x, 2, 1, 1, depthwise=True))  # two of each channel
+- push-convolution  INT8[1,2,2,1]           shuffled(convolved(x, 4, 1, 1, depthwise=True))
+slice-roles-1   INT8[2,4,4,6]               x.largest(2, 2).part(1, 5, 3)
+slice-roles-1   INT8[2,4,4,6]               x.largest(2, 2).part(1)
+- slice-roles-1  INT8[2,4,4,6]              x.largest(2, 2).part(1, 2, 1)               # rows
+"""
+test_fires_and_is_exact, test_spares_near_misses = of_table(
+    globals(),
+    TABLE,
+    beside="move-move",
+    any=[r.name for r in roles.RULES],
+    first=[0, 1],
+    inner=[1, 2],
+    outer=[0, 2],
+)
 
 
 #: By operator with roles: attributes, and shapes of the operands.
@@ -147,30 +137,3 @@ def test_a_movement_is_the_product_of_those_within_its_axes() -> None:
         parts = m.within(m.in_shape)
         assert (parts is None) == (m.in_shape != m.out_shape)
         assert parts is None or Move.product(parts) == m
-
-
-def test_a_movement_with_views_around_it_crosses_too() -> None:
-    """A flatten of pixels between a shuffle and a product."""
-    g = TensorGraph()
-    x = shuffled(g, g.add_input("x", (1, 2, 3, 4), "INT8"), 3)
-    y = g.add(
-        "matmul", (g.add("reshape", (x,), shape=(1, 6, 4)), g.add_input("y", (1, 4, 5), "INT8")), in_zp=(1,), w_zp=(2,)
-    )
-    finish(g, y)
-    assert fires(g, "pull-roles-2-0", "move-move")
-
-
-@pytest.mark.parametrize(("channels", "multiplier", "crosses"), [(4, 1, True), (2, 2, False), (1, 4, False)])
-def test_channels_of_a_depthwise_convolution_cross_if_each_has_one_of_its_own(channels, multiplier, crosses) -> None:
-    g = TensorGraph()
-    y = conv(g, g.add_input("x", (1, 2, 2, channels), "INT8"), multiplier, (1, 1), 0, depthwise=True)
-    finish(g, shuffled(g, y, 3))
-    assert fires(g, "push-convolution", "move-move") == crosses
-
-
-@pytest.mark.parametrize(("start", "crosses"), [((0, 0, 0, 1), True), ((1, 0, 0, 0), True), ((0, 1, 0, 0), False)])
-def test_images_and_channels_of_a_pool_are_cut_before_it_and_rows_are_not(start, crosses) -> None:
-    g = TensorGraph()
-    pool = g.add_with("max_pool2d", (g.add_input("x", (2, 4, 4, 6), "INT8"),), makers.max_pool((2, 2)))
-    finish(g, cut(g, pool, start, [n - s for n, s in zip((2, 3, 3, 6), start)]))
-    assert fires(g, "slice-roles-1") == crosses

@@ -1,491 +1,262 @@
 """Concat, slice and pad: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
 
+from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from eqsat.tensor import makers
-from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Attrs
-from tests.rules.cases import Cases
-from tests.rules.checks import check, clamp, conv, cut, only, ops_of_output, pad, rescale, shapes, slices, table
+from tests.rules import cases
+from tests.rules.cases import Drawn, axis_of, cut, looked_up, resized, siblings
+from tests.rules.checks import check, of_inputs, only, ops_of_output, slices
+from tests.term import Term, graph
 
-CASES = Cases()
-
-
-def given_input(draw, shape=None, dtype="INT8", name="x") -> tuple[TensorGraph, int]:
-    g = TensorGraph()
-    return g, g.add_input(name, shape or draw(shapes), dtype)
+flags, strides = st.booleans(), st.tuples(st.integers(1, 2), st.integers(1, 2))
 
 
-def axis_of(draw, g: TensorGraph, x: int) -> int:
-    return draw(st.integers(0, len(g.nodes[x].shape) - 1))
+def joined(x: Drawn, count: int, of: Callable[[Any, int], Any] = lambda v, k: v) -> Any:
+    """A concat of so many tensors: x and its like, or of(each, its number)."""
+    axis = axis_of(x)
+    first, *more = [of(v, k) for k, v in enumerate([x, *siblings(x, axis, count - 1)])]
+    return first.concat(*more, axis=axis)
 
 
-def resized(shape, axis: int, n: int) -> tuple[int, ...]:
-    return (*shape[:axis], n, *shape[axis + 1 :])
+def stack(x: Drawn, axis: int, others: int) -> Any:
+    return x.concat(*siblings(x, axis, others), axis=axis)
 
 
-def along(g: TensorGraph, x: int, axis: int, start: int, size: int) -> int:
-    """Slice of x along one axis."""
-    shape = g.nodes[x].shape
-    return cut(g, x, resized([0] * len(shape), axis, start), resized(shape, axis, size))
+def rescaled(x: Drawn, y: Drawn) -> Any:
+    """A concat of two tensors after one and the same RESCALE."""
+    return x.rescale("INT16", 1 << 30, 29).concat(y.rescale("INT16", 1 << 30, 29), axis=axis_of(x))
 
 
-def joined(draw, k: int) -> tuple[TensorGraph, list[int], int, int]:
-    """(graph, k inputs, axis, their concat)."""
-    g, shape = TensorGraph(), draw(shapes)
-    axis = draw(st.integers(0, len(shape) - 1))
-    xs = [g.add_input(f"x{i}", resized(shape, axis, draw(st.integers(1, 4))), "INT8") for i in range(k)]
-    return g, xs, axis, g.add("concat", xs, axis=axis)
+def doubled(x: Any) -> Any:
+    return (x + x).rescale("INT8", 1 << 30, 31)
 
 
-# ---- slices -------------------------------------------------------------------------------------
+def nested(x: Term) -> Term:
+    return x.concat(x.clamp(-5, 5), x)
 
 
-@CASES.fires_on("slice-slice")
-def _(draw):
-    g, x = given_input(draw)
-    inner = cut(g, x, *draw(slices(g.nodes[x].shape)))
-    return g, cut(g, inner, *draw(slices(g.nodes[inner].shape)))
+def spanning(x: Drawn, count: int, before: int, after: int) -> Drawn:
+    """A slice that takes of so many operands of a concat, with others before and after them."""
+    whole = joined(x, before + count + after)
+    node = whole.g.nodes[whole.n]
+    axis = node.attr("axis")
+    ends = [0, *np.cumsum([x.g.nodes[i].shape[axis] for i in node.inputs]).tolist()]
+    first, last = ends[before], ends[before + count]
+    start = x.number(first, ends[before + 1] - 1)
+    end = x.number(max(start + 1, ends[before + count - 1] + 1), last)
+    s, n = x.draw(slices(whole.shape))
+    return cut(whole, resized(s, axis, start), resized(n, axis, end - start))
 
 
-@CASES.fires_on("axial-nothing")
-def _(draw):
-    g, x = given_input(draw)
-    shape = g.nodes[x].shape
-    return g, clamp(
-        g, cut(g, x, [0] * len(shape), shape) if draw(st.booleans()) else pad(g, x, [0] * 2 * len(shape)), -7, 7
-    )
-
-
-@CASES.spares("axial-nothing")
-def _(draw):
-    g, x = given_input(draw, (3, *draw(shapes)))
-    return g, along(g, x, 0, draw(st.integers(0, 1)), 2) if draw(st.booleans()) else pad(
-        g, x, resized([0] * 2 * len(g.nodes[x].shape), 1, 1)
-    )
-
-
-@CASES.fires_on("slice-const")
-def _(draw):
-    g, x = given_input(draw)
-    shape = g.nodes[x].shape
-    c = g.add_const(np.arange(np.prod(shape)).reshape(shape), "INT8")
-    new = pad(g, c, [1] * 2 * len(shape), -3) if draw(st.booleans()) else cut(g, c, *draw(slices(shape)))
-    return g, g.add("maximum", (new, new), nan_mode=1)
-
-
-@CASES.fires_on("slice-unary")
-def _(draw):
-    g, x = given_input(draw)
-    f = draw(
-        st.sampled_from([lambda: clamp(g, x, -9, 50), lambda: table(g, x, 1), lambda: rescale(g, x, "INT32", in_zp=3)])
-    )()
-    return g, cut(g, f, *draw(slices(g.nodes[x].shape)))
-
-
-@CASES.fires_on("slice-binary")
-def _(draw):
-    g, x = given_input(draw)
-    shape = g.nodes[x].shape
-    y = g.add_input("y", tuple(draw(st.sampled_from([1, n])) for n in shape), "INT8")
-    return g, cut(g, g.add("maximum", draw(st.permutations([x, y])), nan_mode=1), *draw(slices(shape)))
-
-
-@CASES.fires_on("slice-select")
-def _(draw):
-    g, x = given_input(draw)
-    shape = g.nodes[x].shape
-    y = g.add_input("y", tuple(draw(st.sampled_from([1, n])) for n in shape), "INT8")
-    return g, cut(g, g.add("select", (g.add("greater", (x, y)), y, x)), *draw(slices(shape)))
-
-
-@CASES.fires_on("slice-unary")
-def _(draw):
-    g, x = given_input(draw)
-    shape = g.nodes[x].shape
-    if draw(st.booleans()):
-        f = g.add("reduce_max", (x,), axis=axis_of(draw, g, x), nan_mode=1)
-    else:
-        f = rescale(
-            g,
-            x,
-            "INT8",
-            [1 << 30, 1700000000, 1100000000, 1200000000, 1300000000, 2000000000][: shape[-1]],
-            [31, 30, 32, 31, 30, 33][: shape[-1]],
-        )
-    return g, cut(g, f, *draw(slices(g.nodes[f].shape)))
-
-
-def repeated(draw, axis: int) -> tuple[TensorGraph, int]:
-    """A tensor [4, 6] that is repeated or reversed along its first axis, and then cut along the other one or that."""
-    g = TensorGraph()
-    x = g.add_input("x", (4, 6), "INT8")
-    y = g.add("reverse", (x,), axis=0) if draw(st.booleans()) else g.add("tile", (x,), multiples=(2, 1))
-    size = [n - 1 if d == axis else n for d, n in enumerate(g.nodes[y].shape)]
-    return g, cut(g, y, (0, 0), size)
-
-
-CASES.fires_on("slice-unary")(lambda draw: repeated(draw, 1))
-CASES.spares("slice-unary")(lambda draw: repeated(draw, 0))
-
-
-# ---- slices of concats --------------------------------------------------------------------------
-
-
-def spanning(draw, k: int, before: int, after: int) -> tuple[TensorGraph, int]:
-    """A slice that takes of k operands, with `before` and `after` others around them."""
-    g, xs, axis, c = joined(draw, before + k + after)
-    sizes = [g.nodes[x].shape[axis] for x in xs]
-    first, last = sum(sizes[:before]), sum(sizes[: before + k])
-    start = draw(st.integers(first, first + sizes[before] - 1))
-    end = draw(st.integers(max(start + 1, last - sizes[before + k - 1] + 1), last))
-    s, n = draw(slices(g.nodes[c].shape))
-    return g, cut(g, c, resized(s, axis, start), resized(n, axis, end - start))
-
-
-for number in (1, 2, 3, 4):
-    CASES.fires_on(f"slice-concat-{number}")(
-        lambda draw, k=number: spanning(draw, k, draw(st.integers(0, 1)), draw(st.integers(0, 1)))
-    )
-    CASES.spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k + 1, draw(st.integers(0, 1)), 0))
-    if number > 1:
-        CASES.spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k - 1, 1, 1))
-
-
-@CASES.fires_on("slice-concat-beside")
-def _(draw):
-    g = TensorGraph()
-    xs = [g.add_input(f"x{i}", (draw(st.integers(1, 4)), 3), "INT8") for i in range(draw(st.integers(1, 6)))]
-    c = g.add("concat", xs, axis=0)
-    return g, along(g, c, 1, draw(st.integers(0, 1)), 2)
-
-
-@CASES.spares("slice-concat-beside")
-def _(draw):
-    g, _xs, axis, c = joined(draw, 3)
-    return g, along(g, c, axis, 1, 2)
-
-
-# ---- concats ------------------------------------------------------------------------------------
-
-
-@CASES.fires_on("concat-single")
-def _(draw):
-    g, x = given_input(draw)
-    return g, clamp(g, g.add("concat", (x,), axis=axis_of(draw, g, x)), -7, 7)
-
-
-@CASES.spares("concat-single")
-def _(draw):
-    g, x = given_input(draw)
-    return g, g.add("concat", (x, x), axis=axis_of(draw, g, x))
-
-
-def neighbours(draw, gap: int = 0, swap: bool = False, shift: int = 0) -> tuple[TensorGraph, int]:
+def neighbours(x: Drawn, gap: int = 0, swap: bool = False, shift: int = 0) -> Any:
     """concat of slices of x: `gap` between them (negative: overlap), swapped, or off by `shift` along another axis."""
-    g, x = given_input(draw, (4, 7, 2))
-    a = cut(g, x, (0, 1, 0), (3, 3, 2))
-    b = cut(g, x, (shift, 4 + gap, 0), (3, 2, 2))
-    others = [clamp(g, a, -3, 3)] if draw(st.booleans()) else []
+    a, b = cut(x, (0, 1, 0), (3, 3, 2)), cut(x, (shift, 4 + gap, 0), (3, 2, 2))
+    others = [a.clamp(-3, 3)] if x.draw(flags) else []
     pair = [b, a] if swap else [a, b]
-    return g, g.add("concat", (*others, *pair) if draw(st.booleans()) else (*pair, *others), axis=1)
+    first, *more = x.pick([*others, *pair], [*pair, *others])
+    return first.concat(*more, axis=1)
 
 
-CASES.fires_on("concat-slices")(neighbours)
-CASES.spares("concat-slices")(lambda draw: neighbours(draw, gap=draw(st.sampled_from([-1, 1]))))
-CASES.spares("concat-slices")(lambda draw: neighbours(draw, swap=True))
-CASES.spares("concat-slices")(lambda draw: neighbours(draw, shift=1))
+def constants(x: Drawn, order: str) -> Any:
+    """A concat of x and of constants a and b."""
+    a, b = (x.const(np.full(x.shape, v)) for v in (3, -4))
+    first, *more = [{"a": a, "b": b, "x": x}[letter] for letter in order]
+    return first.concat(*more, axis=axis_of(x))
 
 
-@CASES.spares("concat-slices")
-def _(draw):
-    g, x = given_input(draw, (4, 6))
-    y = g.add_input("y", (4, 6), "INT8")
-    return g, g.add("concat", (along(g, x, 1, 0, 3), along(g, y, 1, 3, 3)), axis=1)
+def pads_of(x: Drawn) -> list[int]:
+    return [x.number(0, 2) for _ in range(2 * len(x.shape))]
 
 
-def constants(draw, apart: bool = False) -> tuple[TensorGraph, int]:
-    g, x = given_input(draw)
-    shape = g.nodes[x].shape
-    a, b = (g.add_const(np.full(shape, v), "INT8") for v in (3, -4))
-    order = [a, x, b] if apart else draw(st.sampled_from([[a, b, x], [x, a, b], [x, b, a, a]]))
-    return g, g.add("concat", order, axis=axis_of(draw, g, x))
+def in_pads(x: Drawn) -> Drawn:
+    """A slice of a pad, long enough that x is in it along each axis."""
+    pads = pads_of(x)
+    y: Any = x.pad(pads, 5)
+    size = [x.number(1 + max(pads[2 * d : 2 * d + 2]), n) for d, n in enumerate(y.shape)]
+    return cut(y, [x.number(0, n - s) for n, s in zip(y.shape, size, strict=True)], size)
 
 
-CASES.fires_on("concat-const")(constants)
-CASES.spares("concat-const")(lambda draw: constants(draw, apart=True))
+def some_pads(x: Drawn) -> tuple[int, ...]:
+    return (0, 0, x.number(0, 2), 1, x.number(0, 2), x.number(0, 1), 0, 0)
 
 
-@CASES.fires_on("concat-flat")
-def _(draw):
-    g, x = given_input(draw, (2, 3))
-    inner = g.add("concat", (x, clamp(g, x, -5, 5), x), axis=0)
-    return g, g.add("concat", draw(st.sampled_from([[inner, x], [x, inner], [x, inner, x], [inner, inner]])), axis=0)
+def window(x: Term, *pads: int, value: int = 3, dilation: tuple[int, int], depthwise: bool, pad: Any = (0,) * 4) -> Any:
+    """A convolution of a pad."""
+    y = x.pad(pads, value)
+    return cases.convolved(y, 4, 3, 3, in_zp=3, pad=pad, dilation=dilation, depthwise=depthwise)
 
 
-@CASES.spares("concat-flat")
-def _(draw):
-    g, x = given_input(draw, (2, 3))
-    inner = g.add("concat", (x, x), axis=0)
-    return g, g.add("concat", (inner, inner), axis=1)
-
-
-UNARY = [
-    lambda g, x: clamp(g, x, -9, 50),
-    lambda g, x: table(g, x, 1),
-    lambda g, x: rescale(g, x, "INT8", 1500000000, 31, 2, 9),
-]
-
-
-@CASES.fires_on("push-concat-unary")
-def _(draw):
-    g, _, _, c = joined(draw, draw(st.integers(2, 5)))
-    return g, draw(st.sampled_from(UNARY))(g, c)
-
-
-@CASES.spares("push-concat-unary")
-def _(draw):
-    g, _, _, c = joined(draw, 2)
-    return g, rescale(g, c, "INT32")
-
-
-def reduced_or_reversed(draw, axis: int) -> tuple[TensorGraph, int]:
-    """An operator along an axis of a concat along axis 0."""
-    g = TensorGraph()
-    c = g.add("concat", [g.add_input(f"x{k}", (2 + k, 3), "INT8") for k in range(3)], axis=0)
-    more = draw(st.sampled_from([("reduce_max", {"nan_mode": 1}), ("reverse", {})]))
-    return g, g.add(more[0], (c,), axis=axis, **more[1])
-
-
-CASES.fires_on("push-concat-unary")(lambda draw: reduced_or_reversed(draw, 1))
-CASES.spares("push-concat-unary")(lambda draw: reduced_or_reversed(draw, 0))
-
-
-@CASES.fires_on("pull-concat-unary")
-def _(draw):
-    g, xs, axis, _ = joined(draw, draw(st.integers(2, 5)))
-    f = draw(st.sampled_from([*UNARY, lambda g, x: rescale(g, x, "INT32", in_zp=4)]))
-    return g, g.add("concat", [f(g, x) for x in xs], axis=axis)
-
-
-@CASES.spares("pull-concat-unary")
-def _(draw):
-    g, xs, axis, _ = joined(draw, 3)
-    return g, g.add("concat", [table(g, x, i // 2) for i, x in enumerate(xs)], axis=axis)
-
-
-@CASES.spares("pull-concat-unary")
-def _(draw):
-    g, xs, axis, _ = joined(draw, 3)
-    wide = [g.add("add", (w, w)) for w in (rescale(g, x, "INT32") for x in xs)]
-    return g, g.add("concat", [rescale(g, w, "INT8", 1 << 30, 31) for w in wide], axis=axis)
-
-
-@CASES.spares("pull-concat-unary")
-def _(draw):  # one and the same RESCALE, of INT8 and of INT16
-    g, (x,), axis, _ = joined(draw, 1)
-    y = g.add_input("y", g.nodes[x].shape, "INT16")
-    return g, g.add("concat", [rescale(g, o, "INT16", 1 << 30, 29) for o in draw(st.permutations([x, y]))], axis=axis)
-
-
-# ---- pads ---------------------------------------------------------------------------------------
-
-
-def some_pads(draw, shape) -> list[int]:
-    return [draw(st.integers(0, 2)) for _ in range(2 * len(shape))]
-
-
-@CASES.fires_on("slice-pad")
-def _(draw):
-    g, x = given_input(draw)
-    shape = g.nodes[x].shape
-    pads = some_pads(draw, shape)
-    size = [
-        draw(st.integers(max(1, max(pads[2 * d : 2 * d + 2]) + 1), n + sum(pads[2 * d : 2 * d + 2])))
-        for d, n in enumerate(shape)
+def exact(x: Any, op: str, weights: np.ndarray, bias: Any, **more: Any) -> Any:
+    """A convolution of as many rows and columns of x as TOSA wants: its strides must come out even."""
+    kernel = weights.shape[1:3] if op == "conv2d" else weights.shape[:2]
+    a = {"pad": (0,) * 4, "dilation": (1, 1), **more}
+    n, *sizes, c = x.shape
+    kept = [
+        size - (size - 1 + sum(a["pad"][2 * k : 2 * k + 2]) - (kernel[k] - 1) * a["dilation"][k]) % a["stride"][k]
+        for k, size in enumerate(sizes)
     ]
-    total = [n + sum(pads[2 * d : 2 * d + 2]) for d, n in enumerate(shape)]
-    return g, cut(g, pad(g, x, pads, 5), [draw(st.integers(0, t - s)) for t, s in zip(total, size, strict=True)], size)
+    return cut(x, (0,) * 4, (n, *kept, c)).conv(weights, bias, op=op, **a)
 
 
-@CASES.spares("slice-pad")
-def _(draw):
-    g, x = given_input(draw, (3, 4))
-    return g, cut(g, pad(g, x, (0, 0, 2, 2), 5), (0, draw(st.sampled_from([0, 6]))), (3, 2))
-
-
-def padded_twice(draw, second: int) -> tuple[TensorGraph, int]:
-    g, x = given_input(draw)
-    shape = g.nodes[x].shape
-    return g, pad(g, pad(g, x, some_pads(draw, shape), 5), some_pads(draw, shape), second)
-
-
-CASES.fires_on("pad-pad")(lambda draw: padded_twice(draw, 5))
-CASES.spares("pad-pad")(lambda draw: padded_twice(draw, 4))
-
-
-@CASES.fires_on("pad-unary")
-def _(draw):
-    g, x = given_input(draw)
-    padded = pad(g, x, some_pads(draw, g.nodes[x].shape), draw(st.integers(-128, 127)))
-    return g, draw(st.sampled_from([*UNARY, lambda g, x: rescale(g, x, "INT32", in_zp=4)]))(g, padded)
-
-
-def padded_conv(draw, pads=None, value: int = 3, zp: int = 3, padding=(0, 0, 0, 0)) -> tuple[TensorGraph, int]:
-    g, x = given_input(draw, (1, 5, 6, 2))
-    dilation = draw(st.sampled_from([(1, 1), (2, 1)]))
-    pads = pads or (0, 0, draw(st.integers(0, 2)), 1, draw(st.integers(0, 2)), draw(st.integers(0, 1)), 0, 0)
-    return g, conv(g, pad(g, x, pads, value), 4, (3, 3), zp, padding, depthwise=draw(st.booleans()), dilation=dilation)
-
-
-CASES.fires_on("pad-conv")(padded_conv)
-CASES.fires_on("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 1, 1, 0, 0), padding=(1, 0, 0, 1)))
-CASES.spares("pad-conv")(lambda draw: padded_conv(draw, value=0))
-CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 0, 0, 1, 0)))
-CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 1, 1, 1, 0, 0, 0, 0)))
-CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 3, 0, 0, 0)))
-CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 0, 0, 2, 0, 0, 0), padding=(0, 0, 1, 0)))
-
-
-def sliced_window(draw, whole_channels: bool = True, channels: int = 24) -> tuple[TensorGraph, int]:
+def sliced_window(x: Drawn, channels: int, first: int = 0) -> Drawn:
     """Some of the images, rows and columns of the results of a convolution that makes many channels of two."""
-    g, x = given_input(draw, (2, 6, 7, 2))
-    stride, dilation = (draw(st.tuples(st.integers(1, 2), st.integers(1, 2))) for _ in range(2))
-    attrs = makers.conv(
-        "INT8", stride=stride, pad=draw(st.tuples(*[st.integers(0, 1)] * 4)), dilation=dilation, in_zp=-3
-    )
-    w = g.add_const(np.arange(channels * 2 * 3 * 2).reshape(channels, 2, 3, 2) % 7 - 3, "INT8")
-    y = _exact(g, x, "conv2d", attrs, w, g.add_const(np.arange(channels), "INT32"))
-    shape = g.nodes[y].shape
-    size = (1, max(1, shape[1] - 1), shape[2])  # the windows of all columns and of most rows
-    start = (draw(st.integers(0, 1)), draw(st.integers(0, shape[1] - size[1])), 0)
-    first = 0 if whole_channels else 1
-    return g, cut(g, y, (*start, first), (*size, channels - first))
+    attrs = {"stride": x.draw(strides), "dilation": x.draw(strides), "pad": [x.number(0, 1) for _ in range(4)]}
+    weights = np.arange(channels * 2 * 3 * 2).reshape(channels, 2, 3, 2) % 7 - 3
+    y = exact(x, "conv2d", weights, np.arange(channels), in_zp=-3, **attrs)
+    size = (1, max(1, y.shape[1] - 1), y.shape[2])  # the windows of all columns and of most rows
+    start = (x.number(0, 1), x.number(0, y.shape[1] - size[1]), 0)
+    return cut(y, (*start, first), (*size, channels - first))
 
 
-def _exact(g: TensorGraph, x: int, op: str, attrs: Attrs, *constants: int) -> int:
-    """A window on as many rows and columns of x as TOSA wants: its strides must come out even."""
-    a = dict(attrs)
-    weights = g.nodes[constants[0]].shape if constants else ()
-    kernel = a.get("kernel") or (weights[1:3] if op == "conv2d" else weights[:2])
-    dilation = a.get("dilation", (1, 1))
-    rest = [
-        (n - 1 + a["pad"][2 * k] + a["pad"][2 * k + 1] - (kernel[k] - 1) * dilation[k]) % a["stride"][k]
-        for k, n in enumerate(g.nodes[x].shape[1:3])
-    ]
-    n, h, w, c = g.nodes[x].shape
-    return g.add_with(op, (cut(g, x, (0, 0, 0, 0), (n, h - rest[0], w - rest[1], c)), *constants), attrs)
-
-
-CASES.fires_on("slice-conv-window")(lambda draw: sliced_window(draw, channels=96))
-CASES.spares("slice-conv-window")(lambda draw: sliced_window(draw, whole_channels=False))
-CASES.spares("slice-conv-window")(lambda draw: sliced_window(draw, channels=2))
-
-
-def product_of_slice(draw, size=(1, 1, 3, 4), kernel=(1, 1), **more: object) -> tuple[TensorGraph, int]:
+def product_of_slice(x: Drawn, size: Any = (1, 1, 3, 4), kernel: Any = (1, 1), **more: Any) -> Any:
     """A convolution of 6 channels of a part of a tensor."""
-    g, x = given_input(draw, (2, 3, 5, 4))
-    start = tuple(draw(st.integers(0, n - k)) for n, k in zip((2, 3, 5, 4), size, strict=True))
-    w = g.add_const(np.arange(6 * prod(kernel) * size[3]).reshape(6, *kernel, size[3]) % 7 - 3, "INT8")
-    b = g.add_const(np.arange(6), "INT32")
-    return g, g.add_with("conv2d", (cut(g, x, start, size), w, b), makers.conv("INT8", in_zp=2, **more))
+    start = [x.number(0, n - k) for n, k in zip(x.shape, size, strict=True)]
+    weights = np.arange(6 * prod(kernel) * size[3]).reshape(6, *kernel, size[3]) % 7 - 3
+    return cut(x, start, size).conv(weights, np.arange(6), in_zp=2, **more)
 
 
-CASES.fires_on("product-of-slice")(product_of_slice)
-CASES.fires_on("product-of-slice")(lambda draw: product_of_slice(draw, (1, 2, 5, 4)))
-CASES.spares("product-of-slice")(lambda draw: product_of_slice(draw, (2, 3, 5, 2)))
-CASES.spares("product-of-slice")(lambda draw: product_of_slice(draw, kernel=(1, 2)))
-CASES.spares("product-of-slice")(lambda draw: product_of_slice(draw, pad=(0, 0, 1, 0)))
-CASES.spares("product-of-slice")(lambda draw: product_of_slice(draw, stride=(1, 2)))
+def larger_kernel(x: Drawn, dilation: int = 1, stride: int = 1) -> Any:
+    """A kernel of 5x3, with as much padding as keeps the size of the image along H."""
+    depthwise = x.draw(flags)
+    weights = np.arange(60).reshape((5, 3, 2, 2) if depthwise else (2, 5, 3, 2)) % 11 - 5
+    high = 2 * dilation + (stride - (x.shape[1] - 1) % stride - 1 if stride > 1 else 0)
+    attrs = {"pad": (2 * dilation, high, 1, 1), "dilation": (dilation, 1), "stride": (stride, 1), "in_zp": -3}
+    op = "depthwise_conv2d" if depthwise else "conv2d"
+    return exact(x, op, weights, np.arange(4 if depthwise else 2) * 10, **attrs)
 
 
-@CASES.fires_on("conv-unseen-taps")
-def _(draw):  # a kernel larger than the image, or spread beyond it
-    size, dilation, stride = draw(st.sampled_from([(2, 1, 1), (3, 4, 1), (2, 2, 1), (1, 1, 1), (2, 2, 2)]))
-    return larger_kernel(draw, (size, 9), dilation, stride)
+edge = (0, 0, 1, 0, 0, 1, 0, 0)
+TABLE = """
+slice-slice            INT8[shapes]         cut(cut(x))
+axial-nothing          INT8[shapes]         x.part(0, x.shape[0]).clamp(-7, 7)
+axial-nothing          INT8[shapes]         x.pad([0] * 2 * len(x.shape), 0).clamp(-7, 7)
+- axial-nothing        INT8[3,*shapes]      x.part(start, 2)
+- axial-nothing        INT8[3,*shapes]      x.pad([0, 1] + [0] * 2 * (len(x.shape) - 1), 0)
+slice-const            INT8[shapes]         cut(counted(x)).clamp(-7, 7)
+slice-const            INT8[shapes]         counted(x).pad([1] * 2 * len(x.shape), -3).clamp(-7, 7)
+slice-unary            INT8[shapes]         cut(pointwise(x, widened))
+slice-binary           INT8[shapes]         cut(either(x, broadcast(x)))
+slice-select           INT8[shapes]         (lambda y: cut((x > y)('select', y, x)))(broadcast(x))
+slice-unary            INT8[shapes]         cut(x.reduce('max', axis_of(x)))
+slice-unary            INT8[shapes]         cut(narrowed(x, 30))
+slice-unary            INT8[4,6]            x.reverse().part(0, 5, 1)
+slice-unary            INT8[4,6]            x('tile', multiples=(2, 1)).part(0, 5, 1)
+- slice-unary          INT8[4,6]            x.reverse().part(0, 3)
+- slice-unary          INT8[4,6]            x('tile', multiples=(2, 1)).part(0, 7)
 
+slice-concat-{span}    INT8[shapes]         spanning(x, span, x.number(0, 1), x.number(0, 1))
+- slice-concat-{span}  INT8[shapes]         spanning(x, span + 1, x.number(0, 1), 0)
+- slice-concat-{wide}  INT8[shapes]         spanning(x, wide - 1, 1, 1)
+slice-concat-beside    INT8[size,3]         stack(x, 0, x.number(0, 5)).part(start, 2, 1)
+- slice-concat-beside  INT8[2,size]         stack(x, 1, 2).part(1, 2, 1)
 
-@CASES.spares("conv-unseen-taps")
-def _(draw):  # every tap sees the image somewhere
-    return larger_kernel(draw, draw(st.sampled_from([(4, 9), (9, 5)])), 1, 1)
+concat-single          INT8[shapes]         x.concat(axis=axis_of(x)).clamp(-7, 7)
+- concat-single        INT8[shapes]         x.concat(x, axis=axis_of(x))
+concat-slices          INT8[4,7,2]          neighbours(x)
+- concat-slices        INT8[4,7,2]          neighbours(x, gap=x.pick(-1, 1))
+- concat-slices        INT8[4,7,2]          neighbours(x, swap=True)
+- concat-slices        INT8[4,7,2]          neighbours(x, shift=1)
+- concat-slices        INT8[4,6] INT8[4,6]  x.rows(0, 3).concat(y.rows(3, 3), axis=1)
+concat-const           INT8[shapes]         constants(x, x.pick('abx', 'xab', 'xbaa'))
+- concat-const         INT8[shapes]         constants(x, 'axb')
+concat-flat            INT8[2,3]            nested(x).concat(x)
+concat-flat            INT8[2,3]            x.concat(nested(x))
+concat-flat            INT8[2,3]            x.concat(nested(x), x)
+concat-flat            INT8[2,3]            nested(x).concat(nested(x))
+- concat-flat          INT8[2,3]            x.concat(x).concat(x.concat(x), axis=1)
 
+push-concat-unary      INT8[shapes]         pointwise(joined(x, x.number(2, 5)))
+- push-concat-unary    INT8[shapes]         joined(x, 2).rescale('INT32')
+push-concat-unary      INT8[2,3]            stack(x, 0, 2).reduce('max', 1)
+push-concat-unary      INT8[2,3]            stack(x, 0, 2).reverse(1)
+- push-concat-unary    INT8[2,3]            stack(x, 0, 2).reduce('max', 0)
+- push-concat-unary    INT8[2,3]            stack(x, 0, 2).reverse(0)
+pull-concat-unary      INT8[shapes]         joined(x, x.number(2, 5), lambda v, k: same(v))
+- pull-concat-unary    INT8[shapes]         joined(x, 3, lambda v, k: looked_up(v, k // 2))
+- pull-concat-unary    INT8[shapes]         joined(x, 3, lambda v, k: doubled(v.rescale('INT32')))
+- pull-concat-unary    INT8[shapes]         rescaled(*x.draw(st.permutations([x, x.input(x.shape, 'INT16')])))
 
-def larger_kernel(draw, image: tuple[int, int], dilation: int, stride: int) -> tuple[TensorGraph, int]:
-    """A kernel of 5x3 on an image (H, W), with as much padding as keeps its size along H."""
-    depthwise = draw(st.booleans())
-    g, x = given_input(draw, (2, *image, 2))
-    w = g.add_const(np.arange(60).reshape((5, 3, 2, 2) if depthwise else (2, 5, 3, 2)) % 11 - 5, "INT8")
-    b = g.add_const(np.arange(4 if depthwise else 2) * 10, "INT32")
-    high = 2 * dilation + (stride - (image[0] - 1) % stride - 1 if stride > 1 else 0)
-    attrs = makers.conv("INT8", pad=(2 * dilation, high, 1, 1), dilation=(dilation, 1), stride=(stride, 1), in_zp=-3)
-    return g, _exact(g, x, "depthwise_conv2d" if depthwise else "conv2d", attrs, w, b)
+slice-pad              INT8[shapes]         in_pads(x)
+- slice-pad            INT8[3,4]            x.pad((0, 0, 2, 2), 5).part(x.pick(0, 6), 2, 1)
+pad-pad                INT8[shapes]         x.pad(pads_of(x), 5).pad(pads_of(x), 5)
+- pad-pad              INT8[shapes]         x.pad(pads_of(x), 5).pad(pads_of(x), 4)
+pad-unary              INT8[shapes]         pointwise(x.pad(pads_of(x), x.number(-128, 127)), widened)
+pad-conv               INT8[1,5,6,2]        window(x, *some_pads(x), **how)
+pad-conv               INT8[1,5,6,2]        window(x, 0, 0, 1, 1, 1, 1, 0, 0, pad=(1, 0, 0, 1), **how)
+- pad-conv             INT8[1,5,6,2]        window(x, *some_pads(x), value=0, **how)
+- pad-conv             INT8[1,5,6,2]        window(x, 0, 0, 1, 1, 0, 0, 1, 0, **how)
+- pad-conv             INT8[1,5,6,2]        window(x, 0, 1, 1, 1, 0, 0, 0, 0, **how)
+- pad-conv             INT8[1,5,6,2]        window(x, 0, 0, 1, 1, 3, 0, 0, 0, **how)
+- pad-conv             INT8[1,5,6,2]        window(x, 0, 0, 0, 0, 2, 0, 0, 0, pad=(0, 0, 1, 0), **how)
+pad-pool               INT8[1,5,5,2]        x.pad(edge, -128).largest(2, 2)
+- pad-pool             INT8[1,5,5,2]        x.pad(edge, -127).largest(2, 2)
+- pad-pool             INT8[1,5,5,2]        x.pad((0, 0, 2, 0, 0, 0, 0, 0), -128).largest(2, 2)
+- pad-pool             INT8[1,5,5,2]        x.pad(edge, -128).average(2, 2, in_zp=-128, out_zp=-128)
 
-
-def padded_pool(
-    draw, pads=(0, 0, 1, 0, 0, 1, 0, 0), value: int = -128, op: str = "max_pool2d"
-) -> tuple[TensorGraph, int]:
-    g, x = given_input(draw, (1, 5, 5, 2))
-    attrs = makers.avg_pool((2, 2), in_zp=-128, out_zp=-128) if op == "avg_pool2d" else makers.max_pool((2, 2))
-    return g, g.add_with(op, (pad(g, x, pads, value),), attrs)
-
-
-CASES.fires_on("pad-pool")(padded_pool)
-CASES.spares("pad-pool")(lambda draw: padded_pool(draw, value=-127))
-CASES.spares("pad-pool")(lambda draw: padded_pool(draw, (0, 0, 2, 0, 0, 0, 0, 0)))
-CASES.spares("pad-pool")(lambda draw: padded_pool(draw, op="avg_pool2d"))
-
-
-# ---- the tests ----------------------------------------------------------------------------------
-
-test_fires_and_is_exact, test_spares_near_misses = CASES.tests(fires_on=8, spares=4)
+slice-conv-window      INT8[2,6,7,2]        sliced_window(x, 96)
+- slice-conv-window    INT8[2,6,7,2]        sliced_window(x, 24, first=1)
+- slice-conv-window    INT8[2,6,7,2]        sliced_window(x, 2)
+product-of-slice       INT8[2,3,5,4]        product_of_slice(x)
+product-of-slice       INT8[2,3,5,4]        product_of_slice(x, (1, 2, 5, 4))
+- product-of-slice     INT8[2,3,5,4]        product_of_slice(x, (2, 3, 5, 2))
+- product-of-slice     INT8[2,3,5,4]        product_of_slice(x, kernel=(1, 2))
+- product-of-slice     INT8[2,3,5,4]        product_of_slice(x, pad=(0, 0, 1, 0))
+- product-of-slice     INT8[2,3,5,4]        product_of_slice(x, stride=(1, 2))
+conv-unseen-taps       INT8[2,2,9,2] | INT8[2,1,9,2]  larger_kernel(x)               # larger than the image
+conv-unseen-taps       INT8[2,3,9,2]        larger_kernel(x, 4)                      # or spread beyond it
+conv-unseen-taps       INT8[2,2,9,2]        larger_kernel(x, 2, x.pick(1, 2))
+- conv-unseen-taps     INT8[2,4,9,2] | INT8[2,9,5,2]  larger_kernel(x)               # every tap sees the image
+"""
+test_fires_and_is_exact, test_spares_near_misses = cases.of_table(
+    globals(),
+    TABLE,
+    fires_on=8,
+    spares=4,
+    how=st.fixed_dictionaries({"dilation": st.sampled_from([(1, 1), (2, 1)]), "depthwise": flags}),
+    same=st.sampled_from([*cases.POINTWISE, cases.widened]),
+    size=st.integers(1, 4),
+    span=[1, 2, 3, 4],
+    start=[0, 1],
+    wide=[2, 3, 4],
+)
 
 
 def test_streaming_state_is_a_slice_of_the_frame():
     """state' = the last columns of concat(state, frame): the concat is not needed for it."""
-    g = TensorGraph()
-    state, frame = g.add_input("state", (1, 1, 4, 8), "INT8"), g.add_input("frame", (1, 1, 6, 8), "INT8")
-    both = g.add("concat", (state, frame), axis=2)
-    g.outputs = [along(g, both, 2, 6, 4)]
-    frozen = check(g)
-    assert "concat" not in ops_of_output(frozen)
-    assert any(
-        e.op == "slice" and e.children == (frozen.handle[frame],) for e in frozen.classes[frozen.handle[g.outputs[0]]]
-    )
+    frozen = check(graph("state:INT8[1,1,4,8] frame:INT8[1,1,6,8]", lambda s, f: s.concat(f, axis=2).part(6, 4, 2)))
+    assert "concat" not in ops_of_output(frozen) and "slice" in of_inputs(frozen)
 
 
 def test_split_and_rejoined_around_a_table_is_the_table():
-    g = TensorGraph()
-    x = g.add_input("x", (1, 4, 9), "INT8")
-    parts = [table(g, along(g, x, 2, s, 3), 4) for s in (0, 3, 6)]
-    g.outputs = [g.add("concat", parts, axis=2)]
-    frozen = check(g)
-    assert any(
-        e.op == "table" and e.children == (frozen.handle[x],) for e in frozen.classes[frozen.handle[g.outputs[0]]]
-    )
+    def rejoined(x: Term) -> Term:
+        first, *more = (looked_up(x.part(s, 3, 2), 4) for s in (0, 3, 6))
+        return first.concat(*more, axis=2)
+
+    assert "table" in of_inputs(check(graph("x:INT8[1,4,9]", rejoined)))
 
 
 @pytest.mark.parametrize("merged", ["slices", "constants", "concats"])
 def test_wide_concats_stay_in_hand(merged: str) -> None:
     """To merge any two neighbours took a concat for each way to divide the operands, 2^11."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 2, 24), "INT8")
-    parts = {
-        "slices": lambda n: clamp(g, along(g, x, 2, 2 * n, 2), -9, 9),
-        "constants": lambda n: g.add_const(np.full((1, 2, 2), n), "INT8"),
-        "concats": lambda n: g.add("concat", (along(g, x, 2, n, 1), along(g, x, 2, 23 - n, 1)), axis=2),
-    }[merged]
-    g.outputs = [clamp(g, g.add("concat", [*(parts(n) for n in range(12)), x], axis=2), -50, 50)]
-    frozen = check(g)
+
+    def wide(x: Term) -> Term:
+        part = {
+            "slices": lambda n: x.part(2 * n, 2, 2).clamp(-9, 9),
+            "constants": lambda n: x.const(np.full((1, 2, 2), n)),
+            "concats": lambda n: x.part(n, 1, 2).concat(x.part(23 - n, 1, 2), axis=2),
+        }[merged]
+        return part(0).concat(*map(part, range(1, 12)), x, axis=2).clamp(-50, 50)
+
+    frozen = check(graph("x:INT8[1,2,24]", wide))
     assert frozen.saturation.stop == "saturated" and frozen.n_nodes < 180
 
 
 def test_removed_nodes_are_gone():
     """A class keeps no e-node that reads its own class, so no extraction can choose a slice of everything."""
-    g = TensorGraph()
-    x = g.add_input("x", (2, 3), "INT8")
-    g.outputs = [cut(g, x, (0, 0), (2, 3))]
-    assert ops_of_output(check(g, only("axial-nothing"))) == {"input"}
+    frozen = check(graph("x:INT8[2,3]", lambda x: x.part(0, 2)), only("axial-nothing"))
+    assert ops_of_output(frozen) == {"input"}

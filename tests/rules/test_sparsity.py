@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,51 +12,36 @@ from eqsat.options.options import Options
 from eqsat.rules import sparsity
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.tensor import makers
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.sparsity import two_of_four
 from eqsat.tosa import dumps, loads
-from tests.rules.checks import check, conv, cut, fires, only
+from tests.rules import cases
 from tests.rules.test_grouped import lowered
-from tests.rules.test_weights import narrowed, shuffle
 from tests.tensor.test_sparsity import blocks
+from tests.term import Term
 
 
-def of_groups(groups: int, size: int, w_zp: int = 0) -> TensorGraph:
-    """A convolution of an image with weights that are zero outside the blocks of groups."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 3, 3, groups * size), "INT8")
-    weights, bias = g.add_const(blocks(groups, size, 2), "INT8"), g.add_const(np.arange(groups * size), "INT32")
-    y = g.add_with("conv2d", (x, weights, bias), makers.conv("INT8", in_zp=3, w_zp=w_zp))
-    g.outputs = [narrowed(g, y)]
-    return g
+def of_groups(x: Term, groups: int, size: int, w_zp: int = 0) -> Any:
+    """A convolution with weights that are zero outside the blocks of groups."""
+    return cases.narrowed(x.conv(blocks(groups, size, 2), np.arange(groups * size), in_zp=3, w_zp=w_zp))
 
 
-@pytest.mark.parametrize(("groups", "size"), [(2, 4), (3, 4), (4, 4)])
-def test_groups_take_turns(groups: int, size: int) -> None:
-    frozen = check(of_groups(groups, size), only("channels-in-turn"))
-    assert frozen.saturation.matches["channels-in-turn"] == 1
+def reordered(x: Term) -> Any:
+    return cases.convolved(cases.shuffled(x), 5, 1, 1, in_zp=3)
 
 
-@pytest.mark.parametrize(("groups", "size", "w_zp"), [(1, 8, 0), (2, 3, 0), (2, 4, 1)])
-def test_what_cannot_be_sparse_stays(groups: int, size: int, w_zp: int) -> None:
-    assert not fires(of_groups(groups, size, w_zp), "channels-in-turn")
-
-
-@pytest.mark.parametrize("start", [0, 4, 8])
-def test_an_order_of_a_run_of_channels_is_one_of_all_runs(start: int) -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 2, 3, 12), "INT8")
-    g.outputs = [conv(g, shuffle(g, cut(g, x, (0, 0, 0, start), (1, 2, 3, 4)), 2), 5, (1, 1), zp=3)]
-    assert fires(g, "order-slice", "move-move")
-
-
-@pytest.mark.parametrize(("start", "size", "rows"), [(2, 4, 2), (0, 6, 2), (4, 4, 1)])
-def test_other_slices_keep_their_order(start: int, size: int, rows: int) -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 2, 3, 16), "INT8")
-    g.outputs = [conv(g, shuffle(g, cut(g, x, (0, 0, 0, start), (1, rows, 3, size)), 2), 5, (1, 1), zp=3)]
-    assert not fires(g, "order-slice", "move-move")
+TABLE = """
+channels-in-turn    INT8[1,3,3,8]    of_groups(x, 2, 4)  matches == 1
+channels-in-turn    INT8[1,3,3,12]   of_groups(x, 3, 4)  matches == 1
+channels-in-turn    INT8[1,3,3,16]   of_groups(x, 4, 4)  matches == 1
+- channels-in-turn  INT8[1,3,3,8]    of_groups(x, 1, 8)              # cannot be sparse
+- channels-in-turn  INT8[1,3,3,6]    of_groups(x, 2, 3)
+- channels-in-turn  INT8[1,3,3,8]    of_groups(x, 2, 4, w_zp=1)
+order-slice move-move    INT8[1,2,3,12]   reordered(x.part(start, 4, 3))  # a run of channels
+- order-slice move-move  INT8[1,2,3,16]   reordered(x.part(2, 4, 3))
+- order-slice move-move  INT8[1,2,3,16]   reordered(x.part(0, 6, 3))
+- order-slice move-move  INT8[1,2,3,16]   reordered(cut(x, (0, 0, 0, 4), (1, 1, 3, 4)))
+"""
+test_fires_and_is_exact, test_spares_near_misses = cases.of_table(globals(), TABLE, start=[0, 4, 8])
 
 
 def families(target: str) -> set[str]:

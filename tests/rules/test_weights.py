@@ -1,36 +1,20 @@
 """Weight absorption and other operators: each rule fires on what it is for, is exact there, and leaves its near misses
 alone."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.rules.weights import channel_order
-from eqsat.tensor import makers
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from tests.rules.checks import check, conv, cut, fires, only, rescale
+from tests.rules import cases
+from tests.rules.cases import convolved, narrowed, shuffled
+from tests.rules.checks import check
 from tests.sweeps import examples
-
-
-def image(channels: int, height: int = 2, width: int = 3, dtype: str = "INT8") -> tuple[TensorGraph, int]:
-    g = TensorGraph()
-    return g, g.add_input("x", (1, height, width, channels), dtype)
-
-
-def shuffle(g: TensorGraph, x: int, groups: int) -> int:
-    """Channel shuffle in NHWC: view, transpose, view."""
-    n, h, w, c = g.nodes[x].shape
-    y = g.add("reshape", (x,), shape=(n * h * w, groups, c // groups))
-    y = g.add("transpose", (y,), perms=(0, 2, 1))
-    return g.add("reshape", (y,), shape=(n, h, w, c))
-
-
-def narrowed(g: TensorGraph, x: int) -> int:
-    """RESCALE per channel to INT8."""
-    c = g.nodes[x].shape[-1]
-    return rescale(g, x, "INT8", [(1 << 30) + 1000 * i for i in range(c)], [36 + i % 3 for i in range(c)], out_zp=3)
+from tests.term import Term, graph
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -50,135 +34,78 @@ def test_channel_order_is_what_numpy_says(perm, outer):
         assert np.array_equal(m.apply(x), x[..., list(order)])
 
 
-def test_a_movement_of_more_than_channels_is_no_channel_order():
+def test_a_movement_of_more_than_channels_or_to_rank_0_is_no_channel_order():
     assert channel_order(Move.transpose((1, 4, 4, 8), (0, 2, 1, 3))) is None
     assert channel_order(Move.transpose((1, 4, 4, 8), (0, 3, 1, 2))) is None
+    assert channel_order(Move.reshape((1, 1), ())) is None
 
 
-@pytest.mark.parametrize("groups, channels", [(2, 4), (2, 6), (3, 6), (4, 8)])
-@pytest.mark.parametrize("kernel", [(1, 1), (2, 2)])
-def test_an_order_before_a_convolution(groups, channels, kernel):
-    g, x = image(channels)
-    g.outputs = [narrowed(g, conv(g, shuffle(g, x, groups), 5, kernel, zp=3))]
-    assert fires(g, "pull-convolution", "move-move")
-
-
-def test_a_flatten_before_a_linear_layer():
-    g, x = image(4)
-    y = g.add("reshape", (g.add("transpose", (x,), perms=(0, 3, 1, 2)),), shape=(1, 1, 1, 24))
-    g.outputs = [narrowed(g, conv(g, y, 5, (1, 1), zp=-2))]
-    assert fires(g, "pull-convolution", "move-move")
-
-
-def depth_to_space(g: TensorGraph, x: int, r: int) -> int:
+def depth_to_space(x: Term, r: int) -> Any:
     """PixelShuffle in NHWC, with channels (colour, row, column) as PyTorch has them."""
-    n, h, w, c = g.nodes[x].shape
-    y = g.add("reshape", (x,), shape=(n, h, w, c // (r * r), r, r))
-    y = g.add("transpose", (y,), perms=(0, 1, 4, 2, 5, 3))
-    return g.add("reshape", (y,), shape=(n, h * r, w * r, c // (r * r)))
+    n, h, w, c = x.shape
+    y = x.reshape(n, h, w, c // (r * r), r, r).transpose(0, 1, 4, 2, 5, 3)
+    return y.reshape(n, h * r, w * r, c // (r * r))
 
 
-def space_to_depth(g: TensorGraph, x: int, r: int) -> int:
-    n, h, w, c = g.nodes[x].shape
-    y = g.add("reshape", (x,), shape=(n, h // r, r, w // r, r, c))
-    y = g.add("transpose", (y,), perms=(0, 1, 3, 5, 2, 4))
-    return g.add("reshape", (y,), shape=(n, h // r, w // r, c * r * r))
+def space_to_depth(x: Term, r: int) -> Any:
+    n, h, w, c = x.shape
+    return x.reshape(n, h // r, r, w // r, r, c).transpose(0, 1, 3, 5, 2, 4).reshape(n, h // r, w // r, c * r * r)
 
 
-def runs(frozen, slot: int = 0) -> set[int]:
-    """Elements that lie together in the movements of an output's class, besides views."""
-    found = frozen.classes[frozen.handle[frozen.source.outputs[slot]]]
+def runs(frozen) -> set[int]:
+    """Elements that lie together in the movements of the output's class, besides views."""
+    found = frozen.classes[frozen.handle[frozen.source.outputs[0]]]
     return {m.axes[-1][0] if m.axes[-1][1] == 1 else 1 for e in found if (m := e.move) and not m.is_view}
 
 
-@pytest.mark.parametrize("channels, r", [(3, 2), (2, 3)])
-def test_a_convolution_gives_channels_in_the_order_that_a_movement_behind_it_keeps(channels, r):
-    g, x = image(3)
-    g.outputs = [depth_to_space(g, narrowed(g, conv(g, x, channels * r * r, (1, 1), zp=3)), r)]
-    assert fires(g, "move-conv", "move-move")
-    assert runs(check(g, only("move-conv", "move-move"))) == {1, channels * r}
+def twice(x: Term) -> Any:
+    """Two convolutions, and an exchange of height and width between them."""
+    y = cases.exchanged(narrowed(convolved(x, 6, 1, 1, in_zp=3)))
+    return narrowed(convolved(y, 5, 1, 1, in_zp=3))
 
 
-@pytest.mark.parametrize("channels, r", [(3, 2), (2, 3)])
-def test_a_convolution_reads_channels_in_the_order_that_a_movement_before_it_keeps(channels, r):
-    g, x = image(channels, 2 * r, 2 * r)
-    g.outputs = [narrowed(g, conv(g, space_to_depth(g, x, r), 5, (1, 1), zp=3))]
-    assert fires(g, "conv-move", "move-move")
+SAME = {"pad": (0, 1, 0, 1), "in_zp": 1}
+TABLE = """
+pull-convolution     INT8[1,2,3,4] | INT8[1,2,3,6]  narrowed(convolved(shuffled(x, 2), 5, *kernel, in_zp=3))
+pull-convolution     INT8[1,2,3,6]   narrowed(convolved(shuffled(x, 3), 5, *kernel, in_zp=3))
+pull-convolution     INT8[1,2,3,8]   narrowed(convolved(shuffled(x, 4), 5, *kernel, in_zp=3))
+pull-convolution     INT8[1,2,3,4]  narrowed(convolved(x.transpose(0, 3, 1, 2).reshape(1, 1, 1, 24), 5, 1, 1, in_zp=-2))
+pull-convolution pull-unary  INT8[1,3,3,6]  narrowed(convolved(shuffled(x), 1, 2, 2, depthwise=True, in_zp=1))
+- pull-convolution   INT8[1,2,3,4]   narrowed(convolved(shuffled(x), 2, 1, 1, depthwise=True))   # a multiplier
+push-convolution push-unary  INT8[1,2,3,6]  shuffled(narrowed(convolved(x, 6, 2, 2, **SAME)), 3)
+push-convolution push-unary  INT8[1,2,3,6]  shuffled(narrowed(convolved(x, 1, 2, 2, depthwise=True, **SAME)), 3)
 
+# channels in the order that a movement keeps
+move-conv  INT8[1,2,3,3]  depth_to_space(narrowed(convolved(x, 6 * r, 1, 1, in_zp=3)), r)  runs(frozen) == {1, 6}
+conv-move            INT8[1,4,4,3]   narrowed(convolved(space_to_depth(x, 2), 5, 1, 1, in_zp=3))
+conv-move            INT8[1,6,6,2]   narrowed(convolved(space_to_depth(x, 3), 5, 1, 1, in_zp=3))
+- move-conv          INT8[1,4,4,4]   twice(x)                                                    # no other
+- conv-move          INT8[1,4,4,4]   twice(x)
 
-def test_movements_that_keep_the_order_of_channels_have_no_other():
-    g, x = image(4, 4, 4)
-    y = g.add("transpose", (narrowed(g, conv(g, x, 6, (1, 1), zp=3)),), perms=(0, 2, 1, 3))
-    g.outputs = [narrowed(g, conv(g, y, 5, (1, 1), zp=3))]
-    assert not fires(g, "move-conv", "move-move") and not fires(g, "conv-move", "move-move")
-
-
-@pytest.mark.parametrize("depthwise", [False, True])
-def test_an_order_behind_a_convolution(depthwise):
-    g, x = image(6)
-    c = conv(g, x, 1 if depthwise else 6, (2, 2), zp=1, padding=(0, 1, 0, 1), depthwise=depthwise)
-    g.outputs = [shuffle(g, narrowed(g, c), 3)]
-    assert fires(g, "push-convolution", "push-unary", "move-move")
-
-
-def test_an_order_before_a_depthwise_convolution():
-    g, x = image(6, 3, 3)
-    g.outputs = [narrowed(g, conv(g, shuffle(g, x, 2), 1, (2, 2), zp=1, depthwise=True))]
-    assert fires(g, "pull-convolution", "pull-unary", "move-move")
-
-
-def test_a_depthwise_convolution_with_a_multiplier_is_left_alone():
-    g, x = image(4)
-    g.outputs = [narrowed(g, conv(g, shuffle(g, x, 2), 2, (1, 1), zp=0, depthwise=True))]
-    assert not fires(g, "pull-convolution", "move-move")
-
-
-@pytest.mark.parametrize("start, size", [(0, 2), (1, 3), (4, 1)])
-def test_slices_of_channels_before_and_behind_a_convolution(start, size):
-    g, x = image(5)
-    g.outputs = [narrowed(g, conv(g, cut(g, x, (0, 0, 0, start), (1, 2, 3, size)), 4, (1, 1), zp=5))]
-    assert fires(g, "conv-slice")
-    g, x = image(3)
-    g.outputs = [cut(g, conv(g, x, 5, (2, 2), zp=5), (0, 0, 0, start), (1, 1, 2, size))]
-    assert fires(g, "slice-convolution")
-
-
-def test_a_slice_of_rows_is_no_slice_of_channels():
-    g, x = image(5)
-    g.outputs = [conv(g, cut(g, x, (0, 1, 0, 0), (1, 1, 3, 5)), 4, (1, 1), zp=0)]
-    assert not fires(g, "conv-slice")
+conv-slice           INT8[1,2,3,5]   narrowed(convolved(x.part(*run, 3), 4, 1, 1, in_zp=5))
+- conv-slice         INT8[1,2,3,5]   convolved(x.part(1, 1, 1), 4, 1, 1)                         # of rows
+slice-convolution    INT8[1,2,3,3]   convolved(x, 5, 2, 2, in_zp=5).part(*run, 3)
+reduce-pool          INT8[2,3,4]     x.reduce('max', axis)
+reduce-pool          INT8[1,2,5,3]   x.reduce('max', 3)
+reduce-pool          INT8[1,7]       x.reduce('max', 1)
+- reduce-pool        INT32[2,3]      x.reduce('sum', 1)
+"""
+test_fires_and_is_exact, test_spares_near_misses = cases.of_table(
+    globals(), TABLE, beside="move-move", axis=[0, 1], kernel=[(1, 1), (2, 2)], r=[2, 3], run=[(0, 2), (1, 3), (4, 1)]
+)
 
 
 @pytest.mark.parametrize("dtype, sums", [("INT8", "INT32"), ("INT16", "INT48")])
 def test_a_shuffle_as_a_matrix(dtype, sums):
-    g, x = image(6, dtype=dtype)
-    g.outputs = [shuffle(g, x, 3)]
-    frozen = check(g)
+    frozen = check(graph(f"x:{dtype}[1,2,3,6]", lambda x: shuffled(x, 3)))
     assert "order-matrix" in frozen.saturation.matches
     assert {frozen.types[e.cls].dtype for nodes in frozen.classes for e in nodes if e.op == "conv2d"} == {sums}
 
 
-@pytest.mark.parametrize("shape, axis", [((2, 3, 4), 0), ((2, 3, 4), 1), ((1, 2, 5, 3), 3), ((1, 7), 1)])
-def test_a_maximum_as_a_pool(shape, axis):
-    g = TensorGraph()
-    g.outputs = [g.add_with("reduce_max", (g.add_input("x", shape, "INT8"),), makers.extremum(axis))]
-    assert fires(g, "reduce-pool")
-
-
-def test_a_sum_is_no_pool():
-    g = TensorGraph()
-    g.outputs = [g.add("reduce_sum", (g.add_input("x", (2, 3), "INT32"),), axis=1)]
-    assert not fires(g, "reduce-pool")
-
-
 def test_all_rules_on_a_shuffle_unit():
-    g, x = image(8)
-    y = shuffle(g, x, 2)
-    a, b = (cut(g, y, (0, 0, 0, s), (1, 2, 3, 4)) for s in (0, 4))
-    b = narrowed(g, conv(g, b, 4, (1, 1), zp=0))
-    g.outputs = [narrowed(g, conv(g, shuffle(g, g.add("concat", (a, b), axis=3), 2), 4, (1, 1), zp=2))]
-    check(g)
+    def unit(x: Term) -> Any:
+        y = shuffled(x)
+        both = y.part(0, 4, 3).concat(narrowed(convolved(y.part(4, 4, 3), 4, 1, 1)), axis=3)
+        return narrowed(convolved(shuffled(both), 4, 1, 1, in_zp=2))
 
-
-def test_a_movement_to_rank_0_orders_no_channels() -> None:
-    assert channel_order(Move.reshape((1, 1), ())) is None
+    check(graph("x:INT8[1,2,3,8]", unit))
