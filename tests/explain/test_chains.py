@@ -26,7 +26,8 @@ def halves() -> TensorGraph:
     """Slices, relus and a concat between transposes: rules with vectors, placeholders and relations."""
 
     def made(x: Term) -> Term:
-        low, high = (x.transpose(0, 3, 1, 2).part(k, 4, 1).clamp(-9, 127) for k in (0, 4))
+        y = x.transpose(0, 3, 1, 2)
+        low, high = (y.part(k, 4, 1).clamp(-9, 127) for k in (0, 4))
         return low.concat(high, axis=1).transpose(0, 2, 3, 1)
 
     return graph("x:INT8[1,4,4,8]", made)
