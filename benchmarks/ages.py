@@ -116,6 +116,18 @@ def _code(root: Path, commit: str, file: str) -> str | None:
     return syntax(shown.stdout) if file.endswith(".py") else repr(shown.stdout)
 
 
+@cache
+def syntax(source: bytes) -> str:
+    """Returns the syntax tree of a source as text, without docstrings, comments and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
+            node, clean=False
+        ):
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
 def ages(root: Path = ROOT, measures: Mapping[str, Collection[str]] = MEASURES) -> dict[str, int | None]:
     """Returns the age of each record by its oldest commit, None where it names none of this history."""
     return {name: _oldest(commits(name, root), places, root) for name, places in measures.items()}
@@ -163,15 +175,3 @@ def _rows() -> Iterator[tuple[str, str, object]]:
 
 if __name__ == "__main__":
     print("\n".join(markdown_table(("record", "commits", "changes since"), _rows(), names=2)))
-
-
-@cache
-def syntax(source: bytes) -> str:
-    """Returns the syntax tree of a source as text, without docstrings, comments and layout."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
-            node, clean=False
-        ):
-            node.body = node.body[1:]
-    return ast.dump(tree)

@@ -118,6 +118,17 @@ def test_modules_that_are_named_in_strings_exist() -> None:
     assert [(m, text) for m, text in named if text.partition(":")[0] not in MODULES] == []
 
 
+def test_nothing_is_defined_behind_what_a_command_runs() -> None:
+    """As a command it would not be there yet, which no import tells."""
+    commands = {}
+    for f in (*FILES, *sorted((ROOT / "benchmarks").rglob("*.py"))):
+        body = ast.parse(f.read_text()).body
+        runs = [k for k, n in enumerate(body) if isinstance(n, ast.If) and "__main__" in ast.unparse(n.test)]
+        if runs:
+            commands[f.relative_to(ROOT).as_posix()] = len(body) - 1 - runs[0]
+    assert "benchmarks/ages.py" in commands and set(commands.values()) == {0}
+
+
 def test_nothing_is_imported_from_tests_or_benchmarks() -> None:
     assert [(m, i) for m, f in MODULES.items() for i in imports(f) if within(i, ("tests", "benchmarks", "docs"))] == []
 
