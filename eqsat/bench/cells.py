@@ -186,7 +186,7 @@ class Model:
 def code_of(reference: str) -> str:
     """Returns the fingerprint of the code behind `file.py:name` or `module:name`.
 
-    For a module of a package it includes the modules beside it, which it may import.
+    For a module of a package it includes all of the top-level package, which it may import, but the list of the zoo.
     Raises InputError.
     """
     place, attribute = split(reference)
@@ -199,9 +199,12 @@ def code_of(reference: str) -> str:
         raise InputError(f"cannot import {place}: {e}") from e
     if spec is None or not spec.origin:
         raise InputError(f"there is no module {place}")
-    own = Path(spec.origin)
-    beside = [f for f in sorted(own.parent.glob("*.py")) if f.name != "__init__.py"] if "." in place else []
-    return key(*(f.read_bytes() for f in (own, *beside)), attribute)
+    own, (package, _, inner) = Path(spec.origin), place.partition(".")
+    if not inner:
+        return key(own.read_bytes(), attribute)
+    base = next(d for d in own.parents if d.name == package)
+    listing = base.parent.joinpath(*_zoo_package().split("."), "__init__.py")
+    return key(*(f.read_bytes() for f in sorted({own, *base.rglob("*.py")} - {listing})), attribute)
 
 
 @cache

@@ -131,8 +131,11 @@ def test_a_project_declares_its_own_zoo(tmp_path, monkeypatch):
     first = Model.find("wakeword").fingerprint()
     (tmp_path / "their_zoo" / "__init__.py").write_text('ZOO = ("another", "wakeword")\n')
     assert Model.find("wakeword").fingerprint() == first
-    (tmp_path / "their_zoo" / "_blocks.py").write_text("def block(): ...\n")  # a model may import it
-    assert Model.find("wakeword").fingerprint() != first
+    (tmp_path / "their_zoo" / "inner").mkdir()
+    for place in ("_blocks.py", "inner/_blocks.py"):  # a model may import them
+        before = Model.find("wakeword").fingerprint()
+        (tmp_path / "their_zoo" / place).write_text("def block(): ...\n")
+        assert Model.find("wakeword").fingerprint() != before
     assert cells.model_sets() == {"zoo": ("wakeword",)}
     (tmp_path / "their_zoo" / "__init__.py").write_text('ZOO = ("another",)\nDEPLOYED = ("wakeword",)\n')
     monkeypatch.delitem(sys.modules, "their_zoo")
