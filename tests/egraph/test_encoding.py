@@ -123,7 +123,8 @@ from eqsat.egraph.engine import Budget
 from eqsat.rules import RULES
 from tests.graphs import channel_shuffle
 found = saturate(channel_shuffle(), RULES, Budget(matches=400))
-print(found.saturation.stop, [(i.nodes, i.matches) for i in found.saturation.iterations], [(e.op, e.children) for c in found.classes for e in c])
+passes = [(i.nodes, i.matches) for i in found.saturation.iterations]
+print(found.saturation.stop, passes, [(e.op, e.children) for c in found.classes for e in c])
 """
 
 
