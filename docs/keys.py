@@ -42,6 +42,7 @@ EACH = {
     "chosen": "the graph that is used: `eqsat`, `stock` or `explicit` (the unchanged input)",
     "settings": "the settings of Vela, besides those of the target, with which the result is compiled",
     "kept": 'why nothing was gained, and which graph is used then; "" if something was gained',
+    "channel_steps": "numbers of channels for which the model should have slightly fewer channels",
     "passed_over": 'the gain of the fastest graph that exceeds the memory limits; "" if there is none',
     "nearest": "if the result does not fit: the figures of the graph that exceeds the limits least, else null",
     "points": "the Pareto set of all compiled graphs, by cycles",
@@ -139,6 +140,12 @@ _OWN_NESTED: dict[str, dict[str, str]] = {
         "number": "how many there are",
         "reason": 'why; "" if the partitioner does not say',
     },
+    "channel_steps": {
+        "channels": "the number of channels",
+        "fewer": "the multiple of 16 below it",
+        "convolutions": "how many convolutions read or write as many channels",
+        "cycles": "estimated calibrated cycles that all of them would save with fewer channels",
+    },
     "border_transposes": {"number": "how many there are", "cycles": "calibrated cycles of all of them"},
     "change": {
         "value": "the ratio",
@@ -168,6 +175,7 @@ def _records() -> dict[str, tuple[type, ...]]:
     from eqsat.executorch.session import LeftOperator
     from eqsat.options.decision import Figures, MemoryLimits
     from eqsat.options.options import Options
+    from eqsat.search.channels import ChannelStep
     from eqsat.search.result import Extracted, Point
     from eqsat.vela.compile import Footprint
     from eqsat.vela.roofline import Bound
@@ -186,6 +194,7 @@ def _records() -> dict[str, tuple[type, ...]]:
         "change": (Ratio,),
         "by_delegate": (),
         "left": (LeftOperator,),
+        "channel_steps": (ChannelStep,),
         "border_transposes": (BorderTransposes,),
     }
 

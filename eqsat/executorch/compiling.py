@@ -130,6 +130,7 @@ class CompileSummary:
             **told,
             "deviations": [None for _ in results],
             "points": [[p.record() for p in r.points] for r in results],
+            "channel_steps": [[asdict(s) for s in r.channel_steps] for r in results],
             "nearest": [r.nearest and r.nearest._asdict() for r in results],
             "pte_bytes": sides["eqsat"]["pte_bytes"],
             "stock_pte_bytes": sides["stock"]["pte_bytes"],

@@ -24,6 +24,7 @@ from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
 from eqsat.options.options import Options, given_options
 from eqsat.options.plugins import make_cost_model
+from eqsat.search.channels import channel_steps
 from eqsat.search.figures import GraphFigures
 from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption
@@ -256,6 +257,7 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
         nearest=nearest,
         points=points,
         table=[r.record() for r in rows],
+        channel_steps=channel_steps(best.graph, reference, state.target, best.figures.cycles),
         seconds=loop.clock.seconds,
         warnings=[w if n == 1 else f"{w} ({n} times)" for w, n in Counter(loop.warnings).items()],
         raw=best.estimate.raw,

@@ -12,6 +12,7 @@ from eqsat.ground.files import InputError
 from eqsat.ground.table import Table, as_html
 from eqsat.options.decision import Figures, MemoryLimits, more, shortfall, sizes_under_limits
 from eqsat.search import figures as figures_of
+from eqsat.search.channels import ChannelStep
 from eqsat.search.comparison import equality, tables
 from eqsat.search.figures import GraphFigures
 from eqsat.search.run import Run
@@ -141,6 +142,7 @@ class Result:
     It leaves out those that are known to differ.
     table: Vela's table of the result, a row per operator that runs.
     Each row has its `origins` if the input has locations.
+    channel_steps: numbers of channels of which the model should have slightly fewer.
     seconds: wall-clock seconds by stage.
     raw: Vela's raw output for the result; its commands were run.
     known: the base of `run`, without these figures.
@@ -180,6 +182,7 @@ class Result:
     nearest: Figures | None = None
     points: list[Point] = field(default_factory=list, repr=False)
     table: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    channel_steps: list[ChannelStep] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
@@ -362,9 +365,11 @@ class Result:
 def about_search(results: Sequence[Result]) -> list[str]:
     """Returns the lines on the searches of delegates.
 
-    They name an earlier search of the answer, the settings of Vela, and the gains that more memory would bring.
+    They name an earlier search of the answer, the settings of Vela, and the gains that more memory or fewer channels
+    would bring.
     """
     out = list(dict.fromkeys(r.recalled for r in results if r.recalled))
     if any(r.settings for r in results):
         out.append(f"settings of Vela: {'; '.join(' '.join(r.settings) or 'none' for r in results)}")
-    return [*out, *(f"with more memory (max-sram, max-flash): {r.offer}" for r in results if r.offer)]
+    out += [f"with more memory (max-sram, max-flash): {r.offer}" for r in results if r.offer]
+    return [*out, *(str(step) for r in results for step in r.channel_steps)]
