@@ -92,20 +92,20 @@ def _convolution(machine: Machine, unit: Unit) -> float:
 
     Its weights are copied into SRAM once, and read by each of the operators that Vela makes of it.
     """
-    work, parts = _parts(unit)
+    work, pieces = parts(unit)
     is_transposed, encoded = unit.op == "transpose_conv2d", _encoded(unit)
     sparse = machine.family.sparse_weights and work.kind == "conv" and _two_of_four(work.ifm[2], _known_weights(unit))
-    fetch = WeightFetch(encoded / parts if is_transposed else encoded, machine.activations, sparse)
-    computed = parts * estimator.mac(machine, work, _inside(machine), _block(machine, work), machine.core.byte, fetch)
+    fetch = WeightFetch(encoded / pieces if is_transposed else encoded, machine.activations, sparse)
+    computed = pieces * estimator.mac(machine, work, _inside(machine), _block(machine, work), machine.core.byte, fetch)
     fetched = machine.constants.reading(encoded + estimator.SCALES * work.ofm[2])
     rescaled = _UNFUSED_RESCALE * unit.result.elements if is_transposed else 0.0
-    return parts * machine.per_command + max(computed, fetched) + rescaled
+    return pieces * machine.per_command + max(computed, fetched) + rescaled
 
 
-def _parts(unit: Unit) -> tuple[Work, int]:
+def parts(unit: Unit) -> tuple[Work, int]:
     """Returns the work of each operator that Vela makes of a convolution, and how many there are.
 
-    A large stride takes one operator per output, a large dilation one per phase.
+    A large stride takes one operator per output, a large dilation of one axis or both one per phase of both.
     A TRANSPOSE_CONV2D takes one for each place within the stride.
     """
     ifm, ofm, weights = _spatial(unit.operands[0].shape), _spatial(unit.result.shape), unit.operands[1].shape
@@ -117,7 +117,7 @@ def _parts(unit: Unit) -> tuple[Work, int]:
     elif max(stride) > LARGEST_STRIDE:
         count, ofm, stride = ofm[0] * ofm[1], (1, 1, ofm[2]), (1, 1)
     else:
-        phases = tuple(d if d > _MOST_DILATION else 1 for d in unit.attr("dilation"))
+        phases = unit.attr("dilation") if max(unit.attr("dilation")) > _MOST_DILATION else (1, 1)
         count, dilation = prod(phases), _divided(unit.attr("dilation"), phases)
         ifm, ofm = (*_divided(ifm[:2], phases), ifm[2]), (*_divided(ofm[:2], phases), ofm[2])
     if kernel == stride == (1, 1):  # rows become one

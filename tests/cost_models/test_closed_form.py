@@ -8,15 +8,26 @@ import numpy as np
 import pytest
 
 from cost_models.analytic import Analytic
-from cost_models.closed_form import copied, estimated
+from cost_models.closed_form import copied, estimated, parts
 from cost_models.command_stream import price
 from cost_models.protocol import Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import ACCELERATORS, Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 from eqsat.vela.compile import compile_graph
-from tests.graphs import channel_shuffle, clamp, conv, conv_graph, finish, reshape, transpose, transposed_relus
+from tests.graphs import (
+    channel_shuffle,
+    clamp,
+    conv,
+    conv_graph,
+    finish,
+    rescale,
+    reshape,
+    transpose,
+    transposed_relus,
+)
 from tests.unit_graph import total, units_of
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -83,6 +94,22 @@ def test_a_dilated_convolution_costs_what_its_pieces_do(target: str, pool: Pool)
     finish(g, conv(g, g.add_input("x", (1, 32, 32, 16), "INT8"), 16, 3, dilation=4))
     truth = price(compile_graph(g, model.target, pool).stream, model.target).cycles
     assert 0.5 < total(model, g) / truth < 1.5
+
+
+@pytest.mark.parametrize("dilation", [(2, 2), (1, 3), (2, 4), (4, 2), (4, 4)])
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_pieces_of_a_dilated_convolution_are_those_of_vela(
+    target: str, dilation: tuple[int, int], pool: Pool
+) -> None:
+    """Where one dilation is above 2, Vela takes the phases of both axes apart."""
+    g, (rows, columns) = TensorGraph(), dilation
+    x = g.add_input("x", (1, 16, 16, 16), "INT8")
+    weights, bias = g.add_const(np.ones((16, 3, 3, 16)), "INT8"), g.add_const(np.zeros(16), "INT32")
+    attrs = makers.conv("INT8", pad=(rows, rows, columns, columns), stride=(1, 1), dilation=dilation)
+    finish(g, rescale(g, g.add_with("conv2d", [x, weights, bias], attrs), "INT8"))
+    pieces = [row for row in compile_graph(g, Target.of(target), pool).rows if row.operator == "Conv2D"]
+    (unit,) = (u for u in units_of(g).values() if u.op == "conv2d")
+    assert parts(unit)[1] == len(pieces)
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
