@@ -108,17 +108,24 @@ def price(stream: bytes, target: Target, measured: Calibration | None = None) ->
 def price_rows(stream: bytes, target: Target, rows: Mapping[int, int]) -> tuple[StreamPrice, dict[int, float]]:
     """Returns the price of a stream, and {row of Vela's table: cycles}, which add up to it.
 
-    rows: {offset of a command: its row}. A copy, a wait and commands of no row belong to the row before.
+    rows: {offset of an operation's last command: its row}. The commands before it, of no row, belong to it too.
+    A copy belongs to the row before.
     Raises DeviceError, like `price`.
     """
     schedule = list(_schedule(_decoded(stream, target), target, calibration(target)))
     out: dict[int, float] = defaultdict(float)
-    row, end = rows.get(min(rows), 0) if rows else 0, 0.0
+    row, begun, end = rows.get(min(rows), 0) if rows else 0, 0.0, 0.0
     for done in schedule:
-        if done.issued.kinds != ("copy",):
-            row = rows.get(done.issued.offset, row)
-        out[row] += done.end - end
-        end = done.end
+        cycles, end = done.end - end, done.end
+        if done.issued.kinds == ("copy",):
+            out[row] += cycles
+        elif done.issued.offset in rows:
+            row = rows[done.issued.offset]
+            out[row] += begun + cycles
+            begun = 0.0
+        else:
+            begun += cycles
+    out[row] += begun
     return _by_kind(schedule), dict(out)
 
 

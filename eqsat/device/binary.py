@@ -70,7 +70,7 @@ class Binary:
 
     stream: the driver's header and the words of the command stream.
     scratch, scratch_fast: bytes of scratch memory; None if the latter is not said.
-    operators: the source of an operation by its offset in the stream, where it is known.
+    operators: the source of an operation by the offset of its last command, where it is known.
     Raises DeviceError for sizes that no memory has.
     """
 

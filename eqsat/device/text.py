@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from eqsat.device.binary import Binary, Tensor
 from eqsat.device.core.instructions import Instruction
@@ -25,20 +25,28 @@ def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
     found, said = binary.commands(), binary.config.commands
     counts = Counter(map(said.kind_of, found))
     yield f"{len(stream):,} instructions: " + ", ".join(f"{n:,} {k}" for k, n in counts.items())
-    by_offset = {c.offset: c for c in found}
+    by_offset, sources = {c.offset: c for c in found}, _sources(binary, [c.offset for c in found])
     source, shown = "", list[Instruction]()
     for i in stream:
         shown.append(i)
         command = by_offset.get(i.offset)
         if command is None:
             continue
-        if (made_from := binary.operators.get(i.offset, source)) != source:
-            source = made_from
+        if sources[i.offset] not in ("", source):
+            source = sources[i.offset]
             yield f"-- {source}"
         if registers:
             yield from (f"           {x.offset:#08x} {x}" for x in shown)
         shown = []
         yield f"{i.offset:#08x} {said.line(command)}"
+
+
+def _sources(binary: Binary, offsets: Sequence[int]) -> dict[int, str]:
+    """Returns the source of each command, which the last command of the source names; "" behind the last one known."""
+    out, source = dict[int, str](), ""
+    for offset in reversed(offsets):
+        out[offset] = source = binary.operators.get(offset, source)
+    return out
 
 
 def _tensor(t: Tensor) -> str:

@@ -27,8 +27,8 @@ class RawOutput(TypedDict):
     read_only: the constants
     scratch, scratch_fast: sizes of memory in bytes
     inputs, outputs: (shape, bytes of an element, region, address) of each tensor
-    operators: (offset in the stream, result of its TOSA operator) of each operation
-    rows: (offset in the stream, row of Vela's table) of each operation
+    operators: (offset of its last command, result of its TOSA operator) of each operation
+    rows: (offset of its last command, row of Vela's table) of each operation
     """
 
     stream: bytes
@@ -81,7 +81,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
 def table(buffer: bytes, flags: list[str]) -> tuple[list[Row], bytes, dict[int, int]]:
     """Compiles a TOSA graph once and returns Vela's table of it, without sources.
 
-    Also returns the command stream, and {offset of an operation in it: its row}.
+    Also returns the command stream, and {offset of an operation's last command in it: its row}.
     Raises what `vela` raises, and ValueError if the binary lacks outputs.
     """
     asked, model = _compiled(buffer, "TOSA", flags)
@@ -244,11 +244,11 @@ def _by_id(table: Any) -> dict[str, dict[str, str]]:
 
 
 def _commands(tables: dict[str, Any]) -> dict[str, int]:
-    """Returns {id: bytes of commands}, up to the next operator's; the last one is left out, as its end is not known."""
+    """Returns {id: bytes of commands}, those behind the last command of the operation before, up to its own."""
     out: dict[str, int] = {}
     queue = sorted((int(r["offset"]), r["scheduled_id"]) for r in _by_column(tables["queue"]))
-    for (offset, number), (end, _) in itertools.pairwise(queue):
-        out[number] = out.get(number, 0) + end - offset
+    for (before, _), (offset, number) in itertools.pairwise([(0, ""), *queue]):
+        out[number] = out.get(number, 0) + offset - before
     return out
 
 
@@ -300,7 +300,7 @@ def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) 
 
 
 def _queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Returns (offset, result of the TOSA operator) of every operation of a stream that is made from one."""
+    """Returns (offset of its last command, result of its TOSA operator) of each operation made from one."""
     source = {row[0]: row[1] for row in tables["optimised"].data}
     queue = _by_column(tables["queue"])
     found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in queue)
@@ -308,7 +308,7 @@ def _queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[in
 
 
 def _rows_queued(tables: dict[str, Any]) -> list[tuple[int, int]]:
-    """Returns (offset, row of the table) of every operation of a stream."""
+    """Returns (offset of its last command, row of the table) of every operation of a stream."""
     rows = {row["id"]: k for k, row in enumerate(_by_column(tables["perf"]))} if "perf" in tables else {}
     queue = ((int(r["offset"]), rows.get(r["scheduled_id"])) for r in _by_column(tables["queue"]))
     return [(offset, row) for offset, row in queue if row is not None]

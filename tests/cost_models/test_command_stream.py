@@ -21,7 +21,7 @@ from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import is_table_by_default, version
 from tests.device.pieces import OF_U85, PIECES, of
-from tests.graphs import conv, finish, products, rescale, transpose
+from tests.graphs import clamp, conv, finish, products, rescale, transpose
 
 SHAPE = (1, 24, 20, 32)
 
@@ -154,6 +154,20 @@ def test_rows_of_the_table_share_the_price_of_the_stream(accelerator: str, pool:
     assert whole == price(estimate.stream, target) and round(sum(found.values())) == whole.cycles
     copied = next(k for k, row in enumerate(estimate.rows) if row.operator == "Transpose")
     assert found[copied] > 0
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
+def test_all_commands_of_an_operation_count_for_its_row(accelerator: str, pool: Pool) -> None:
+    """Vela names the last command alone; a TRANSPOSE by (0, 1, 3, 2) of four rows takes four poolings."""
+    target = Target.of(accelerator)
+    graph = _of(lambda g, x: transpose(g, clamp(g, x, -100, 100), 0, 1, 3, 2), (1, 4, 64, 64))
+    estimate = compile_graph(graph, target, pool)
+    assert estimate.raw
+    offsets = dict(estimate.raw["rows"])
+    whole, cycles = price_rows(estimate.stream, target, offsets)
+    clamped, transposed = ([row.operator for row in estimate.rows].index(op) for op in ("Clamp", "Transpose"))
+    assert whole.commands == 5 and cycles[transposed] > 3 * cycles[clamped] > 0
+    assert sum(row.command_bytes for row in estimate.rows) == max(offsets)
 
 
 def test_a_ratio_has_an_interval_that_vanishes_between_equal_graphs(pool: Pool) -> None:
