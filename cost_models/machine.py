@@ -114,19 +114,19 @@ def machine_of(target: Target) -> Machine:
     def memory(area: str) -> Memory:
         name = system[f"{mode[area].lower()}_port"].lower()
         ports, latency, burst = (
-            system.getint(f"{name}_{k}", 1) for k in ("ports_used", "read_latency", "burst_length")
+            int(system.get(f"{name}_{k}", "1")) for k in ("ports_used", "read_latency", "burst_length")
         )
         bandwidth = target.family.port * float(system[f"{name}_clock_scale"]) * ports
         channel = float("inf")
         if target.family.bounded_channels:
             # ChannelBW (ethos_u85_performance.cpp): four fifths of the outstanding reads,
             # at four fifths of their bandwidth
-            channel = burst * system.getint(f"{name}_max_reads", 1) * ports * 0.64 / max(1, latency)
+            channel = burst * int(system.get(f"{name}_max_reads", "1")) * ports * 0.64 / max(1, latency)
         return Memory(
             bandwidth,
             latency,
             burst,
-            system.getint(f"{name}_write_latency", 0),
+            int(system.get(f"{name}_write_latency", "0")),
             min(channel, bandwidth),
             name == "sram",
         )

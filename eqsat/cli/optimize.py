@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqsat.cli.answer import Answer, Job, answer
-from eqsat.cli.common import FAILED, app, fail
+from eqsat.cli.common import app
 from eqsat.cli.options import OptionsMaker, takes, takes_options
-from eqsat.ground.files import InputError, read_bytes
+from eqsat.ground.files import InputError, LoweringError, read_bytes
 
 if TYPE_CHECKING:
     from eqsat.cli.live import Work
@@ -47,7 +47,7 @@ def _read(source: Path) -> bytes:
 def _optimized(
     source: Path, buffer: bytes, target: Target, options: Options, interruption: Interruption, _: Work
 ) -> Answer:
-    """Optimizes the graph. Raises TosaError, and Exit if Vela refuses the file."""
+    """Optimizes the graph. Raises TosaError, and LoweringError if Vela refuses the file."""
     from eqsat import runs
     from eqsat.ground.process import WorkerError
     from eqsat.search.optimizer import optimize_tosa
@@ -55,7 +55,7 @@ def _optimized(
     try:
         result = optimize_tosa(buffer, target, options=options, name=str(source), interruption=interruption)
     except WorkerError as e:
-        raise fail(f"{source} cannot be compiled for {target.accelerator}: {e}; nothing was written", FAILED) from e
+        raise LoweringError(f"{' '.join(str(e).split())}; nothing was written") from e
 
     def save(place: Path) -> None:
         if result.run is not None or not result.interrupted:

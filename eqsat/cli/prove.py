@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqsat.cli.common import REFUTED, UNDECIDED, JsonOption, app, bad_input, console, print_json, quiet
+from eqsat.cli.common import REFUTED, UNDECIDED, JsonOption, app, console, failures, print_json, quiet
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.ground.versions import versions
 
@@ -41,7 +41,7 @@ def prove_command(
     """Decide whether two TOSA graphs are equal for every input. The exit code is 0 if they are equal, 1 if an input
     shows that they differ, and 5 if neither is proved."""
     quiet()
-    with bad_input():
+    with failures("the graphs could not be compared"):  # 1 would say that they differ
         paths = _paths(one, other, check)
         if certificate is not None:
             check_output(certificate, "--certificate")

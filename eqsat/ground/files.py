@@ -26,7 +26,7 @@ class PluginError(InputError):
 
 
 class LoweringError(Exception):
-    """ExecuTorch itself cannot lower a delegate; the message has the reason, on one line."""
+    """ExecuTorch or Vela itself cannot compile what it is given; the message has the reason, on one line."""
 
 
 class OutputError(InputError):

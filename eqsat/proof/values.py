@@ -382,12 +382,11 @@ class Terms:
         variant: for each element, its entry in parameters that are arrays.
         """
         if v.members > 1:
-            signs = {int(s) for step in steps if step[0] == "affine" for s in np.sign(np.unique(step[1]))}
-            if signs - {1}:
-                if signs != {-1} or sum(step[0] == "affine" for step in steps) > 1:
-                    v = self.collapsed(v)
-                else:
-                    v = replace(v, extremum="min" if v.extremum == "max" else "max")
+            signs = [np.unique(np.sign(step[1])).tolist() for step in steps if step[0] != "clip"]
+            if any(len(s) > 1 for s in signs):
+                v = self.collapsed(v)
+            elif signs.count([-1]) % 2:
+                v = replace(v, extremum="min" if v.extremum == "max" else "max")
             variant = None if variant is None else np.tile(variant, v.members)
         rows, inverse = unique_rows(v.functions, np.zeros(1, np.int64) if variant is None else variant)
         functions = rows[:, 0]

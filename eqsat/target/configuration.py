@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import difflib
 import importlib.util
+import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,8 @@ from eqsat.target.accelerators import Target, TargetError
 _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
 #: The family in the name of a system configuration.
 _FAMILY = re.compile(r"Ethos_U(\d\d)")
+#: Ends of the keys of a system configuration whose numbers cycles are divided by.
+_POSITIVE = ("core_clock", "_clock_scale", "_burst_length")
 
 
 def parse_target(name: str) -> Target:
@@ -28,20 +31,44 @@ def parse_target(name: str) -> Target:
     return target
 
 
-def sections_of(target: Target) -> tuple[configparser.SectionProxy, Mapping[str, str]]:
-    """Returns the system configuration of a target, and its memory mode with what that inherits.
+def sections_of(target: Target) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Returns the system configuration of a target and its memory mode, each with what it inherits.
 
-    Raises TargetError for a file or a name that does not exist, or a name of another family.
+    Raises TargetError for a file or a name that does not exist or cannot be used, or a name of another family.
     """
     ini, name = configparser.ConfigParser(), target.value_of("--config") or "Arm/vela.ini"
-    ini.read(_place(name))
     system_config, memory_mode = (target.value_of(o) or "" for o in ("--system-config", "--memory-mode"))
-    system = _section(ini, _SYSTEM, system_config, f"{name} has no system configuration")
-    mode = dict(_section(ini, _MODE, memory_mode, f"{name} has no memory mode"))
-    while "inherit" in mode:
-        mode = {**ini[mode.pop("inherit")], **mode}
+    try:
+        ini.read(_place(name), encoding="utf-8")
+        system = _whole(ini, _section(ini, _SYSTEM, system_config, f"{name} has no system configuration"))
+        mode = _whole(ini, _section(ini, _MODE, memory_mode, f"{name} has no memory mode"))
+    except (configparser.Error, UnicodeDecodeError) as e:
+        raise TargetError(f"the Vela config file {name} cannot be used: {' '.join(str(e).split())}") from e
+    for key, value in system.items():
+        if key.endswith(_POSITIVE) and not _is_positive(value):
+            raise TargetError(f"{name} has {key}={value} for {system_config}: give a number above 0")
     _check_family(target, system_config, memory_mode, _names(ini, _SYSTEM))
     return system, mode
+
+
+def _whole(ini: configparser.ConfigParser, section: configparser.SectionProxy) -> Mapping[str, str]:
+    """Returns a section with what it inherits, as Vela reads it. Raises configparser.Error."""
+    names, found = [section.name], dict(section)
+    while (parent := found.pop("inherit", None)) is not None:
+        if parent in names:
+            raise configparser.Error(f"{parent} inherits itself")
+        names.append(parent)
+        if parent not in ini:
+            raise configparser.NoSectionError(parent)
+        found = {**ini[parent], **found}
+    return found
+
+
+def _is_positive(value: str) -> bool:
+    try:
+        return 0 < float(value) < math.inf
+    except ValueError:
+        return False
 
 
 def _check_family(target: Target, system: str, mode: str, systems: Sequence[str]) -> None:

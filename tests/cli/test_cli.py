@@ -20,6 +20,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.cli import upscale
 from tests.graphs import finish, relu, transposes
+from tests.term import graph
 
 ROOT = Path(__file__).parents[2]
 UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
@@ -112,6 +113,19 @@ def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
     result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, *refusing)
     assert result.exit_code == 4 and "has a price" in " ".join(result.output.split())
     assert out.is_file()
+
+
+def test_a_graph_that_vela_refuses_is_told(tmp_path):
+    """Vela says so while eqsat discards what others print."""
+    refused = graph("x:INT8[1,2,2,1]", lambda x: ~x)
+    source, output = tmp_path / "m.tosa", tmp_path / "o.tosa"
+    source.write_bytes(dumps(refused))
+    result = run("optimize", source, "-t", "ethos-u55-128", "-o", output, "--json")
+    assert result.exit_code == 3 and not output.exists()
+    message = json.loads(result.stdout)["error"]["message"]
+    assert message.startswith(f"{source} could not be optimized for ethos-u55-128: ")
+    assert "(Not) could not run on NPU" in message and message.endswith("; nothing was written")
+    assert result.stderr == f"error: {message}\n"
 
 
 def test_a_cache_that_cannot_be_used_is_told_once(tmp_path, monkeypatch):

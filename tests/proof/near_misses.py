@@ -252,6 +252,12 @@ near("MUL with a shift", "d d", """
     x.wide().mul(y.wide(), 15) = (x * y).asr(15)
     x * y = (x * y).cast('INT16').wide()
 """, d=["INT8", "INT16"])
+near("falling functions of a maximum", "d[1,2] d[1,2]", """
+    x.wide().max(y.wide()).mul(c, s) = x.wide().mul(c, s).max(y.wide().mul(c, s))
+    x.wide().min(y.wide()).mul(c, s) = x.wide().mul(c, s).min(y.wide().mul(c, s))
+    x.wide().max(y.wide()).mul(x.const([[-c, c]], 'INT32'), s) = x.wide().mul(x.const([[-c, c]], 'INT32'), s).max(y.wide().mul(x.const([[-c, c]], 'INT32'), s))
+    x.reduce('max', 1).wide().mul(c, s) = x.wide().mul(c, s).reduce('max', 1)
+""", d=INTEGERS, c=[-3, -(1 << 20)], s=[1, 2, 20])
 near("sums that overflow on the way", "INT32 INT32", """
     x = x + c - c ; x - c + c
     x + y + c = x + c + y

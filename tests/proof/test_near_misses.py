@@ -127,6 +127,7 @@ EQUAL += combined("equal", "INT32 INT32 INT32", """
     x - y > 0 = x > y
     x - y >= 1 = x - y > 0
     x.lsl(y) = x.lsl(y).lsl(0)
+    x.asr(8).max(y.asr(8)).mul(-3, 2) = x.asr(8).mul(-3, 2).min(y.asr(8).mul(-3, 2))
 """)
 EQUAL += combined("equal", "INT8[1,4,4,2]", """
     x.largest(3, 3).clamp(0, 9) = x.clamp(0, 9).largest(3, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,46 @@ def test_a_file_of_the_user_may_have_names_of_its_own(tmp_path: Path) -> None:
     ini.write_text("[System_Config.Board]\ncore_clock=4e8\n[Memory_Mode.Mine]\nconst_mem_area=Axi1\n")
     system, mode = sections_of(Target.of("ethos-u55-128", system_config="Board", memory_mode="Mine", config=str(ini)))
     assert (system["core_clock"], mode["const_mem_area"]) == ("4e8", "Axi1")
+
+
+BOARD = """[System_Config.Board]
+core_clock=4e8
+inherit=System_Config.Base
+[System_Config.Base]
+core_clock=1e8
+axi0_port=Sram
+inherit=System_Config.Ports
+[System_Config.Ports]
+axi1_port=OffChipFlash
+[Memory_Mode.Mine]
+const_mem_area=Axi1
+"""
+
+
+def of_board(text: str, place: Path) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    place.write_bytes(text.encode("latin-1"))
+    return sections_of(Target.of("ethos-u55-128", system_config="Board", memory_mode="Mine", config=str(place)))
+
+
+def test_a_system_configuration_has_what_it_inherits(tmp_path: Path) -> None:
+    system, _ = of_board(BOARD, tmp_path / "board.ini")
+    assert system == {"core_clock": "4e8", "axi0_port": "Sram", "axi1_port": "OffChipFlash"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("=Axi1", "=Axi1\ninherit=Memory_Mode.Mine", "Memory_Mode.Mine inherits itself"),
+        ("Ports\n[", "Board\n[", "System_Config.Board inherits itself"),
+        ("Ports\n[", "None\n[", "No section: 'System_Config.None'"),
+        ("[Memory_Mode.Mine]", "[System_Config.Base]", "section 'System_Config.Base' already exists"),
+        ("4e8", "4%e8", "'%' must be followed by"),
+        ("4e8", "\xff", "can't decode byte 0xff"),
+        ("4e8", "0", "has core_clock=0 for Board: give a number above 0"),
+        ("4e8", "fast", "has core_clock=fast for Board: give a number above 0"),
+        ("4e8", "1\nSram_burst_length=nan", "has sram_burst_length=nan for Board"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match=said):
+        of_board(BOARD.replace(old, new), tmp_path / "board.ini")

@@ -112,6 +112,7 @@ REFUSED = [
     ),
     ("matmul", {}, [Type((1, 2, 3), "INT8"), Type((1, 4, 2), "INT8")], "multiply"),
     ("matmul", {}, [Type((2, 2, 3), "INT8"), Type((1, 3, 2), "INT8")], "multiply"),
+    ("max_pool2d", {"kernel": (1, 1), "stride": (1, 1), "pad": (0,) * 4}, [Type(X.shape, "BOOL")], "BOOL"),
     ("input", {}, [], "leaf"),
 ]
 

@@ -91,6 +91,8 @@ def _matmul_rows(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 
 def _pool(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    if DType.of(xs[0].dtype).kind == "boolean":
+        raise GraphError("a pooling of BOOL: use REDUCE_ANY or REDUCE_ALL")
     n, h, w, c = xs[0].shape
     top, bottom, left, right = attrs["pad"]
     (ky, kx), (sy, sx) = attrs["kernel"], attrs["stride"]
