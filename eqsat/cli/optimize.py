@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqsat.cli.answer import Answer, Job, answer
-from eqsat.cli.common import FAILED, app, fail
+from eqsat.cli.common import app
 from eqsat.cli.options import OptionsMaker, takes, takes_options
 from eqsat.ground.files import InputError, read_bytes
 
@@ -47,15 +47,20 @@ def _read(source: Path) -> bytes:
 def _optimized(
     source: Path, buffer: bytes, target: Target, options: Options, interruption: Interruption, _: Work
 ) -> Answer:
-    """Optimizes the graph. Raises TosaError, and Exit if Vela refuses the file."""
+    """Optimizes the graph. Raises TosaError, and InputError or WorkerError if Vela refuses the file."""
     from eqsat import runs
     from eqsat.ground.process import WorkerError
     from eqsat.search.optimizer import optimize_tosa
+    from eqsat.tensor.dtypes import DTYPES
+    from eqsat.tosa import loads
 
     try:
         result = optimize_tosa(buffer, target, options=options, name=str(source), interruption=interruption)
     except WorkerError as e:
-        raise fail(f"{source} cannot be compiled for {target.accelerator}: {e}; nothing was written", FAILED) from e
+        if floats := {n.dtype for n in loads(buffer).nodes if DTYPES[n.dtype].kind == "float"}:
+            told = f"{source} has tensors of {', '.join(sorted(floats))}, and an Ethos-U computes integers only: {e}"
+            raise InputError(told) from e
+        raise
 
     def save(place: Path) -> None:
         if result.run is not None or not result.interrupted:

@@ -114,6 +114,26 @@ def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
     assert out.is_file()
 
 
+@pytest.mark.parametrize(
+    "dtype, code, words",
+    [
+        ("FP32", 2, "has tensors of FP32, and an Ethos-U computes integers only: RuntimeError: Compilation failed"),
+        ("INT8", 3, "could not be optimized for ethos-u55-128: WorkerError: RuntimeError: Compilation failed"),
+    ],
+)
+def test_a_file_that_vela_refuses_is_told_with_its_reason(tmp_path, dtype, code, words):
+    """ABS of INT8 is no operator of TOSA, and none of U55 in floating point."""
+    g = TensorGraph()
+    finish(g, g.add("abs", (g.add_input("x", (1, 3, 5, 7), dtype),)))
+    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    source.write_bytes(dumps(g))
+    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--json")
+    assert result.exit_code == code and not out.exists()
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"error: {source} {words}")
+    assert json.loads(result.stdout)["error"] == {"message": line.removeprefix("error: "), "exit_code": code}
+
+
 def test_a_cache_that_cannot_be_used_is_told_once(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no directory")
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "file"))
