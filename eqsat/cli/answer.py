@@ -121,7 +121,7 @@ def answer(
     if not job.as_json:  # before anything is written: who has no room for it has the figures
         _show(found, f"{subject} on {job.target}, Vela {found.whole.vela}", chosen, job.brief)
     fits = not any(r.nearest for r in found.results.values())
-    figures = {**found.record, "configuration": _configuration(target), "options": chosen.record(), "fits": fits}
+    figures = {**found.record, "configuration": target.configuration, "options": chosen.record(), "fits": fits}
     with failures(failing, figures):
         write_atomically(job.output, found.content)
         if job.csv:
@@ -155,11 +155,6 @@ def _check_places(job: Job, target: Target) -> None:
 
         check_place(job.save)
     sections_of(target)
-
-
-def _configuration(target: Target) -> dict[str, str | None]:
-    names = {"system_config": "--system-config", "memory_mode": "--memory-mode", "config": "--config"}
-    return {key: target.value_of(flag) for key, flag in names.items()}
 
 
 def _write_csv(place: Path, model: str, target: str, whole: Result | CompileSummary) -> None:

@@ -45,7 +45,9 @@ def bench(
     ] = None,
     quantization: QuantizationOption = INT8,
     out: Annotated[Path, typer.Option(help="directory of the run; an existing run is continued")] = Path("RUN"),
-    jobs: Annotated[int, typer.Option(min=1, help="number of cells measured at the same time on this machine")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="number of cells measured at the same time on this machine")
+    ] = 1,
     time_limit: Annotated[float, typer.Option(help="time limit per cell, in seconds")] = 1800,
     memory_limit: Annotated[float, typer.Option(help="memory limit per cell, in MiB")] = 8192,
     cold_cache: Annotated[

@@ -61,8 +61,8 @@ def run_command(
     dequantize: Annotated[
         bool, typer.Option("--dequantize", help="write floats for the outputs that the program dequantizes")
     ] = False,
-    time_limit: Annotated[float, typer.Option(min=0.1, help="time limit in seconds")] = 600.0,
-    memory_limit: Annotated[float, typer.Option(min=1, help="memory limit in MiB")] = 4096.0,
+    time_limit: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="time limit in seconds")] = 600.0,
+    memory_limit: Annotated[float, typer.Option(min=1, metavar="MIB", help="memory limit in MiB")] = 4096.0,
 ) -> None:
     """Run a compiled model on a functional model of the NPU."""
     quiet()

@@ -42,7 +42,7 @@ def check_rules(
         list[Path] | None,
         typer.Option(help="a .tosa file to try the rules on, in addition to random graphs; may be repeated"),
     ] = None,
-    graphs: Annotated[int, typer.Option(min=0, help="number of random graphs")] = 200,
+    graphs: Annotated[int, typer.Option(min=0, metavar="NUMBER", help="number of random graphs")] = 200,
     as_json: JsonOption = False,
 ) -> None:
     """Check whether your own rules are sound: print how often each rule fired, and a counterexample for each unsound

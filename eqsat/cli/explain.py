@@ -36,7 +36,7 @@ def explain(
         Path | None, typer.Option("--json", help="write the explanation and the same part of the e-graph as JSON")
     ] = None,
     report: ReportOption = None,
-    radius: Annotated[int, typer.Option(min=1, help="how far the region around NODE extends")] = 2,
+    radius: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="how far the region around NODE extends")] = 2,
     removals: Annotated[
         bool, typer.Option(help="also compute, for each operator that stayed, the cost of the graph without it")
     ] = True,

@@ -49,6 +49,7 @@ def _options(
         float | None,
         _search(
             min=0.1,
+            metavar="SECONDS",
             help="seconds per extraction; each delegate takes up to three extractions",
             show_default="by --effort",
         ),
@@ -83,6 +84,7 @@ def _options(
         float | None,
         _equality(
             min=0,
+            metavar="SECONDS",
             help="seconds for running the binary of stock's graph, and as many for all other binaries; "
             "0: no binary is run",
             show_default="by --effort",

@@ -35,7 +35,9 @@ def prove_command(
         Path | None,
         typer.Option(help="repeat the proof of this certificate at new random points; give no files then"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="seed of the random point (default: a new seed)")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="SEED", help="seed of the random point (default: a new seed)")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Decide whether two TOSA graphs are equal for every input. The exit code is 0 if they are equal, 1 if an input

@@ -23,6 +23,7 @@ def report(
         float,
         typer.Option(
             min=0,
+            metavar="SHARE",
             help="share of cycles by which an eqsat cell may differ if its choice is not proved cheapest in both runs; "
             "no other cell may differ",
         ),

@@ -60,6 +60,8 @@ def write_page(
     named = title or " and ".join(d.name for d in delegates)
     texts = [*warnings, *(w for d in delegates for w in d.record["warnings"])]
     top: list[Part] = [Note(_made_by(delegates)), *(Note(text, "warning") for text in texts)]
+    if asked := next((_asked(d.run) for d in delegates if d.run), ""):
+        top.append(Note(asked))
     if facts:
         top.append(Note("; ".join(f"{name}: {value}" for name, value in facts.items()) + "."))
     several = len(delegates) > 1
@@ -80,6 +82,12 @@ def _made_by(delegates: Sequence[Sides]) -> str:
         "Calibrated cycles, by which graphs are ranked, are the price of the compiled commands. Vela's cycles are the "
         f"estimate of Vela {vela} for whole graphs. {listed}{at}."
     )
+
+
+def _asked(run: Run) -> str:
+    """Returns Vela's configuration and the options of a search, the limits of memory among them."""
+    options = {**run.target.configuration, **run.options}
+    return "; ".join(f"{k}: {v}" for k, v in options.items() if not isinstance(v, Mapping)) + "."
 
 
 def _head(d: Sides) -> list[Part]:

@@ -98,6 +98,12 @@ class Target:
         """Returns the value of one of Vela's options, or None if it is not among the flags."""
         return next((value for flag in self.flags for name, _, value in [flag.partition("=")] if name == option), None)
 
+    @property
+    def configuration(self) -> dict[str, str | None]:
+        """The system configuration, the memory mode and the .ini file that has both."""
+        names = {"system_config": "--system-config", "memory_mode": "--memory-mode", "config": "--config"}
+        return {key: self.value_of(option) for key, option in names.items()}
+
     def sets(self, option: str) -> bool:
         """Whether one of Vela's options is among the flags."""
         return self.value_of(option) is not None

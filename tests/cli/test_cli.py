@@ -20,7 +20,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.cli import upscale
 from tests.graphs import finish, relu, transposes
-from tests.term import graph
 
 ROOT = Path(__file__).parents[2]
 UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
@@ -115,17 +114,24 @@ def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
     assert out.is_file()
 
 
-def test_a_graph_that_vela_refuses_is_told(tmp_path):
-    """Vela says so while eqsat discards what others print."""
-    refused = graph("x:INT8[1,2,2,1]", lambda x: ~x)
-    source, output = tmp_path / "m.tosa", tmp_path / "o.tosa"
-    source.write_bytes(dumps(refused))
-    result = run("optimize", source, "-t", "ethos-u55-128", "-o", output, "--json")
-    assert result.exit_code == 3 and not output.exists()
-    message = json.loads(result.stdout)["error"]["message"]
-    assert message.startswith(f"{source} could not be optimized for ethos-u55-128: ")
-    assert "(Not) could not run on NPU" in message and message.endswith("; nothing was written")
-    assert result.stderr == f"error: {message}\n"
+@pytest.mark.parametrize(
+    "dtype, code, words",
+    [
+        ("FP32", 2, "has tensors of FP32, and an Ethos-U computes integers only: RuntimeError: Compilation failed"),
+        ("INT8", 3, "could not be optimized for ethos-u55-128: WorkerError: RuntimeError: Compilation failed"),
+    ],
+)
+def test_a_file_that_vela_refuses_is_told_with_its_reason(tmp_path, dtype, code, words):
+    """ABS of INT8 is no operator of TOSA, and none of U55 in floating point."""
+    g = TensorGraph()
+    finish(g, g.add("abs", (g.add_input("x", (1, 3, 5, 7), dtype),)))
+    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    source.write_bytes(dumps(g))
+    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--json")
+    assert result.exit_code == code and not out.exists()
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"error: {source} {words}")
+    assert json.loads(result.stdout)["error"] == {"message": line.removeprefix("error: "), "exit_code": code}
 
 
 def test_a_cache_that_cannot_be_used_is_told_once(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
+import typer
 from rich.text import Text
 from typer.testing import CliRunner
 
@@ -77,3 +78,5 @@ def test_help_begins_with_compile_and_shows_types_of_values_alone() -> None:
     assert -1 < shown.index("compile ") < shown.index("optimize ") < shown.index("bench ")
     shown += CliRunner().invoke(app, ["compile", "--help"]).output + CliRunner().invoke(app, ["cache", "-h"]).output
     assert "<path>" in shown and "<bool>" not in shown
+    helps = [CliRunner().invoke(app, [c, "--help"]).output for c in typer.main.get_command(app).commands]
+    assert not any("range>" in text for text in helps)

@@ -95,6 +95,12 @@ def test_the_first_figures_are_the_results(result: Result, page: BeautifulSoup) 
     assert f"Vela {result.vela}" in page.text
 
 
+def test_the_configuration_and_the_options_are_at_the_top(page: BeautifulSoup) -> None:
+    top = page.text[: page.text.index("calibrated cycles")]
+    for asked in ("memory_mode: Shared_Sram", "config: Arm/vela.ini", "max_sram: any", "max_flash: any", "effort: 1"):
+        assert asked in top
+
+
 def test_the_tables_of_the_terminal_are_on_the_page(result: Result, page: BeautifulSoup) -> None:
     for told in result.tables():
         rows = [[td.text for td in row.select("td")] for row in table(page, told.title).select("tbody tr")]
