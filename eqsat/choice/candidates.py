@@ -254,10 +254,7 @@ def fusions(
             delta = read.cycles if read.is_widening else 0.0
             fusion = model.fusion(units[n], units[m], operand_units[m])
             if fusion is not None:
-                saved = fusion.of_reader * reader.cycles + fusion.of_read * read.cycles
-                # U55's transposes are estimated too low
-                # so a pair of them must not pay for itself by fusing with a node between them
-                delta -= min(saved, read.cycles) if units[m].op == "transpose" else saved
+                delta -= fusion.of_reader * reader.cycles + fusion.of_read * read.cycles
             if delta:
                 pairs[n, m] = delta
     return pairs
