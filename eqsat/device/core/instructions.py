@@ -69,14 +69,17 @@ def instructions(words: Sequence[int], layouts: Layouts) -> Iterator[Instruction
 def _fields(layout: CommandLayout, parameter: int, payload: int | None, offset: int) -> dict[str, int]:
     if layout.fields is ADDRESS:
         return {"addr": (parameter & 0xFF) << 32 | (payload or 0)}
-    bits = parameter | (payload or 0) << 16
+    bits = left = parameter | (payload or 0) << 16
     out: dict[str, int] = {}
     for f in layout.fields:
         value = bits >> f.first & (1 << f.bits) - 1
+        left &= ~((1 << f.bits) - 1 << f.first)
         if f.values is not None:
             try:
                 value = f.values(value)
             except ValueError as e:
                 raise DeviceError(f"{layout.name} at byte {offset}: unknown {f.name} {value}") from e
         out[f.name] = value
+    if left:
+        raise DeviceError(f"{layout.name} at byte {offset}: unknown bits {left:#x}")
     return out

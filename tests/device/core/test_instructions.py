@@ -16,6 +16,7 @@ from eqsat.device.ethos_u55.registers import LAYOUTS
         ([0x0000_8104], "unknown command"),
         ([0x0000_4010], "ends inside SET_OFM_BASE0"),
         ([0x0003_0107], "SET_IFM_UPSCALE at byte 0: unknown mode 3"),
+        ([0x0012_0107], "SET_IFM_UPSCALE at byte 0: unknown bits 0x10"),
         ([0x0005_0125], "unknown activation_function 5"),
     ],
 )
