@@ -47,20 +47,11 @@ def _read(source: Path) -> bytes:
 def _optimized(
     source: Path, buffer: bytes, target: Target, options: Options, interruption: Interruption, _: Work
 ) -> Answer:
-    """Optimizes the graph. Raises TosaError, and InputError or WorkerError if Vela refuses the file."""
+    """Optimizes the graph. Raises TosaError, and WorkerError if Vela refuses the file."""
     from eqsat import runs
-    from eqsat.ground.process import WorkerError
     from eqsat.search.optimizer import optimize_tosa
-    from eqsat.tensor.dtypes import DTYPES
-    from eqsat.tosa import loads
 
-    try:
-        result = optimize_tosa(buffer, target, options=options, name=str(source), interruption=interruption)
-    except WorkerError as e:
-        if floats := {n.dtype for n in loads(buffer).nodes if DTYPES[n.dtype].kind == "float"}:
-            told = f"{source} has tensors of {', '.join(sorted(floats))}, and an Ethos-U computes integers only: {e}"
-            raise InputError(told) from e
-        raise
+    result = optimize_tosa(buffer, target, options=options, name=str(source), interruption=interruption)
 
     def save(place: Path) -> None:
         if result.run is not None or not result.interrupted:

@@ -137,6 +137,8 @@ def read_binary(data: bytes, external: Mapping[str, bytes] | None = None) -> Bin
         return _from_payload(data, external or {})
     if zipfile.is_zipfile(io.BytesIO(data)):
         return _from_npz(data)
+    if data[4:8] == b"TFL3":
+        raise DeviceError("a .tflite file, which is not read: let Vela write --output-format=raw")
     raise DeviceError("neither Vela's raw output (.npz) nor a delegate's payload")
 
 

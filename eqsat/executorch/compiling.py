@@ -170,8 +170,11 @@ def compile_model(
         # before to_executorch, which puts operators of memory and out variants into the graph
         outside = cpu_operators(edge)
         lowered = time.perf_counter()
-        buffer = edge.to_executorch().buffer
+        made = edge.to_executorch()
+        buffer = made.buffer
         seconds["to_executorch"] = time.perf_counter() - lowered
+        if copies := cpu_operators(made).get("copy_"):  # what writes buffers back is there only now
+            outside["aten.copy_"] = copies
     if not session.results and not session.stepped_back:
         raise InputError(f"no part of {model} can run on {spec.target}: {nothing_taken(program)}")
     results = session.results

@@ -119,7 +119,7 @@ def lower_with_session(
     return edge, session
 
 
-def cpu_operators(edge: EdgeProgramManager) -> dict[str, int]:
+def cpu_operators(edge: EdgeProgramManager | ExecutorchProgramManager) -> dict[str, int]:
     """Returns the operators outside all delegates by name, with their numbers over all methods."""
     nodes = [n for m in sorted(edge.methods) for n in edge.exported_program(m).graph.nodes if n.op == "call_function"]
     names = map(operator_name, nodes)

@@ -83,9 +83,8 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
     if any(overload(n.target) is FUNCTION and "delegation_tag" not in n.meta for n in nodes):
         raise LoweringError("a function of one tensor got no delegate: please report this with the model")
     session.programs += 1
-    session.left += _left(
-        result.tagged_exported_program, {n: w for r in reporters for n, w in r._rejected_nodes.items()}
-    )
+    rejected = {n: w for r in reporters for n, w in r._rejected_nodes.items()}
+    session.left = _left(result.tagged_exported_program, rejected, session.left)
     if not result.partition_tags:
         reason = nothing_taken(exported_program)
         warnings.warn(
@@ -116,10 +115,16 @@ def _kept_out(
             return
 
 
-def _left(program: ExportedProgram, why: Mapping[torch.fx.Node, str]) -> list[LeftOperator]:
-    """Returns the operators without a delegate, by name, reason and remedy, in the order of the first of each."""
+def _left(
+    program: ExportedProgram, why: Mapping[torch.fx.Node, str], earlier: Sequence[LeftOperator]
+) -> list[LeftOperator]:
+    """Returns the operators without a delegate, by name, reason and remedy, in the order of the first of each.
+
+    earlier: those of the programs before it, which count too.
+    """
+    found = Counter({(o.name, o.reason, o.remedy): o.number for o in earlier})
     nodes = (n for n in program.graph.nodes if n.op == "call_function" and "delegation_tag" not in n.meta)
-    found = Counter((operator_name(n), " ".join(why.get(n, "").split()), remedy(n)) for n in nodes)
+    found.update((operator_name(n), " ".join(why.get(n, "").split()), remedy(n)) for n in nodes)
     return [LeftOperator(name, number, *told) for (name, *told), number in found.items() if name != "getitem"]
 
 

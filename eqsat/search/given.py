@@ -14,6 +14,7 @@ from eqsat.options.decision import Container, Decision
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.proposal import State
+from eqsat.tensor.dtypes import DTYPES
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads, tensor_names
 from eqsat.verification.checks import Checks
@@ -79,6 +80,14 @@ class Given:
         figures, dedicated = (before.figures, before.estimate.dedicated) if before else (None, 0)
         decision = Decision.of(state.options, figures, self._container, dedicated, spread(state.target))
         return replace(state.with_graphs(self.compiled.values()), decision=decision)
+
+    def refusal(self, name: str) -> Exception:
+        """Returns the error for the explicit graph, called `name`, that Vela refuses: a TosaError if it has floats."""
+        graph, error = self._checks.verifier.graph, self.refusals["explicit"]
+        floats = sorted({n.dtype for n in graph.nodes if DTYPES[n.dtype].kind == "float"})
+        if not floats:
+            return error
+        return TosaError(f"{name} has tensors of {', '.join(floats)}, and an Ethos-U computes integers only: {error}")
 
     def _wait(self, warnings: list[str]) -> None:
         for which, future in self._pending.items():

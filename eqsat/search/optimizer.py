@@ -87,7 +87,7 @@ def optimize_tosa(
     store: the store of answers (`recall.py`); the very same search is not repeated.
 
     Raises TargetError for an unknown name, and TosaError if `explicit` cannot be read.
-    Raises WorkerError if Vela refuses `explicit` and no other graph equals it.
+    If Vela refuses `explicit` and no other graph equals it, raises TosaError for one with floats, else WorkerError.
     Raises PluginError if the user's own cost model, extractor or rule fails.
     """
     target, options = Target.of(target), given_options(options)
@@ -188,7 +188,8 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
     What waits for nothing is computed while the answer's binary is proved.
     name: of the graph.
 
-    Raises WorkerError if Vela refuses the explicit graph and no other graph equals it.
+    If Vela refuses the explicit graph and no other graph equals it, raises TosaError for one with floats,
+    else WorkerError.
     """
     interrupted = loop.interruption.asked()
     decision, graphs, reference, nearest = state.decision, state.graphs, checks.verifier.graph, None
@@ -199,7 +200,7 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
     with loop.clock.stage("verify"):
         answer = first_equal(graphs, checks, decision)
         if answer is None:
-            raise given.refusals["explicit"]
+            raise given.refusal(name)
         if not decision.limits.widest.fits(answer.best.figures):
             nearest = answer.best.figures
             answer = first_equal(graphs, checks, replace(decision, limits=decision.default)) or answer

@@ -91,9 +91,10 @@ def test_the_command_prints_a_file_and_names_what_is_wrong(npz: Path, tmp_path: 
     done = CliRunner().invoke(app, ["disassemble", str(npz)])
     assert done.exit_code == 0 and "ethos-u55-128" in done.output and "depthwise" not in done.output
     assert all(word in done.output for word in ("convolution int8[15,15,8]", "reduce_sum", "table_0", "add int8"))
-    (tmp_path / "other").write_bytes(b"something else")
-    done = CliRunner().invoke(app, ["disassemble", str(tmp_path / "other")])
-    assert done.exit_code == 2 and "neither" in done.output
+    for data, said in (b"something else", "neither"), (b"\x1c\0\0\0TFL3", "let Vela write --output-format=raw"):
+        (tmp_path / "other").write_bytes(data)
+        done = CliRunner().invoke(app, ["disassemble", str(tmp_path / "other")])
+        assert done.exit_code == 2 and said in done.output
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +16,8 @@ import eqsat
 from eqsat.cli.common import causes
 from eqsat.executorch import partitioner
 from eqsat.executorch.backend import innermost
+from eqsat.executorch.compiling import compile_model
+from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import LoweringError
 from eqsat.options.options import Options
@@ -80,6 +83,23 @@ def test_the_results_of_an_int_delegate_are_integers(program) -> None:
     assert session.stepped_back == 0 and session.complete
     assert set(results_of_delegates(edge)) == {torch.int8}
     assert len(edge.to_executorch().buffer) > 1000
+
+
+@pytest.mark.slow
+def test_equal_operators_of_several_methods_are_told_once() -> None:
+    methods = {name: split_in_float() for name in ("first", "second")}
+    _, session = eqsat.lower_with_session(methods, U85, options=BRIEF)
+    (sums,) = (o for o in session.left if o.name == "aten.cumsum")
+    assert sums.number == 2 and sums.reason
+
+
+@pytest.mark.slow
+def test_what_writes_buffers_back_runs_on_the_cpu(tmp_path: Path) -> None:
+    torch.export.save(cached(), tmp_path / "cached.pt2")
+    pte, summary = compile_model(str(tmp_path / "cached.pt2"), U85, BRIEF)
+    outside = delegates(pte)[0].outside
+    assert summary.cpu_operators["aten.copy_"] == outside.count("aten::copy_") == 1
+    assert sum(summary.cpu_operators.values()) == len(outside)
 
 
 @pytest.mark.slow

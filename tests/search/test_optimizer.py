@@ -215,12 +215,18 @@ def test_a_small_budget_gives_a_sound_result(budget: Budget, stop: str, options:
 def test_what_cannot_be_read_or_compiled_is_an_error(options: Options) -> None:
     with pytest.raises(TosaError, match="model.tosa"):
         optimize_tosa(b"nothing", U55, options=options, name="model.tosa")
-    g = TensorGraph()
-    x = g.add_input("x", (1, 4), "FP32")
-    finish(g, g.add("add", [x, x]))
+
+    def doubled(dtype: str) -> bytes:
+        """A sum that is of INT32 alone on an NPU."""
+        g = TensorGraph()
+        x = g.add_input("x", (1, 4), dtype)
+        return dumps(finish(g, g.add("add", [x, x])))
+
     with pytest.raises(WorkerError) as e:
-        optimize_tosa(dumps(g), U55, options=options)
+        optimize_tosa(doubled("INT8"), U55, options=options)
     assert e.value.refused
+    with pytest.raises(TosaError, match="^model.tosa has tensors of FP32, and an Ethos-U computes integers only: Runt"):
+        optimize_tosa(doubled("FP32"), U55, options=options, name="model.tosa")
 
 
 def test_operators_that_are_not_modelled_stay(options: Options, worker: Worker) -> None:
