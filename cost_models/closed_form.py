@@ -8,6 +8,7 @@ model `analytic`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil, prod
 
@@ -96,7 +97,8 @@ def _convolution(machine: Machine, unit: Unit) -> float:
     is_transposed, encoded = unit.op == "transpose_conv2d", _encoded(unit)
     sparse = machine.family.sparse_weights and work.kind == "conv" and _two_of_four(work.ifm[2], _known_weights(unit))
     fetch = WeightFetch(encoded / pieces if is_transposed else encoded, machine.activations, sparse)
-    computed = pieces * estimator.mac(machine, work, _inside(machine), _block(machine, work), machine.core.byte, fetch)
+    place = replace(_inside(machine), read_rows=unit.from_input)
+    computed = pieces * estimator.mac(machine, work, place, _block(machine, work), machine.core.byte, fetch)
     fetched = machine.constants.reading(encoded + estimator.SCALES * work.ofm[2])
     rescaled = _UNFUSED_RESCALE * unit.result.elements if is_transposed else 0.0
     return pieces * machine.per_command + max(computed, fetched) + rescaled
