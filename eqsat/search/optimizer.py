@@ -160,9 +160,15 @@ def extract(loop: Loop, state: State, pool: Pool) -> State:
 
 
 def improve(loop: Loop, state: State, checks: Checks) -> State:
-    """Returns the state with graphs within the limits of memory, and with rewritten ones, also of the given graphs."""
+    """Returns the state with graphs within the limits of memory, and with rewritten ones, also of the given graphs.
+
+    If the best graph is one that was rewritten, the best one as it was chosen may still overtake it when it is, too.
+    """
     most = state.options.compilations
     state = loop.drive(state, memory, most) if most and state.extracted else state
+    chosen = min(state.extracted, key=state.decision.rank_of, default=None)
+    if chosen and chosen.choice is not state.front[0].choice:
+        state = loop.improve(state, REWRITINGS, lambda c: c.choice is chosen.choice)
     state = loop.improve(state, REWRITINGS, lambda c: c.choices is not None)
     for best in (c for c in state.front[:1] if c.choices):
         checks.begin(best)  # while other orders of the given graphs are tried

@@ -125,13 +125,15 @@ def starting_points(state: State, decision: Decision, among: Callable[[Compiled]
 
     These two are the fastest, and the one with the least product of cycles and 1 + excess.
     Where less SRAM is the objective, faster ones that fit count, too: they have cycles to spend.
-    Returns none if cycles are the objective and all of the kind are slower than another graph by far (`_MOST_BEHIND`).
+    Returns none if cycles are the objective and all of the kind are slower by far (`_MOST_BEHIND`) than another graph
+    as it was chosen or given.
     """
     kind = [c for c in state.graphs if not c.settings and among(c)]
     if not kind:
         return []
     best, limits = min(kind, key=decision.rank_of), decision.limits
-    ahead = min((c.figures.cycles for c in state.graphs if limits.fits(c.figures)), default=math.inf)
+    unchanged = (c for c in state.graphs if not c.is_rewritten and limits.fits(c.figures))
+    ahead = min((c.figures.cycles for c in unchanged), default=math.inf)
     if decision.objective == CYCLES and min(c.figures.cycles for c in kind) > _MOST_BEHIND * ahead:
         return []
     faster = [c for c in kind if c.figures.cycles < best.figures.cycles]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
+from eqsat.search import optimizer
 from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Ask, Asking, State, Step, starting_points
@@ -23,6 +25,8 @@ from tests.graphs import finish
 
 U55 = Target.of("ethos-u55-128")
 NOTHING = finish(TensorGraph())
+#: Of `of_choice`.
+CHOICES = {"old": {0: 0}, "new": {0: 1}}
 
 
 def named(name: str) -> Candidate:
@@ -151,3 +155,27 @@ def test_what_is_far_behind_is_no_start_unless_memory_is_wanted() -> None:
     known = state(ahead, behind)
     assert starting_points(known, Decision(), lambda c: c is behind) == []
     assert starting_points(known, Decision("sram"), lambda c: c is behind) == [behind]
+
+
+def test_a_better_choice_is_rewritten_though_one_that_was_rewritten_is_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimizer, "memory", lambda state: (ask for ask in ()))
+    monkeypatch.setattr(optimizer, "REWRITINGS", [Step(rewrite, 1)])
+    found = [of_choice("old", 100), of_choice("old, rewritten", 90), of_choice("new", 96)]
+    own, _ = loop({"old, rewritten, rewritten": 90, "new, rewritten": 85})
+    end = optimizer.improve(own, state(*found), SimpleNamespace(begin=lambda c: None))
+    assert names(end.front[:1]) == ["new, rewritten"]
+
+
+def of_choice(name: str, cycles: int) -> Compiled:
+    return by_total(candidate_of_choice(name), estimate(cycles))
+
+
+def candidate_of_choice(name: str) -> Candidate:
+    """A candidate of one of two choices, "old" or "new", as it was chosen or rewritten."""
+    choice = CHOICES[name.partition(",")[0]]
+    return replace(named(name), choices=SimpleNamespace(), choice=choice, is_rewritten=name.endswith("rewritten"))
+
+
+def rewrite(state: State) -> Asking:
+    if state.start is not None:
+        yield Ask([candidate_of_choice(f"{state.start.tosa.decode()}, rewritten")])
