@@ -30,6 +30,7 @@ from eqsat.cli.prove import _paths
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.weight_stream import decoded
 from eqsat.executorch.binaries import disassembled, ran
+from eqsat.executorch.program_file import read_external_data
 from eqsat.ground.files import InputError
 from eqsat.ground.packed import UnpackError, unpack_arrays
 from eqsat.ground.process import Limits, WorkerError
@@ -196,6 +197,14 @@ def _payloads(_: Path) -> list[bytes]:
     return [vela_compile(dumps(of(*PIECES)), f).processed_bytes for f in flags]
 
 
+def _external_data(_: Path) -> list[bytes]:
+    from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
+    from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
+
+    names = {"commands": DataEntry(0, 16, None), "weights": DataEntry(1, 16, None), "again": DataEntry(1, 16, None)}
+    return [bytes(FlatTensorSerializer().serialize(DataPayload([bytes(range(200)), b"weights" * 90], names)))]
+
+
 @cache
 def _worker() -> Worker:
     return Worker()
@@ -276,6 +285,7 @@ FORMATS = {
     "outlines": Format(_outlines, _read_outlines, packed=lzma.compress),
     "raw output": Format(_raw, _read_binary, examples=40),
     "payload": Format(_payloads, _read_binary, examples=40),
+    "external data": Format(_external_data, lambda data, _: read_external_data(data, "x.ptd"), examples=1000),
     "certificate": Format(_certificates, _read_certificate),
     "inputs": Format(_inputs, lambda data, _: unpack_arrays(data), (UnpackError,)),
     "answer": Format(_answers, _read_answer, packed=lambda data: gzip.compress(data, 1)),

@@ -19,6 +19,12 @@ FileArgument = Annotated[
 DelegateOption = Annotated[
     str, typer.Option(metavar="NAME", help="name of the delegate if a .pte has several, such as forward/1")
 ]
+DataOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--data", metavar="FILE.ptd", help="a .ptd file with data that the delegate keeps outside; may be repeated"
+    ),
+]
 
 
 @app.command("disassemble")
@@ -28,6 +34,7 @@ def disassemble_command(
         bool, typer.Option("--registers", help="also print every instruction with its fields")
     ] = False,
     delegate: DelegateOption = "",
+    external: DataOption = None,
 ) -> None:
     """Print the commands of a compiled model, operation by operation."""
     quiet()
@@ -35,9 +42,9 @@ def disassemble_command(
     from eqsat.ground.worker import Worker
 
     with bad_input():
-        data = read_bytes(file)
+        data, files = read_bytes(file), {str(path): read_bytes(path) for path in external or ()}
         with _of(file, InputError), Worker() as worker:
-            lines, outside = disassembled(data, worker, registers, delegate)
+            lines, outside = disassembled(data, worker, registers, delegate, files)
     _show_outside(outside)
     for line in lines:
         print(visible(line))
@@ -58,6 +65,7 @@ def run_command(
         ),
     ] = None,
     delegate: DelegateOption = "",
+    external: DataOption = None,
     dequantize: Annotated[
         bool, typer.Option("--dequantize", help="write floats for the outputs that the program dequantizes")
     ] = False,
@@ -75,6 +83,7 @@ def run_command(
     with bad_input():
         check_output(output)
         data, limits = read_bytes(file), Limits(time_limit, memory_limit)
+        files = {str(path): read_bytes(path) for path in external or ()}
         if (inputs is None) == (random is None) and (inputs or not is_bundled(data)):
             raise InputError("give either --inputs FILE.npz or --random SEED")
         given: Any = random
@@ -82,7 +91,7 @@ def run_command(
             with _of(inputs, UnpackError):
                 given = unpack_arrays(read_bytes(inputs))
         with _of(file, InputError), Worker() as worker:
-            found = ran(data, given, worker, limits, delegate)
+            found = ran(data, given, worker, limits, delegate, files)
         _show_outside(found.outside)
         if dequantize and not any(v.quantization for v in found.outputs.values()):
             raise InputError(f"{file}: no scale of an output is known, so that --dequantize has nothing to do")

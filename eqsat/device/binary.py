@@ -130,7 +130,7 @@ class Binary:
 def read_binary(data: bytes, external: Mapping[str, bytes] | None = None) -> Binary:
     """Reads Vela's raw output (.npz) or a delegate's payload.
 
-    external: blocks that a payload keeps outside (named data segments), by key.
+    external: blocks that a payload keeps outside (named data), by key.
     Raises DeviceError.
     """
     if data[: len(_FIRST)] == _FIRST.encode():
@@ -195,7 +195,8 @@ def _blocks(data: bytes, elsewhere: Mapping[str, bytes]) -> dict[str, bytes]:
         if external:
             key = block.decode("ascii", "replace")
             if key not in elsewhere:
-                raise DeviceError(f"the payload keeps {name!r} elsewhere (a named data segment), which is not read")
+                where = f"elsewhere, under the key {key[:64]}"
+                raise DeviceError(f"the payload keeps {name!r} {where}: give the .ptd file that has it with --data")
             block = elsewhere[key]
         blocks[name] = block
         # an empty block is padded to 16 bytes too

@@ -19,7 +19,7 @@ from eqsat.device.binary import Binary, read_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import run
 from eqsat.device.text import disassemble
-from eqsat.executorch.program_file import TestCase, is_bundled, read_bundle
+from eqsat.executorch.program_file import TestCase, is_bundled, read_bundle, read_external_data
 from eqsat.executorch.pte import EmbeddedDelegate, Port, Quantization, delegates
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
@@ -80,15 +80,19 @@ class Ran:
 
 
 def disassembled(
-    data: bytes, via: Worker | Pool, registers: bool = False, delegate: str = ""
+    data: bytes,
+    via: Worker | Pool,
+    registers: bool = False,
+    delegate: str = "",
+    external: Mapping[str, bytes] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Returns (lines, operators outside the delegate) of a compiled model.
 
-    data, delegate: as `read` takes them.
+    data, delegate, external: as `read` takes them.
 
     Raises InputError.
     """
-    answer = _answer(in_worker_disassemble, data, registers, delegate, via=via, limits=LIMITS)
+    answer = _answer(in_worker_disassemble, data, registers, delegate, external, via=via, limits=LIMITS)
     return answer["lines"], answer["outside"]
 
 
@@ -98,10 +102,11 @@ def ran(
     via: Worker | Pool,
     limits: Limits = LIMITS,
     delegate: str = "",
+    external: Mapping[str, bytes] | None = None,
 ) -> Ran:
     """Runs one sample.
 
-    data, delegate: as `read` takes them.
+    data, delegate, external: as `read` takes them.
     inputs: by name or in the binary's order, the seed of random ones, or None for a bundled program's first test case.
     Floats are quantized as the program does.
     Random elements have any value of their integer type.
@@ -113,7 +118,7 @@ def ran(
     else:
         by_name = inputs if isinstance(inputs, Mapping) else {str(k): x for k, x in enumerate(inputs)}
         given = list(by_name), packed(by_name.values())
-    answer = _answer(in_worker_run, data, *given, delegate, via=via, limits=limits)
+    answer = _answer(in_worker_run, data, *given, delegate, external, via=via, limits=limits)
     taken, made = (
         {name: Value(x, q and Quantization(*q)) for (name, q), x in zip(ports, unpacked(xs))}
         for ports, xs in answer["sides"]
@@ -132,17 +137,21 @@ def _answer(function: Callable[..., Any], *args: Any, via: Worker | Pool, limits
     return answer
 
 
-def in_worker_disassemble(data: bytes, registers: bool, delegate: str) -> dict[str, Any]:
+def in_worker_disassemble(
+    data: bytes, registers: bool, delegate: str, external: Mapping[str, bytes] | None
+) -> dict[str, Any]:
     try:
-        found = read(data, delegate)
+        found = read(data, delegate, external)
         return {"lines": list(disassemble(found.binary, registers)), "outside": found.outside}
     except (InputError, DeviceError) as e:
         return {"error": str(e)}
 
 
-def in_worker_run(data: bytes, names: list[str] | None, given: Any, delegate: str) -> dict[str, Any]:
+def in_worker_run(
+    data: bytes, names: list[str] | None, given: Any, delegate: str, external: Mapping[str, bytes] | None
+) -> dict[str, Any]:
     try:
-        found = read(data, delegate)
+        found = read(data, delegate, external)
         case = found.case
         if names is None and given is None:
             inputs = _integers(found, _inputs_of(found))
@@ -183,23 +192,25 @@ class CompiledModel:
     case: TestCase | None = None
 
 
-def read(data: bytes, delegate: str = "") -> CompiledModel:
+def read(data: bytes, delegate: str = "", external: Mapping[str, bytes] | None = None) -> CompiledModel:
     """Returns a compiled model.
 
     data: Vela's raw output, a delegate's payload, a .pte, or a bundled program.
     delegate: the name of a delegate in a .pte, such as "forward/1"; "" if there is only one.
+    external: {name: content} of the .ptd files with what the delegate keeps outside.
     Inputs and outputs of a delegate in a .pte have their shapes in the program.
     Raises InputError, DeviceError.
     """
     data, cases = read_bundle(data) if is_bundled(data) else (data, [])
+    blocks = {k: v for name, file in (external or {}).items() for k, v in read_external_data(file, name).items()}
     if data[4:6] != b"ET":
         if delegate:
             raise InputError(f"there is no delegate {delegate!r}: only a .pte has delegates by name")
-        return _named(read_binary(data))
+        return _named(read_binary(data, blocks))
     embedded = _chosen(delegates(data), delegate)
     method, _, _ = embedded.name.partition("/")
     case = next((c for c in cases if c.method == method), None)
-    return replace(_named(read_binary(embedded.payload), embedded.ports, embedded.outside), case=case)
+    return replace(_named(read_binary(embedded.payload, blocks), embedded.ports, embedded.outside), case=case)
 
 
 def _chosen(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:

@@ -1,7 +1,9 @@
-"""The program of a .pte file, read by ExecuTorch without the seconds that its import takes, and bundled programs.
+"""The program of a .pte file, read by ExecuTorch without the seconds that its import takes, and what belongs to it.
 
 Its reader needs a few modules of the package `executorch.exir`, whose own import brings PyTorch and its compilers.
 So these modules are imported below empty packages of its names, which make room for ExecuTorch's own after each file.
+Bundled programs and .ptd files are read without ExecuTorch.
+It only writes the former, and needs PyTorch to read the latter.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ _TENSOR = 1
 _SCALARS = {0: "u1", 1: "i1", 2: "<i2", 3: "<i4", 4: "<i8", 6: "<f4", 7: "<f8", 11: "?"}
 #: Where the header of a file with segments is, and what it begins with.
 _HEADER, _MAGIC = slice(8, 32), b"eh00"
+#: The identifier of a .ptd file, and what the header behind it begins with.
+_EXTERNAL_MAGIC = b"FT01FH01"
 
 
 def read_program(buffer: bytes) -> tuple[Any, bytes]:
@@ -76,7 +80,7 @@ def read_bundle(buffer: bytes) -> tuple[bytes, list[TestCase]]:
 
     Source: executorch 1.5, devtools/bundled_program/serialize/bundled_program_schema.fbs.
     """
-    try:
+    with input_errors("no bundled program"):
         bundle = _Table.root(buffer)
         cases = [
             TestCase(suite.data(0).tobytes().decode(), _tensors(case.tables(0)), _tensors(case.tables(1)))
@@ -84,8 +88,39 @@ def read_bundle(buffer: bytes) -> tuple[bytes, list[TestCase]]:
             for case in suite.tables(1)
         ]
         return bundle.data(2).tobytes(), cases
-    except Exception as e:  # noqa: BLE001 - whatever a damaged file raises
-        raise InputError(f"no bundled program: {type(e).__name__}: {' '.join(str(e).split())[:200]}") from e
+
+
+def read_external_data(buffer: bytes, name: str) -> dict[str, bytes]:
+    """Returns {key: data} of a .ptd file.
+
+    Raises InputError, which names the file, for one that is none.
+
+    Source: executorch 1.5, extension/flat_tensor/serialize/flat_tensor.fbs and flat_tensor_header.cpp.
+    """
+    with input_errors(f"{name}: no .ptd file"):
+        if buffer[4:12] != _EXTERNAL_MAGIC:
+            raise ValueError(f"it does not have {_EXTERNAL_MAGIC.decode()} at its beginning")
+        base = int.from_bytes(buffer[32:40], "little")
+        content = _Table.root(buffer)
+        segments = [segment_at(buffer, base + s.integer(0, 8), s.integer(1, 8)) for s in content.tables(1)]
+        return {entry.data(0).tobytes().decode(): segments[entry.integer(1, 4)] for entry in content.tables(2)}
+
+
+def segment_at(buffer: bytes, offset: int, size: int) -> bytes:
+    """Returns `size` bytes of a buffer. Raises ValueError if it has fewer from there on."""
+    segment = buffer[offset : offset + size]
+    if len(segment) < size:
+        raise ValueError(f"a segment of {size} bytes ends beyond the file")
+    return segment
+
+
+@contextmanager
+def input_errors(what: str) -> Iterator[None]:
+    """Within it, whatever a damaged file raises becomes an InputError that begins with `what`."""
+    try:
+        yield
+    except Exception as e:  # noqa: BLE001
+        raise InputError(f"{what}: {type(e).__name__}: {' '.join(str(e).split())[:200]}") from e
 
 
 class _Table:
@@ -102,9 +137,10 @@ class _Table:
         """Returns where a field is, from the table's position; 0 for one that is absent."""
         return int(self._table.Offset(4 + 2 * field))
 
-    def byte(self, field: int) -> int:
-        offset = self._offset(field)
-        return int(self._table.Bytes[self._table.Pos + offset]) if offset else 0
+    def integer(self, field: int, size: int = 1) -> int:
+        """Returns an unsigned integer of `size` bytes; 0 if the field is absent."""
+        offset, start = self._offset(field), self._table.Pos
+        return int.from_bytes(self._table.Bytes[start + offset : start + offset + size], "little") if offset else 0
 
     def data(self, field: int, dtype: str = "u1") -> NDArray[Any]:
         """Returns a vector of numbers, or the bytes of a string."""
@@ -128,10 +164,10 @@ def _tensors(values: Sequence[_Table]) -> dict[int, NDArray[Any]]:
     """Returns the tensors among values, by their places."""
     found = {}
     for k, value in enumerate(values):
-        if value.byte(0) == _TENSOR:
+        if value.integer(0) == _TENSOR:
             tensor = value.table(1)
             sizes, order = tensor.data(1, "<i4"), tensor.data(3)
-            data = tensor.data(2).view(_SCALARS[tensor.byte(0)])
+            data = tensor.data(2).view(_SCALARS[tensor.integer(0)])
             found[k] = data.reshape([int(sizes[d]) for d in order]).transpose(np.argsort(order))
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.executorch.program_file import read_program
+from eqsat.executorch.program_file import input_errors, read_program, segment_at
 from eqsat.ground.files import InputError
 
 #: The backend's name in a .pte.
@@ -96,13 +96,9 @@ def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
 
     Raises InputError.
     """
-    try:
+    with input_errors("no .pte file that ExecuTorch reads"):
         program, segments = read_program(buffer)
         found = [d for plan in program.execution_plan or () for d in _of_method(plan, program, segments)]
-    except Exception as e:  # noqa: BLE001 - whatever ExecuTorch raises for a file that is none
-        raise InputError(
-            f"no .pte file that ExecuTorch reads: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
-        ) from e
     if not program.execution_plan:
         raise InputError("no .pte file that ExecuTorch reads: it has no execution plan")
     return found
@@ -134,10 +130,7 @@ def _payload(processed: Any, program: Any, segments: bytes) -> bytes:
     if processed.location.name == "INLINE":
         return bytes(program.backend_delegate_data[processed.index].data)
     segment = program.segments[processed.index]
-    payload = segments[segment.offset : segment.offset + segment.size]
-    if len(payload) < segment.size:
-        raise ValueError(f"segment {processed.index} ends beyond the file")
-    return payload
+    return segment_at(segments, segment.offset, segment.size)
 
 
 class _Known:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from executorch.backends.arm.arm_vela import vela_compile
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.backends.arm.ethosu.compile_spec import VelaExternalBlockPlacements
 from executorch.backends.cortex_m.passes.replace_quant_nodes_pass import ReplaceQuantNodesPass
 from executorch.devtools import BundledProgram
 from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
@@ -18,6 +19,7 @@ from executorch.devtools.bundled_program.serialize import serialize_from_bundled
 from executorch.exir import EdgeCompileConfig
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 from typer.testing import CliRunner
 
 from benchmarks.models import load
@@ -26,6 +28,7 @@ from eqsat.device.binary import read_binary
 from eqsat.device.run import run
 from eqsat.executorch.binaries import ran, read
 from eqsat.executorch.lowering import lower_with_session
+from eqsat.executorch.program_file import read_external_data
 from eqsat.executorch.pte import Quantization, delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
@@ -161,6 +164,53 @@ def test_a_bundled_program_with_borders_of_cortex_m_runs_on_its_test_case(tmp_pa
     bundle.write_bytes(delegate.payload)
     told = CliRunner().invoke(app, ["run", str(bundle), "--random", "0", "-o", str(out), "--dequantize"])
     assert told.exit_code == 2 and "no scale of an output is known" in told.output, told.output
+
+
+def lowered(placements: VelaExternalBlockPlacements | None, directory: Path) -> Path:
+    """Stock's lowering of a convolution: the .pte in a directory, with its .ptd files beside it."""
+    directory.mkdir()
+    torch.manual_seed(0)
+    spec, x = EthosUCompileSpec("ethos-u55-128", external_block_placements=placements), torch.randn(1, 4, 8, 8)
+    exported = quantize(torch.nn.Conv2d(4, 8, 3).eval(), (x,), spec, [(x,)])
+    program = stock_lowering(exported, partitioner=[EthosUPartitioner(spec)]).to_executorch()
+    (directory / "model.pte").write_bytes(program.buffer)
+    program.write_tensor_data_to_file(directory)
+    return directory / "model.pte"
+
+
+@pytest.mark.slow
+def test_a_delegate_is_read_with_what_it_keeps_in_ptd_files(tmp_path: Path) -> None:
+    inside = lowered(None, tmp_path / "inside")
+    apart = lowered(VelaExternalBlockPlacements("commands", "weights"), tmp_path / "apart")
+    files = sorted(apart.parent.glob("*.ptd"))
+    assert [f.name for f in files] == ["commands.ptd", "weights.ptd"]
+    for file in files:
+        found = FlatTensorSerializer().deserialize(file.read_bytes())
+        keys = {k: found.buffers[entry.buffer_index] for k, entry in found.named_data.items()}
+        assert len(keys) == 1 and read_external_data(file.read_bytes(), "") == keys
+
+    def command(*arguments: str | Path):
+        return CliRunner().invoke(app, [*map(str, arguments)])
+
+    given = [a for f in files for a in ("--data", f)]
+    for program, more in ((inside, []), (apart, given)):
+        told = command("run", program, *more, "--random", "0", "-o", program.with_name("y.npz"))
+        assert told.exit_code == 0, told.output
+    x, y = (np.load(p.with_name("y.npz")) for p in (inside, apart))
+    assert all(np.array_equal(x[n], y[n]) for n in ("x0", "y0")) and x["y0"].std() > 1
+    assert command("disassemble", inside).output == command("disassemble", apart, *given).output
+
+    for more, message in (
+        ([], "model.pte: the payload keeps 'cmd_data' elsewhere"),
+        (given[:2], "model.pte: the payload keeps 'weight_data' elsewhere"),
+        (["--data", inside], "inside/model.pte: no .ptd file"),
+    ):
+        for told in (
+            command("run", apart, *more, "--random", "0", "-o", tmp_path / "z.npz"),
+            command("disassemble", apart, *more),
+        ):
+            assert told.exit_code == 2 and message in "".join(told.output.splitlines()), told.output
+    assert not (tmp_path / "z.npz").exists()
 
 
 @pytest.mark.slow

@@ -6,7 +6,10 @@ import pytest
 
 from eqsat.options.options import Options
 from eqsat.report import RecordedRun, write, write_page
-from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps
+from tests.graphs import clamp, conv, finish
 from tests.report.browser import EXECUTABLE, Browser
 
 pytestmark = [
@@ -25,14 +28,18 @@ def report(zoo_run, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def compiled(zoo_run, tmp_path_factory):
-    """The page of one compilation."""
-    path = tmp_path_factory.mktemp("compiled") / "page.html"
+def result(zoo_run) -> Result:
     graphs = zoo_run / "graphs"
     explicit, stock = (
         (graphs / f"pixel_shuffle.0.{TARGET}.{which}.tosa").read_bytes() for which in ("explicit", "stock")
     )
-    result = optimize_tosa(explicit, TARGET, stock=stock, options=Options(effort=1))
+    return optimize_tosa(explicit, TARGET, stock=stock, options=Options(effort=1))
+
+
+@pytest.fixture(scope="module")
+def compiled(result, tmp_path_factory):
+    """The page of one compilation."""
+    path = tmp_path_factory.mktemp("compiled") / "page.html"
     write_page(path, result, title="benchmarks/models/pixel_shuffle.py:model")
     return path
 
@@ -112,6 +119,47 @@ def test_graphs_zoom_and_show_what_belongs_together(compiled, browser):
     picked = browser.value("[...document.querySelectorAll('g.picked')].map(g => g.dataset.modules.split('\\n'))")
     assert picked and all(module in m for m in picked)
     assert browser.value("[...document.querySelectorAll('.side')].every(s => s.querySelector('g.picked'))")
+
+
+def merged() -> Result:
+    """Six equal convolutions side by side; the optimized graph is narrower."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 8, 8, 16), "INT8")
+    finish(g, *(clamp(g, conv(g, x, 16, 3, seed=1), 0, 100) for _ in range(6)))
+    return optimize_tosa(dumps(g), TARGET, stock=dumps(g), options=Options(effort=1))
+
+
+def test_graphs_shown_together_have_one_scale_at_which_all_of_them_fit(result, browser, tmp_path):
+    write_page(tmp_path / "page.html", {"tall": result, "wide": merged()})
+    scales = """[...document.querySelectorAll('.view')].map(view =>
+        [...view.querySelectorAll('.pane:not([hidden])')].map(pane => {
+            const svg = pane.querySelector('svg'), natural = svg.viewBox.baseVal, wide = (pane.clientWidth - 4) / natural.width;
+            return [
+                svg.getBoundingClientRect().width / natural.width,
+                Math.min(1, Math.max(wide, 0.35)),
+                Math.min(wide, (pane.clientHeight - 4) / natural.height),
+            ];
+        }))"""
+
+    def check(alone: int) -> None:
+        """alone: where a pane's factor is that it would have without the other."""
+        views = browser.value(scales)
+        for view in views:
+            least = min(pane[alone] for pane in view)
+            assert len(view) == 2 and all(pane[0] == pytest.approx(least, rel=1e-3) for pane in view)
+        assert any(pane[alone] > 1.05 * view[0][0] for view in views for pane in view), "no graph would be larger alone"
+
+    browser.open(tmp_path / "page.html")
+    check(1)
+    for width in (1400, 400):
+        browser.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        for chosen in ("explicit", "stock"):
+            selects = "document.querySelectorAll('.view select')"
+            browser.value(f"{selects}.forEach(s => {{ s.value = '{chosen}'; s.onchange(); }})")
+            check(1)
+            for action, alone in (("whole", 2), ("width", 1)):
+                browser.value(f"document.querySelectorAll('[data-act={action}]').forEach(b => b.click())")
+                check(alone)
 
 
 @pytest.mark.parametrize("width", [360, 1600])

@@ -61,11 +61,18 @@ const zoom = (pane, factor, x = pane.clientWidth / 2, y = pane.clientHeight / 2)
   svg.setAttribute("height", natural.height * now);
   pane.scrollTo(left * now / old - x, top * now / old - y);
 };
-const fit = (pane, whole) => {
-  const natural = pane.querySelector("svg").viewBox.baseVal, wide = (pane.clientWidth - 4) / natural.width;
-  pane.querySelector("svg").setAttribute("width", natural.width);
-  zoom(pane, whole ? Math.min(wide, (pane.clientHeight - 4) / natural.height) : Math.min(1, Math.max(wide, 0.35)), 0, 0);
-  pane.scrollTo((pane.scrollWidth - pane.clientWidth) / 2, 0);
+const fit = (panes, whole) => {
+  // One factor, so that an operator has the same size left and right.
+  const factor = Math.min(...panes.map((pane) => {
+    const natural = pane.querySelector("svg").viewBox.baseVal, wide = (pane.clientWidth - 4) / natural.width;
+    return whole ? Math.min(wide, (pane.clientHeight - 4) / natural.height) : Math.min(1, Math.max(wide, 0.35));
+  }));
+  for (const pane of panes) {
+    const svg = pane.querySelector("svg");
+    svg.setAttribute("width", svg.viewBox.baseVal.width);
+    zoom(pane, factor, 0, 0);
+    pane.scrollTo((pane.scrollWidth - pane.clientWidth) / 2, 0);
+  }
 };
 const pick = (modules) => {
   const belongs = (element, list) => list.split("\n").some((module) => modules.includes(module)) && element;
@@ -79,11 +86,12 @@ const reveal = (pane) => {
   pane.scrollBy({ left: inner.left - outer.left - (pane.clientWidth - inner.width) / 2, top: inner.top - outer.top - pane.clientHeight / 3, behavior: "smooth" });
 };
 for (const view of all(".view")) {
-  const act = { in: (pane) => zoom(pane, 1.3), out: (pane) => zoom(pane, 1 / 1.3), whole: (pane) => fit(pane, true), width: (pane) => fit(pane, false) };
-  for (const button of all("button[data-act]", view)) button.onclick = () => shownPanes(view).forEach(act[button.dataset.act]);
+  const zoomAll = (panes, factor) => panes.forEach((pane) => zoom(pane, factor));
+  const act = { in: (panes) => zoomAll(panes, 1.3), out: (panes) => zoomAll(panes, 1 / 1.3), whole: (panes) => fit(panes, true), width: (panes) => fit(panes, false) };
+  for (const button of all("button[data-act]", view)) button.onclick = () => act[button.dataset.act](shownPanes(view));
   for (const choice of all("select", view)) choice.onchange = () => {
     all(".side:first-child .pane", view).forEach((pane) => { pane.hidden = pane.dataset.graph !== choice.value; });
-    shownPanes(view).forEach((pane) => fit(pane, false));
+    fit(shownPanes(view), false);
   };
   for (const pane of all(".pane", view)) {
     let from = null, moved = false;
@@ -107,7 +115,7 @@ for (const view of all(".view")) {
       if (box) shownPanes(view).filter((other) => other !== pane).forEach(reveal);
     };
   }
-  shownPanes(view).forEach((pane) => fit(pane, false));
+  fit(shownPanes(view), false);
 }
 for (const row of all("tr[data-module]")) row.onclick = () => {
   const again = row.classList.contains("picked");
