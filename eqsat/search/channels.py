@@ -66,7 +66,9 @@ def channel_steps(graph: TensorGraph, source: TensorGraph, target: Target, cycle
 
 
 def _convolutions(graph: TensorGraph) -> list[int]:
-    return [n for n in graph.live() if graph.nodes[n].op in _CHANNEL_AXES]
+    """Returns the convolutions, of depthwise ones those with as many results as channels."""
+    found = (n for n in graph.live() if graph.nodes[n].op in _CHANNEL_AXES)
+    return [n for n in found if graph.nodes[n].op == "conv2d" or len(_channels(graph, n)) == 1]
 
 
 def _channels(graph: TensorGraph, n: int) -> set[int]:
