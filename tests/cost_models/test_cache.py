@@ -196,7 +196,7 @@ def test_a_batch_is_fetched_from_a_shared_store(tmp_path: Path) -> None:
         b'{"a": "!"}',
         b'{"a": "AA=="}',
         b'{"a": "AAAAAAAA8L8="}',
-        gzip.compress(b"["),
+        gzip.compress(b"[", mtime=0),
     ],
 )
 def test_a_batch_of_another_form_has_no_prices(tmp_path: Path, batch: bytes) -> None:
