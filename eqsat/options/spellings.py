@@ -97,7 +97,7 @@ def _in_best_order(cycles: _Cycles) -> _Cycles:
 
 
 def cheapest(cycles: _Cycles, moving: _Moving) -> blocking.Choose:
-    """Returns a function that chooses the spellings of fewest cycles, and the one of fewest with its data movements."""
+    """Returns a function that chooses the spellings of fewest cycles, by themselves and with their data movements."""
 
     def choose(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
         def price(s: Spelled) -> float:
