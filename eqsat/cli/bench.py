@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import FAILED, QuantizationOption, app, bad_input, console, quiet, show_standings, status
+from eqsat.cli.common import FAILED, QuantizationOption, app, console, failures, quiet, show_standings, status
 from eqsat.cli.interrupt import on_interrupt_say
 from eqsat.executorch.names import INT8
 from eqsat.ground.files import InputError
@@ -73,7 +73,7 @@ def bench(
     quiet()
     from rich import progress as bars  # takes a while
 
-    with bad_input():
+    with failures("the models could not be measured"):
         from eqsat import bench as library
         from eqsat.bench import litert as litert_path
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from eqsat.cli.common import app, bad_input, quiet, status
+from eqsat.cli.common import app, failures, quiet, status
 from eqsat.cli.terminal import visible
-from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.ground.files import InputError, check_distinct, check_output, read_bytes, write_atomically
 
 FileArgument = Annotated[
     Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, a .pte, or a bundled program (.bpte)")
@@ -41,7 +41,7 @@ def disassemble_command(
     from eqsat.executorch.binaries import disassembled
     from eqsat.ground.worker import Worker
 
-    with bad_input():
+    with failures(f"{file} could not be disassembled"):
         data, files = read_bytes(file), {str(path): read_bytes(path) for path in external or ()}
         with _of(file, InputError), Worker() as worker:
             lines, outside = disassembled(data, worker, registers, delegate, files)
@@ -80,8 +80,9 @@ def run_command(
     from eqsat.ground.process import Limits
     from eqsat.ground.worker import Worker
 
-    with bad_input():
+    with failures(f"{file} could not be run"):
         check_output(output)
+        check_distinct({"-o": output}, [file, *(external or ()), *([inputs] if inputs else [])])
         data, limits = read_bytes(file), Limits(time_limit, memory_limit)
         files = {str(path): read_bytes(path) for path in external or ()}
         if (inputs is None) == (random is None) and (inputs or not is_bundled(data)):

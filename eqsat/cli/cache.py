@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import App, Group, JsonOption, app, bad_input, console, print_json
-from eqsat.ground.files import check_output
+from eqsat.cli.common import App, Group, JsonOption, app, console, failures, print_json
+from eqsat.ground.files import InputError, check_distinct, check_output
 from eqsat.store.setting import VARIABLE
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
     """Show where prices and results are stored, how many there are, and how much space they take."""
     from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
 
-    with closing(_opened(cache)) as store:
+    with _opened(cache) as store:
         local, setting = store.local, store.setting
         (prices, _), (answers, size), (lowerings, of_lowerings) = map(local.size, (PRICES, ANSWERS, LOWERINGS))
         found = {"entries": prices, "limit": PRICES.entries, "bytes": local.bytes(), "failure": local.failure}
@@ -53,12 +54,10 @@ def clear(cache: PlaceOption = None) -> None:
     """Delete all prices, results and lowerings of this machine; they are computed again when they are needed."""
     from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
 
-    with closing(_opened(cache)) as store:
+    with _usable(cache) as store:
         entries, answers, lowerings = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS, LOWERINGS))
         store.local.clear()
-        console.say(
-            f"{store.local.path}\n{entries:,} prices, {answers:,} answers and {lowerings:,} lowerings forgotten"
-        )
+    console.say(f"{store.local.path}\n{entries:,} prices, {answers:,} answers and {lowerings:,} lowerings forgotten")
 
 
 @cache_app.command("export")
@@ -68,8 +67,9 @@ def export(
     """Write all prices and results of this machine to one file."""
     from eqsat.store.store import exported
 
-    with closing(_opened(cache)) as store, bad_input():
+    with _usable(cache) as store:
         check_output(file)
+        check_distinct({"FILE": file}, [store.local.path])
         count = exported(store.local, file)
     console.say(f"{count:,} entries in {file}")
 
@@ -81,15 +81,30 @@ def import_(
     """Import the prices and results of a file; each entry is checked."""
     from eqsat.store.store import imported
 
-    with closing(_opened(cache)) as store, bad_input():
+    with _usable(cache) as store:
         taken, refused = imported(store.local, file)
     damaged = f", {refused:,} damaged ones left out" if refused else ""
     console.say(f"{taken:,} entries taken from {file}{damaged}")
 
 
-def _opened(place: str | None) -> Store:
-    """Returns the store at a place."""
+@contextmanager
+def _opened(place: str | None) -> Iterator[Store]:
+    """Yields the store at a place, and closes it."""
     from eqsat.store.store import Store
 
-    with bad_input():
-        return Store(place)
+    with failures("the store could not be opened"), closing(Store(place)) as store:
+        yield store
+
+
+@contextmanager
+def _usable(place: str | None) -> Iterator[Store]:
+    """Yields the store at a place, which must be usable before and after."""
+    with _opened(place) as store:
+        _check(store)
+        yield store
+        _check(store)
+
+
+def _check(store: Store) -> None:
+    if failure := store.local.failure:
+        raise InputError(f"the store {store.local.path} cannot be used: {failure}; choose another place with --cache")

@@ -227,15 +227,6 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
         raise fail(f"{what}: {causes(e)}", FAILED, known) from e
 
 
-@contextmanager
-def bad_input() -> Iterator[None]:
-    """Ends the command with BAD_INPUT on an InputError within."""
-    try:
-        yield
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e
-
-
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Returns the frames of the deepest cause in the user's own code: not of installed packages or this project."""
     while (cause := _cause(error)) is not None:

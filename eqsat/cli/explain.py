@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import SCHEMA, ReportOption, app, bad_input, check_report
+from eqsat.cli.common import SCHEMA, ReportOption, app, check_report, failures
 from eqsat.cli.live import working
 from eqsat.cli.terminal import visible
-from eqsat.ground.files import InputError, check_output, write_atomically
+from eqsat.ground.files import InputError, check_distinct, check_output, write_atomically
 
 if TYPE_CHECKING:
     from eqsat.egraph.rule import Rule
@@ -46,11 +47,12 @@ def explain(
 ) -> None:
     """Explain why a result equals its source: list every operator that stayed, changed, moved or disappeared, its
     cycles and the rules that prove the change."""
-    with bad_input():
+    with failures(f"{run} could not be explained"):
         for option, output in (("--svg", svg), ("--json", as_json)):
             if output is not None:
                 check_output(output, option)
         check_report(report)
+        check_distinct({"--svg": svg, "--json": as_json, "--report": report}, [run])
         from eqsat.checking import user_rules as own
 
         rules = [r for name in user_rules or () for r in own.find(name).rules]
@@ -76,7 +78,7 @@ def _explain(
     from eqsat import runs
     from eqsat.explain import explain, view
 
-    if (run / "0").is_dir():
+    if os.path.isdir(run / "0"):
         raise InputError(f"{run} has a run per delegate: name one of them, such as {run / '0'}")
     loaded = runs.load(run)
     with working(f"saturating {loaded.name} again"):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import REFUTED, app, bad_input, console, quiet, show_standings
+from eqsat.cli.common import REFUTED, app, console, failures, quiet, show_standings
 
 
 @app.command()
@@ -34,7 +34,7 @@ def report(
 ) -> None:
     """Write the tables and pictures of a run: RUN/report/index.html, which works offline, and report.md."""
     quiet()
-    with bad_input():
+    with failures(f"{run} could not be reported"):
         from eqsat.report import RecordedRun, compare, write
         from eqsat.report.compare import changes
 

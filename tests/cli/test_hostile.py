@@ -67,3 +67,50 @@ def test_a_small_answer_is_no_large_one(tmp_path: Path) -> None:
 def test_an_answer_that_packs_well_is_kept() -> None:
     answer = KnownAnswer("eqsat", "", 1, (), bytes(32 << 20))
     assert KnownAnswer.unpacked(answer.packed()) == answer
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "optimize in.tosa -t ethos-u85-256 -o in.tosa",
+        "optimize in.tosa -t ethos-u85-256 -o out.tosa --report out.tosa",
+        "optimize run/chosen.tosa -t ethos-u85-256 -o out.tosa --save run",
+        "compile net.py:model -t ethos-u85-256 -o net.py",
+        "compile net.py:model -t ethos-u85-256 -o out.pte --config my.ini --csv my.ini",
+        "explain run --report run/manifest.json",
+        "prove in.tosa in.tosa --certificate in.tosa",
+        "run in.pte --random 1 -o in.pte",
+        "run in.pte --inputs in.npz -o in.npz",
+        "cache export store/store.sqlite --cache store",
+    ],
+)
+def test_no_file_is_lost_to_an_output(arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("in.tosa", "in.pte", "in.npz", "net.py", "my.ini", "run/manifest.json", "run/chosen.tosa"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"format": "eqsat-run", "files": {"chosen.tosa": {}}}')
+    Store("store").close()
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    result = CliRunner().invoke(app, arguments.split())
+    assert result.exit_code == 2 and "would be in one place" in result.stderr, result.output
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_a_failure_of_ours_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A traceback would end with exit code 1, which says that a check failed."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("eqsat.runs.load", broken)
+    result = CliRunner().invoke(app, ["explain", str(tmp_path)])
+    assert result.exit_code == 3, result.output
+    assert "could not be explained: RuntimeError: broken" in result.stderr.replace("\n", " ")
+
+
+def test_a_store_that_cannot_be_used_is_not_cleared(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for command in (["clear"], ["export", str(tmp_path / "x")]):
+        result = CliRunner().invoke(app, ["cache", *command, "--cache", str(tmp_path / "file")])
+        assert result.exit_code == 2 and "cannot be used: File exists" in result.stderr, result.output
+    assert not (tmp_path / "x").exists()
