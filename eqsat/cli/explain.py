@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import SCHEMA, ReportOption, app, check_report, failures
+from eqsat.cli.common import SCHEMA, ReportOption, app, check_report, console, failures
 from eqsat.cli.live import working
-from eqsat.cli.terminal import visible
 from eqsat.ground.files import InputError, check_distinct, check_output, write_atomically
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def explain(
         from eqsat.checking import user_rules as own
 
         rules = [r for name in user_rules or () for r in own.find(name).rules]
-        print(visible(_explain(run, node, svg, as_json, radius, removals, rules)))
+        console.write(_explain(run, node, svg, as_json, radius, removals, rules))
         if report:
             from eqsat import runs
             from eqsat.report import write_page

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
 import tracemalloc
 import zlib
 from contextlib import closing
@@ -16,6 +20,8 @@ from eqsat.cli.defaults import defaults
 from eqsat.ground.files import InputError
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
+from eqsat.tosa import dumps
+from tests.graphs import transposes
 
 
 def certificate(name: str, known: object = 1) -> str:
@@ -114,3 +120,44 @@ def test_a_store_that_cannot_be_used_is_not_cleared(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["cache", *command, "--cache", str(tmp_path / "file")])
         assert result.exit_code == 2 and "cannot be used: File exists" in result.stderr, result.output
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "words"),
+    [
+        ("/dev/full", 3, "error: the output cannot be printed: No space left on device"),
+        ("closed", 0, ""),
+        ("a pipe without a reader", 0, ""),
+    ],
+)
+def test_a_command_that_cannot_print_does_its_work(output: str, code: int, words: str, tmp_path: Path) -> None:
+    """A traceback would end with exit code 1, by which `eqsat prove` says that graphs differ."""
+    (tmp_path / "in.tosa").write_bytes(dumps(transposes()))
+    command = [sys.executable, "-m", "eqsat.cli", "prove", "in.tosa", "in.tosa", "--certificate", "c.json"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    if output == "closed":
+        done = subprocess.run(
+            ["sh", "-c", f"exec {shlex.join(command)} >&-"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
+        )
+    elif output.startswith("/"):
+        with open(output, "w") as stream:
+            done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=stream, stderr=subprocess.PIPE)
+    else:
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=write, stderr=subprocess.PIPE)
+        os.close(write)
+    assert (done.returncode, done.stderr.decode().strip()) == (code, words)
+    assert (tmp_path / "c.json").exists()
+
+
+def test_what_is_found_is_written_though_it_cannot_be_shown(tmp_path: Path) -> None:
+    (tmp_path / "in.tosa").write_bytes(dumps(transposes()))
+    command = [sys.executable, "-m", "eqsat.cli", "optimize", "in.tosa", "-t", "ethos-u55-128", "--effort", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with open("/dev/full", "w") as stream:
+        done = subprocess.run(
+            [*command, "-o", "out.tosa"], cwd=tmp_path, env=environment, stdout=stream, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 3 and done.stderr.endswith(b"cannot be printed: No space left on device\n")
+    assert (tmp_path / "out.tosa").exists()
