@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK, TUNED
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
 from eqsat.ground.files import InputError
 from eqsat.search.figures import GraphFigures

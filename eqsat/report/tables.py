@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from eqsat.bench.cells import BEST, STOCK
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.bench.records import place
 from eqsat.ground.table import Table, kib, number, ratio, share
 from eqsat.report.data import (
