@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -74,3 +74,17 @@ class Row:
         if "origins" in known:
             known["origins"] = tuple(Origin(**o) for o in known["origins"])
         return Row(**known)
+
+
+def by_node(rows: Iterable[Row], names: Mapping[str, int]) -> dict[int, tuple[int, int]]:
+    """Returns {node: (Vela's cycles, calibrated ones) of Vela's operators that are made from it}.
+
+    names: {tensor name: node}.
+    An operator without cycles is free or runs as part of another one.
+    """
+    out: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        if (node := names.get(row.source or "")) is not None:
+            velas, calibrated = out.get(node, (0, 0))
+            out[node] = velas + row.cycles, calibrated + row.priced
+    return out
