@@ -25,7 +25,7 @@ import psutil
 
 from eqsat.bench.cells import LITERT, all_versions
 from eqsat.bench.fields import Record, check_about, check_fields
-from eqsat.ground.files import InputError, read_bytes, write_atomically
+from eqsat.ground.files import InputError, ensure_directory, read_bytes, write_atomically
 from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.ground.versions import commit
 from eqsat.runs.outline import drawn, outline
@@ -50,13 +50,8 @@ class RunFiles:
 
     def __init__(self, directory: Path):
         self.directory = directory
-        try:
-            (directory / "graphs").mkdir(parents=True, exist_ok=True)
-            (directory / "chosen").mkdir(exist_ok=True)
-        except OSError as e:
-            raise InputError(
-                f"cannot make the run's directory {directory}: {e.strerror or e}; choose another with --out"
-            ) from e
+        for name in ("graphs", "chosen"):
+            ensure_directory(directory / name, "--out")
         self._lock = (directory / ".lock").open("w")  # until `close`, or this process ends
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

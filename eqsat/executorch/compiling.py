@@ -20,7 +20,7 @@ from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
 from eqsat.executorch.partitioner import nothing_taken
 from eqsat.executorch.session import Delegate, EqsatWarning, LeftOperator, Session
-from eqsat.ground.files import InputError, OutputError
+from eqsat.ground.files import InputError, OutputError, ensure_directory
 from eqsat.options.options import Options
 from eqsat.search.figures import Compared, GraphFigures
 from eqsat.search.interruption import Interruption
@@ -262,10 +262,7 @@ def save_runs(results: Mapping[str, Result], place: Path, model: str) -> None:
     """
     several = len(results) > 1
     if several:
-        try:
-            place.mkdir(exist_ok=True)
-        except OSError as e:
-            raise OutputError(f"cannot make {place}: {e.strerror or e}; choose a writable place with --save") from e
+        ensure_directory(place, "--save", OutputError)
     for i, (name, result) in enumerate(results.items()):
         if result.interrupted and result.run is None:
             continue
