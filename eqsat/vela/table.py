@@ -64,11 +64,8 @@ class Row:
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Row:
-        """Returns the row of a record; older records have no corrected cycles, and Vela's own stand for them.
-
-        Raises KeyError, TypeError, ValueError.
-        """
-        known: dict[str, Any] = {"corrected": int(record["op_cycles"]), **record}
+        """Returns the row of a record. Raises KeyError, TypeError, ValueError."""
+        known: dict[str, Any] = dict(record)
         for name, column in _COLUMNS.items():
             known[name] = int(known.pop(column))
         if "origins" in known:
