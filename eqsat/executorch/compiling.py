@@ -57,6 +57,10 @@ _OF_RESULTS = {
 } | {"binary_reasons": "binary_reason"}
 
 
+#: Keys of an entry of `by_delegate` with cycles, None without a result.
+_CYCLES = ("stock_cycles", "cycles", "stock_corrected", "corrected", "stock_calibrated", "calibrated")
+
+
 @dataclass(slots=True)
 class CompileSummary:
     """The report of `eqsat compile`.
@@ -239,12 +243,7 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
     r = delegate.result
     return {
         "name": delegate.name,
-        "stock_cycles": r.stock_cycles if r else None,
-        "cycles": r.cycles if r else None,
-        "stock_corrected": r.stock_corrected if r else None,
-        "corrected": r.corrected if r else None,
-        "stock_calibrated": r.stock_calibrated if r else None,
-        "calibrated": r.calibrated if r else None,
+        **{name: getattr(r, name, None) for name in _CYCLES},
         "change": r.change._asdict() if r and r.change else None,
         "chosen": r.chosen if r else "stock",
         "error": delegate.error,
