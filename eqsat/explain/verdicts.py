@@ -12,10 +12,11 @@ import networkx as nx
 from eqsat.egraph.log import Row
 from eqsat.explain.closure import FOREVER, Proof
 from eqsat.explain.record import Record
-from eqsat.explain.words import enode_text, op_text, type_text, value_text
+from eqsat.explain.words import enode_text, type_text, value_text
 from eqsat.search.origins import of_choice
 from eqsat.search.run import Run
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
 from eqsat.tosa.flatbuffer import tensor_names, written_names
 from eqsat.tosa.locations import Origins
 from eqsat.vela.table import by_node
@@ -131,7 +132,7 @@ class Verdicts:
                 v.now, v.now_type = self._op(self.computed[place]), type_text(self.record.type_of(place))
                 v.cycles_now, v.calibrated_now = self.now.get(self.node_of[place], _FREE)
                 steps = self.choices.candidates[self.node_of[place]].steps
-                v.written = tuple(op_text(op, attrs) for op, attrs in steps) if len(steps) > 1 else ()
+                v.written = tuple(OPS[op].text(attrs) for op, attrs in steps) if len(steps) > 1 else ()
                 if n not in self.stays:
                     v.verdict = "changed" if place == cls else "moved"
             if n not in self.stays:
