@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import App, Group, JsonOption, app, bad_input, console, print_json
+from eqsat.cli.common import App, Group, JsonOption, app, console, print_json
 from eqsat.ground.files import check_output
 from eqsat.store.setting import VARIABLE
-
-if TYPE_CHECKING:
-    from eqsat.store.store import Store
 
 cache_app = App(
     cls=Group, no_args_is_help=True, help="Inspect, clear or move the store of measured prices, results and lowerings."
@@ -28,9 +25,9 @@ PlaceOption = Annotated[
 @cache_app.command("info")
 def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
     """Show where prices and results are stored, how many there are, and how much space they take."""
-    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
+    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES, Store
 
-    with closing(_opened(cache)) as store:
+    with closing(Store(cache)) as store:
         local, setting = store.local, store.setting
         (prices, _), (answers, size), (lowerings, of_lowerings) = map(local.size, (PRICES, ANSWERS, LOWERINGS))
         found = {"entries": prices, "limit": PRICES.entries, "bytes": local.bytes(), "failure": local.failure}
@@ -51,9 +48,9 @@ def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
 @cache_app.command("clear")
 def clear(cache: PlaceOption = None) -> None:
     """Delete all prices, results and lowerings of this machine; they are computed again when they are needed."""
-    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
+    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES, Store
 
-    with closing(_opened(cache)) as store:
+    with closing(Store(cache)) as store:
         entries, answers, lowerings = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS, LOWERINGS))
         store.local.clear()
         console.say(
@@ -66,9 +63,9 @@ def export(
     file: Annotated[Path, typer.Argument(help="the file to write, for another machine")], cache: PlaceOption = None
 ) -> None:
     """Write all prices and results of this machine to one file."""
-    from eqsat.store.store import exported
+    from eqsat.store.store import Store, exported
 
-    with closing(_opened(cache)) as store, bad_input():
+    with closing(Store(cache)) as store:
         check_output(file)
         count = exported(store.local, file)
     console.say(f"{count:,} entries in {file}")
@@ -79,17 +76,9 @@ def import_(
     file: Annotated[Path, typer.Argument(help="a file that `eqsat cache export` wrote")], cache: PlaceOption = None
 ) -> None:
     """Import the prices and results of a file; each entry is checked."""
-    from eqsat.store.store import imported
+    from eqsat.store.store import Store, imported
 
-    with closing(_opened(cache)) as store, bad_input():
+    with closing(Store(cache)) as store:
         taken, refused = imported(store.local, file)
     damaged = f", {refused:,} damaged ones left out" if refused else ""
     console.say(f"{taken:,} entries taken from {file}{damaged}")
-
-
-def _opened(place: str | None) -> Store:
-    """Returns the store at a place."""
-    from eqsat.store.store import Store
-
-    with bad_input():
-        return Store(place)

@@ -81,7 +81,7 @@ class _Commands(Group):
 
 
 class App(typer.Typer):
-    """An app whose commands all have the options of `_EVERYWHERE`."""
+    """An app whose commands all have the options of `_EVERYWHERE`, and end with BAD_INPUT on an InputError."""
 
     def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Command], Command]:
         register = super().command(name, cls=_Command, **kwargs)
@@ -125,7 +125,10 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
     def wrapped(*, verbose: int, debug: bool, **given: Any) -> None:
         COMMAND.level, COMMAND.debug, COMMAND.started = verbose, debug, time.perf_counter()
         COMMAND.quiet, COMMAND.as_json = given.get("brief") is True, given.get("as_json") is True
-        command(**given)
+        try:
+            command(**given)
+        except InputError as e:
+            raise fail(str(e), BAD_INPUT) from e
 
     return with_parameters(wrapped, [*signature.parameters.values(), *added])
 
@@ -225,15 +228,6 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
         raise fail(f"{what}: {e}", FAILED, known) from e
     except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import what is needed
         raise fail(f"{what}: {causes(e)}", FAILED, known) from e
-
-
-@contextmanager
-def bad_input() -> Iterator[None]:
-    """Ends the command with BAD_INPUT on an InputError within."""
-    try:
-        yield
-    except InputError as e:
-        raise fail(str(e), BAD_INPUT) from e
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import app, bad_input, console
+from eqsat.cli.common import app, console
 from eqsat.ground.files import InputError, write_atomically
 
 
@@ -56,8 +56,7 @@ def new(
     ] = False,
 ) -> None:
     """Create your own rule, cost model or extractor: a working module and its tests."""
-    with bad_input():
-        written = begin(plugin, name, directory, package)
+    written = begin(plugin, name, directory, package)
     module, test = written[:2]
     use = _STARTS[plugin].use.format(name=directory / module.stem, kind=_class(module.stem))
     lines = [
