@@ -28,7 +28,7 @@ from unittest.mock import patch
 
 from benchmarks.saved import SavedGraph, graphs
 from benchmarks.study import Study, as_text, listed, markdown_table
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Figures
 from eqsat.options.options import CYCLES, OBJECTIVES, SRAM, Options

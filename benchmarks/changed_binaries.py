@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.study import Study, as_text, listed, markdown_table
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.instructions import Instruction

@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks import saved
 from benchmarks.study import TARGETS, Study, listed
 from cost_models.calibration import spread
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.ground.process import WorkerError
 from eqsat.options.decision import Figures
 from eqsat.options.options import Options

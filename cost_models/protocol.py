@@ -10,7 +10,7 @@ A concrete graph costs the sum of its units and of these terms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -72,12 +72,19 @@ class Fusion:
 
     of_reader: share of the reader's own price that is saved (0 none, 1 all)
     of_read  : share of the read unit's own price that is saved
+    beside   : operators, one of which the reader runs beside, so that the longer of both counts
 
     A negative share makes the unit more expensive.
     """
 
     of_reader: float = 0.0
     of_read: float = 0.0
+    beside: tuple[Unit, ...] = ()
+
+    def saving(self, reader: float, read: float, cycles: Mapping[Unit, float]) -> float:
+        """Returns the cycles that are saved, of the prices of the reader, of the read unit, and of all units."""
+        found = self.of_reader * reader + self.of_read * read
+        return min([found, *(cycles[unit] for unit in self.beside)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,5 +31,5 @@ def total(model: CostModel, graph: TensorGraph) -> float:
         for read in dict.fromkeys(i for i in graph.nodes[n].inputs if i in units):
             term = model.fusion(unit, units[read], [units[i] for i in graph.nodes[read].inputs if i in units])
             if term is not None:
-                found -= term.of_reader * prices[n] + term.of_read * prices[read]
+                found -= term.saving(prices[n], prices[read], {u: prices[i] for i, u in units.items()})
     return found

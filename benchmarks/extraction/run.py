@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.study import write_text
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.ground.files import InputError
 from eqsat.runs.codec import CHOICE_GRAPH
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find

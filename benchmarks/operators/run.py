@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 import eqsat
 from benchmarks.operators.cases import Case
 from eqsat.bench.capture import CAPTURED, Captured, GraphCapture
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.executorch import constants, forms
 from eqsat.executorch.backend import innermost
 from eqsat.executorch.lowering import cpu_operators

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.planted_errors import rules
 from benchmarks.planted_errors.edits import Edit, applied, edits
 from benchmarks.planted_errors.subjects import Subject
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.proof import DIFFERENT, PROVED, Prover

@@ -5,7 +5,7 @@
 `cells` defines the cells to measure, and `lowering` runs ExecuTorch once per model and target.
 `measure` returns the figures of a cell, `best` the figures of stock at its best, and `litert` the figures of the LiteRT
 path to an Ethos-U.
-`isolated` runs a task in its own process, `records` handles the files of a run, and `run` combines all of this.
+`isolated` runs each task in its own process, `records` handles the files of a run, and `run` combines all of this.
 """
 
 from eqsat.bench.cells import Configuration, Model

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import os
 import re
-import sys
 import tomllib
 from dataclasses import dataclass, fields
 from functools import cache
@@ -16,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from eqsat.executorch.names import MODELS
 from eqsat.ground.digest import digest
 from eqsat.ground.files import InputError, read_bytes
-from eqsat.ground.registry import split
+from eqsat.ground.registry import load, module_spec, split
 from eqsat.ground.versions import code, versions
 
 if TYPE_CHECKING:
@@ -192,11 +188,7 @@ def code_of(reference: str) -> str:
     place, attribute = split(reference)
     if place.endswith(".py"):
         return key(read_bytes(Path(place)), attribute)
-    _see_working_directory()
-    try:
-        spec = importlib.util.find_spec(place)
-    except ImportError as e:
-        raise InputError(f"cannot import {place}: {e}") from e
+    spec = module_spec(place)
     if spec is None or not spec.origin:
         raise InputError(f"there is no module {place}")
     own, (package, _, inner) = Path(spec.origin), place.partition(".")
@@ -217,10 +209,9 @@ def model_sets() -> dict[str, tuple[str, ...]]:
     package = _zoo_package()
     if not package:
         return {}
-    _see_working_directory()
     try:
-        module = importlib.import_module(package)
-    except ImportError as e:
+        module = load(package)
+    except InputError as e:
         raise InputError(f"pyproject.toml names the models {package}, but they cannot be imported: {e}") from e
     return {name: tuple(getattr(module, name.upper())) for name in MODEL_SETS if hasattr(module, name.upper())}
 
@@ -237,11 +228,6 @@ def _zoo_package() -> str:
     except (OSError, ValueError):
         return ""
     return str(project.get("tool", {}).get("eqsat", {}).get("models", ""))
-
-
-def _see_working_directory() -> None:
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
 
 
 def _file_name(text: str) -> str:

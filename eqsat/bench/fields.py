@@ -13,6 +13,9 @@ from msgspec import Meta, ValidationError, convert
 
 from eqsat.ground.files import InputError, is_file_name
 
+#: A record of a cell, or of anything else, that is stored as a line of JSON.
+Record = dict[str, Any]
+
 #: Bytes of a model's and a target's name together: pages of a report have names of both.
 _NAMES = 200
 
@@ -88,7 +91,7 @@ class About(TypedDict, total=False):
     cold: bool
 
 
-def check_fields(record: dict[str, Any]) -> None:
+def check_fields(record: Record) -> None:
     """Raises InputError with the name of a field that is missing or has a value of another type."""
     _check(record, Failed if "error" in record else Measured)
     for name in ("model", "target"):

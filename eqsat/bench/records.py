@@ -1,6 +1,6 @@
 """The files of a run.
 
-`records.jsonl` has a record per cell.
+`records.jsonl` has a record per cell, a line of JSON each, so that an interrupted run can continue.
 `graphs/` has the graphs at the hook point, `chosen/` those that Vela compiled and its tables.
 `outlines.json.xz` has all of `chosen/` but the values of constants.
 It is small enough to be kept with the records.
@@ -15,7 +15,8 @@ import os
 import platform
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,8 @@ from typing import Any
 import psutil
 
 from eqsat.bench.cells import LITERT, all_versions
-from eqsat.bench.fields import check_about, check_fields
-from eqsat.bench.log import Log, Record, numbered
-from eqsat.ground.files import InputError, read_bytes, write_atomically
+from eqsat.bench.fields import Record, check_about, check_fields
+from eqsat.ground.files import InputError, ensure_directory, read_bytes, write_atomically
 from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.ground.versions import commit
 from eqsat.runs.outline import drawn, outline
@@ -44,29 +44,40 @@ def place(record: Record) -> CellKey:
 class RunFiles:
     """The directory of a run.
 
-    The last of several records of a cell counts.
-    Raises InputError if the directory cannot be made or another run is using it.
+    records: by cell.
+    Raises InputError if the directory cannot be made, another run is using it, or its records cannot be read.
     """
 
     def __init__(self, directory: Path):
         self.directory = directory
-        try:
-            (directory / "graphs").mkdir(parents=True, exist_ok=True)
-            (directory / "chosen").mkdir(exist_ok=True)
-        except OSError as e:
-            raise InputError(
-                f"cannot make the run's directory {directory}: {e.strerror or e}; choose another with --out"
-            ) from e
+        for name in ("graphs", "chosen"):
+            ensure_directory(directory / name, "--out")
         self._lock = (directory / ".lock").open("w")  # until `close`, or this process ends
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
             raise InputError(f"another run is writing to {directory}: wait for it or choose another --out") from e
-        self.log = Log(directory / _RECORDS, place)
+        self.records = {at: record for at, (_, record) in _last_records(directory).items()}
+        self._write_records()
 
     def close(self) -> None:
         """Releases the directory for other runs."""
         self._lock.close()
+
+    def add(self, record: Record) -> None:
+        """Adds the record of a cell, which is on the disk when this returns."""
+        self.records[place(record)] = record
+        self._write_records()
+
+    def sort(self, order: Iterable[CellKey]) -> None:
+        """Puts the records of `order` before the others."""
+        known = [at for at in order if at in self.records]
+        self.records = {at: self.records[at] for at in dict.fromkeys([*known, *self.records])}
+        self._write_records()
+
+    def _write_records(self) -> None:
+        lines = "".join(json.dumps(r) + "\n" for r in self.records.values())
+        write_atomically(self.directory / _RECORDS, lines.encode())
 
     def graphs(self, model: str, target: str) -> tuple[dict[str, bytes], Record] | None:
         """Returns the graphs and side record that `save_graphs` wrote, None if there are none."""
@@ -97,7 +108,7 @@ class RunFiles:
     def save_outlines(self) -> None:
         """Writes the outlines of the cells of all records. Raises InputError."""
         before, data = read_outlines(self.directory), []
-        for at in map(place, self.log.records.values()):
+        for at in self.records:
             if found := read_chosen(self.directory, at) or before.get(at):
                 graphs = [[outline(g), names] for g, names in zip(found.graphs, found.names, strict=True)]
                 data.append([*at, graphs, [[r.record() for r in rows] for rows in found.rows]])
@@ -168,19 +179,37 @@ def chosen_path(directory: Path, where: CellKey, delegate: str) -> Path:
     return directory / "chosen" / f"{model}.{delegate}.{target}.{re.sub(r'[^A-Za-z0-9=]+', '_', configuration)}.tosa"
 
 
+def _last_records(directory: Path) -> dict[CellKey, tuple[int, Record]]:
+    """Returns {cell: (number of the line, record)} of a run, finished or not; the last record of a cell counts.
+
+    Lines that are no record of a cell, such as one that an interruption cut short, are skipped.
+    Raises InputError.
+    """
+    path = directory / _RECORDS
+    if not path.exists():
+        return {}
+    found: dict[CellKey, tuple[int, Record]] = {}
+    for number, line in enumerate(read_bytes(path).decode(errors="replace").splitlines(), 1):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            record = json.loads(line)
+            found[place(record)] = number, record
+    return found
+
+
 def read_records(directory: Path) -> list[Record]:
     """Returns the records of a run, finished or not, the last of each cell.
 
     Raises InputError, also for a record with a field of another form (`check_fields`).
     """
-    path = directory / _RECORDS
-    found = {key: (number, record) for number, key, record in numbered(path, place)}
-    for number, record in found.values():
+    found = _last_records(directory).values()
+    for number, record in found:
         try:
             check_fields(record)
         except InputError as e:
-            raise InputError(f"{path}, line {number}: {e}; remove the line, and `eqsat bench` measures it anew") from e
-    return [record for _, record in found.values()]
+            raise InputError(
+                f"{directory / _RECORDS}, line {number}: {e}; remove the line, and `eqsat bench` measures it anew"
+            ) from e
+    return [record for _, record in found]
 
 
 def read_about(directory: Path) -> dict[str, Any]:

@@ -2,64 +2,28 @@
 
 from __future__ import annotations
 
-import heapq
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from eqsat.bench import isolated, litert, lowering
 from eqsat.bench.cells import BEST, LITERT, Configuration, Model, key, sources
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
+from eqsat.bench.isolated import TaskOutcome
 from eqsat.bench.records import CellKey, RunFiles
 from eqsat.executorch.names import INT8, check_quantization
 from eqsat.ground.files import InputError
-from eqsat.ground.process import Limits, WorkerError
+from eqsat.ground.process import Limits
 from eqsat.target.configuration import parse_target
 
 #: Called with (number of lowerings and cells done, their number in all, what happened).
 CellProgress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
-    """The outcome of a task: a value or an error.
-
-    lost: whether the error may not be the task's own.
-    """
-
-    value: Any = None
-    peak_mib: float = 0.0
-    error: str = ""
-    lost: bool = False
-
-
-def attempt(function: str, args: tuple[Any, ...], limits: Limits) -> TaskOutcome:
-    """Calls `isolated.call` and returns failures as values."""
-    try:
-        value, peak = isolated.call(function, args, limits)
-        return TaskOutcome(value, round(peak, 1))
-    except WorkerError as e:
-        return TaskOutcome(error=f"{e} ({e.place})" if e.place else str(e), lost=not e.refused)
-
-
-@contextmanager
-def executor(jobs: int = 1) -> Iterator[Executor]:
-    """So many threads, with a process each for their tasks."""
-    pool = ThreadPoolExecutor(jobs, thread_name_prefix="eqsat-bench")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        isolated.kill_all()  # what still runs ends as lost, and its thread with it
-        pool.shutdown()
-        isolated.close_all()
 
 
 def run(
@@ -69,7 +33,6 @@ def run(
     out: Path,
     *,
     jobs: int = 1,
-    pool: Executor | None = None,
     limits: Limits | None = None,
     cold: bool = False,
     litert_environment: Path | None = None,
@@ -81,7 +44,7 @@ def run(
     models: see `Model.find`.
     targets: see `parse_target`.
     configurations: see `Configuration.parse`.
-    Tasks run in `jobs` processes, or in `pool`.
+    jobs: how many tasks run at a time, each in a process of its own.
     limits: on each task.
     cold: see `measure`.
     quantization: one of QUANTIZATIONS.
@@ -109,9 +72,8 @@ def run(
         quantization=quantization,
         names=plan.names,
     )
-    with closing(files), nullcontext(pool) if pool else executor(jobs) as chosen:
-        width = jobs if pool is None else sys.maxsize
-        return _Scheduler(plan, files, chosen, width, limits or isolated.LIMITS, cold, progress).all()
+    with closing(files), isolated.threads(jobs) as pool:
+        return _Measuring(plan, files, pool, limits or isolated.LIMITS, cold, progress).all()
 
 
 class _Plan:
@@ -148,24 +110,31 @@ class _Plan:
         return [(m.name, t, c.name) for m, t in self.pairs for c in self.of(m)]
 
 
-@dataclass
-class _Scheduler:
-    """Tasks that wait until one of `width` places is free.
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A call of `function` in a process of its own; `then` is called with its outcome.
 
-    Lowerings come first, then cells, then those that lower anew, then the LiteRT path.
+    rank: lowerings (0) come first, then cells (1), then those that lower anew (2), then the LiteRT path (3).
     So a process rarely changes its work.
     """
+
+    rank: int
+    then: Callable[[TaskOutcome], None]
+    function: str
+    args: tuple[Any, ...]
+
+
+@dataclass
+class _Measuring:
+    """The tasks of a plan, and how many lowerings and cells are done."""
 
     plan: _Plan
     files: RunFiles
     pool: Executor
-    width: int
     limits: Limits
     cold: bool
     progress: CellProgress
-    ready: list[tuple[int, int, Callable[[TaskOutcome], None], str, tuple[Any, ...]]] = field(default_factory=list)
-    pending: dict[Future[Any], Callable[[TaskOutcome], None]] = field(default_factory=dict)
-    number: Iterator[int] = field(default_factory=count)
+    tasks: list[_Task] = field(default_factory=list)
     done: int = 0
 
     def __post_init__(self) -> None:
@@ -177,30 +146,15 @@ class _Scheduler:
         try:
             for model, target in self.plan.pairs:
                 self._start(model, target)
-            while self._fill():
-                for future in wait(self.pending, return_when=FIRST_COMPLETED).done:
-                    then = self.pending.pop(future)
-                    try:
-                        outcome = future.result()
-                    except Exception as e:  # noqa: BLE001 - whatever it is, it is this cell's loss
-                        outcome = TaskOutcome(error=f"{type(e).__name__}: {e}", lost=True)
-                    then(outcome)
+            while self.tasks:
+                ready, self.tasks = sorted(self.tasks, key=attrgetter("rank")), []
+                pending = {self.pool.submit(isolated.attempt, t.function, t.args, self.limits): t.then for t in ready}
+                for future in as_completed(pending):
+                    pending.pop(future)(future.result())  # which adds tasks after a lowering
         finally:
-            for future in self.pending:
-                future.cancel()
-            self.files.log.sort(self.plan.places())
+            self.files.sort(self.plan.places())
         self.files.save_outlines()
-        return [self.files.log.records[p] for p in self.plan.places()]
-
-    def _add_task(self, rank: int, then: Callable[[TaskOutcome], None], function: str, *args: Any) -> None:
-        heapq.heappush(self.ready, (rank, next(self.number), then, function, args))
-
-    def _fill(self) -> bool:
-        """Submits tasks while there are free places, and returns whether any task is under way."""
-        while self.ready and len(self.pending) < self.width:
-            _, _, then, function, args = heapq.heappop(self.ready)
-            self.pending[self.pool.submit(attempt, function, args, self.limits)] = then
-        return bool(self.pending)
+        return [self.files.records[p] for p in self.plan.places()]
 
     def _start(self, model: Model, target: str) -> None:
         own, configurations = self.plan.fingerprints[model.name], self.plan.of(model)
@@ -217,11 +171,8 @@ class _Scheduler:
         elif model.reference.endswith(".tosa"):
             self._lowered(lowered, model, target, TaskOutcome(lowering.as_given(Path(model.reference), target)))
         else:
-            then, args = (
-                partial(self._lowered, lowered, model, target),
-                (model.reference, target, self.plan.quantization),
-            )
-            self._add_task(0, then, "eqsat.bench.lowering:prepare", *args)
+            then, args = partial(self._lowered, lowered, model, target), (model.reference, target)
+            self.tasks.append(_Task(0, then, "eqsat.bench.lowering:prepare", (*args, self.plan.quantization)))
 
     def _lowered(self, lowered: str, model: Model, target: str, outcome: TaskOutcome) -> None:
         cells = [(c, (model.name, target, c.name)) for c in self.plan.of(model) if c.kind != LITERT]
@@ -249,11 +200,11 @@ class _Scheduler:
 
     def _measure(self, rank: int, cell: str, at: CellKey, function: str, *args: Any) -> None:
         """Adds the task of a cell, unless its record is there already."""
-        old = self.files.log.records.get(at)
+        old = self.files.records.get(at)
         if old is not None and old["key"] == cell and "lost" not in old:
             self._count(f"{' '.join(at)}: there already")
         else:
-            self._add_task(rank, partial(self._measured, cell, at), function, *args)
+            self.tasks.append(_Task(rank, partial(self._measured, cell, at), function, args))
 
     def _measured(self, cell: str, at: CellKey, outcome: TaskOutcome) -> None:
         """Keeps the record of a cell: its figures, or why it failed."""
@@ -264,7 +215,7 @@ class _Scheduler:
             fields, tosas, rows = outcome.value
             record |= {**fields, "peak_mib": outcome.peak_mib}
             self.files.save_chosen(at, tosas, rows)
-        self.files.log.add(record)
+        self.files.add(record)
         self._count(f"{' '.join(at)}: " + (record.get("error") or f"{record['cycles']:,} cycles"))
 
     def _count(self, what: str) -> None:

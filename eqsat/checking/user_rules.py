@@ -33,6 +33,7 @@ from eqsat.ground.files import InputError, PluginError
 from eqsat.ground.registry import Registry
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
 
 USER_RULES = Registry("module of rules", "eqsat.rules", {})
 #: Number of random graphs on which rules are tried before they are used.
@@ -277,11 +278,11 @@ def _parts(graph: TensorGraph) -> Iterator[TensorGraph]:
 
 def describe(graph: TensorGraph) -> str:
     """Returns a graph as one line of text."""
-    from eqsat.explain.words import op_text, type_text
+    from eqsat.explain.words import type_text
 
     out = []
     for n in graph.live():
         node = graph.nodes[n]
-        what = "const" if node.op == "const" else op_text(node.op, node.attrs)
+        what = "const" if node.op == "const" else OPS[node.op].text(node.attrs)
         out.append(f"n{n} = {what}({', '.join(f'n{i}' for i in node.inputs)}) {type_text(graph.type(n))}")
     return "; ".join(out)

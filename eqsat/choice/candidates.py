@@ -243,6 +243,7 @@ def fusions(
     nodes: the candidates of each class.
     """
     units = [c.priced for c in found]
+    cycles = {c.priced: c.cycles for c in found}
     operand_units = [[units[k] for cls in set(c.operands) for k in nodes[cls]] for c in found]
     usable = [[m for m in members if found[m].usable] for members in nodes]
     pairs: dict[tuple[int, int], float] = {}
@@ -254,7 +255,7 @@ def fusions(
             delta = read.cycles if read.is_widening else 0.0
             fusion = model.fusion(units[n], units[m], operand_units[m])
             if fusion is not None:
-                delta -= fusion.of_reader * reader.cycles + fusion.of_read * read.cycles
+                delta -= fusion.saving(reader.cycles, read.cycles, cycles)
             if delta:
                 pairs[n, m] = delta
     return pairs

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-from eqsat.cli.common import FAILED, QuantizationOption, app, console, failures, quiet, show_standings, status
+from eqsat.cli.common import FAILED, QuantizationOption, app, console, quiet, show_standings, status
 from eqsat.cli.interrupt import on_interrupt_say
 from eqsat.executorch.names import INT8
 from eqsat.ground.files import InputError
@@ -71,41 +72,36 @@ def bench(
     A cell is one model on one target in one configuration.
     """
     quiet()
-    from rich import progress as bars  # takes a while
+    from eqsat import bench as library
+    from eqsat.bench import litert as litert_path
 
-    with failures("the models could not be measured"):
-        from eqsat import bench as library
-        from eqsat.bench import litert as litert_path
+    if setup_litert is not None:
+        with status.status(f"installing {', '.join(litert_path.REQUIREMENTS)} in {setup_litert}"):
+            litert_path.setup(setup_litert)
+        return
+    names = _models(_listed(models or ["zoo"]))
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn()
+    with Progress("{task.description}", *columns, console=status, disable=not status.is_terminal) as bar:
+        task = bar.add_task("starting", total=None)
 
-        if setup_litert is not None:
-            with status.status(f"installing {', '.join(litert_path.REQUIREMENTS)} in {setup_litert}"):
-                litert_path.setup(setup_litert)
-            return
-        names = _models(_listed(models or ["zoo"]))
-        columns = bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn()
-        left = "left:", bars.TimeRemainingColumn()
-        bar = bars.Progress("{task.description}", *columns, *left, console=status, disable=not status.is_terminal)
-        with bar:
-            task = bar.add_task("starting", total=None)
+        def progress(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=" ".join(what.split(":")[0].split()[:2]))
+            if done and "there already" not in what:
+                status.say(what, "" if "cycles" in what or what.endswith("lowered") else "red")
 
-            def progress(done: int, total: int, what: str) -> None:
-                bar.update(task, completed=done, total=total, description=" ".join(what.split(":")[0].split()[:2]))
-                if done and "there already" not in what:
-                    status.say(what, "" if "cycles" in what or what.endswith("lowered") else "red")
-
-            on_interrupt_say(f"what is done is in {out}, the same command goes on")
-            records = library.run(
-                names,
-                [_lowered(target) for target in _listed(targets or [_TARGETS])],
-                configuration or ["stock", "eqsat"],
-                out,
-                jobs=jobs,
-                limits=library.Limits(time_limit, memory_limit),
-                cold=cold_cache,
-                litert_environment=litert,
-                quantization=quantization,
-                progress=progress,
-            )
+        on_interrupt_say(f"what is done is in {out}, the same command goes on")
+        records = library.run(
+            names,
+            [_lowered(target) for target in _listed(targets or [_TARGETS])],
+            configuration or ["stock", "eqsat"],
+            out,
+            jobs=jobs,
+            limits=library.Limits(time_limit, memory_limit),
+            cold=cold_cache,
+            litert_environment=litert,
+            quantization=quantization,
+            progress=progress,
+        )
     failed = [r for r in records if "error" in r]
     console.say(
         f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; "

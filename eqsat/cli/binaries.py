@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eqsat.cli.common import app, console, failures, quiet, status
+from eqsat.cli.common import app, console, quiet, status
 from eqsat.ground.files import InputError, check_distinct, check_output, read_bytes, write_atomically
 
 FileArgument = Annotated[
@@ -40,10 +40,9 @@ def disassemble_command(
     from eqsat.executorch.binaries import disassembled
     from eqsat.ground.worker import Worker
 
-    with failures(f"{file} could not be disassembled"):
-        data, files = read_bytes(file), {str(path): read_bytes(path) for path in external or ()}
-        with _of(file, InputError), Worker() as worker:
-            lines, outside = disassembled(data, worker, registers, delegate, files)
+    data, files = read_bytes(file), {str(path): read_bytes(path) for path in external or ()}
+    with _of(file, InputError), Worker() as worker:
+        lines, outside = disassembled(data, worker, registers, delegate, files)
     _show_outside(outside)
     for line in lines:
         console.write(line)
@@ -79,25 +78,24 @@ def run_command(
     from eqsat.ground.process import Limits
     from eqsat.ground.worker import Worker
 
-    with failures(f"{file} could not be run"):
-        check_output(output)
-        check_distinct({"-o": output}, [file, *(external or ()), *([inputs] if inputs else [])])
-        data, limits = read_bytes(file), Limits(time_limit, memory_limit)
-        files = {str(path): read_bytes(path) for path in external or ()}
-        if (inputs is None) == (random is None) and (inputs or not is_bundled(data)):
-            raise InputError("give either --inputs FILE.npz or --random SEED")
-        given: Any = random
-        if inputs is not None:
-            with _of(inputs, UnpackError):
-                given = unpack_arrays(read_bytes(inputs))
-        with _of(file, InputError), Worker() as worker:
-            found = ran(data, given, worker, limits, delegate, files)
-        _show_outside(found.outside)
-        if dequantize and not any(v.quantization for v in found.outputs.values()):
-            raise InputError(f"{file}: no scale of an output is known, so that --dequantize has nothing to do")
-        written = {n: v.data for n, v in found.inputs.items()} if inputs is None else {}
-        written |= {n: v.real if dequantize else v.data for n, v in found.outputs.items()}
-        write_atomically(output, pack_arrays(written))
+    check_output(output)
+    check_distinct({"-o": output}, [file, *(external or ()), *([inputs] if inputs else [])])
+    data, limits = read_bytes(file), Limits(time_limit, memory_limit)
+    files = {str(path): read_bytes(path) for path in external or ()}
+    if (inputs is None) == (random is None) and (inputs or not is_bundled(data)):
+        raise InputError("give either --inputs FILE.npz or --random SEED")
+    given: Any = random
+    if inputs is not None:
+        with _of(inputs, UnpackError):
+            given = unpack_arrays(read_bytes(inputs))
+    with _of(file, InputError), Worker() as worker:
+        found = ran(data, given, worker, limits, delegate, files)
+    _show_outside(found.outside)
+    if dequantize and not any(v.quantization for v in found.outputs.values()):
+        raise InputError(f"{file}: no scale of an output is known, so that --dequantize has nothing to do")
+    written = {n: v.data for n, v in found.inputs.items()} if inputs is None else {}
+    written |= {n: v.real if dequantize else v.data for n, v in found.outputs.items()}
+    write_atomically(output, pack_arrays(written))
     for what, values in (("inputs", found.inputs), ("outputs", found.outputs)):
         console.write(f"{what}: {', '.join(f'{n} {v}' for n, v in values.items()) or 'none'}")
     for name, wanted in found.expected.items():

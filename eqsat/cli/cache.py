@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import App, Group, JsonOption, app, console, failures, print_json
+from eqsat.cli.common import App, Group, JsonOption, app, console, print_json
 from eqsat.ground.files import InputError, check_distinct, check_output
 from eqsat.store.setting import VARIABLE
 
@@ -29,9 +29,9 @@ PlaceOption = Annotated[
 @cache_app.command("info")
 def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
     """Show where prices and results are stored, how many there are, and how much space they take."""
-    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
+    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES, Store
 
-    with _opened(cache) as store:
+    with closing(Store(cache)) as store:
         local, setting = store.local, store.setting
         (prices, _), (answers, size), (lowerings, of_lowerings) = map(local.size, (PRICES, ANSWERS, LOWERINGS))
         found = {"entries": prices, "limit": PRICES.entries, "bytes": local.bytes(), "failure": local.failure}
@@ -88,18 +88,11 @@ def import_(
 
 
 @contextmanager
-def _opened(place: str | None) -> Iterator[Store]:
-    """Yields the store at a place, and closes it."""
-    from eqsat.store.store import Store
-
-    with failures("the store could not be opened"), closing(Store(place)) as store:
-        yield store
-
-
-@contextmanager
 def _usable(place: str | None) -> Iterator[Store]:
     """Yields the store at a place, which must be usable before and after."""
-    with _opened(place) as store:
+    from eqsat.store.store import Store
+
+    with closing(Store(place)) as store:
         _check(store)
         yield store
         _check(store)

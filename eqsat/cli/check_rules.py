@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqsat.cli.common import REFUTED, UNDECIDED, JsonOption, app, console, failures, print_json
+from eqsat.cli.common import REFUTED, UNDECIDED, JsonOption, app, console, print_json
 from eqsat.cli.live import working
 from eqsat.ground.files import read_bytes
 
@@ -50,11 +50,10 @@ def check_rules(
     from eqsat.checking.user_rules import examine, find
     from eqsat.tosa.flatbuffer import loads
 
-    with failures(f"{rules} could not be checked"):
-        pack = find(rules)
-        given = [loads(read_bytes(p), str(p)) for p in graph or []]
-        with working(f"checking {rules}") as state:
-            report = examine(pack, graphs, given, lambda n: state.show(f"graph {n} of {graphs}"))
+    pack = find(rules)
+    given = [loads(read_bytes(p), str(p)) for p in graph or []]
+    with working(f"checking {rules}") as state:
+        report = examine(pack, graphs, given, lambda n: state.show(f"graph {n} of {graphs}"))
     if as_json:
         print_json(
             {

@@ -81,7 +81,7 @@ class _Commands(Group):
 
 
 class App(typer.Typer):
-    """An app whose commands all have the options of `_EVERYWHERE`."""
+    """An app whose commands all have the options of `_EVERYWHERE`, and end with BAD_INPUT on an InputError."""
 
     def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Command], Command]:
         register = super().command(name, cls=_Command, **kwargs)
@@ -127,7 +127,8 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
         COMMAND.quiet, COMMAND.as_json = given.get("brief") is True, given.get("as_json") is True
         console.failure = ""
         try:
-            command(**given)
+            with failures("the command failed"):
+                command(**given)
         finally:
             if console.failure:
                 raise fail(f"the output cannot be printed: {console.failure}", FAILED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,7 +87,8 @@ def _compiled(
     spec = EthosUCompileSpec(target.accelerator, *settings, config_ini=target.value_of("--config"))
     compiled = compile_model if layouts == KEEP else compile_in_best_layout
     pte, summary = compiled(model, spec, options, interruption, quantization)
-    summary.seconds = {"import PyTorch and ExecuTorch": round(imported, 3), **summary.seconds}
+    seconds = {"import PyTorch and ExecuTorch": round(imported, 3), **summary.seconds}
+    summary = replace(summary, seconds=seconds)
     stock, ours, left_out = summary.compared()
     results = list(summary.results.values())
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items()) or "nothing"

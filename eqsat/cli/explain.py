@@ -6,16 +6,13 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import SCHEMA, ReportOption, app, check_report, console, failures
+from eqsat.cli.common import SCHEMA, ReportOption, app, check_report, console
 from eqsat.cli.live import working
 from eqsat.ground.files import InputError, check_distinct, check_output, write_atomically
-
-if TYPE_CHECKING:
-    from eqsat.egraph.rule import Rule
 
 
 @app.command()
@@ -46,54 +43,39 @@ def explain(
 ) -> None:
     """Explain why a result equals its source: list every operator that stayed, changed, moved or disappeared, its
     cycles and the rules that prove the change."""
-    with failures(f"{run} could not be explained"):
-        for option, output in (("--svg", svg), ("--json", as_json)):
-            if output is not None:
-                check_output(output, option)
-        check_report(report)
-        check_distinct({"--svg": svg, "--json": as_json, "--report": report}, [run])
-        from eqsat.checking import user_rules as own
-
-        rules = [r for name in user_rules or () for r in own.find(name).rules]
-        console.write(_explain(run, node, svg, as_json, radius, removals, rules))
-        if report:
-            from eqsat import runs
-            from eqsat.report import write_page
-
-            with working(f"the report of {run}"):
-                write_page(report, runs.load(run), rules=rules)
-
-
-def _explain(
-    run: Path,
-    node: str | None,
-    svg: Path | None,
-    as_json: Path | None,
-    radius: int,
-    removals: bool,
-    rules: list[Rule],
-) -> str:
-    """Writes the drawings and the JSON, and returns the text to print. Raises InputError."""
+    for option, output in (("--svg", svg), ("--json", as_json)):
+        if output is not None:
+            check_output(output, option)
+    check_report(report)
+    check_distinct({"--svg": svg, "--json": as_json, "--report": report}, [run])
     from eqsat import runs
-    from eqsat.explain import explain, view
+    from eqsat.checking import user_rules as own
+    from eqsat.explain import explain as explained
+    from eqsat.explain import view
 
+    rules = [r for name in user_rules or () for r in own.find(name).rules]
     if os.path.isdir(run / "0"):
         raise InputError(f"{run} has a run per delegate: name one of them, such as {run / '0'}")
     loaded = runs.load(run)
+    number = None if node is None else _number(node)
     with working(f"saturating {loaded.name} again"):
-        explanation = explain(loaded, rules)
-        number = None if node is None else _number(node)
+        explanation = explained(loaded, rules)
         text = explanation.text(removals) if number is None else explanation.op_text(number)
         if svg or as_json:
             part = view.whole(loaded) if number is None else view.region(loaded, number, radius)
-            mark = None if number is None else explanation.position(number)
         if svg:
+            mark = None if number is None else explanation.position(number)
             write_atomically(svg, view.svg(part, mark).encode())
         if as_json:
             data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
             told = {"schema": SCHEMA, "explanation": data, "egraph": asdict(part)}
             write_atomically(as_json, json.dumps(told).encode())
-    return text
+    console.write(text)
+    if report:
+        from eqsat.report import write_page
+
+        with working(f"the report of {run}"):
+            write_page(report, loaded, rules=rules)
 
 
 def _number(node: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from eqsat.ground.files import InputError, check_distinct, check_output, read_by
 from eqsat.ground.versions import versions
 
 if TYPE_CHECKING:
-    from eqsat.proof import Counterexample, Proof
+    from eqsat.proof import Proof
 
 #: Exit codes by verdict.
 _CODES = {"proved": 0, "different": REFUTED, "undecided": UNDECIDED}
@@ -92,25 +93,11 @@ def _proof(paths: tuple[Path, Path], data: tuple[bytes, bytes], seed: int | None
 
 
 def _as_json(proof: Proof) -> dict[str, Any]:
-    return {
-        "proved": proof.verdict == "proved",
-        "verdict": proof.verdict,
-        "undecided": [{"operator": u.operator, "node": u.node, "reason": u.reason} for u in proof.undecided],
-        "error_bound": proof.error_bound,
-        "seeds": list(proof.seeds),
-        "seconds": proof.seconds,
-        "counterexample": _witness(proof.counterexample) if proof.counterexample else None,
-    }
-
-
-def _witness(c: Counterexample) -> dict[str, Any]:
-    return {
-        "inputs": [x.tolist() for x in c.inputs],
-        "output": c.output,
-        "index": list(c.index),
-        "expected": c.expected,
-        "found": c.found,
-    }
+    told = {**asdict(proof), "proved": proof.verdict == "proved"}
+    del told["outputs"]
+    if proof.counterexample:
+        told["counterexample"]["inputs"] = [x.tolist() for x in proof.counterexample.inputs]
+    return told
 
 
 def _show(proof: Proof, paths: tuple[Path, Path]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import REFUTED, app, console, failures, quiet, show_standings
+from eqsat.cli.common import REFUTED, app, console, quiet, show_standings
 
 
 @app.command()
@@ -34,13 +34,12 @@ def report(
 ) -> None:
     """Write the tables and pictures of a run: RUN/report/index.html, which works offline, and report.md."""
     quiet()
-    with failures(f"{run} could not be reported"):
-        from eqsat.report import RecordedRun, compare, write
-        from eqsat.report.compare import changes
+    from eqsat.report import RecordedRun, compare, write
+    from eqsat.report.compare import changes
 
-        new = RecordedRun.read(run)
-        comparison = compare(new, RecordedRun.read(against), noise) if against else None
-        written = write(new, out or run / "report", comparison)
+    new = RecordedRun.read(run)
+    comparison = compare(new, RecordedRun.read(against), noise) if against else None
+    written = write(new, out or run / "report", comparison)
     show_standings(new)
     console.say(f"wrote {written[1]} and {written[0].name} beside it")
     if comparison:

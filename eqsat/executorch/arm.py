@@ -27,6 +27,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
+from eqsat.executorch.nodes import first_source
 from eqsat.tosa.locations import Origin
 
 #: Stock passes that only place, merge or split data movement, which eqsat's rules and prices do.
@@ -176,15 +177,8 @@ class _Location:
 
 
 def origin(node: Node) -> Origin:
-    """Returns the origin of a node of a lowered program.
-
-    The first node of its trace is the node of the exported program.
-    A node that a pass made from nothing has a trace that begins with itself.
-    """
-    trace, first = node.meta.get("from_node") or [], None
-    while trace:
-        first = trace[-1]
-        trace = first.from_node
+    """Returns the origin of a node of a lowered program."""
+    first = first_source(node)
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     module, kind = stack[-1] if stack else ("", "")
     name = first.name if first is not None and "tosa." not in str(first.target) else ""

@@ -1,7 +1,7 @@
 """The preprocessing of an Ethos-U delegate, with eqsat between the Arm passes and Vela.
 
 ExecuTorch writes the name by which it finds a backend into the .pte, and the stock runtime knows only "EthosUBackend".
-So delegates keep Arm's name, and `intercept` replaces `EthosUBackend.preprocess`.
+So delegates keep Arm's name, and `preprocess` takes the place of `EthosUBackend.preprocess` (`partitioner.py`).
 A delegate with a session is optimized; every other one goes on to Arm's own code unchanged.
 A partitioner marks its delegates by the value of a compile spec, which knows the session (`mark`) and of which nothing
 is in the .pte; `enabled` takes all delegates that are not marked.
@@ -83,13 +83,7 @@ def session_of(specs: Sequence[CompileSpec]) -> Session | None:
     return ENABLED[-1] if ENABLED else None
 
 
-def intercept() -> None:
-    """Optimizes the delegates of sessions from now on; the module's text tells how."""
-    EthosUBackend.preprocess = staticmethod(_preprocess)
-    EthosUBackend.preprocess_multimethod = classmethod(_preprocess_multimethod)
-
-
-def _preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
     """Replaces Arm's function for a delegate whose method is not known."""
     session = session_of(compile_specs)
     if session is None:
@@ -97,7 +91,7 @@ def _preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec])
     return _optimized(edge_program, compile_specs, session, f"delegate/{len(session.delegates)}", Container.of(None))
 
 
-def _preprocess_multimethod(
+def preprocess_multimethod(
     cls: type[BackendDetails],
     edge_programs: dict[str, list[ExportedProgram]],
     compile_specs: dict[str, list[list[CompileSpec]]],

@@ -20,7 +20,7 @@ from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
 from eqsat.executorch.partitioner import nothing_taken
 from eqsat.executorch.session import Delegate, EqsatWarning, LeftOperator, Session
-from eqsat.ground.files import InputError, OutputError
+from eqsat.ground.files import InputError, OutputError, ensure_directory
 from eqsat.options.options import Options
 from eqsat.search.figures import Compared, GraphFigures
 from eqsat.search.interruption import Interruption
@@ -55,6 +55,10 @@ _OF_RESULTS = {
         "kept",
     )
 } | {"binary_reasons": "binary_reason"}
+
+
+#: Keys of an entry of `by_delegate` with cycles, None without a result.
+_CYCLES = ("stock_cycles", "cycles", "stock_corrected", "corrected", "stock_calibrated", "calibrated")
 
 
 @dataclass(slots=True)
@@ -239,12 +243,7 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
     r = delegate.result
     return {
         "name": delegate.name,
-        "stock_cycles": r.stock_cycles if r else None,
-        "cycles": r.cycles if r else None,
-        "stock_corrected": r.stock_corrected if r else None,
-        "corrected": r.corrected if r else None,
-        "stock_calibrated": r.stock_calibrated if r else None,
-        "calibrated": r.calibrated if r else None,
+        **{name: getattr(r, name, None) for name in _CYCLES},
         "change": r.change._asdict() if r and r.change else None,
         "chosen": r.chosen if r else "stock",
         "error": delegate.error,
@@ -262,10 +261,7 @@ def save_runs(results: Mapping[str, Result], place: Path, model: str) -> None:
     """
     several = len(results) > 1
     if several:
-        try:
-            place.mkdir(exist_ok=True)
-        except OSError as e:
-            raise OutputError(f"cannot make {place}: {e.strerror or e}; choose a writable place with --save") from e
+        ensure_directory(place, "--save", OutputError)
     for i, (name, result) in enumerate(results.items()):
         if result.interrupted and result.run is None:
             continue

@@ -20,7 +20,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from tosa.TosaGraph import TosaGraph
 
 from eqsat.executorch.session import Session
-from eqsat.ground.files import OutputError, write_atomically
+from eqsat.ground.files import OutputError, ensure_directory, write_atomically
 from eqsat.tosa.locations import Origin, read
 
 
@@ -46,11 +46,7 @@ def directory_of(spec: EthosUCompileSpec) -> Path | None:
     place = spec._get_intermediate_path()
     if not place:
         return None
-    try:
-        Path(place).mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        remedy = "choose a writable place with dump_intermediate_artifacts_to"
-        raise OutputError(f"cannot make {place}: {e.strerror or e}; {remedy}") from e
+    ensure_directory(Path(place), "dump_intermediate_artifacts_to", OutputError)
     return Path(place)
 
 

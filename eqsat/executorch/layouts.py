@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from eqsat.search.result import Result
 from eqsat.tosa.flatbuffer import loads, tensor_names
+from eqsat.vela.table import Row, by_node
 
 #: Names of the inputs and outputs that are channels_last, such as "input 0"; the others are contiguous.
 Layout = tuple[str, ...]
@@ -76,16 +77,13 @@ def border_transposes(results: Collection[Result]) -> BorderTransposes | None:
 def _border_cycles(result: Result) -> list[int]:
     """Returns the calibrated cycles of each TRANSPOSE between an input or output of rank 4 and the rest of a graph."""
     graph, nodes = loads(result.tosa), tensor_names(result.tosa)
-    cycles = dict.fromkeys(nodes.values(), 0)
-    for row in result.table:
-        if row.get("source") in nodes:
-            cycles[nodes[row["source"]]] += row.get("calibrated", row["corrected"])
+    cycles = by_node(map(Row.read, result.table), nodes)
     at_border = []
     for n, node in enumerate(graph.nodes):
         ends = [i for i in node.inputs if i in graph.inputs] + [n] * (n in graph.outputs)
         if node.op == "transpose" and any(len(graph.type(e).shape) == 4 for e in ends):
             at_border.append(n)
-    return [cycles[n] for n in at_border if cycles.get(n)]
+    return [calibrated for n in at_border if (calibrated := cycles.get(n, (0, 0))[1])]
 
 
 class _WithOutputs(torch.nn.Module):

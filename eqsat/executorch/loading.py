@@ -36,21 +36,22 @@ def load_program(
     place = model_place(model)
     if model.endswith(".pt2"):
         logger.info("loading %s", model, extra={"stage": "loading"})
-        program = pt2.load(Path(place))
-        _check(program, model)
-        return program, "as saved"
-    module, inputs, batches = load_module(model)
-    if layout is not None:
-        module, inputs = in_layout(module, inputs, layout)
-    logger.info("quantizing %s", model, extra={"stage": "quantizing"})
-    try:
-        program = quantize(module, inputs, spec, batches, quantization)
-    except Exception as e:  # noqa: BLE001 - export and calibration run the user's module
-        raise InputError(
-            f"{model} cannot be exported and quantized: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
-        ) from e
-    _check(program, model)
-    return program, "given batches" if batches else "random batches (no calibration data was given)"
+        program, calibration = pt2.load(Path(place)), "as saved"
+    else:
+        module, inputs, batches = load_module(model)
+        if layout is not None:
+            module, inputs = in_layout(module, inputs, layout)
+        logger.info("quantizing %s", model, extra={"stage": "quantizing"})
+        try:
+            program = quantize(module, inputs, spec, batches, quantization)
+        except Exception as e:  # noqa: BLE001 - export and calibration run the user's module
+            raise InputError(
+                f"{model} cannot be exported and quantized: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
+            ) from e
+        calibration = "given batches" if batches else "random batches (no calibration data was given)"
+    if reason := why_not(program):
+        raise InputError(f"{model} cannot go to an Ethos-U: {reason}")
+    return program, calibration
 
 
 def load_module(
@@ -87,8 +88,3 @@ def layouts_to_try(model: str) -> dict[str, Layout]:
         return {}
     module, inputs, _ = load_module(model)
     return {named(layout): layout for layout in other_layouts(module.eval(), inputs)}
-
-
-def _check(program: ExportedProgram, model: str) -> None:
-    if reason := why_not(program):
-        raise InputError(f"{model} cannot go to an Ethos-U: {reason}")

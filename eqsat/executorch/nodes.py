@@ -16,12 +16,25 @@ from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
+from torch.fx.traceback import NodeSource
 
 #: Pointwise operators that lack PyTorch's tag.
 CASTS, _POINTWISE = ("to", "type_as"), ("hardswish", "log_sigmoid", "where")
 
 #: Arguments of per-tensor quantize and dequantize after the tensor: scale, zero point, limits, dtype.
 QParams = tuple[float, int, int, int, torch.dtype]
+
+
+def first_source(node: Node) -> NodeSource | None:
+    """Returns the first node of the trace of a lowered program's node, which is that of the exported program.
+
+    A node that a pass made from nothing has a trace that begins with itself, or none.
+    """
+    trace, first = node.meta.get("from_node") or [], None
+    while trace:
+        first = trace[-1]
+        trace = first.from_node
+    return first
 
 
 def with_own_graph(program: ExportedProgram) -> ExportedProgram:

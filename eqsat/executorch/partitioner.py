@@ -19,7 +19,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._pytree import tree_leaves
 
-from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
+from eqsat.executorch.backend import ENABLED, mark, preprocess, preprocess_multimethod, session_of
 from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.forms import FOR_U55, FOR_U85, Rewrite, rewritten
 from eqsat.executorch.nodes import overload, with_own_graph
@@ -191,7 +191,8 @@ class EthosUPartitioner(ArmPartitioner):
 def _intercept() -> None:
     """Has Arm's partitioner and backend look for a session from now on; without one they do as ever."""
     ArmPartitioner.partition, ArmPartitioner.transform_for_pre_decomposition = _partition, _transform
-    intercept()
+    EthosUBackend.preprocess = staticmethod(preprocess)
+    EthosUBackend.preprocess_multimethod = classmethod(preprocess_multimethod)
 
 
 @contextmanager

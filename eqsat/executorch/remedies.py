@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from torch.fx import Node
 
+from eqsat.executorch.nodes import first_source
+
 #: Remedies by the names of the operators in the exported program.
 REMEDIES = {
     "addcmul": "write addcmul(x, y, z) as x + y * z",
@@ -20,7 +22,6 @@ REMEDIES = {
 
 def remedy(node: Node) -> str:
     """Returns what to write in place of the operator that a node of a lowered program comes from, "" if unknown."""
-    kind, trace = str(node.target), node.meta.get("from_node") or []
-    while trace:
-        kind, trace = trace[-1].target, trace[-1].from_node
+    first = first_source(node)
+    kind = str(node.target) if first is None else first.target
     return REMEDIES.get(kind.removeprefix("aten.").partition(".")[0], "")

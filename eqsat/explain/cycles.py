@@ -1,17 +1,12 @@
-"""Cycles by operator from Vela's rows, and the cost of the choice without an operator."""
+"""The cost of the choice without an operator, and with another one."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
-from eqsat.choice.choice import Choices
 from eqsat.explain.words import enode_text, type_text
 from eqsat.search.run import Run
-from eqsat.tosa.flatbuffer import written_names
-from eqsat.vela.table import Row
 from extraction import (
     ChoiceGraph,
     Extraction,
@@ -29,27 +24,6 @@ from extraction.derivation import derivable
 _THOROUGH = 5_000
 #: Seconds of such an extraction.
 _SECONDS = 1.0
-
-
-def by_node(
-    rows: Iterable[Row], names: Mapping[str, int], cycles: Callable[[Row], int] = attrgetter("cycles")
-) -> dict[int, int]:
-    """Returns {node: cycles of Vela's operators that are made from it}.
-
-    names: {tensor name: node}. cycles: of a row, Vela's if not given.
-    An operator without cycles is free or runs as part of another one.
-    """
-    out: dict[int, int] = {}
-    for row in rows:
-        if (node := names.get(row.source or "")) is not None:
-            out[node] = out.get(node, 0) + cycles(row)
-    return out
-
-
-def written_as(choices: Choices, choice: Mapping[int, int]) -> dict[str, int]:
-    """Returns {tensor name: choice node} of a choice that was compiled as a whole."""
-    graph, origin = choices.tensor_graph(choice)
-    return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,10 @@ def headline(e: Explanation) -> list[str]:
         + f"; {len(e.added)} new"
     ]
     sides = {"stock": "stock_", "explicit layout": "explicit_", "chosen": ""}
-    velas = {name: e.run.result.get(f"{start}cycles") for name, start in sides.items()}
-    calibrated = {name: e.run.result.get(f"{start}calibrated", velas[name]) for name, start in sides.items()}
-    if e.run.result:
-        out.append(f"Calibrated cycles: {_totals(calibrated)} ({e.run.chosen})")
+    velas, calibrated = (
+        {name: e.run.result[f"{start}{figure}"] for name, start in sides.items()} for figure in ("cycles", "calibrated")
+    )
+    out.append(f"Calibrated cycles: {_totals(calibrated)} ({e.run.chosen})")
     before = {k: sum(o.calibrated or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
     now = {k: sum(o.calibrated_now or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
     out.append(
@@ -60,8 +60,7 @@ def headline(e: Explanation) -> list[str]:
         + "; ".join(f"{k} {number(before[k])} -> {number(now[k])}" for k in VERDICTS)
         + f"; new {number(sum(a.calibrated or 0 for a in e.added))}"
     )
-    if e.run.result:
-        out.append(f"Vela's cycles: {_totals(velas)}")
+    out.append(f"Vela's cycles: {_totals(velas)}")
     if e.run.chosen != "eqsat":
         out.append(f"The {e.run.chosen} graph won. What follows is eqsat's best candidate, which was not used.")
     return out

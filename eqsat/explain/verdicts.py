@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import networkx as nx
 
 from eqsat.egraph.log import Row
 from eqsat.explain.closure import FOREVER, Proof
-from eqsat.explain.cycles import by_node, written_as
 from eqsat.explain.record import Record
-from eqsat.explain.words import enode_text, op_text, type_text, value_text
+from eqsat.explain.words import enode_text, type_text, value_text
 from eqsat.search.origins import of_choice
 from eqsat.search.run import Run
 from eqsat.tensor.movement import Move
-from eqsat.tosa.flatbuffer import tensor_names
+from eqsat.tensor.ops import OPS
+from eqsat.tosa.flatbuffer import tensor_names, written_names
 from eqsat.tosa.locations import Origins
-from eqsat.vela.table import Row as VelaRow
+from eqsat.vela.table import by_node
 
 #: Verdicts, with their meanings.
 VERDICTS = {
@@ -77,16 +76,9 @@ class Added(NamedTuple):
     origins: Origins
 
 
-#: Vela's and calibrated cycles by node.
-_Cycles = tuple[Mapping[int, int], Mapping[int, int]]
-
-
-def _cycles(rows: Sequence[VelaRow], names: Mapping[str, int]) -> _Cycles:
-    return by_node(rows, names), by_node(rows, names, attrgetter("priced"))
-
-
-def _both(cycles: _Cycles, node: int) -> tuple[int | None, int | None]:
-    return cycles[0].get(node), cycles[1].get(node)
+#: Vela's and calibrated cycles of an operator; None if it is free, or runs as part of another one.
+_Cycles = tuple[int | None, int | None]
+_FREE: _Cycles = None, None
 
 
 class Verdicts:
@@ -98,11 +90,13 @@ class Verdicts:
     def __init__(self, run: Run, record: Record, origins: Mapping[int, Origins]):
         choices, choice = run.choices, run.choice
         self.record, self.choices, self.choice, self.source = record, choices, choice, run.source
-        #: Vela's and calibrated cycles by node of the source, and by choice node.
-        #: An operator without any runs as part of another.
-        self.before = _cycles(run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
-        self.now = _cycles(run.tables.get("eqsat", ()), written_as(choices, choice))
         graph, made_for = choices.tensor_graph(choice)
+        written_for = {name: made_for[n] for n, name in written_names(graph).items() if n in made_for}
+        #: Vela's and calibrated cycles by node of the source, and by choice node.
+        self.before: Mapping[int, _Cycles] = by_node(
+            run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"])
+        )
+        self.now: Mapping[int, _Cycles] = by_node(run.tables.get("eqsat", ()), written_for)
         chosen = of_choice(choices, graph, made_for, origins) if origins else {}
         #: Origins by choice node.
         self.origins = {made_for[n]: o for n, o in chosen.items()}
@@ -132,13 +126,13 @@ class Verdicts:
             node, cls = self.source.nodes[n], self.record.final(n)
             verdict = "stayed" if n in self.stays else "removed"
             text, kind = self._op(self.record.explicit(n)), type_text(self.source.type(n))
-            v = Verdict(n, text, node.inputs, kind, verdict, *_both(self.before, n))
+            v = Verdict(n, text, node.inputs, kind, verdict, *self.before.get(n, _FREE))
             place = cls if n in self.stays else self.pairs.get(n)
             if place is not None:
                 v.now, v.now_type = self._op(self.computed[place]), type_text(self.record.type_of(place))
-                v.cycles_now, v.calibrated_now = _both(self.now, self.node_of[place])
+                v.cycles_now, v.calibrated_now = self.now.get(self.node_of[place], _FREE)
                 steps = self.choices.candidates[self.node_of[place]].steps
-                v.written = tuple(op_text(op, attrs) for op, attrs in steps) if len(steps) > 1 else ()
+                v.written = tuple(OPS[op].text(attrs) for op, attrs in steps) if len(steps) > 1 else ()
                 if n not in self.stays:
                     v.verdict = "changed" if place == cls else "moved"
             if n not in self.stays:
@@ -152,7 +146,7 @@ class Verdicts:
             Added(
                 self._op(self.computed[cls]),
                 type_text(self.record.type_of(cls)),
-                *_both(self.now, self.node_of[cls]),
+                *self.now.get(self.node_of[cls], _FREE),
                 self.origins.get(self.node_of[cls], ()),
             )
             for cls in self.new

@@ -9,16 +9,11 @@ from eqsat.egraph.encoding import ENode
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import numbers
-from eqsat.tensor.types import Attrs, Type
+from eqsat.tensor.types import Type
 
 
 def type_text(t: Type | None) -> str:
     return "" if t is None else f"{t.dtype} [{numbers(t.shape)}]"
-
-
-def op_text(op: str, attrs: Attrs) -> str:
-    """Returns an operator with the attributes that distinguish it."""
-    return OPS[op].text(attrs)
 
 
 def move_text(m: Move) -> str:
@@ -38,9 +33,9 @@ def value_text(value: Any) -> str:
         return move_text(value)
     if isinstance(value, LeafValue):
         node = value.node
-        return f"const {type_text(Type(node.shape, node.dtype))}" if value.is_const else op_text(node.op, node.attrs)
-    return op_text(value.op, value.attrs) if isinstance(value, Call) else str(value)
+        return f"const {type_text(Type(node.shape, node.dtype))}" if value.is_const else OPS[node.op].text(node.attrs)
+    return OPS[value.op].text(value.attrs) if isinstance(value, Call) else str(value)
 
 
 def enode_text(e: ENode) -> str:
-    return move_text(e.move) if e.move is not None else op_text(e.op, e.attrs)
+    return move_text(e.move) if e.move is not None else OPS[e.op].text(e.attrs)

@@ -1,6 +1,6 @@
 """The child's side of `process.py`: a script that calls the functions which its parent names.
 
-    python -P _child.py NAME BYTES_OF_STACK
+    python -P _child.py NAME
 
 A message is a head of two sizes, JSON, and the byte strings that the JSON refers to.
 Nothing is pickled.
@@ -8,7 +8,7 @@ A request is {"function": "module:name", "args": [...]}.
 The answer is {"value": x} or {"error": text, "place": "file.py:line"}.
 Only the standard library is imported before a function asks for more.
 
-Functions run in a thread with a stack of the given size, while the main thread reads requests.
+Functions run in a thread with a large stack, while the main thread reads requests.
 If the parent is gone, the process ends at once, with all that it started in its session.
 """
 
@@ -20,7 +20,6 @@ import os
 import queue
 import signal
 import struct
-import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -32,6 +31,10 @@ _HEAD = struct.Struct("<QI")
 _SIZE = struct.Struct("<Q")
 #: The only key of an object that stands for a byte string; its value is the string's number.
 _BYTES = "\0bytes"
+#: Bytes of the stack of functions.
+#: Deep recursion in native code overflows the usual 8 MB.
+#: Vela's does so on a graph of thousands of operators.
+_STACK = 512 << 20
 #: Characters of the text of an error, at most.
 _LONGEST_ERROR = 800
 
@@ -97,7 +100,7 @@ def main() -> None:
             os.killpg(0, signal.SIGKILL)
         return data
 
-    threading.stack_size(int(sys.argv[2]))
+    threading.stack_size(_STACK)
     threading.Thread(target=_serve, args=(requests, sink), daemon=True).start()
     threading.stack_size(0)  # threads that functions start have the default size
     while True:

@@ -193,6 +193,18 @@ def check_input(path: Path) -> None:
         raise InputError(f"cannot read {path}: {e.strerror or e}") from e
 
 
+def ensure_directory(path: Path, option: str, error: type[InputError] = InputError) -> None:
+    """Makes a directory, with those above it, unless it is there.
+
+    option: the option that named it, for the message.
+    Raises `error`.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise error(f"cannot make {path}: {e.strerror or e}; choose a writable place with {option}") from e
+
+
 def is_file_name(name: object) -> bool:
     """Whether a name that was read from a file is that of a file in one directory."""
     return isinstance(name, str) and name not in ("", ".", "..") and not set("/\\\0") & set(name)

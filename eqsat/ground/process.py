@@ -37,10 +37,6 @@ from typing import Any, Self
 
 from ._child import pack, unpack
 
-#: Bytes of a worker's stack.
-#: Deep recursion in native code overflows the usual 8 MB.
-#: Vela's does so on a graph of thousands of operators.
-STACK = 512 << 20
 #: Seconds between checks of what a process uses, if that is limited.
 _POLL = 0.2
 #: Variables of the environment that are set anew all the time; pytest tells the name of each test so.
@@ -93,14 +89,11 @@ class Process:
 
     It must not be called from two threads at once.
     name: the first argument of its command line, to recognise it in a list of processes.
-    stack: bytes of the stack of the thread that runs functions.
     env: environment variables that differ from this process's.
     """
 
-    def __init__(
-        self, name: str, *, stack: int = STACK, recycle: float = math.inf, env: Mapping[str, str] | None = None
-    ) -> None:
-        self.name, self.stack, self.recycle, self.env = name, stack, recycle, dict(env or {})
+    def __init__(self, name: str, *, recycle: float = math.inf, env: Mapping[str, str] | None = None) -> None:
+        self.name, self.recycle, self.env = name, recycle, dict(env or {})
         #: MiB that the last call used at most, if its memory was limited; checked every 0.2 s.
         self.peak_mib = 0.0
         #: Environment of the caller when the process was started.
@@ -128,7 +121,7 @@ class Process:
             self.environment = caller_environment()
             path = [str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(_CHILD), self.name, str(self.stack)],
+                [sys.executable, "-P", str(_CHILD), self.name],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

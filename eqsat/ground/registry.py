@@ -27,6 +27,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -149,11 +150,19 @@ def _module(place: str) -> ModuleType:
 
 def _is_module(name: str) -> bool:
     """Whether there is a module of this name."""
+    return module_spec(name) is not None or name in sys.modules
+
+
+def module_spec(name: str) -> ModuleSpec | None:
+    """Returns the spec of a module, None if there is none.
+
+    Raises PluginError.
+    """
     _add_to_path(os.getcwd())
     try:
-        return name in sys.modules or (bool(name) and importlib.util.find_spec(name) is not None)
+        return importlib.util.find_spec(name) if name else None
     except (ModuleNotFoundError, ValueError):  # no such package, or not a module name
-        return False
+        return None
     except Exception as e:  # noqa: BLE001 - the package is a user's, too
         raise PluginError(f"cannot import the package of {name}: {type(e).__name__}: {e}") from e
 

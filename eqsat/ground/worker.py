@@ -3,7 +3,6 @@
 Their native code can crash, leak or hang there without hurting the caller.
 Every failure is a `WorkerError`; `eqsat/ground/process.py` has the protocol.
 Vela leaks about 9 kB for each compile, so a worker is replaced after a thousand calls.
-Vela's recursion overflows a stack of 8 MB on deep graphs, so a worker has a large one.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ _FORGETTING, _IMPORTING = 10.0, 60.0
 class Worker(Process):
     """One worker process; calls from several threads follow each other."""
 
-    def __init__(self, recycle: int = _RECYCLE) -> None:
-        super().__init__(__name__, recycle=recycle, env=_ENVIRONMENT)
+    def __init__(self) -> None:
+        super().__init__(__name__, recycle=_RECYCLE, env=_ENVIRONMENT)
         self._lock = threading.RLock()
 
     def call(self, *args: Any, **kwargs: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eqsat.bench.cells import EQSAT, RANKED_BY
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.ground.table import Table, ratio
 from eqsat.report.data import RecordedRun
 

@@ -197,7 +197,7 @@ def extractions(record: Mapping[str, Any]) -> Table:
 
 def _asking_for(point: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
     """Returns the options by which the user asks for a graph of the Pareto set."""
-    most = limits.get("flash")
+    most = limits["flash"]
     flash = most is not None and point["flash"] > most
     return f"--max-sram {point['sram']}" + (f" --max-flash {point['flash']}" if flash else "")
 
@@ -216,7 +216,7 @@ def points(record: Mapping[str, Any]) -> Table:
                 f"{i}: {p['name']}",
                 answers[p["fits"]],
                 answers[p["verified"]],
-                _asking_for(p, record.get("limits", {})),
+                _asking_for(p, record["limits"]),
                 number(p["cycles"]),
                 number(p["sram"]),
                 number(p["flash"]),

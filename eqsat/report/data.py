@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK, TUNED
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
 from eqsat.ground.files import InputError
 from eqsat.search.figures import GraphFigures
@@ -162,21 +162,15 @@ class RecordedRun:
 
     def to_baseline(self, model: str, target: str, configuration: str, name: str = "cycles") -> float | None:
         """Returns a figure of a cell, by its name, over that of its baseline."""
-        record, base = self.get(model, target, configuration), self.baseline(model, target)
-        a, b = figure(record, name) if record else None, figure(base, name) if base else None
-        return a / b if a is not None and b else None
+        return quotient(self.get(model, target, configuration), self.baseline(model, target), name)
 
     def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
         """Returns a total of a cell over that of the better peer."""
-        return self._over(self.peer(model, target, total), model, target, configuration, total)
+        return quotient(self._whole(model, target, configuration), self.peer(model, target, total), total)
 
     def over_best(self, model: str, target: str, configuration: str) -> float | None:
         """Returns the ranking figure of a cell over that of stock at its best."""
-        return self._over(self.stock(model, target, BEST), model, target, configuration, RANKED_BY)
-
-    def _over(self, base: Record | None, model: str, target: str, configuration: str, total: str) -> float | None:
-        record = self._whole(model, target, configuration)
-        return record[total] / base[total] if record and base and base.get(total) and total in record else None
+        return quotient(self._whole(model, target, configuration), self.stock(model, target, BEST), RANKED_BY)
 
     def excess(self, target: str, configuration: str) -> dict[str, tuple[float, float]]:
         """Returns the cycles of each of Vela's operators above what its MACs and weights need, the most first.
@@ -224,6 +218,12 @@ def figure(record: Record, name: str) -> Any:
     if name == "file":
         return record.get("tflite_bytes", record.get("pte_bytes"))
     return record.get(name)
+
+
+def quotient(record: Record | None, base: Record | None, name: str) -> float | None:
+    """Returns a figure of a record, by its name, over that of another one; None if one of them has none."""
+    a, b = (None if r is None else figure(r, name) for r in (record, base))
+    return a / b if a is not None and b else None
 
 
 def graph_figures(record: Record) -> GraphFigures:

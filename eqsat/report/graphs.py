@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from eqsat.ground import drawing
@@ -101,29 +101,23 @@ def picture(
     word: class of marked nodes, "gone" or "new".
     known: facts by node.
     """
-    boxes = {n: _with_facts(_box(graph, n, word if n in marked else ""), known.get(n)) for n in shown(graph)}
+    boxes = {n: _box(graph, n, word if n in marked else "", known.get(n, NodeFacts())) for n in shown(graph)}
     edges = [Edge(m, n) for n in boxes for m in graph.nodes[n].inputs if m in boxes]
     return drawing.draw(boxes, edges, look)
 
 
-def _box(graph: TensorGraph, n: int, word: str) -> Box:
-    """Returns a node: its operator, shape and dtype, coloured by its operator and `word`."""
+def _box(graph: TensorGraph, n: int, word: str, facts: NodeFacts) -> Box:
+    """Returns a node: its operator, shape, dtype and cycles, coloured by its operator, `word` and share of cycles."""
     node = graph.nodes[n]
-    kind = "input" if node.op == "input" else node.op if node.op in MOVING else "other"
-    lines = (Text(_label(graph, n)), Text(_shape(node), "shape"))
-    return Box(lines, f"{kind} {word}".strip(), _details(graph, n))
-
-
-def _with_facts(plain: Box, facts: NodeFacts | None) -> Box:
-    if facts is None:
-        return plain
-    lines, kind = list(plain.lines), plain.kind
+    lines, kinds = [Text(_label(graph, n)), Text(_shape(node), "shape")], [word]
     if facts.cycles:
         lines.append(Text(f"{facts.cycles:,}", "cost"))
-        kind += f" heat{sum(facts.share >= level for level in _HEAT)}"
+        kinds.append(f"heat{sum(facts.share >= level for level in _HEAT)}")
+    attrs = (f"{k}: {str(v)[:120]}" for k, v in node.attrs if not isinstance(v, Const))
+    note = [facts.name, *facts.origins, f"{node.op} → {_shape(node)}", *attrs]
     data = {"modules": "\n".join(facts.modules)} if facts.modules else {}
-    about = "\n".join(filter(None, [facts.name, *facts.origins]))
-    return replace(plain, lines=lines, kind=kind, note=f"{about}\n{plain.note}", data=data)
+    kind = node.op if node.op == "input" or node.op in MOVING else "other"
+    return Box(lines, " ".join(filter(None, [kind, *kinds])), "\n".join(filter(None, note)), data)
 
 
 def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], str]]) -> dict[str, Any]:
@@ -203,8 +197,3 @@ def _label(graph: TensorGraph, n: int) -> str:
 
 def _shape(node: Node) -> str:
     return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype.lower()}"
-
-
-def _details(graph: TensorGraph, n: int) -> str:
-    attrs = "\n".join(f"{k}: {str(v)[:120]}" for k, v in graph.nodes[n].attrs if not isinstance(v, Const))
-    return f"{graph.nodes[n].op} → {_shape(graph.nodes[n])}\n{attrs}"

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eqsat.explain.cycles import by_node
 from eqsat.ground.table import Table
 from eqsat.report.graphs import NodeFacts
 from eqsat.search.comparison import tables
@@ -18,7 +17,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
 from eqsat.tosa.locations import Origins
 from eqsat.vela.roofline import Bound
-from eqsat.vela.table import Row
+from eqsat.vela.table import Row, by_node
 
 #: Names in the list of modules for an operator without an origin, and for the model itself.
 UNKNOWN, WHOLE = "(not known)", "(the model itself)"
@@ -53,7 +52,7 @@ class Side:
 
     def facts(self) -> dict[int, NodeFacts]:
         """Returns the facts of the graph's operators, by node."""
-        cycles = by_node(self.rows, self.names)
+        cycles = {n: velas for n, (velas, _) in by_node(self.rows, self.names).items()}
         whole = max(1, sum(cycles.values()))
         return {
             n: NodeFacts(

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from eqsat.bench.cells import BEST, STOCK
-from eqsat.bench.log import Record
+from eqsat.bench.fields import Record
 from eqsat.bench.records import place
 from eqsat.ground.table import Table, kib, number, ratio, share
 from eqsat.report.data import (
@@ -18,6 +18,7 @@ from eqsat.report.data import (
     figure,
     geometric_mean,
     graph_figures,
+    quotient,
     total,
 )
 from eqsat.search.clock import called
@@ -162,7 +163,7 @@ def _against(run: RecordedRun, peer: str, total: str) -> Table:
         cells: list[str] = []
         for target in run.targets:
             base, record = run.stock(model, target, peer), run.get(model, target, c)
-            found = record[total] / base[total] if base and record and base.get(total) and total in record else None
+            found = quotient(record, base, total)
             ratios[target] += [] if found is None else [found]
             cells += [*(number(r.get(total) if r else None) for r in (base, record)), ratio(found)]
         rows.append((model, *cells))

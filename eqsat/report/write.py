@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eqsat.bench.cells import LITERT, STOCK
 from eqsat.bench.records import ChosenGraphs
-from eqsat.ground.files import InputError, write_atomically
+from eqsat.ground.files import ensure_directory, write_atomically
 from eqsat.ground.table import Table
 from eqsat.ground.table import markdown as lines
 from eqsat.report import compiled, tables
@@ -28,10 +28,7 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
     Raises InputError if the library for pages is missing or the place is not writable.
     """
     check_library()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise InputError(f"cannot make {directory}: {e.strerror or e}") from e
+    ensure_directory(directory, "--output")
     sections = _sections(run, comparison)
     head, charts = Section("", [Note(text) for text in notes(run)]), _charts(run)
     out = {

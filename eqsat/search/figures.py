@@ -132,16 +132,13 @@ def record(sides: Mapping[str, GraphFigures]) -> dict[str, Any]:
 
 
 def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
-    """Returns the sides of a record.
-
-    Older records have Vela's own total in place of the corrected one, and that in place of the calibrated cycles.
-    """
-    sides = {}
-    for side, start in _STARTS.items():
-        known = {name: told[start + name] for name in _RECORDED if start + name in told}
-        known = {"corrected": known["cycles"], "stream": told.get("command_stream", {}).get(side), **known}
-        sides[side] = convert({"calibrated": known["corrected"], **known}, GraphFigures)
-    return sides
+    """Returns the sides of a record."""
+    return {
+        side: convert(
+            {**{name: told[start + name] for name in _RECORDED}, "stream": told["command_stream"][side]}, GraphFigures
+        )
+        for side, start in _STARTS.items()
+    }
 
 
 def calibrated_cycles(estimate: Estimate, target: Target) -> int:

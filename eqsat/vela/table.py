@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -64,13 +64,24 @@ class Row:
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Row:
-        """Returns the row of a record; older records have no corrected cycles, and Vela's own stand for them.
-
-        Raises KeyError, TypeError, ValueError.
-        """
-        known: dict[str, Any] = {"corrected": int(record["op_cycles"]), **record}
+        """Returns the row of a record. Raises KeyError, TypeError, ValueError."""
+        known: dict[str, Any] = dict(record)
         for name, column in _COLUMNS.items():
             known[name] = int(known.pop(column))
         if "origins" in known:
             known["origins"] = tuple(Origin(**o) for o in known["origins"])
         return Row(**known)
+
+
+def by_node(rows: Iterable[Row], names: Mapping[str, int]) -> dict[int, tuple[int, int]]:
+    """Returns {node: (Vela's cycles, calibrated ones) of Vela's operators that are made from it}.
+
+    names: {tensor name: node}.
+    An operator without cycles is free or runs as part of another one.
+    """
+    out: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        if (node := names.get(row.source or "")) is not None:
+            velas, calibrated = out.get(node, (0, 0))
+            out[node] = velas + row.cycles, calibrated + row.priced
+    return out

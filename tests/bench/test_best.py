@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from eqsat.bench import run
+from eqsat.bench import isolated, run
 from eqsat.bench.records import read_records
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate, compile_tflite
 from eqsat.vela.roofline import Rates
-from tests.bench.runs import EXPLICIT, TARGET, InThisProcess, tosa_files
+from tests.bench.runs import EXPLICIT, TARGET, attempt_here, tosa_files
 
 _MODEL = """
 import torch
@@ -26,13 +26,11 @@ def model():
 
 
 @pytest.mark.slow
-def test_a_network_on_images_is_at_its_best_with_channels_last(tmp_path: Path) -> None:
+def test_a_network_on_images_is_at_its_best_with_channels_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "camera.py"
     source.write_text(_MODEL)
-    with InThisProcess(1) as pool:
-        stock, tuned, best = run(
-            [f"{source}:model"], [TARGET], ["stock", "stock-tuned", "stock-best"], tmp_path / "RUN", pool=pool
-        )
+    monkeypatch.setattr(isolated, "attempt", attempt_here)
+    stock, tuned, best = run([f"{source}:model"], [TARGET], ["stock", "stock-tuned", "stock-best"], tmp_path / "RUN")
     assert best["layout"] == "channels_last: input 0" and best["verified"]
     assert best["layouts"] == {"as given": tuned["calibrated"], best["layout"]: best["calibrated"]}
     assert best["calibrated"] < tuned["calibrated"] <= stock["calibrated"]
@@ -44,9 +42,9 @@ def test_a_network_on_images_is_at_its_best_with_channels_last(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_tosa_file_is_at_its_best_in_other_settings_alone(tmp_path: Path) -> None:
-    with InThisProcess(1) as pool:
-        given, best = run(tosa_files(tmp_path)[:1], [TARGET], [EXPLICIT, "stock-best"], tmp_path / "RUN", pool=pool)
+def test_a_tosa_file_is_at_its_best_in_other_settings_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated, "attempt", attempt_here)
+    given, best = run(tosa_files(tmp_path)[:1], [TARGET], [EXPLICIT, "stock-best"], tmp_path / "RUN")
     assert best["layout"] == "as given" and best["layouts"] == {"as given": best["calibrated"]}
     assert best["calibrated"] <= given["calibrated"]
 

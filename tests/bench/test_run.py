@@ -1,24 +1,20 @@
 """Runs: what a record holds, resuming, and failures."""
 
 import json
-import signal
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from eqsat.bench import Limits, isolated, run
+from eqsat.bench import isolated, run
 from eqsat.bench.records import read_records
-from eqsat.bench.run import attempt
 from eqsat.cli.app import app
 from eqsat.ground.files import InputError
 from eqsat.report.data import KIND_COLOURS, STAGES
 from eqsat.target import TargetError
 from eqsat.tosa import loads
 from eqsat.vela.compile import KINDS as VELA_KINDS
-from tests.bench.runs import EXPLICIT, TARGET, InThisProcess, figures, tosa_files
+from tests.bench.runs import EXPLICIT, TARGET, attempt_here, figures, tosa_files
 
 pytestmark = pytest.mark.slow
 
@@ -99,17 +95,12 @@ def test_a_tosa_file_stands_for_itself(whole):
     assert before["pte_bytes"] is None
 
 
-class NoPool(ThreadPoolExecutor):
-    def submit(self, *args, **kwargs):
-        raise AssertionError("nothing is left to do")
-
-
 def as_given(records: list[dict]) -> list[dict]:
     """Those of the graphs as they are, which no search is needed for."""
     return [r for r in records if r["configuration"] == EXPLICIT]
 
 
-def test_an_interrupted_run_goes_on_and_ends_the_same(models, whole, tmp_path):
+def test_an_interrupted_run_goes_on_and_ends_the_same(models, whole, tmp_path, monkeypatch):
     def stop(done: int, total: int, what: str) -> None:
         if "cycles" in what:
             raise KeyboardInterrupt
@@ -126,24 +117,22 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(models, whole, tmp_path):
     assert records[0] == kept[0] and sum("there already" in t for t in lines) == 1
     assert figures(records) == figures(as_given(whole))
     assert [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()] == records
-    with NoPool() as pool:
-        assert run(models, [TARGET], [EXPLICIT], tmp_path, pool=pool) == records
+    monkeypatch.setattr(isolated, "attempt", None)
+    assert run(models, [TARGET], [EXPLICIT], tmp_path) == records, "nothing is left to do"
 
 
-def test_a_killed_worker_loses_only_its_cell(models, whole, tmp_path):
-    class Sabotage(ThreadPoolExecutor):
+def test_a_killed_worker_loses_only_its_cell(models, whole, tmp_path, monkeypatch):
+    attempt, cells = isolated.attempt, []
+
+    def sabotaged(function, args, limits):
         """The process of the second cell is killed."""
+        cells.append(function)
+        return attempt(function, args, limits) if len(cells) == 1 else attempt("signal:raise_signal", (9,), limits)
 
-        cells = 0
-
-        def submit(self, fn, function, args, limits):
-            self.cells += function == "eqsat.bench.measure:measure"
-            if self.cells == 2 and function == "eqsat.bench.measure:measure":
-                function, args = "signal:raise_signal", (signal.SIGKILL,)
-            return super().submit(fn, function, args, limits)
-
-    with Sabotage(1) as pool:
-        records = run(models, [TARGET], [EXPLICIT], tmp_path, pool=pool)
+    with monkeypatch.context() as patch:
+        patch.setattr(isolated, "attempt", sabotaged)
+        records = run(models, [TARGET], [EXPLICIT], tmp_path)
+    assert cells == ["eqsat.bench.measure:measure"] * 2
     lost = [r for r in records if "error" in r]
     assert len(lost) == 1 and lost[0]["lost"] and "signal 9" in lost[0]["error"]
     assert figures(records)[0] == figures(as_given(whole))[0]
@@ -186,7 +175,7 @@ def test_bad_input_is_lines_before_anything_starts(models, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_quantization_decides_the_graphs_and_is_written_down(zoo_run, tmp_path):
+def test_the_quantization_decides_the_graphs_and_is_written_down(zoo_run, tmp_path, monkeypatch):
     source = tmp_path / "tiny.py"
     source.write_text(
         "import torch\n"
@@ -195,8 +184,8 @@ def test_the_quantization_decides_the_graphs_and_is_written_down(zoo_run, tmp_pa
         "    return torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.ReLU()).eval(), (torch.randn(1, 4, 8, 8),)\n"
     )
     wide = tmp_path / "a16w8"
-    with InThisProcess(1) as pool:
-        (record,) = run([f"{source}:model"], [TARGET], ["stock"], wide, pool=pool, quantization="a16w8")
+    monkeypatch.setattr(isolated, "attempt", attempt_here)
+    (record,) = run([f"{source}:model"], [TARGET], ["stock"], wide, quantization="a16w8")
     assert record["verified"]
     for out, name, quantization, sums in (
         (zoo_run, "pixel_shuffle", "int8", "INT32"),
@@ -205,8 +194,3 @@ def test_the_quantization_decides_the_graphs_and_is_written_down(zoo_run, tmp_pa
         assert json.loads((out / "run.json").read_text())["quantization"] == quantization
         graph = loads((out / "graphs" / f"{name}.0.{TARGET}.explicit.tosa").read_bytes())
         assert {n.dtype for n in graph.nodes if n.op == "conv2d"} == {sums}
-
-
-def test_failures_are_values(tmp_path: Path):
-    assert attempt("builtins:int", ("x",), Limits(60)).error.startswith("ValueError")
-    assert attempt("time:sleep", (60,), Limits(0.3)).lost

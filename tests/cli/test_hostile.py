@@ -111,7 +111,7 @@ def test_a_failure_of_ours_is_told_in_words(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("eqsat.runs.load", broken)
     result = CliRunner().invoke(app, ["explain", str(tmp_path)])
     assert result.exit_code == 3, result.output
-    assert "could not be explained: RuntimeError: broken" in result.stderr.replace("\n", " ")
+    assert "the command failed: RuntimeError: broken" in result.stderr.replace("\n", " ")
 
 
 def test_a_store_that_cannot_be_used_is_not_cleared(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import cost_models.vela_groups
 from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
+from cost_models.pads import add_pad
 from cost_models.protocol import Fusion, Unit
 from cost_models.vela_groups import VelaGroups
 from eqsat.ground.worker import Pool
@@ -125,6 +126,27 @@ def test_an_activation_fuses_behind_a_convolution_of_one_image(images: int, acti
     behind = sum(r.cycles for r in rows if r.operator != "Conv2D")
     producer, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("conv2d", "rescale", activation))
     assert (behind == 0) == (images == 1) == (model.fusion(reader, read, [producer]) is not None)
+
+
+@pytest.mark.parametrize("op", ["conv2d", "sub"])
+def test_a_table_takes_the_output_path_of_what_carries_it(op: str, model: VelaGroups) -> None:
+    """On U55 and U65 the longer of both counts; on U85 the TABLE costs nothing."""
+    g = TensorGraph()
+    x, other = (add_pad(g, g.add_input(name, (1, 16, 32, 16), "INT8"), 1) for name in "xy")
+    if op == "conv2d":
+        y = conv(g, x, 64)
+    else:
+        wide = [rescale(g, n, "INT32", shift=(20,), in_zp=3) for n in (x, other)]
+        y = rescale(g, g.add("sub", wide), "INT8", shift=(41,))
+    z = g.add("table", [y], table=tuple(range(-128, 128)))
+    finish(g, *(add_pad(g, n, 2) for n in (x, other, z, z)))
+    rows = compile_graph(g, model.target, model.pool).rows
+    producer, read, reader = ([u for u in units(g) if u.op == kind][-1] for kind in (op, "rescale", "table"))
+    prices = {u: p.cycles for u, p in zip((producer, read, reader), model.price([producer, read, reader]))}
+    saved = model.fusion(reader, read, [producer]).saving(prices[reader], prices[read], prices)
+    assert (saved == prices[reader]) == (model.target.family is U85 or (model.target.family, op) == (U55, "sub"))
+    measured = sum(r.priced for r in rows if r.operator in ("Conv2D", "Sub", "LUT"))
+    assert prices[producer] + prices[reader] - saved == pytest.approx(measured, rel=0.1)
 
 
 @pytest.mark.parametrize(

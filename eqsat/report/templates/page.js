@@ -17,7 +17,7 @@ for (const button of all("button.theme")) {
 
 // ---- tables: a click on a heading sorts, the field above filters
 const valueOf = (row, column) => {
-  const text = row.cells[column]?.dataset.value ?? row.cells[column]?.textContent.trim() ?? "";
+  const text = row.cells[column]?.textContent.trim() ?? "";
   const number = parseFloat(text.replace(/[,\s]/g, ""));
   return Number.isNaN(number) ? text : number;
 };
@@ -32,9 +32,7 @@ for (const table of all("table.sortable")) {
       headings.forEach((other) => { other.ariaSort = "none"; });
       heading.ariaSort = up ? "ascending" : "descending";
       for (const body of table.tBodies) {
-        const rows = [...body.rows].filter((row) => !row.matches(".total, .group"));
-        rows.sort((a, b) => (up ? 1 : -1) * compare(valueOf(a, column), valueOf(b, column)));
-        body.append(...rows, ...all("tr.total", body));
+        body.append(...[...body.rows].sort((a, b) => (up ? 1 : -1) * compare(valueOf(a, column), valueOf(b, column))));
       }
     };
     heading.onclick = sort;
@@ -45,7 +43,7 @@ for (const table of all("table.sortable")) {
     field.setAttribute("aria-label", "filter the rows of the table below");
     field.oninput = () => {
       const words = field.value.toLowerCase().split(/\s+/);
-      for (const row of all("tbody tr:not(.group)", table)) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+      for (const row of all("tbody tr", table)) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
     };
     table.closest(".scroll").before(field);
   }
