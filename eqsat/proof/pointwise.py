@@ -315,12 +315,16 @@ def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:
     if not sure.all():
         at = np.flatnonzero(~sure)
         c, a, b = condition.moved(at), x.moved(at), y.moved(at)
-        parts.append((~sure, _of_condition(t, c, a, b, out.dtype)))
+        chosen = _of_condition(t, c, a, b, out.dtype)
+        parts.append((~sure, t.plain(chosen) if parts else chosen))
     return merged(out.shape, out.dtype, parts)
 
 
 def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
-    x, y = t.plain(x), t.plain(y)
+    if (t.is_constant(x) & t.is_constant(y)).all():
+        (high, _), (low, _) = t.limits(x), t.limits(y)
+        return t.line(c, high - low, low, dtype)  # which exchanges maximum and minimum if it falls
+    c, x, y = (t.plain(v) for v in (c, x, y))
     if t.pairs is not None:
         mask, lifted = t.pairs.lifted(t, [c, x, y])
         if mask.all():

@@ -423,6 +423,17 @@ near("SELECT", "BOOL dtype dtype", """
 near("SELECT", "BOOL dtype dtype", """
     x('select', y, z) = x.cast(y.dtype).wide() * y.wide() + (~x).cast(y.dtype).wide() * z.wide()
 """, dtype="INT32")
+near("SELECT", "BOOL BOOL", """
+    fixed(x('logical_or', y), 3, 7) = fixed(x, 3, 7).max(fixed(y, 3, 7)) ; fixed(x('logical_and', y), 3, 7)
+    fixed(x('logical_and', y), 3, 7) = fixed(x, 3, 7).min(fixed(y, 3, 7)) ; fixed(x('logical_and', y), 7, 3)
+""")
+
+
+def fixed(condition: Term, one: int, other: int) -> Term:
+    """One of two numbers."""
+    return condition("select", *(condition.const(v, "INT32") for v in (one, other)))
+
+
 
 RISING, LINE = [v // 2 for v in range(-128, 128)], [60 * v for v in range(-256, 257)]
 
