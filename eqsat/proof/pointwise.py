@@ -234,7 +234,7 @@ def _of_two_roots(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type
     if op != "mul":
         return _sum(t, x, y, 1 if op == "add" else -1, out)
     product = t.field.reduced(t.lanes(x) * t.lanes(y))
-    ends = corners(t.limits(x), t.limits(y))
+    ends = corners(t.within(x), t.within(y))
     degree = t.degree_of(x) + t.degree_of(y)
     shift = dict(attrs)["shift"][0]
     if not shift:
@@ -258,10 +258,10 @@ def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
         rows, inverse = unique_rows(v.functions, factor)
         parts.append(replace(v, functions=t.functions.divided(rows[:, 0], rows[:, 1])[inverse]))
     lanes = t.field.reduced(t.lanes(parts[0]) + sign * t.lanes(parts[1]))
-    (low, high), other = t.limits(parts[0]), t.limits(parts[1])
-    low, high = (low + other[0], high + other[1]) if sign > 0 else (low - other[1], high - other[0])
+    (low, high), other = t.within(x), t.within(y)[::sign]
+    limits = -((summand - low - sign * other[0]) // factor), (high + sign * other[1] - summand) // factor
     degree = max(t.degree_of(v) for v in parts)
-    return t.affine_root(lanes, (x.elements,), out.dtype, (low, high), summand, degree, factor)
+    return t.affine_root(lanes, (x.elements,), out.dtype, limits, summand, degree, factor)
 
 
 def _compared(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:

@@ -252,6 +252,11 @@ near("MUL with a shift", "d d", """
     x.wide().mul(y.wide(), 15) = (x * y).asr(15)
     x * y = (x * y).cast('INT16').wide()
 """, d=["INT8", "INT16"])
+near("operands that may exceed their dtype", "INT32 INT32", """
+    (x + high).mul(y + high, s) = (x + high).mul(y + high, s).min(5)
+    (x + high).mul(y - high, s) = (x + high).mul(y - high, s).max(-5)
+""", "-high, 1 << 30", s=[20, 31])
+near("operands that may exceed their dtype", "INT32[n]", "x.mul(x, 1).reduce('sum') = x.mul(x, 1).reduce('sum').min(99)", "50", n=[4, 8])
 near("falling functions of a maximum", "d[1,2] d[1,2]", """
     x.wide().max(y.wide()).mul(c, s) = x.wide().mul(c, s).max(y.wide().mul(c, s))
     x.wide().min(y.wide()).mul(c, s) = x.wide().mul(c, s).min(y.wide().mul(c, s))
