@@ -38,7 +38,7 @@ def rescale(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value | None:
         return None
     t.require_allowed("rescale", attrs, [x])
     m, s = (np.array(attrs[k], np.int64) for k in ("multiplier", "shift"))
-    variant = np.broadcast_to(np.arange(len(m)), x.shape).reshape(-1)
+    variant = np.broadcast_to(np.arange(len(m)), x.shape or (1,)).reshape(-1)
     if attrs["input_unsigned"] or attrs["output_unsigned"]:
 
         def function(value: Ints, row: Ints) -> Ints:

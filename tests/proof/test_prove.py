@@ -147,6 +147,18 @@ def test_an_unknown_operator_may_be_undefined_where_nothing_else_is() -> None:
     assert prove(dead, dead, seed=5).verdict == prove(read, read, seed=5).verdict == PROVED
 
 
+def test_operators_on_tensors_without_axes_are_proved() -> None:
+    def number(dtype: str, narrow: Callable[[Term], Term]) -> TensorGraph:
+        g = TensorGraph()
+        g.outputs = [narrow(Term(g, g.add_input("x", (), dtype))).n]
+        return g
+
+    one, other = (number("INT8", lambda x, s=s: x.rescale("INT8", 1 << s, s + 1, in_zp=3)) for s in (30, 29))
+    assert prove(one, other, seed=5).verdict == PROVED
+    wrong = number("INT8", lambda x: x.rescale("INT8", 1 << 30, 31, in_zp=2))
+    assert prove(one, wrong, seed=5, search=False).verdict == UNDECIDED
+
+
 def test_a_convolution_with_weights_that_vary_requires_that_its_sums_fit() -> None:
     """Both give 0; with the larger bias the sum may overflow. There are no clues for a counterexample."""
 
