@@ -159,6 +159,12 @@ def test_operators_on_tensors_without_axes_are_proved() -> None:
     assert prove(one, wrong, seed=5, search=False).verdict == UNDECIDED
 
 
+def test_a_cast_to_floats_is_an_unknown_function_of_integers() -> None:
+    one, other = pair("x:INT32[2] y:INT32[2]", lambda x, y: (x + y).cast("FP32"), lambda x, y: (y + x).cast("FP32"))
+    assert prove(one, other, seed=5).verdict == PROVED
+    assert prove(one, graph("x:INT32[2] y:INT32[2]", lambda x, y: x.cast("FP32")), seed=5).verdict == UNDECIDED
+
+
 def test_a_convolution_with_weights_that_vary_requires_that_its_sums_fit() -> None:
     """Both give 0; with the larger bias the sum may overflow. There are no clues for a counterexample."""
 
