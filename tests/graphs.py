@@ -11,6 +11,7 @@ import pytest
 
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Type, attrs_of
 from eqsat.vela.facts import is_table_by_default, version
 
@@ -174,3 +175,17 @@ def widening() -> TensorGraph:
     g = TensorGraph()
     x = conv(g, g.add_input("x", (1, 24, 24, 8), "INT8"), 48, 3, seed=1)
     return finish(g, conv(g, conv(g, x, 48, 3, seed=2), 8, 3, seed=3))
+
+
+def operators(graph: TensorGraph) -> list[int]:
+    """Its live nodes but inputs and constants."""
+    return [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
+
+
+def are_equal(one: TensorGraph, other: TensorGraph) -> bool:
+    """Whether two graphs compute the same on samples."""
+    return all(
+        np.array_equal(x, y)
+        for inputs in samples(domains(one), 6)
+        for x, y in zip(one.evaluate(inputs), other.evaluate(inputs), strict=True)
+    )
