@@ -63,7 +63,7 @@ def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
     out = Type(node.shape, node.dtype)
     if node.op == "const":
         return _constant(t, node.attr("value"), out)
-    if any(not DType.of(t.dtype).is_integral for t in (out, *operands)):
+    if any(not DType.of(dtype).is_integral for dtype in (out.dtype, *(v.dtype for v in operands))):
         if node.op in _MOVING and node.op != "pad":
             return indexing.moved(t, node.op, node.attrs, operands, out)
         return indexing.opaque(t, node.op, node.attrs, operands, out)

@@ -9,13 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from eqsat.cli.app import app
 from eqsat.cli.defaults import defaults
 from eqsat.ground.files import InputError
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
+from tests.command import run
 
 
 def certificate(name: str, known: object = 1) -> str:
@@ -38,7 +37,7 @@ def certificate(name: str, known: object = 1) -> str:
 def test_certificates(text: str, reason: str, tmp_path: Path) -> None:
     place = tmp_path / "c.json"
     place.write_text(text)
-    done = CliRunner().invoke(app, ["prove", "--check", str(place)], input="")
+    done = run("prove", "--check", str(place), input="")
     message = done.stderr.replace(f"{place} ", "")
     assert done.exit_code == 2 and reason in message, done.stderr
     assert len(done.stderr.splitlines()) == 1 and "\x1b" not in done.stderr
