@@ -16,7 +16,7 @@ import numpy as np
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Attrs, attrs_of
+from eqsat.tensor.types import Attrs, Type, attrs_of
 
 
 def _of_two(op: str) -> Callable[[Term, Term | int], Term]:
@@ -42,6 +42,10 @@ class Term:
         """A constant, by default one number of this dtype and rank."""
         shape = shape or (np.shape(values) if np.ndim(values) else (1,) * len(self.shape))
         return replace(self, n=self.g.add_const(np.reshape(values, shape), dtype or self.dtype))
+
+    def input(self, shape: Sequence[int], dtype: str = "INT8") -> Term:
+        """Another input."""
+        return replace(self, n=self.g.add_input(f"in{len(self.g.nodes)}", tuple(shape), dtype))
 
     def made(self, op: str, attrs: Attrs, *others: Term | int) -> Term:
         more = [o if isinstance(o, Term) else self.const(o) for o in others]
@@ -130,11 +134,22 @@ class Term:
     def concat(self, *others: Term | int, axis: int = 0) -> Term:
         return self("concat", *others, axis=axis)
 
+    def slice(self, start: Sequence[int], size: Sequence[int]) -> Term:
+        return self("slice", start=start, size=size)
+
     def reshape(self, *shape: int) -> Term:
         return self("reshape", shape=shape)
 
     def transpose(self, *perms: int) -> Term:
         return self("transpose", perms=perms)
+
+    def nchw(self) -> Term:
+        """An image of NHWC in NCHW."""
+        return self.transpose(0, 3, 1, 2)
+
+    def nhwc(self) -> Term:
+        """An image of NCHW in NHWC."""
+        return self.transpose(0, 2, 3, 1)
 
     def pad(self, pads: Sequence[int], value: int) -> Term:
         return self.made("pad", makers.pad(pads, value))
@@ -169,19 +184,56 @@ class Term:
     def resize(self, mode: int, scale: Sequence[int], offset: Sequence[int], border: Sequence[int]) -> Term:
         return self("resize", mode=mode, scale=scale, offset=offset, border=border).shown()
 
+    # ---- of networks that ExecuTorch quantizes
+
+    def layer(self, channels: int, kernel: int = 1, *, stride: int = 1, dilation: int = 1, seed: int = 0) -> Term:
+        """A convolution of INT8 by random weights, with "same" padding for stride 1, and its RESCALE per channel."""
+        rng, pad = np.random.default_rng(seed), (kernel - 1) // 2 * dilation
+        weights = rng.integers(-127, 128, (channels, kernel, kernel, self.shape[-1]))
+        window = {"pad": (pad,) * 4, "stride": (stride,) * 2, "dilation": (dilation,) * 2}
+        sums = self.conv(weights, rng.integers(-500, 500, channels), in_zp=-3, **window)
+        scales = rng.integers(1 << 30, (1 << 31) - 1, channels)
+        return sums.rescale("INT8", scales, [38] * channels, out_zp=-5, per_channel=channels > 1)
+
+    def plus(self, other: Term) -> Term:
+        """An addition of INT8: two RESCALEs to INT32, ADD, RESCALE."""
+        one, two = (x.rescale("INT32", shift=20, in_zp=zp) for x, zp in ((self, -3), (other, 4)))
+        return (one + two).rescale("INT8", shift=41, out_zp=-7)
+
+    def relu(self, zero: int = -128) -> Term:
+        return self.clamp(zero, 127)
+
+    def opaque(
+        self, code: str, results: Sequence[Type], *others: Term, shapes: Sequence[Any] = (), **fields: Any
+    ) -> Term:
+        """An operator that the op table does not have; shapes: its shape operands, None standing for a tensor."""
+        attrs = {"tosa": code, "fields": attrs_of(fields), "shape_operands": shapes or (None,) * (1 + len(others))}
+        return self("opaque", *others, **attrs, shape=results[0].shape, dtype=results[0].dtype, results=tuple(results))
+
 
 def chained(terms: Sequence[Term]) -> Term:
     """The sum, from the first to the last."""
     return chained([terms[0] + terms[1], *terms[2:]]) if len(terms) > 1 else terms[0]
 
 
-def graph(inputs: str, made: Callable[..., Term | tuple[Term, ...]]) -> TensorGraph:
-    """The graph of what a function makes of inputs, which are written name:dtype[shape]."""
-    g, given = TensorGraph(), []
-    for text in inputs.split():
-        name, dtype, shape = re.fullmatch(r"(\w+):(\w+)\[([\d,]+)\]", text).groups()  # type: ignore[union-attr]
-        given.append(Term(g, g.add_input(name, tuple(map(int, shape.split(","))), dtype)))
-    found = made(*given)
-    g.outputs = [t.n for t in (found if isinstance(found, tuple) else (found,))]
-    g.output_names = [f"y{k}" for k in range(len(g.outputs))]
+def inputs(text: str) -> list[Term]:
+    """Inputs of a new graph, which are written name:dtype[shape]."""
+    g, found = TensorGraph(), re.findall(r"(\w+):(\w+)\[([\d, ]+)\]", text)
+    assert len(found) == text.count(":"), text
+    return [Term(g, g.add_input(n, tuple(map(int, shape.split(","))), dtype)) for n, dtype, shape in found]
+
+
+def outputs(*terms: Term) -> TensorGraph:
+    """The graph whose outputs these are."""
+    return finish(terms[0].g, *(t.n for t in terms))
+
+
+def finish(g: TensorGraph, *nodes: int) -> TensorGraph:
+    g.outputs, g.output_names = list(nodes), [f"y{k}" for k in range(len(nodes))]
     return g
+
+
+def graph(text: str, made: Callable[..., Term | tuple[Term, ...]]) -> TensorGraph:
+    """The graph of what a function makes of inputs (`inputs`)."""
+    found = made(*inputs(text))
+    return outputs(*(found if isinstance(found, tuple) else (found,)))

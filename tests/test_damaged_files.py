@@ -53,9 +53,10 @@ from eqsat.tosa import TosaError, dumps, loads
 from extraction import InvalidGraph
 from extraction.io import load
 from tests.device.pieces import PIECES, of
-from tests.graphs import conv, finish, opaque, transposes
+from tests.graphs import transposes
 from tests.random_graphs import random_graph
 from tests.sweeps import examples
+from tests.term import finish, graph, inputs, outputs
 
 pytestmark = pytest.mark.slow
 
@@ -358,8 +359,7 @@ def test_wrong_graphs_give_named_errors(g: TensorGraph) -> None:
 
 @pytest.mark.parametrize("stride", [(0, 1), (1, 0), (-1, 1)])
 def test_strides_below_one_are_refused(stride: tuple[int, int]) -> None:
-    g = TensorGraph()
-    finish(g, conv(g, g.add_input("x", (1, 5, 4, 3), "INT8"), 2))
+    g = graph("x:INT8[1,5,4,3]", lambda x: x.layer(2))
     g.nodes = [
         Node(n.op, n.inputs, tuple((k, stride if k == "stride" else v) for k, v in n.attrs), n.shape, n.dtype)
         for n in g.nodes
@@ -370,10 +370,9 @@ def test_strides_below_one_are_refused(stride: tuple[int, int]) -> None:
 
 def test_a_folded_constant_of_another_dtype_is_carried_not_cut() -> None:
     """A zero point of INT32 would be written back in INT8, as another number."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 4), "INT8")
-    zero = g.add_const(np.array([1 << 20]), "INT32")
-    finish(g, opaque(g, "NEGATE", [x, zero, zero], [g.type(x)]))
+    (x,) = inputs("x:INT8[1,4]")
+    zero = x.const([1 << 20], "INT32")
+    g = outputs(x.opaque("NEGATE", [x.g.type(x.n)], zero, zero))
     (n,) = [n for n in loads(dumps(g)).nodes if n.op not in ("input", "const")]
     assert n.op == "opaque" and n.attr("tosa") == "NEGATE"
 
@@ -381,9 +380,7 @@ def test_a_folded_constant_of_another_dtype_is_carried_not_cut() -> None:
 def test_small_files_that_stand_for_endless_graphs_are_refused() -> None:
     """One long name for the result, the operands and the output of every operator: parts of a flatbuffer may be
     shared."""
-    g = TensorGraph()
-    x = g.add_input("x" * 60000, (1, 2), "INT8")
-    finish(g, g.add("concat", (x,) * 1000, axis=0))
+    g = graph("x" * 60000 + ":INT8[1,2]", lambda x: x.concat(*[x] * 999))
     shared: dict[str, int] = {}
 
     class SharingBuilder(flatbuffers.Builder):

@@ -133,7 +133,7 @@ def operand(t: Terms, v: Value, zero_point: int, wide: bool) -> Value:
     wide: whether what is computed with it has no limit; otherwise it is a word of 32 bits.
     Raises Undecidable for one that may be none.
     """
-    v = t.stepped(v, [("affine", 1, -zero_point)], "INT48" if wide else "INT32")
+    v = t.stepped(v, [("affine", 1, -zero_point)], UNLIMITED if wide else "INT32")
     if not wide and t.outside(v, *Element(True, 32).limits).any():
         raise Undecidable("an operand that 32 bits have no room for")
     return v

@@ -288,8 +288,7 @@ class Execution:
         return self._store(out, v)
 
     def _added(self, v: Value, other: Value) -> Value:
-        one, two = (self._t.stepped(x, [], "INT48") for x in (v, other))
-        return pointwise.binary(self._t, "add", (), (one, two), Type(v.shape, UNLIMITED))
+        return pointwise.binary(self._t, "add", (), (v, other), Type(v.shape, UNLIMITED))
 
     def _store(self, out: Output, v: Value) -> Value:
         if out.map is None:
@@ -330,8 +329,7 @@ class Execution:
 def _scaled_input(t: Terms, v: Value, how: InputScale) -> Value:
     if how.scale == SAME:
         return v
-    v = scaled(t, v, how.scale.multiplier, how.scale.shift, how.rounding.rule, double=how.double)
-    return t.stepped(v, [], "INT48")
+    return scaled(t, v, how.scale.multiplier, how.scale.shift, how.rounding.rule, double=how.double)
 
 
 def _activated(t: Terms, v: Value, o: Output, memory: ShadowMemory) -> Value:

@@ -63,7 +63,7 @@ def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
     out = Type(node.shape, node.dtype)
     if node.op == "const":
         return _constant(t, node.attr("value"), out)
-    if DType.of(out.dtype).carried or any(not DType.of(v.dtype).is_integral for v in operands):
+    if any(not DType.of(dtype).is_integral for dtype in (out.dtype, *(v.dtype for v in operands))):
         if node.op in _MOVING and node.op != "pad":
             return indexing.moved(t, node.op, node.attrs, operands, out)
         return indexing.opaque(t, node.op, node.attrs, operands, out)

@@ -83,13 +83,14 @@ def opaque(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> V
     """Returns a function symbol of all operands and of the element's position.
 
     What it requires that no limits of operands say is required of the symbol.
+    That includes all that an unknown operator may require.
     """
     t.require_allowed(op, dict(attrs), xs)
     state = t.field.constants([len(xs)])
     for v in xs:
         symbol = t.symbol("operand", v.shape, v.dtype)
         state = t.field.applied(symbol, state, t.field.digest(symbol, t.lanes(v)[:, :, None]))
-    if OPS[op].overflows(dict(attrs)):
+    if OPS[op].kind == "opaque" or OPS[op].overflows(dict(attrs)):
         t.note(state, op, attrs)
     places = t.field.constants(np.arange(out.elements))
     return t.applied(t.symbol(op, attrs, out), out.shape, out.dtype, np.broadcast_to(state, places.shape), places)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eqsat.proof.field import EXACT_WEIGHTS, LANES, Lanes, Term
 from eqsat.proof.functions import Ints
-from eqsat.proof.steps import Undecidable
+from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value, limits_of, merged, unique
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.windows import reciprocal
@@ -305,6 +305,7 @@ def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...]
         parts.append((single, t.bounded(t.line(one, factor, rest[everywhere], dtype))))
     if not single.all():
         chosen = ~single
+        low, high = (y[at[:, chosen]] * weights[:, chosen] for y in t.within(x))
         x, constants = _without_summands(t, t.plain(x))
         lanes = t.lanes(x)
         if np.abs(weights).sum(0).max() >= _MOST_WEIGHT:
@@ -313,10 +314,11 @@ def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...]
         for places, factors in zip(at[:, chosen], weights[:, chosen]):
             total += lanes[:, places] * factors
         total = t.field.reduced(total)
-        low, high = (y[at[:, chosen]] for y in t.limits(x))
-        ends = np.stack([low * weights[:, chosen], high * weights[:, chosen]])
-        limits = ends.min(0).sum(0), ends.max(0).sum(0)
-        summand = (constants[at] * weights)[:, chosen].sum(0)
+        constants = constants[at[:, chosen]]
+        if (np.abs(constants).astype(np.float64) * np.abs(weights[:, chosen])).sum(0).max() >= LARGEST:
+            raise Undecidable("a sum that 64 bits have no room for")
+        summand = (constants * weights[:, chosen]).sum(0)
+        limits = np.minimum(low, high).sum(0) - summand, np.maximum(low, high).sum(0) - summand
         parts.append((chosen, t.affine_root(total, summand.shape, dtype, limits, summand, t.degree_of(x))))
     return merged(shape, dtype, parts)
 
@@ -336,7 +338,7 @@ def constants_of(t: Terms, x: Value) -> Ints:
 def reduce_sum(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     at = np.moveaxis(np.arange(x.elements).reshape(x.shape), attrs["axis"], 0)
     at, limits = at.reshape(len(at), -1), limits_of(out.dtype)
-    low, high = (np.cumsum(y[at], 0)[:-1] for y in t.limits(x))
+    low, high = (np.cumsum(y[at], 0)[:-1] for y in t.within(x))
     if (
         overflows := (low < limits[0]).any(0) | (high > limits[1]).any(0)
     ).any():  # on the way, which depends on the order

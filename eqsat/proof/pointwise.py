@@ -38,7 +38,7 @@ def rescale(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value | None:
         return None
     t.require_allowed("rescale", attrs, [x])
     m, s = (np.array(attrs[k], np.int64) for k in ("multiplier", "shift"))
-    variant = np.broadcast_to(np.arange(len(m)), x.shape).reshape(-1)
+    variant = np.broadcast_to(np.arange(len(m)), x.shape or (1,)).reshape(-1)
     if attrs["input_unsigned"] or attrs["output_unsigned"]:
 
         def function(value: Ints, row: Ints) -> Ints:
@@ -234,7 +234,7 @@ def _of_two_roots(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type
     if op != "mul":
         return _sum(t, x, y, 1 if op == "add" else -1, out)
     product = t.field.reduced(t.lanes(x) * t.lanes(y))
-    ends = corners(t.limits(x), t.limits(y))
+    ends = corners(t.within(x), t.within(y))
     degree = t.degree_of(x) + t.degree_of(y)
     shift = dict(attrs)["shift"][0]
     if not shift:
@@ -258,10 +258,10 @@ def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
         rows, inverse = unique_rows(v.functions, factor)
         parts.append(replace(v, functions=t.functions.divided(rows[:, 0], rows[:, 1])[inverse]))
     lanes = t.field.reduced(t.lanes(parts[0]) + sign * t.lanes(parts[1]))
-    (low, high), other = t.limits(parts[0]), t.limits(parts[1])
-    low, high = (low + other[0], high + other[1]) if sign > 0 else (low - other[1], high - other[0])
+    (low, high), other = t.within(x), t.within(y)[::sign]
+    limits = -((summand - low - sign * other[0]) // factor), (high + sign * other[1] - summand) // factor
     degree = max(t.degree_of(v) for v in parts)
-    return t.affine_root(lanes, (x.elements,), out.dtype, (low, high), summand, degree, factor)
+    return t.affine_root(lanes, (x.elements,), out.dtype, limits, summand, degree, factor)
 
 
 def _compared(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
@@ -315,12 +315,16 @@ def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:
     if not sure.all():
         at = np.flatnonzero(~sure)
         c, a, b = condition.moved(at), x.moved(at), y.moved(at)
-        parts.append((~sure, _of_condition(t, c, a, b, out.dtype)))
+        chosen = _of_condition(t, c, a, b, out.dtype)
+        parts.append((~sure, t.plain(chosen) if parts else chosen))
     return merged(out.shape, out.dtype, parts)
 
 
 def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
-    x, y = t.plain(x), t.plain(y)
+    if (t.is_constant(x) & t.is_constant(y)).all():
+        (high, _), (low, _) = t.limits(x), t.limits(y)
+        return t.line(c, high - low, low, dtype)  # which exchanges maximum and minimum if it falls
+    c, x, y = (t.plain(v) for v in (c, x, y))
     if t.pairs is not None:
         mask, lifted = t.pairs.lifted(t, [c, x, y])
         if mask.all():

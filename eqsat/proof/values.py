@@ -288,6 +288,14 @@ class Terms:
         best = np.max if v.extremum == "max" else np.min
         return best(low.reshape(v.members, -1), 0), best(high.reshape(v.members, -1), 0)
 
+    def within(self, v: Value) -> tuple[Ints, Ints]:
+        """Returns the lowest and highest value of each element of a tensor, which its dtype limits.
+
+        Sums and products of them do not overflow int64.
+        """
+        low, high = self.limits(v)
+        return low.clip(*limits_of(v.dtype)), high.clip(*limits_of(v.dtype))
+
     def is_constant(self, v: Value) -> NDArray[np.bool_]:
         """Whether each element is constant."""
         low, high = self.limits(v)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from eqsat.before_lowering.emit import emit
 from eqsat.before_lowering.lift import Lifted, ProgramError, read
 from eqsat.executorch.nodes import is_dequantize, is_quantize, name, qparams, with_own_graph
 from tests.before_lowering.programs import CASES, program
+from tests.networks import Network
 
 #: Movement by every name that ATen has for it.
 SPELLINGS = {
@@ -46,13 +49,9 @@ SPELLINGS = {
 }
 
 
-class EverySpelling(torch.nn.Module):
-    def forward(self, x):
-        return {name: torch.sigmoid(op(x)) for name, op in SPELLINGS.items()}
-
-
 def test_movement_by_every_name_is_read_and_written() -> None:
-    source = read(torch.export.export(EverySpelling().eval(), (torch.randn(1, 8, 6, 4),)))
+    every = Network(lambda _, x: {name: torch.sigmoid(op(x)) for name, op in SPELLINGS.items()})
+    source = read(torch.export.export(every.eval(), (torch.randn(1, 8, 6, 4),)))
     lifted = Lifted(with_own_graph(source))
     opaque = [lifted.graph.nodes[n].attr("tosa") for n in lifted.graph.live() if lifted.graph.nodes[n].op == "opaque"]
     assert opaque == []
@@ -73,19 +72,15 @@ def test_what_is_read_is_written_back(case: str, kind: str) -> None:
 def test_a_wrong_program_is_told_from_a_right_one(wrong) -> None:
     """The comparison sees another slice, another order and another constant."""
     source, other = (
-        read(torch.export.export(_Of(f).eval(), (torch.randn(1, 8, 6),))) for f in (lambda x: x[:, :5, :5], wrong)
+        read(torch.export.export(sigmoid_of(f).eval(), (torch.randn(1, 8, 6),)))
+        for f in (lambda x: x[:, :5, :5], wrong)
     )
     with pytest.raises(ProgramError, match="not equal"):
         compare(source, other, 4, exact=False)
 
 
-class _Of(torch.nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, x):
-        return torch.sigmoid(self.f(x))
+def sigmoid_of(f: Callable[[torch.Tensor], torch.Tensor]) -> Network:
+    return Network(lambda _, x: torch.sigmoid(f(x)))
 
 
 def test_every_written_movement_stands_between_its_tensor_s_dequantize_and_quantize() -> None:
@@ -108,14 +103,14 @@ def test_every_written_movement_stands_between_its_tensor_s_dequantize_and_quant
 def test_integers_out_of_the_range_of_their_dequantize_are_not_moved_as_quantized() -> None:
     """dequantize; permute; quantize clamps them: only what is known to be in range is a pure movement."""
 
-    def f(x):
+    def made(_, x):
         y = torch.ops.quantized_decomposed.dequantize_per_tensor.default(x, 0.1, 0, -127, 127, torch.int8)
         return torch.ops.quantized_decomposed.quantize_per_tensor.default(
             y.permute(1, 0), 0.1, 0, -127, 127, torch.int8
         )
 
     x = torch.tensor([[-128, 5], [127, -128]], dtype=torch.int8)
-    source = read(torch.export.export(_Raw(f), (x,)))
+    source = read(torch.export.export(Network(made), (x,)))
     lifted = Lifted(with_own_graph(source))
     assert {lifted.graph.nodes[n].op for n in lifted.graph.live()} == {"input", "opaque"}
     new = emit(lifted, lifted.graph)
@@ -123,23 +118,16 @@ def test_integers_out_of_the_range_of_their_dequantize_are_not_moved_as_quantize
     assert torch.equal(run(new, {name: x})[0], torch.tensor([[-127, 127], [5, -127]], dtype=torch.int8))
 
 
-class _Raw(torch.nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, x):
-        return self.f(x)
-
-
 def test_what_cannot_be_rewritten_is_named() -> None:
     dynamic = torch.export.export(
-        _Of(lambda x: x.transpose(0, 1)), (torch.randn(4, 3),), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2)}}
+        sigmoid_of(lambda x: x.transpose(0, 1)),
+        (torch.randn(4, 3),),
+        dynamic_shapes=(({0: torch.export.Dim("n", min=2)},),),
     )
     with pytest.raises(ProgramError, match="fixed shapes"):
         read(dynamic)
     with pytest.raises(ProgramError, match="torch.export"):
-        read(torch.fx.symbolic_trace(_Of(torch.relu)))
+        read(torch.fx.symbolic_trace(torch.nn.ReLU()))
 
 
 def test_a_program_that_changes_a_buffer_in_place_is_read_as_one_that_returns_it() -> None:
@@ -159,8 +147,8 @@ def test_a_program_that_changes_a_buffer_in_place_is_read_as_one_that_returns_it
 
 
 def test_samples_have_extremes_and_fit_the_inputs() -> None:
-    source = read(torch.export.export(_Of(lambda x: x.transpose(0, 1)), (torch.randn(4, 3),)))
-    drawn = [xs["x"] for xs in samples(source, 6)]
+    source = read(torch.export.export(sigmoid_of(lambda x: x.transpose(0, 1)), (torch.randn(4, 3),)))
+    drawn = [x for xs in samples(source, 6) for x in xs.values()]
     assert all(x.shape == (4, 3) and x.dtype == torch.float32 for x in drawn)
     assert drawn[1].min() > 100 and not torch.equal(drawn[4], drawn[5])
-    assert torch.equal(samples(source, 5)[4]["x"], drawn[4])
+    assert torch.equal(*samples(source, 5)[4].values(), drawn[4])

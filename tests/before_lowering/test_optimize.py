@@ -17,12 +17,14 @@ from eqsat.before_lowering.compare import samples
 from eqsat.before_lowering.lift import read
 from eqsat.before_lowering.optimize import ProgramReport
 from eqsat.egraph.engine import Budget
+from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.nodes import name
 from eqsat.executorch.quantize import quantize
 from eqsat.options.options import OptionError, Options
 from eqsat.target import TargetError
 from tests.before_lowering.programs import CASES, make, program
-from tests.executorch.test_forms import BORDERS, outside, refused
+from tests.executorch.test_forms import BORDERS, refused
+from tests.networks import Network
 from tests.planted import UNMOVED
 
 pytestmark = pytest.mark.slow
@@ -34,18 +36,8 @@ BRIEF = Options(effort=1, max_sram="any", max_flash="any")
 
 def moving(p) -> list[str]:
     """Names of the ops of a program that move or view data."""
-    views = (
-        "permute",
-        "transpose",
-        "view",
-        "reshape",
-        "channel_shuffle",
-        "movedim",
-        "slice",
-        "cat",
-        "flip",
-        "pixel_shuffle",
-    )
+    views = {"permute", "transpose", "view", "reshape", "movedim", "slice", "cat", "flip"}
+    views |= {"channel_shuffle", "pixel_shuffle"}
     return [name(n.target) for n in p.graph.nodes if n.op == "call_function" and name(n.target) in views]
 
 
@@ -146,23 +138,23 @@ def test_views_and_identity_permutes_go_though_they_cost_no_cycles() -> None:
     assert figures(report.lowered[0]) == figures(report.lowered[1])
 
 
-class Upscale(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(4, 12, 3, padding=1)
-
-    def forward(self, x):
-        return torch.pixel_shuffle(torch.relu(self.conv(x)), 2)
-
-
 def test_stock_s_lowering_gains_from_native_steps() -> None:
     """Vela decomposes the six axes of a pixel shuffle; written in steps that the NPU has, it costs a fraction."""
-    before = quantize(Upscale().eval(), (torch.randn(1, 4, 32, 32),), EthosUCompileSpec(TARGET))
+    upscale = Network(
+        lambda self, x: torch.pixel_shuffle(torch.relu(self.conv(x)), 2), conv=torch.nn.Conv2d(4, 12, 3, padding=1)
+    )
+    before = quantize(upscale.eval(), (torch.randn(1, 4, 32, 32),), EthosUCompileSpec(TARGET))
     # by default eqsat may need no more memory than stock, which needs less for the rewritten program
     after, report = eqsat.optimize(before, target=TARGET, options=BRIEF)
     old, new = report.lowered
     assert report.changed and after is not before
     assert new.stock_cycles < old.stock_cycles / 2 and new.cycles <= old.cycles
+
+
+def outside(program: torch.export.ExportedProgram, target: str) -> set[str]:
+    """The operators that stock ExecuTorch leaves to the CPU."""
+    partitioner = EthosUPartitioner(EthosUCompileSpec(target))
+    return set(cpu_operators(to_edge_transform_and_lower(copy.deepcopy(program), partitioner=[partitioner])))
 
 
 def test_what_arm_s_partitioner_refuses_gets_a_form_that_it_accepts() -> None:
@@ -240,19 +232,14 @@ def test_mutated_buffers_stay_outputs() -> None:
 
 def test_a_dynamic_shape_is_left_alone_with_a_warning() -> None:
     module, (x,) = make("there_and_back")
-    before = torch.export.export(module, (x,), dynamic_shapes={"x": {2: torch.export.Dim("h", min=2, max=9)}})
+    before = torch.export.export(module, (x,), dynamic_shapes=(({2: torch.export.Dim("h", min=2, max=9)},),))
     with pytest.warns(eqsat.EqsatWarning, match="fixed shapes"):
         after, report = eqsat.optimize(before, target=TARGET)
     assert after is before and not report.changed and "dynamic" in report.reason
 
 
-class Turned(torch.nn.Module):
-    def forward(self, x):
-        return torch.sigmoid(x.transpose(1, 2))
-
-
 def test_an_unsound_rule_costs_the_gain_and_is_told() -> None:
-    before = torch.export.export(Turned(), (torch.randn(1, 4, 4),))
+    before = torch.export.export(Network(lambda _, x: torch.sigmoid(x.transpose(1, 2))), (torch.randn(1, 4, 4),))
     with pytest.warns(eqsat.EqsatWarning, match="not equal"):
         after, report = eqsat.optimize(before, target=TARGET, check="model", options=Options(rules=(UNMOVED,)))
     assert after is before and not report.changed

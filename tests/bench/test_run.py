@@ -4,16 +4,15 @@ import json
 from importlib.metadata import version
 
 import pytest
-from typer.testing import CliRunner
 
 from eqsat.bench import isolated, run
 from eqsat.bench.records import read_records
-from eqsat.cli.app import app
 from eqsat.ground.files import InputError
 from eqsat.report.data import KIND_COLOURS, STAGES
 from eqsat.target import TargetError
 from eqsat.tosa import loads
 from eqsat.vela.compile import KINDS as VELA_KINDS
+from tests import command
 from tests.bench.runs import EXPLICIT, TARGET, attempt_here, figures, tosa_files
 
 pytestmark = pytest.mark.slow
@@ -62,8 +61,8 @@ def test_records_of_a_real_model(zoo_run):
 
 
 def test_compile_tells_what_the_record_says_and_writes_a_pte_of_that_size(zoo_run, tmp_path):
-    done = CliRunner().invoke(
-        app, ["compile", "benchmarks.models.pixel_shuffle:model", "-t", TARGET, "-o", str(tmp_path / "m.pte"), "--json"]
+    done = command.run(
+        "compile", "benchmarks.models.pixel_shuffle:model", "-t", TARGET, "-o", str(tmp_path / "m.pte"), "--json"
     )
     assert done.exit_code == 0, done.output
     eqsat = read_records(zoo_run)[2]

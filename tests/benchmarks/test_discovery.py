@@ -17,26 +17,20 @@ from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED, prove
 from eqsat.rules import RULES
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.graphs import clamp, conv, finish
+from tests.term import graph
 
 PLAIN = Window("conv2d", ("plain", 1), ("plain", 1))
 
 
-def one(shape: tuple[int, ...], build: object) -> TensorGraph:
-    g = TensorGraph()
-    return finish(g, build(g, g.add_input("x", shape, "INT8")))  # type: ignore[operator]
-
-
 def test_an_instance_must_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recipe that gives something else makes no instance."""
-    graph, wrong = one((1, 4), lambda g, x: clamp(g, x, -128, 100)), one((1, 4), lambda g, x: clamp(g, x, -128, 126))
-    form = form_of(graph)
-    for made in (graph, wrong):
+    given, wrong = (graph("x:INT8[1,4]", lambda x, high=high: x.clamp(-128, high)) for high in (100, 126))
+    form = form_of(given)
+    for made in (given, wrong):
         monkeypatch.setattr(equality, "followed", lambda recipe, source, made=made: made)
-        instance = Equality.of(graph, made, PLAIN).instance(form.attributes, [graph.type(0)], [])
-        assert (instance is not None) == (made is graph)
+        instance = Equality.of(given, made, PLAIN).instance(form.attributes, [given.type(0)], [])
+        assert (instance is not None) == (made is given)
 
 
 @pytest.mark.slow
@@ -44,7 +38,7 @@ def test_an_instance_must_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_from_a_graph_to_a_rule(tmp_path: Path) -> None:
     """Without the family `blocking`, what it knows of one place is found again, and its rule fires and is sound."""
     rules = tuple(r for r in RULES if r.family != "blocking")
-    part = Neighbourhood(one((1, 1, 1, 24), lambda g, x: conv(g, x, 72)), (0, 1))
+    part = Neighbourhood(graph("x:INT8[1,1,1,24]", lambda x: x.layer(72)), (0, 1))
     with Pool() as pool:
         found = Discoverer(Target.of("ethos-u85-256"), pool, rules).discover(part)
     assert found is not None and found.after < found.known / 3 and prove(part.graph, found.graph).verdict == PROVED

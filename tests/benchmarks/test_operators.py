@@ -1,4 +1,4 @@
-"""The survey of operators: what it counts, what it compares, and that its table is that of its records."""
+"""The survey of operators and ExecuTorch's own Arm tests: tables are those of the records, and faults are seen."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from benchmarks import arm_tests, transpose_cases
 from benchmarks.operators import run
 from benchmarks.operators.cases import INSTEAD
 from benchmarks.operators.run import differences
 from benchmarks.operators.survey import EVERY, TARGETS, table
 from benchmarks.study import RESULTS, read_lines
+from eqsat.bench.lowering import prepare
 from eqsat.executorch.remedies import REMEDIES
-from eqsat.tosa import loads
+from eqsat.options.options import Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.tosa import dumps, loads
+from tests.graphs import transposed_relus
 
 U55, U85 = TARGETS
 
@@ -67,3 +72,35 @@ def test_every_remedy_was_tried_and_leaves_nothing_to_the_cpu() -> None:
         assert [ours[instead, t]["cpu"] for t in TARGETS] == [{}, {}], instead
     told = {o["remedy"] for found in ours.values() for o in found.get("left", ())}
     assert told - {""} and told - {""} <= set(REMEDIES.values())
+
+
+def test_the_recorded_table_of_arm_tests_is_that_of_the_records() -> None:
+    place = RESULTS / "arm_tests"
+    records, about = read_lines(place / "records.jsonl"), json.loads((place / "run.json").read_text())
+    told = (line for line in (place / "table.md").read_text().splitlines() if line.startswith(("* ", "| cases")))
+    assert set(told) <= set(arm_tests.table(records, about).splitlines())
+    assert len(arm_tests.faults(records)) == 2, "the page tells of them"
+
+
+def test_what_must_not_be_is_a_fault() -> None:
+    given = dumps(transposed_relus())
+    delegate = arm_tests._told(optimize_tosa(given, "ethos-u55-128", stock=given, options=Options(effort=0)))
+    record = {"case": "ops/a", "outcome": "passed", "error": "", "delegates": [delegate]}
+    assert arm_tests.faults([record]) == []
+    for changed in (
+        {"calibrated": [1, 2]},
+        {"sram": [64, 65], "sram_limit": 64},
+        {"verified": False},
+        {"binary_verified": False},
+    ):
+        assert len(arm_tests.faults([{**record, "delegates": [{**delegate, **changed}]}])) == 1, changed
+    assert len(arm_tests.faults([{**record, "outcome": "failed", "alone": "passed"}])) == 1
+
+
+@pytest.mark.slow
+def test_a_case_of_the_wheel_is_lowered() -> None:
+    """Stock keeps no TRANSPOSE of linear_rank2."""
+    assert len(transpose_cases.cases()) == 36 and not hasattr(transpose_cases, "other")
+    files, _ = prepare("benchmarks.transpose_cases:linear_rank2", "ethos-u85-256")
+    explicit, stock = (loads(files[f"0.{kind}"]).op_counts().get("transpose", 0) for kind in ("explicit", "stock"))
+    assert (explicit, stock) == (2, 0)

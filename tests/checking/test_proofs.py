@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 import pytest
 
 from eqsat import Call, kinds, op, rule, symbols
@@ -14,9 +13,9 @@ from eqsat.checking.soundness import check
 from eqsat.egraph.encoding import saturate
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
-from tests.graphs import clamp, rescale
 from tests.planted import NOT_GREATER
 from tests.sweeps import some
+from tests.term import graph, inputs, outputs
 
 x, y = symbols("x y", kinds.Value)
 
@@ -40,21 +39,16 @@ def test_a_removal_that_loses_the_outputs_value_is_not_proved() -> None:
     """The e-node that is not equal is gone with it."""
     lsl, asr = (symbols(name, Annotated[Call, op(f"{name}_shift")]) for name in ("logical_left", "arithmetic_right"))
     forgetful = rule("forgetful", asr(lsl(x, y), y), x, removes=True)
-    g = TensorGraph()
-    a = g.add_input("a", (1, 2, 2, 4), "INT8")
-    wide = g.add("add", [rescale(g, a, "INT32"), rescale(g, g.add_input("b", (1, 2, 2, 4), "INT8"), "INT32")])
-    by = g.add_const(np.full((1, 1, 1, 1), 24), "INT32")
-    g.outputs.append(g.add("arithmetic_right_shift", [g.add("logical_left_shift", [wide, by]), by], round=False))
+    a, b = (v.rescale("INT32") for v in inputs("a:INT8[1,2,2,4] b:INT8[1,2,2,4]"))
+    by = a.const(24)
+    g = outputs((a + b).lsl(by).asr(by))
     assert check(g, [forgetful], trials=0).undecided == {"output": 1}
 
 
 def compared_with_a_constant() -> TensorGraph:
-    g = TensorGraph()
-    a = g.add_input("a", (1, 4, 4, 4), "INT16")
-    k = g.add_const(np.full((1, 1, 1, 1), 12345), "INT32")
-    c = g.add("logical_not", [g.add("greater", (k, rescale(g, a, "INT32")))])
-    g.outputs.append(g.add("select", (c, a, clamp(g, a, -5, 20))))
-    return g
+    (a,) = inputs("a:INT16[1,4,4,4]")
+    k = a.const(12345, "INT32", (1, 1, 1, 1))
+    return outputs((~(k > a.rescale("INT32")))("select", a, a.clamp(-5, 20)))
 
 
 def test_an_error_that_samples_miss_is_not_proved() -> None:
@@ -69,8 +63,6 @@ def test_an_overflow_that_the_source_does_not_have_is_not_proved() -> None:
     add = symbols("add", Annotated[Call, op("add")])
     z = symbols("z", kinds.Value)
     associated = rule("associated", add(add(x, y), z), add(x, add(y, z)))
-    g = TensorGraph()
-    xs = [g.add_input(n, (2, 3), "INT32") for n in "abc"]
-    g.outputs.append(g.add("add", (g.add("add", xs[:2]), xs[2])))
+    g = graph("a:INT32[2,3] b:INT32[2,3] c:INT32[2,3]", lambda a, b, c: a + b + c)
     checked = check(g, [associated], trials=0)
     assert checked.frozen.saturation.matches["associated"] and checked.undecided

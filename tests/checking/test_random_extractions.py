@@ -19,10 +19,10 @@ from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.guards import broken
 from extraction import tree_greedy
-from tests.graphs import finish, rescale, reshape, transpose
 from tests.random_graphs import NETWORK, random_graph
 from tests.random_prices import Bytes
 from tests.sweeps import some
+from tests.term import inputs, outputs
 
 pytestmark = pytest.mark.slow
 
@@ -52,19 +52,16 @@ def test_all_rules_on_random_graphs(seed: int, pool: Pool) -> None:
 def test_int48_sums_are_read_by_a_rescale_alone(pool: Pool) -> None:
     """A slice after an INT16 convolution could go before its RESCALE, onto the INT48 sums: no extraction may do
     that."""
-    g = TensorGraph()
-    x, weights = g.add_input("x", (1, 2, 3, 6), "INT16"), g.add_const(np.arange(24).reshape(4, 1, 1, 6), "INT8")
-    sums = g.add_with("conv2d", (x, weights, g.add_const(np.arange(4), "INT48")), makers.conv("INT16"))
-    y = rescale(g, sums, "INT16", multiplier=(1 << 14,), shift=(20,), scale32=False)
-    finish(g, g.add("slice", (transpose(g, y, 0, 2, 1, 3),), start=(0, 0, 0, 0), size=(1, 3, 2, 2)))
+    (x,) = inputs("x:INT16[1,2,3,6]")
+    weights, bias = x.const(np.arange(24).reshape(4, 1, 1, 6), "INT8"), x.const(np.arange(4), "INT48")
+    y = x.made("conv2d", makers.conv("INT16"), weights, bias).rescale("INT16", 1 << 14, 20, scale32=False)
+    g = outputs(y.transpose(0, 2, 1, 3).slice((0, 0, 0, 0), (1, 3, 2, 2)))
     assert assert_equal_extractions(g, TARGETS[0], pool, times=12) > 1
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.family.name)
 def test_no_transpose_of_more_axes_than_tosa_has(target: Target, pool: Pool) -> None:
     """Three transposes whose composition has seven atomic axes: it may not be written as one TRANSPOSE of rank 7."""
-    g = TensorGraph()
-    y = reshape(g, transpose(g, g.add_input("x", (6, 3, 2, 4, 2), "INT8"), 0, 2, 4, 1, 3), 72, 2, 2, 1)
-    y = reshape(g, transpose(g, y, 0, 2, 1, 3), 1, 2, 12, 12)
-    finish(g, transpose(g, y, 0, 2, 1, 3))
-    assert assert_equal_extractions(g, target, pool) > 0
+    (x,) = inputs("x:INT8[6,3,2,4,2]")
+    x = x.transpose(0, 2, 4, 1, 3).reshape(72, 2, 2, 1).transpose(0, 2, 1, 3).reshape(1, 2, 12, 12)
+    assert assert_equal_extractions(outputs(x.transpose(0, 2, 1, 3)), target, pool) > 0

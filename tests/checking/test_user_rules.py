@@ -7,13 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from eqsat import runs
 from eqsat.checking import user_rules
 from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.soundness import check
-from eqsat.cli.app import app
 from eqsat.ground.files import InputError, PluginError
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -22,7 +20,8 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NotModelled
 from eqsat.tosa import dumps, loads
-from tests.graphs import finish, relu
+from tests.command import run
+from tests.term import Term, graph, inputs, outputs
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "custom_rule.py")
 HEAD = """from eqsat import extern, kinds, rule, symbols
@@ -36,19 +35,12 @@ TYPES = HEAD + 'RULES = [rule("wrong-type", m(x), x)]\n'
 
 
 def reversed_twice() -> TensorGraph:
-    g = TensorGraph()
-    x = relu(g, g.add_input("x", (1, 8, 8, 16), "INT8"), -100)
-    once = relu(g, g.add("reverse", (x,), axis=3), -90)
-    return finish(g, relu(g, g.add("reverse", (once,), axis=3), -80))
+    return graph("x:INT8[1,8,8,16]", lambda x: x.relu(-100).reverse(3).relu(-90).reverse(3).relu(-80))
 
 
 def written(tmp_path: Path, text: str) -> str:
     (tmp_path / "own.py").write_text(text)
     return str(tmp_path / "own.py")
-
-
-def run(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
 
 
 def test_rules_meet_every_integer_operator_on_small_graphs() -> None:
@@ -77,9 +69,8 @@ def test_the_example_improves_a_graph(tmp_path: Path) -> None:
     pack = user_rules.load(EXAMPLE, graphs=8)
     options = Options(effort=1, cache=tmp_path / "p", rules=pack.rules)
     result = optimize_tosa(dumps(reversed_twice()), Target.of("ethos-u85-256"), options=options)
-    assert (
-        result.verified and "reverse" not in loads(result.tosa).op_counts() and result.cycles < result.explicit_cycles
-    )
+    assert result.verified and "reverse" not in loads(result.tosa).op_counts()
+    assert result.cycles < result.explicit_cycles
     runs.save(result, tmp_path / "run")
     explanation = run("explain", tmp_path / "run", "--user-rules", EXAMPLE)
     assert explanation.exit_code == 0 and "reverse-reverse" in explanation.stdout
@@ -94,16 +85,8 @@ def test_an_unsound_rule_has_a_small_counterexample(tmp_path: Path) -> None:
     assert "drop-inner" in done.stdout and "UNSOUND" in done.stdout and "counterexample to drop-inner" in done.stdout
     with pytest.raises(user_rules.UnsoundRules, match="drop-inner.* on the graph n0 = input x"):
         user_rules.load(str(tmp_path / "own.py"), graphs=12)
-    refused = run(
-        "optimize",
-        tmp_path / "none.tosa",
-        "-t",
-        "ethos-u85-256",
-        "-o",
-        tmp_path / "out.tosa",
-        "--user-rules",
-        tmp_path / "own.py",
-    )
+    given = (tmp_path / "none.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
+    refused = run("optimize", *given, "--user-rules", tmp_path / "own.py")
     assert refused.exit_code == 2 and "unsound" in refused.stderr
 
 
@@ -123,9 +106,10 @@ def test_the_match_that_refuted_a_rule_counts(tmp_path: Path, text: str) -> None
 
 def test_a_graph_on_which_eqsat_fails_is_no_verdict_on_rules(tmp_path: Path) -> None:
     """The graph, the operator and the cause are named."""
-    g = TensorGraph()
-    x = relu(g, g.add_input("x", (2, 3), "INT8"))
-    finish(g, relu(g, g.add_copy(Node("negate", (x,), (), (2, 3), "INT8"), [x])))
+    (x,) = inputs("x:INT8[2,3]")
+    x = x.relu()
+    negated = Term(x.g, x.g.add_copy(Node("negate", (x.n,), (), (2, 3), "INT8"), [x.n]))
+    g = outputs(negated.relu())
     pack = user_rules.find(written(tmp_path, NEVER))
     with pytest.raises(InputError, match=r"^given graph 1: eqsat itself fails on it, .*KeyError: 'out_zp', at ") as e:
         user_rules.examine(pack, 0, [g])
@@ -139,8 +123,7 @@ def test_what_eqsat_cannot_do_with_a_rules_result_is_no_verdict_either(tmp_path:
         "@extern\ndef bare(f: kinds.Clamp) -> kinds.Unary:\n    return Call('negate', ())\n"
         "RULES = [rule('bare', c(x), bare(c)(x))]\n"
     )
-    g = TensorGraph()
-    finish(g, relu(g, relu(g, g.add_input("x", (2, 3), "INT8"))))
+    g = graph("x:INT8[2,3]", lambda x: x.relu().relu())
     with pytest.raises(InputError, match="^given graph 1: eqsat itself fails on what the rules make of it, .*KeyError"):
         user_rules.examine(user_rules.find(written(tmp_path, made)), 0, [g])
 
@@ -202,8 +185,7 @@ def test_names_of_functions_and_variables_are_free(tmp_path: Path) -> None:
         "def named(name):\n    same.__name__ = name\n    return extern(same)\n"
         "RULES = [rule(n, q(union(x)), q(x), where=named(n)(q, union)) for n in ('q', 'x', 'curve', 'type', 'Move', 'vec')]\n"
     )
-    g = TensorGraph()
-    finish(g, relu(g, relu(g, g.add_input("x", (2, 3), "INT8")), -128))
+    g = graph("x:INT8[2,3]", lambda x: x.relu().relu(-128))
     report = user_rules.examine(user_rules.find(written(tmp_path, text)), 0, [g])
     assert report.unsound == {} and all(report.matches.values()), report
 

@@ -21,31 +21,29 @@ from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import GraphError, Type, attrs_of
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
 from extraction import extract
 from extraction.normal_form import NormalForm
-from tests.graphs import add, channel_shuffle, conv, finish, relu, rescale, residual, transpose
+from tests.graphs import are_equal, channel_shuffle, residual
+from tests.term import graph, inputs, outputs
 
 
 def forked() -> TensorGraph:
     """A transposed value with two readers, added again in the first layout, and concatenated; several outputs."""
-    g = TensorGraph()
-    x, y = (g.add_input(n, (1, 4, 4, 8), "INT8") for n in ("x", "y"))
-    t = transpose(g, conv(g, x, 8), 0, 3, 1, 2)
-    back = transpose(g, add(g, relu(g, t), transpose(g, y, 0, 3, 1, 2)), 0, 2, 3, 1)
-    joined = g.add("concat", [transpose(g, t, 0, 2, 3, 1), back], axis=3)
-    return finish(g, g.add("slice", [joined], start=(0, 0, 1, 4), size=(1, 4, 3, 8)), back, t, back, x)
+    x, y = inputs("x:INT8[1,4,4,8] y:INT8[1,4,4,8]")
+    t = x.layer(8).nchw()
+    back = t.relu().plus(y.nchw()).nhwc()
+    return outputs(t.nhwc().concat(back, axis=3).slice((0, 0, 1, 4), (1, 4, 3, 8)), back, t, back, x)
 
 
 def shared_rescale() -> TensorGraph:
     """One widening RESCALE read by two additions, as no graph from ExecuTorch has it."""
-    g = TensorGraph()
-    x, y = (rescale(g, g.add_input(n, (1, 4, 4, 8), "INT8"), "INT32", shift=(20,)) for n in ("x", "y"))
-    return finish(g, *(rescale(g, g.add(op, [x, y]), "INT8", shift=(42,)) for op in ("add", "sub")))
+    xs = inputs("x:INT8[1,4,4,8] y:INT8[1,4,4,8]")
+    x, y = (v.rescale("INT32", shift=20) for v in xs)
+    return outputs((x + y).rescale("INT8", shift=42), (x - y).rescale("INT8", shift=42))
 
 
 GRAPHS = (residual, pytest.param(channel_shuffle, marks=pytest.mark.slow), forked, shared_rescale)
@@ -63,9 +61,7 @@ def choices_of(graph: TensorGraph, model: VelaGroups) -> Choices:
 def assert_equal(graph: TensorGraph, other: TensorGraph) -> None:
     assert other.signature() == graph.signature() and other.output_names == graph.output_names
     assert [other.nodes[i].attr("name") for i in other.inputs] == [graph.nodes[i].attr("name") for i in graph.inputs]
-    for inputs in samples(domains(graph), 4):
-        for a, b in zip(graph.evaluate(inputs), other.evaluate(inputs), strict=True):
-            assert np.array_equal(a, b)
+    assert are_equal(graph, other)
 
 
 @pytest.mark.parametrize("source", GRAPHS)
@@ -105,9 +101,7 @@ def test_widening_rescales_stand_once_per_reader(model: VelaGroups) -> None:
     found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     wide = [n for n in found.live() if found.nodes[n].op == "rescale" and found.nodes[n].dtype == "INT32"]
     assert len(wide) == 4 and all(len(found.readers()[n]) == 1 for n in wide)
-    assert (
-        min(NormalForm.of(choices.graph).price) >= 0
-    )  # what fuses into several readers is free, not paid back by each
+    assert min(NormalForm.of(choices.graph).price) >= 0, "what fuses into several readers is not paid back by each"
     assert violations(found, model.target.family) == []
 
 
@@ -122,11 +116,10 @@ def test_an_output_without_a_candidate_is_an_error(model: VelaGroups) -> None:
 @pytest.mark.parametrize("op", ["add", "sub", "mul"])
 def test_a_broadcast_is_written_in_few_commands(op: str, model: VelaGroups) -> None:
     """Without an e-node more; the price is that of what is written, and the RESCALEs and the TABLE still fuse."""
-    g = TensorGraph()
-    x, y = (g.add_input(n, s, "INT8") for n, s in (("x", (6, 1, 1, 16, 8)), ("y", (1, 1, 1, 16, 1))))
-    wide = [rescale(g, v, "INT32", in_zp=z) for v, z in ((x, 3), (y, -2))]
-    narrow = rescale(g, g.add_with(op, wide, makers.mul() if op == "mul" else ()), "INT8", shift=(31,))
-    finish(g, g.add_with("table", [narrow], makers.table(range(-128, 128))))
+    x, y = inputs("x:INT8[6,1,1,16,8] y:INT8[1,1,1,16,1]")
+    attrs = makers.mul() if op == "mul" else ()
+    wide = x.rescale("INT32", in_zp=3).made(op, attrs, y.rescale("INT32", in_zp=-2))
+    g = outputs(wide.rescale("INT8", shift=31).table(range(-128, 128)))
     choices = build(saturate(g, []), model)
     found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert_equal(g, found)
@@ -140,11 +133,10 @@ def test_a_broadcast_is_written_in_few_commands(op: str, model: VelaGroups) -> N
 
 def test_a_sum_that_others_read_keeps_its_shape(model: VelaGroups) -> None:
     """A view of it would be a copy."""
-    g = TensorGraph()
-    x, y = (g.add_input(n, s, "INT8") for n, s in (("x", (6, 1, 2, 16, 8)), ("y", (1, 1, 1, 16, 1))))
-    wide = [rescale(g, v, "INT32", in_zp=z) for v, z in ((x, 3), (y, -2))]
-    total = g.add("add", [wide[0], wide[0]])
-    finish(g, rescale(g, total, "INT8", shift=(31,)), rescale(g, g.add("sub", [total, wide[1]]), "INT8", shift=(31,)))
+    x, y = inputs("x:INT8[6,1,2,16,8] y:INT8[1,1,1,16,1]")
+    x, y = x.rescale("INT32", in_zp=3), y.rescale("INT32", in_zp=-2)
+    total = x + x
+    g = outputs(total.rescale("INT8", shift=31), (total - y).rescale("INT8", shift=31))
     choices = build(saturate(g, []), model)
     found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert_equal(g, found)
@@ -155,10 +147,7 @@ def test_a_transpose_of_the_source_stays_possible_where_no_movement_of_its_dtype
     pool: Pool, prices: PriceCache
 ) -> None:
     """ExecuTorch keeps TRANSPOSEs of INT32 from U55, but a delegate may have one."""
-    g = TensorGraph()
-    wide = transpose(g, g.add_input("z", (1, 8, 8, 16), "INT32"), 0, 3, 1, 2)
-    there = transpose(g, relu(g, transpose(g, g.add_input("x", (1, 4, 4, 8), "INT8"), 0, 2, 3, 1)), 0, 3, 1, 2)
-    finish(g, wide, there)
+    g = graph("z:INT32[1,8,8,16] x:INT8[1,4,4,8]", lambda z, x: (z.nchw(), x.nhwc().relu().nchw()))
     choices = build(saturate(g, RULES), VelaGroups(Target.of("ethos-u55-128"), pool, prices))
     written, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert written.op_counts().get("transpose") == 1
@@ -166,10 +155,8 @@ def test_a_transpose_of_the_source_stays_possible_where_no_movement_of_its_dtype
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_what_vela_cuts_is_priced_only_where_there_is_nothing_else(alone: bool) -> None:
-    graph = TensorGraph()
-    given = [graph.add_input(name, (n, 192), "INT8") for name, n in (("x", 1), ("y", 19))]
-    parts = [graph.add("reshape", [x], shape=(*graph.type(x).shape, 1, 1, 1)) for x in given]
-    finish(graph, graph.add("reshape", [graph.add("concat", parts, axis=0)], shape=(20, 192)))
+    xs = inputs("x:INT8[1,192] y:INT8[19,192]")
+    one, other = (x.reshape(*x.shape, 1, 1, 1) for x in xs)
     asked: list[str] = []
 
     class Counting(OpCount):
@@ -177,7 +164,7 @@ def test_what_vela_cuts_is_priced_only_where_there_is_nothing_else(alone: bool) 
             asked.append(unit.op)
             return super().cycles(unit)
 
-    frozen = saturate(graph, [] if alone else RULES)
+    frozen = saturate(outputs(one.concat(other).reshape(20, 192)), [] if alone else RULES)
     found = [c for c in build(frozen, Counting(Target.of("ethos-u55-128"))).candidates if c.enode.op == "concat"]
     cut = [c for c in found if c.unit is not None and is_cut(c.unit)]
     assert cut and all(c.usable == alone for c in cut)

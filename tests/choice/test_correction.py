@@ -13,12 +13,12 @@ from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor import makers
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.table import Row
 from extraction import extract
 from tests.fake_oracle import by_vela
-from tests.graphs import add, channel_shuffle, conv, finish
+from tests.graphs import channel_shuffle
+from tests.term import graph, inputs, outputs
 
 
 @pytest.fixture(scope="module", params=["ethos-u55-128", "ethos-u85-256"])
@@ -58,15 +58,13 @@ def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
 @pytest.mark.slow
 def test_a_widening_rescale_that_is_an_operator_of_its_own_is_charged(model: VelaGroups, pool: Pool) -> None:
     """It was expected to be part of the sum, which it is not beside the INT32 result of a convolution."""
-    g = TensorGraph()
-    x = g.add_with("clamp", [g.add_input("x", (1, 16, 16, 16), "INT16")], makers.clamp("INT16", 0))
-    weights = g.add_const(np.random.default_rng(0).integers(-127, 127, (16, 3, 3, 16)), "INT8")
+    (x,) = inputs("x:INT16[1,16,16,16]")
+    x, weights = x.clamp(0), np.random.default_rng(0).integers(-127, 127, (16, 3, 3, 16))
     conv = makers.conv("INT16", pad=(1, 1, 1, 1))
-    sums = g.add_with("conv2d", [x, weights, g.add_const(np.zeros(16), "INT48")], conv)
-    left = g.add_with("rescale", [sums], makers.rescale("INT32", 20000, 13, scale32=False))
-    right = g.add_with("rescale", [x], makers.rescale("INT32", 1 << 30, 19))
-    y = g.add_with("rescale", [g.add("add", (left, right))], makers.rescale("INT16", 1923147387, 42))
-    choices = build(saturate(finish(g, y), RULES), model)
+    sums = x.made("conv2d", conv, x.const(weights, "INT8"), x.const(np.zeros(16), "INT48"))
+    both = sums.rescale("INT32", 20000, 13, scale32=False) + x.rescale("INT32", shift=19)
+    g = outputs(both.rescale("INT16", 1923147387, 42))
+    choices = build(saturate(g, RULES), model)
     for _ in range(4):
         written = choices.tensor_graph(extract(choices.graph, "asp").choice)
         compiled = by_vela(written[0], model.target, pool)
@@ -76,10 +74,9 @@ def test_a_widening_rescale_that_is_an_operator_of_its_own_is_charged(model: Vel
 
 
 def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool) -> None:
-    g = TensorGraph()
-    y = conv(g, g.add_input("x", (1, 32, 32, 16), "INT8"), 16)
-    table = g.add("table", [y], table=tuple(k // 2 for k in range(-128, 128)))
-    choices = build(saturate(finish(g, add(g, y, table)), []), model)
+    halved = [k // 2 for k in range(-128, 128)]
+    g = graph("x:INT8[1,32,32,16]", lambda x: (y := x.layer(16)).plus(y.table(halved)))
+    choices = build(saturate(g, []), model)
     found = extract(choices.graph, "asp")
     written = choices.tensor_graph(found.choice)
     compiled = by_vela(written[0], model.target, pool)

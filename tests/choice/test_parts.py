@@ -13,58 +13,50 @@ from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import numbers, version
 from extraction import extract
-from tests.graphs import clamp, conv, finish, rescale, reshape, transpose
+from tests.term import Term, graph, inputs, outputs
 
-WHOLE, PART = (1, 16, 8, 32), (1, 9, 8, 32)
-
-
-def part(g: TensorGraph, x: int, first: int = 3) -> int:
-    return g.add("slice", [x], start=(0, first, 0, 0), size=PART)
+X, PART = "x:INT8[1,16,8,32]", (1, 9, 8, 32)
 
 
-def _multiplied(g: TensorGraph, x: int, multiplier: int = 1 << 30) -> int:
-    wide = g.add_with("rescale", [x], makers.rescale("INT32", multiplier, 30, in_zp=3))
-    other = g.add_const(np.full(PART, 3, np.int32), "INT32", PART)
-    return rescale(g, g.add_with("mul", [wide, other], makers.mul()), "INT8", shift=(36,))
+def part(x: Term) -> Term:
+    return x.part(3, 9, 1)
 
 
-def _summed(g: TensorGraph, x: int) -> int:
+def _multiplied(x: Term, multiplier: int = 1 << 30) -> Term:
+    wide = x.rescale("INT32", multiplier, 30, in_zp=3)
+    return (wide * x.const(np.full(PART, 3), "INT32")).rescale("INT8", shift=36)
+
+
+def _summed(x: Term) -> Term:
     """A sum as ExecuTorch writes it: the larger operand has a factor of 2**19."""
-    other = clamp(g, g.add_input("other", PART, "INT8"), -9, 9)
+    other = x.input(PART).clamp(-9, 9)
     factors = ((1518500250, 12), (1 << 30, 11))
-    wide = [
-        g.add_with("rescale", [v], makers.rescale("INT32", *factor, in_zp=3)) for v, factor in zip((x, other), factors)
-    ]
-    return rescale(g, g.add("add", wide), "INT8", shift=(50,))
-
-
-def _joined(g: TensorGraph, x: int) -> int:
-    return g.add("concat", [x, clamp(g, g.add_input("other", PART, "INT8"), -9, 9)], axis=3)
+    one, two = (v.rescale("INT32", *factor, in_zp=3) for v, factor in zip((x, other), factors))
+    return (one + two).rescale("INT8", shift=50)
 
 
 #: {what reads the part: (how it is written, whether it reads a copy)}
-READERS: dict[str, tuple[Callable[[TensorGraph, int], int], bool]] = {
-    "convolution": (lambda g, x: conv(g, x, 8, 1), False),
-    "max pool": (lambda g, x: g.add_with("max_pool2d", [x], makers.max_pool((2, 2), pad=(0, 1, 0, 0))), False),
-    "clamp": (lambda g, x: clamp(g, x, -50, 70), False),
-    "rescale": (lambda g, x: rescale(g, x, "INT8", multiplier=(1518500250,), shift=(31,)), False),
+READERS: dict[str, tuple[Callable[[Term], Term], bool]] = {
+    "convolution": (lambda x: x.layer(8), False),
+    "max pool": (lambda x: x.largest(2, 2, pad=(0, 1, 0, 0)), False),
+    "clamp": (lambda x: x.clamp(-50, 70), False),
+    "rescale": (lambda x: x.rescale("INT8", 1518500250, 31), False),
     "product": (_multiplied, False),
     "sum": (_summed, False),
-    "concat": (_joined, False),
-    "view without ones": (lambda g, x: clamp(g, reshape(g, x, 9, 8, 32), -50, 70), False),
-    "view": (lambda g, x: clamp(g, reshape(g, x, 1, 72, 1, 32), -50, 70), True),
-    "transpose": (lambda g, x: clamp(g, transpose(g, x, 0, 2, 1, 3), -50, 70), True),
-    "slice": (lambda g, x: clamp(g, g.add("slice", [x], start=(0, 1, 2, 3), size=(1, 4, 5, 16)), -50, 70), True),
+    "concat": (lambda x: x.concat(x.input(PART).clamp(-9, 9), axis=3), False),
+    "view without ones": (lambda x: x.reshape(9, 8, 32).clamp(-50, 70), False),
+    "view": (lambda x: x.reshape(1, 72, 1, 32).clamp(-50, 70), True),
+    "transpose": (lambda x: x.transpose(0, 2, 1, 3).clamp(-50, 70), True),
+    "slice": (lambda x: x.slice((0, 1, 2, 3), (1, 4, 5, 16)).clamp(-50, 70), True),
 }
 
 
-def _whole(g: TensorGraph) -> int:
-    return clamp(g, g.add_input("x", WHOLE, "INT8"), -100, 90)
+def _computed(x: Term) -> Term:
+    return x.clamp(-100, 90)
 
 
 def _model(target: str, pool: Pool, tmp_path) -> VelaGroups:
@@ -83,10 +75,8 @@ def _charged(choices: Choices, choice: dict[int, int]) -> float:
 def test_a_part_costs_what_vela_copies(target: str, reader: str, pool: Pool, tmp_path) -> None:
     write, copied = READERS[reader]
     copied = copied and not (reader == "transpose" and Target.of(target).family.transposes.fused)
-    g = TensorGraph()
-    read = write(g, part(g, _whole(g)))
     model = _model(target, pool, tmp_path)
-    choices = build(saturate(finish(g, read), []), model)
+    choices = build(saturate(graph(X, lambda x: write(part(_computed(x)))), []), model)
     found = extract(choices.graph)
     written, _ = choices.tensor_graph(found.choice)
     rows = [r for r in compile_graph(written, model.target, pool).rows if r.operator == "MemoryCopy"]
@@ -98,20 +88,28 @@ def test_a_part_costs_what_vela_copies(target: str, reader: str, pool: Pool, tmp
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
 def test_a_part_is_copied_once_for_all_its_readers(target: str, pool: Pool, tmp_path) -> None:
     model = _model(target, pool, tmp_path)
-    charged = []
-    for turned in (1, 3):
-        g = TensorGraph()
-        x = part(g, _whole(g))
-        readers = [clamp(g, transpose(g, x, 0, 2, 1, 3), -50, 60 + k) for k in range(turned)]
-        choices = build(saturate(finish(g, clamp(g, x, -40, 40), *readers), []), model)
-        charged.append(_charged(choices, extract(choices.graph).choice))
-    assert charged[0] == charged[1] > 0
+
+    def charged(turned: int) -> float:
+        (x,) = inputs(X)
+        x = part(_computed(x))
+        turns = [x.transpose(0, 2, 1, 3).clamp(-50, 60 + k) for k in range(turned)]
+        choices = build(saturate(outputs(x.clamp(-40, 40), *turns), []), model)
+        return _charged(choices, extract(choices.graph).choice)
+
+    assert charged(1) == charged(3) > 0
 
 
 def test_an_output_is_a_copy(pool: Pool, tmp_path) -> None:
-    g = TensorGraph()
-    choices = build(saturate(finish(g, part(g, _whole(g))), []), _model("ethos-u55-128", pool, tmp_path))
+    choices = build(saturate(graph(X, lambda x: part(_computed(x))), []), _model("ethos-u55-128", pool, tmp_path))
     assert _charged(choices, extract(choices.graph).choice) > 0
+
+
+def sliced_and_alone(made: Callable[[Term], Term | tuple[Term, ...]]) -> tuple[TensorGraph, TensorGraph]:
+    """What is made of a part of a computed tensor, and of one of the part's size."""
+    return (
+        graph(X, lambda x: made(part(_computed(x)))),
+        graph("x:INT8[1,9,8,32]", lambda x: made(_computed(x))),
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,28 +119,23 @@ def test_a_widening_rescale_that_does_not_fuse_reads_the_whole_on_u55(
     target: str, in_place: bool, pool: Pool, tmp_path
 ) -> None:
     """Vela makes a sum and a product of it there, of all the tensor (`tests` ask by the commands' cycles)."""
-    model, cycles = _model(target, pool, tmp_path), []
-    for sliced in (True, False):
-        g = TensorGraph()
-        x = _whole(g) if sliced else clamp(g, g.add_input("x", PART, "INT8"), -100, 90)
-        read = part(g, x) if sliced else x
-        graph = finish(g, _multiplied(g, read, 1518500250))
-        rows = compile_graph(graph, model.target, pool).rows
-        cycles.append(sum(r.corrected for r in rows if r.operator != "Clamp"))
-        choices = build(saturate(graph, []), model)
-        if sliced:
-            assert bool(_charged(choices, extract(choices.graph).choice)) != in_place
+    model = _model(target, pool, tmp_path)
+    graphs = sliced_and_alone(lambda x: _multiplied(x, 1518500250))
+    cycles = [
+        sum(r.corrected for r in compile_graph(g, model.target, pool).rows if r.operator != "Clamp") for g in graphs
+    ]
+    choices = build(saturate(graphs[0], []), model)
+    assert bool(_charged(choices, extract(choices.graph).choice)) != in_place
     if numbers(version()) >= (5, 2):  # before, it computes the part alone, which is charged as a copy all the same
         assert (cycles[0] <= 1.1 * cycles[1]) == in_place
 
 
 def test_a_transpose_of_a_part_costs_no_more_than_of_a_whole_on_u85(pool: Pool, tmp_path) -> None:
     """The whole has another reader, so that no TRANSPOSE fuses into what computes it."""
-    model, cycles = _model("ethos-u85-256", pool, tmp_path), []
-    for sliced in (True, False):
-        g = TensorGraph()
-        x = part(g, _whole(g)) if sliced else clamp(g, g.add_input("x", PART, "INT8"), -100, 90)
-        graph = finish(g, clamp(g, transpose(g, x, 0, 2, 1, 3), -50, 70), clamp(g, x, -40, 40))
-        rows = compile_graph(graph, model.target, pool).rows
-        cycles.append(sum(r.corrected for r in rows if r.operator in ("MemoryCopy", "Transpose")))
-    assert cycles[0] <= cycles[1]
+    model = _model("ethos-u85-256", pool, tmp_path)
+    moves = ("MemoryCopy", "Transpose")
+    sliced, alone = (
+        sum(r.corrected for r in compile_graph(g, model.target, pool).rows if r.operator in moves)
+        for g in sliced_and_alone(lambda x: (x.transpose(0, 2, 1, 3).clamp(-50, 70), x.clamp(-40, 40)))
+    )
+    assert sliced <= alone

@@ -17,16 +17,16 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from extraction import extract
 from tests.fake_oracle import by_vela
-from tests.graphs import clamp, finish, reshape
+from tests.term import inputs, outputs
 
 A, B, C = (1, 8, 16, 32), (1, 4, 32, 32), (1, 16, 8, 32)
 
 
 def viewed(*shapes: tuple[int, ...]) -> TensorGraph:
     """A value of shape A that is read in `shapes`, each time from A."""
-    g = TensorGraph()
-    x = clamp(g, g.add_input("x", A, "INT8"), -100, 90)
-    return finish(g, *(clamp(g, x if s == A else reshape(g, x, *s), -90, 80 - k) for k, s in enumerate(shapes)))
+    (x,) = inputs("x:INT8[1,8,16,32]")
+    x = x.clamp(-100, 90)
+    return outputs(*((x if s == A else x.reshape(*s)).clamp(-90, 80 - k) for k, s in enumerate(shapes)))
 
 
 def copies(choices: Choices, choice: dict[int, int]) -> float:
@@ -41,8 +41,7 @@ def copies(choices: Choices, choice: dict[int, int]) -> float:
 def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, tmp_path) -> None:
     model = VelaGroups(Target.of(target), pool, PriceCache(tmp_path / "prices"))
     for shapes in ((A,), (B,), (B, B), (A, B), (A, C), (B, C), (A, B, C)):
-        graph = viewed(*shapes)
-        choices = build(saturate(graph, []), model)
+        choices = build(saturate(viewed(*shapes), []), model)
         found = extract(choices.graph)
         written, _ = choices.tensor_graph(found.choice)
         rows = [r.priced for r in by_vela(written, model.target, pool).estimate.rows if r.operator == "MemoryCopy"]

@@ -1,5 +1,7 @@
 """The command line as a user meets it."""
 
+from __future__ import annotations
+
 import csv
 import json
 import os
@@ -7,26 +9,29 @@ import re
 import resource
 import subprocess
 import sys
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from eqsat.cli.app import app
-from eqsat.tensor import makers
+from cost_models.cache import PriceCache
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.cli import upscale
-from tests.graphs import finish, relu, transposes
+from tests.command import run
+from tests.graphs import transposes
+from tests.term import graph
 
 ROOT = Path(__file__).parents[2]
 UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
 
 
-def run(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
+def optimized(place: Path, *more: object, given: TensorGraph | None = None, target: str = "ethos-u85-256"):
+    """What a command says that optimizes a graph, by default two transposes of no use, and its output."""
+    (place / "in.tosa").write_bytes(dumps(given or transposes(16)))
+    return run("optimize", place / "in.tosa", "-t", target, "-o", place / "out.tosa", *more), place / "out.tosa"
 
 
 @pytest.mark.slow
@@ -64,10 +69,7 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
 
 
 def test_optimize_a_tosa_file(tmp_path):
-    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    source.write_bytes(dumps(transposes(16)))
-    result = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--csv", tmp_path / "out.csv", "--json")
-    assert result.exit_code == 0, result.output
+    result, out = optimized(tmp_path, "--csv", tmp_path / "out.csv", "--json")
     record = json.loads(result.stdout)
     (row,) = csv.DictReader((tmp_path / "out.csv").open(newline=""))
     assert (row["before_cycles"], row["cycles"]) == tuple(str(record["cycles"][k]) for k in ("stock", "eqsat"))
@@ -79,37 +81,31 @@ def test_optimize_a_tosa_file(tmp_path):
 
 
 def test_a_quiet_command_prints_warnings_alone(tmp_path):
-    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    source.write_bytes(dumps(transposes(16)))
-    call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "-q", "--effort", 1)
-    done = run(*call)
+    done, out = optimized(tmp_path, "-q", "--effort", 1)
     assert (done.exit_code, done.output) == (0, "") and out.is_file()
-    (warning,) = run(*call, "--max-sram", 1024).output.splitlines()
+    done, _ = optimized(tmp_path, "-q", "--effort", 1, "--max-sram", 1024)
+    (warning,) = done.output.splitlines()
     assert warning.startswith("warning: does not fit: ") and " of 1,024 bytes of SRAM; " in warning
 
 
 def test_a_limit_that_nothing_meets_has_an_exit_code(tmp_path):
-    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    source.write_bytes(dumps(transposes(16)))
-    call = ("optimize", source, "-t", "ethos-u85-256", "-o", out, "--max-sram", 1024, "--effort", 1)
-    result = run(*call, "--json")
+    limited = ("--max-sram", 1024, "--effort", 1)
+    result, out = optimized(tmp_path, *limited, "--json")
     record = json.loads(result.stdout)
     assert result.exit_code == 4 and record["fits"] is False and out.is_file()
     (told,) = record["warnings"]
     assert told.startswith(f"does not fit: {record['footprint']['sram']:,} of 1,024 bytes of SRAM; ")
     assert record["nearest"].keys() == {"cycles", "sram", "flash", "vela_total"}
     assert all(record[k]["eqsat"] <= record[k]["stock"] for k in ("cycles", "corrected"))
-    again = run(*call)
+    again, _ = optimized(tmp_path, *limited)
     assert again.exit_code == 4 and again.stdout.splitlines()[-1] == told
 
 
 def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
-    g = TensorGraph()
-    finish(g, relu(g, g.add_input("x", (1, 3, 5, 7), "INT8")))
-    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    source.write_bytes(dumps(g))
     refusing = ("--cost-model", "tests.planted_costs:Refusing")
-    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, *refusing)
+    result, out = optimized(
+        tmp_path, *refusing, given=graph("x:INT8[1,3,5,7]", lambda x: x.relu()), target="ethos-u55-128"
+    )
     assert result.exit_code == 4 and "has a price" in " ".join(result.output.split())
     assert out.is_file()
 
@@ -123,22 +119,18 @@ def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
 )
 def test_a_file_that_vela_refuses_is_told_with_its_reason(tmp_path, dtype, code, words):
     """ABS of INT8 is no operator of TOSA, and none of U55 in floating point."""
-    g = TensorGraph()
-    finish(g, g.add("abs", (g.add_input("x", (1, 3, 5, 7), dtype),)))
-    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    source.write_bytes(dumps(g))
-    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--json")
+    given = graph(f"x:{dtype}[1,3,5,7]", lambda x: x("abs"))
+    result, out = optimized(tmp_path, "--json", given=given, target="ethos-u55-128")
     assert result.exit_code == code and not out.exists()
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"error: {source} {words}")
+    assert line.startswith(f"error: {tmp_path / 'in.tosa'} {words}")
     assert json.loads(result.stdout)["error"] == {"message": line.removeprefix("error: "), "exit_code": code}
 
 
 def test_a_cache_that_cannot_be_used_is_told_once(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no directory")
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "file"))
-    (tmp_path / "in.tosa").write_bytes(dumps(transposes(16)))
-    result = run("optimize", tmp_path / "in.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--json")
+    result, _ = optimized(tmp_path, "--json")
     assert result.exit_code == 0, result.output
     told = [w for w in json.loads(result.stdout)["warnings"] if "prices are measured anew each time" in w]
     assert len(told) == 1 and str(tmp_path / "file") in told[0]
@@ -148,11 +140,8 @@ def test_a_cache_that_cannot_be_used_is_told_once(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_last_line_says_why_nothing_was_gained(tmp_path, as_json):
-    g = TensorGraph()
-    x = g.add_input("x", (1, 4, 4, 8), "INT8")
-    (tmp_path / "in.tosa").write_bytes(dumps(finish(g, g.add_with("clamp", (x,), makers.clamp("INT8", 0, 9)))))
-    more = ["--json"] if as_json else []
-    result = run("optimize", tmp_path / "in.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", *more)
+    clamped = graph("x:INT8[1,4,4,8]", lambda x: x.clamp(0, 9))
+    result, _ = optimized(tmp_path, *["--json"] * as_json, given=clamped)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     said = json.loads(result.stdout)["kept"] if as_json else lines[-2]
@@ -166,10 +155,7 @@ def test_the_last_line_says_why_nothing_was_gained(tmp_path, as_json):
         (("compile", UPSCALE, "-t", "ethos-u99-1", "-o", "{tmp}/x.pte"), ("ethos-u99-1", "ethos-u85-256")),
         (("compile", "nothing.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nothing.pt2", "does not exist")),
         (("compile", "nowhere.py:f", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nowhere.py", "does not exist")),
-        (
-            ("compile", f"{UPSCALE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"),
-            ("has no 'model_'; did you mean 'model'?",),
-        ),
+        (("compile", f"{UPSCALE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("'model_'; did you mean 'model'?",)),
         (("compile", "model", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("neither",)),
         (("compile", UPSCALE, "-t", "ethos-u55-128", "-o", "{tmp}/no/x.pte"), ("does not exist", "-o")),
         (("compile", UPSCALE, "-t", "ethos-u55-128", "-o", "{tmp}"), ("is a directory",)),
@@ -240,3 +226,13 @@ def test_a_disk_that_fails_costs_the_files_and_not_the_figures(tmp_path):
     record = json.loads(done.stdout)
     assert record["error"]["exit_code"] == 3 and "cannot write out.tosa" in record["error"]["message"]
     assert record["verified"] and 0 < record["cycles"]["eqsat"] < record["cycles"]["stock"]
+
+
+def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
+    with closing(PriceCache()) as cache:
+        cache.put({"a": 1, "b": 2})
+    info = json.loads(run("cache", "info", "--json").output)
+    assert info["entries"] == 2 and info["path"].startswith(str(tmp_path)) and info["bytes"] > 0
+    assert "2 prices, 0 answers and 0 lowerings forgotten" in run("cache", "clear").output
+    assert "0 of at most" in run("cache", "info").output

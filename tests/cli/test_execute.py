@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from eqsat.cli.app import app
 from eqsat.executorch.logs import LEVELS, speak
 from eqsat.ground.files import InputError
+from tests.command import run
 
 ROOT = Path(__file__).parents[2]
 LOWERS = """
@@ -54,16 +53,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_script_has_its_arguments_and_its_folder(here: Path) -> None:
     (here / "beside.py").write_text("WORD = 'beside'")
     (here / "s.py").write_text("import sys, beside\nprint(beside.WORD, *sys.argv[1:])\nsys.exit(7)")
-    done = CliRunner().invoke(app, ["exec", "--effort", "1", "s.py", "--effort", "x"])
+    done = run("exec", "--effort", "1", "s.py", "--effort", "x")
     assert done.stdout == "beside --effort x\n" and done.exit_code == 7
-    of_module = CliRunner().invoke(app, ["exec", "-m", "s", "y"])
+    of_module = run("exec", "-m", "s", "y")
     assert of_module.stdout == "beside y\n" and of_module.exit_code == 7
 
 
 @pytest.mark.slow
 def test_a_script_that_fails_is_told_as_python_tells_it(here: Path) -> None:
     (here / "s.py").write_text("def f():\n    return 1 / 0\n\nf()")
-    done = CliRunner().invoke(app, ["exec", "s.py"])
+    done = run("exec", "s.py")
     assert done.exit_code == 1 and "eqsat/cli" not in done.stderr
     assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero") and "line 2, in f" in done.stderr
 
@@ -71,7 +70,7 @@ def test_a_script_that_fails_is_told_as_python_tells_it(here: Path) -> None:
 @pytest.mark.slow
 def test_delegates_are_told_a_line_each(here: Path) -> None:
     (here / "lowers.py").write_text(LOWERS)
-    done = CliRunner().invoke(app, ["exec", "--effort", "1", "lowers.py", "ethos-u85-256"])
+    done = run("exec", "--effort", "1", "lowers.py", "ethos-u85-256")
     told = [line for line in done.stderr.splitlines() if line.startswith("eqsat: ")]
     assert len(told) == 1 and "cycles (-" in told[0] and "bit-exact, proved" in told[0]
     assert int(done.stdout.split()[-1]) > 0

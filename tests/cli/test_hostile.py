@@ -13,14 +13,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from eqsat.cli.app import app
 from eqsat.cli.defaults import defaults
 from eqsat.ground.files import InputError
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
 from eqsat.tosa import dumps
+from tests.command import run
 from tests.graphs import transposes
 
 
@@ -44,7 +43,7 @@ def certificate(name: str, known: object = 1) -> str:
 def test_certificates(text: str, reason: str, tmp_path: Path) -> None:
     place = tmp_path / "c.json"
     place.write_text(text)
-    done = CliRunner().invoke(app, ["prove", "--check", str(place)], input="")
+    done = run("prove", "--check", str(place), input="")
     message = done.stderr.replace(f"{place} ", "")
     assert done.exit_code == 2 and reason in message, done.stderr
     assert len(done.stderr.splitlines()) == 1 and "\x1b" not in done.stderr
@@ -97,7 +96,7 @@ def test_no_file_is_lost_to_an_output(arguments: str, tmp_path: Path, monkeypatc
         (tmp_path / name).write_text('{"format": "eqsat-run", "files": {"chosen.tosa": {}}}')
     Store("store").close()
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    result = CliRunner().invoke(app, arguments.split())
+    result = run(*arguments.split())
     assert result.exit_code == 2 and "would be in one place" in result.stderr, result.output
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
@@ -109,7 +108,7 @@ def test_a_failure_of_ours_is_told_in_words(tmp_path: Path, monkeypatch: pytest.
         raise RuntimeError("broken")
 
     monkeypatch.setattr("eqsat.runs.load", broken)
-    result = CliRunner().invoke(app, ["explain", str(tmp_path)])
+    result = run("explain", tmp_path)
     assert result.exit_code == 3, result.output
     assert "the command failed: RuntimeError: broken" in result.stderr.replace("\n", " ")
 
@@ -117,7 +116,7 @@ def test_a_failure_of_ours_is_told_in_words(tmp_path: Path, monkeypatch: pytest.
 def test_a_store_that_cannot_be_used_is_not_cleared(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for command in (["clear"], ["export", str(tmp_path / "x")]):
-        result = CliRunner().invoke(app, ["cache", *command, "--cache", str(tmp_path / "file")])
+        result = run("cache", *command, "--cache", tmp_path / "file")
         assert result.exit_code == 2 and "cannot be used: File exists" in result.stderr, result.output
     assert not (tmp_path / "x").exists()
 

@@ -12,30 +12,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import eqsat
-from eqsat.cli.app import app
 from eqsat.cli.common import causes
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.graphs import finish, relu, residual
+from tests.command import run
+from tests.graphs import residual, transposes
 
 ROOT = Path(__file__).parents[2]
 UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
 
 
-def run(*args: object):
-    return CliRunner().invoke(app, [str(a) for a in args])
-
-
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    g = TensorGraph()
-    y = g.add("transpose", (g.add_input("x", (1, 16, 16, 8), "INT8"),), perms=(0, 3, 1, 2))
-    finish(g, g.add("transpose", (relu(g, y),), perms=(0, 2, 3, 1)))
     path = tmp_path / "in.tosa"
-    path.write_bytes(dumps(g))
+    path.write_bytes(dumps(transposes(16)))
     return path
 
 

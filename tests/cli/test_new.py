@@ -10,17 +10,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from eqsat.cli.app import app
 from eqsat.ground.registry import Registry, load
+from tests.command import run
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ("rule", "cost-model", "extractor")
 
 
 def new(*args: object):
-    return CliRunner().invoke(app, ["new", *map(str, args)])
+    return run("new", *args)
 
 
 @pytest.mark.slow

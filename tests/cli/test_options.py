@@ -1,18 +1,24 @@
-"""The optimizer's options on the command line: stated once, with the library's defaults."""
+"""The optimizer's options on the command line and in `[tool.eqsat]`, and what is said of those that are gone."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import typer
+import typer.main
 from typer.testing import CliRunner
 
-from eqsat.cli.app import app as commands
+from eqsat.cli.app import app
+from eqsat.cli.defaults import defaults
 from eqsat.cli.options import OPTIONS, OptionsMaker, takes_options
+from eqsat.cli.removed import REMOVED
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.store.setting import VARIABLE
+from tests.command import run
 
 #: Fields of `Options` that are for programs: a saturation's limits, and what --user-rules brings.
 LEFT_OUT = {"budget", "rounds", "trials", "rules", "externs"}
@@ -65,5 +71,92 @@ def test_limits_of_memory_are_called_as_they_were_typed() -> None:
 
 
 def test_help_says_which_defaults_the_effort_decides() -> None:
-    shown = CliRunner().invoke(commands, ["optimize", "--help"], env={"COLUMNS": "200"}).output
+    shown = run("optimize", "--help", env={"COLUMNS": "200"}).output
     assert shown.count("[default: (by --effort)]") == 3
+
+
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def written(place: Path, text: str) -> Path:
+    (place / "pyproject.toml").write_text(text)
+    return place
+
+
+def test_each_command_gets_the_options_that_it_has(tmp_path: Path) -> None:
+    found = defaults(
+        COMMANDS, written(tmp_path, '[tool.eqsat]\ntarget = "ethos-u85-256"\nmax-sram = "512K"\njobs = 2\n')
+    )
+    assert found["compile"] == {"target": "ethos-u85-256", "max_sram": "512K"}
+    assert found["bench"] == {"jobs": 2} and found["rules"] == {}
+
+
+def test_an_option_that_takes_several_may_have_one(tmp_path: Path) -> None:
+    found = defaults(COMMANDS, written(tmp_path, '[tool.eqsat]\ntargets = "a,b"\nuser-rules = ["c", "d"]\n'))
+    assert found["bench"] == {"targets": ["a,b"]} and found["compile"] == {"user_rules": ["c", "d"]}
+
+
+def test_commands_of_a_group_get_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EQSAT_CACHE", raising=False)
+    monkeypatch.chdir(written(tmp_path, '[tool.eqsat]\ncache = "here"\n'))
+    assert defaults(COMMANDS, tmp_path)["cache"]["info"] == {"cache": "here"}
+    assert run("cache", "info").output.startswith("here/store.sqlite")
+
+
+def test_the_package_of_models_is_no_option() -> None:
+    """This project names its own, and `eqsat bench` measures the zoo by default."""
+    assert defaults(COMMANDS, Path(__file__).parents[2])["bench"] == {}
+    result = run("bench", "--help", env={"COLUMNS": "200"})
+    assert "[default: (zoo)]" in result.output
+
+
+def test_the_nearest_file_counts(tmp_path: Path) -> None:
+    written(tmp_path, "[tool.eqsat]\neffort = 1\n")
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    assert defaults(COMMANDS, tmp_path / "a" / "b")["compile"] == {"effort": 1}
+    written(tmp_path / "a", "[project]\nname = 'x'\n")
+    assert defaults(COMMANDS, tmp_path / "a" / "b")["compile"] == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[tool.eqsat]\nefort = 1\n", "'efort', which is no option of a command; did you mean effort?"),
+        ("[tool]\neqsat = 1\n", "tool.eqsat is no table"),
+        ("[tool.eqsat\n", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_followed_is_an_error_with_the_file(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"pyproject\.toml.*" + message.replace("?", r"\?")):
+        defaults(COMMANDS, written(tmp_path, text))
+
+
+def test_what_is_typed_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(written(tmp_path, '[tool.eqsat]\ntarget = "ethos-u999"\n'))
+    wrong = run("optimize", "x.tosa", "-o", "y.tosa")
+    assert wrong.exit_code == 2 and "ethos-u999" in wrong.stderr
+    typed = run("optimize", "x.tosa", "-t", "ethos-u85-256", "-o", "y.tosa")
+    assert typed.exit_code == 2 and "ethos-u999" not in typed.stderr and "x.tosa" in typed.stderr
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_what_is_gone_ends_in_one_line(name: str) -> None:
+    given = ["optimize", "x.tosa", f"{name}=1"] if name.startswith("--") else [name, "--some-option"]
+    done = run(*given)
+    assert done.exit_code == 2 and done.stdout == ""
+    assert done.stderr == f"error: {name}: removed in 0.2: {REMOVED[name]}\n"
+
+
+def test_it_is_told_in_json_too() -> None:
+    done = run("discover", "--json")
+    assert json.loads(done.stdout)["error"]["message"].startswith("discover: removed in 0.2: ")
+
+
+def test_what_is_there_is_not_gone() -> None:
+    options = {o for c in COMMANDS.values() for p in c.params for o in p.opts}
+    assert not REMOVED.keys() & {*COMMANDS, *options}
+
+
+def test_an_argument_is_not_taken_for_a_command() -> None:
+    done = run("rules", "discover")
+    assert "removed" not in done.stderr

@@ -7,25 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from eqsat.cli.app import app
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
-from tests.graphs import add, clamp, rescale
+from tests import command
+from tests.term import inputs, outputs
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(app, ["prove", *map(str, args)])
+    return command.run("prove", *args)
 
 
 def written(place: Path, low: int, *, also: bool = False, dtype: str = "INT8") -> Path:
     """A sum of two inputs, clamped."""
-    g = TensorGraph()
-    xs = [g.add_input(name, (1, 3, 3, 2), dtype) for name in "xy"]
-    y = xs[0] if dtype != "INT8" else clamp(g, add(g, *xs), -100, 100)
-    g.outputs.append(clamp(g, clamp(g, y, low, 100), -100, 100) if also else clamp(g, y, low, 100))
-    place.write_bytes(dumps(g))
+    x, y = inputs(f"x:{dtype}[1,3,3,2] y:{dtype}[1,3,3,2]")
+    total = x if dtype != "INT8" else x.plus(y).clamp(-100, 100)
+    clamped = total.clamp(low, 100)
+    place.write_bytes(dumps(outputs(clamped.clamp(-100, 100) if also else clamped)))
     return place
 
 
@@ -69,12 +67,10 @@ def test_the_operator_is_named_at_which_it_ended(tmp_path: Path) -> None:
     """x | y and x + y - (x & y) are equal, and of INT16 there are too many pairs to look at."""
     places = []
     for name in ("sum", "or"):
-        g = TensorGraph()
-        both = [rescale(g, g.add_input(x, (1, 3, 3, 2), "INT16"), "INT32") for x in "xy"]
-        total = g.add("sub", (g.add("add", both), g.add("bitwise_and", both)))
-        g.outputs.append(rescale(g, g.add("bitwise_or", both) if name == "or" else total, "INT16"))
+        x, y = (x.rescale("INT32") for x in inputs("x:INT16[1,3,3,2] y:INT16[1,3,3,2]"))
+        both = x + y - (x & y) if name == "sum" else x | y
         places.append(tmp_path / f"{name}.tosa")
-        places[-1].write_bytes(dumps(g.pruned()))
+        places[-1].write_bytes(dumps(outputs(both.rescale("INT16"))))
     done = run(*places)
     assert done.exit_code == 5, done.output
     assert "undecided" in done.output and "at bitwise_or [1, 3, 3, 2]" in done.output

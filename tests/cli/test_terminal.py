@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import typer
 from rich.text import Text
-from typer.testing import CliRunner
 
 from eqsat.cli.app import app
 from eqsat.cli.terminal import TextConsole, visible
@@ -17,6 +16,7 @@ from eqsat.runs import save
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps
+from tests.command import run
 from tests.graphs import transposed_relus
 
 NAME = "a[red]b\x1b[31m\x1b]0;title\x07\x9b1m.tosa"
@@ -44,7 +44,7 @@ def test_text_is_broken_on_a_terminal_alone(terminal: bool) -> None:
 
 
 def test_an_error_shows_a_name_as_text(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["prove", str(tmp_path / NAME), "b.tosa"])
+    done = run("prove", tmp_path / NAME, "b.tosa")
     assert done.exit_code == 2 and "\x1b" not in done.output
     assert "a[red]b\\x1b[31m" in done.output
 
@@ -53,7 +53,7 @@ def test_the_name_of_a_saved_run_is_shown_as_text(tmp_path: Path) -> None:
     options = Options(effort=1, remember=False)
     result = optimize_tosa(dumps(transposed_relus()), Target.of("ethos-u85-256"), options=options, name=NAME)
     save(result, tmp_path / "run")
-    done = CliRunner().invoke(app, ["explain", str(tmp_path / "run"), "--no-removals"])
+    done = run("explain", tmp_path / "run", "--no-removals")
     assert done.exit_code == 0 and "\x1b" not in done.output and "\x07" not in done.output
     assert done.output.startswith("a[red]b\\x1b[31m\\x1b]0;title")
 
@@ -62,21 +62,21 @@ def test_a_title_is_no_markup(tmp_path: Path) -> None:
     source = tmp_path / "a[red]b.tosa"
     source.write_bytes(Path("examples/upscale.tosa").read_bytes())
     arguments = ["optimize", str(source), "-t", "ethos-u85-256", "-o", str(tmp_path / "o.tosa"), "--effort", "0", "-v"]
-    done = CliRunner().invoke(app, arguments)
+    done = run(*arguments)
     assert done.exit_code == 0 and "a[red]b.tosa on ethos-u85-256" in done.output
 
 
 def test_seconds_of_stages_are_shown_with_v_alone(tmp_path: Path) -> None:
     arguments = ["optimize", "examples/upscale.tosa", "-t", "ethos-u85-256", "-o", str(tmp_path / "o.tosa")]
-    brief, verbose = (CliRunner().invoke(app, [*arguments, "--effort", "0", *v]) for v in ((), ("-v",)))
+    brief, verbose = (run(*arguments, "--effort", "0", *v) for v in ((), ("-v",)))
     told = "in all; by stage, some at once: "
     assert brief.exit_code == verbose.exit_code == 0 and told in verbose.output and told not in brief.output
 
 
 def test_help_begins_with_compile_and_shows_types_of_values_alone() -> None:
-    shown = CliRunner().invoke(app, ["--help"]).output
+    shown = run("--help").output
     assert -1 < shown.index("compile ") < shown.index("optimize ") < shown.index("bench ")
-    shown += CliRunner().invoke(app, ["compile", "--help"]).output + CliRunner().invoke(app, ["cache", "-h"]).output
+    shown += run("compile", "--help").output + run("cache", "-h").output
     assert "<path>" in shown and "<bool>" not in shown
-    helps = [CliRunner().invoke(app, [c, "--help"]).output for c in typer.main.get_command(app).commands]
+    helps = [run(c, "--help").output for c in typer.main.get_command(app).commands]
     assert not any("range>" in text for text in helps)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -13,60 +11,30 @@ from cost_models.command_stream import price
 from cost_models.protocol import Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import ACCELERATORS, Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 from eqsat.vela.compile import compile_graph
-from tests.graphs import (
-    channel_shuffle,
-    clamp,
-    conv,
-    conv_graph,
-    finish,
-    rescale,
-    reshape,
-    transpose,
-    transposed_relus,
-)
+from tests.graphs import channel_shuffle, conv_graph, transposed_relus
+from tests.term import graph
 from tests.unit_graph import total, units_of
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 
-def tower(size: int, width: int, kernel: int) -> Callable[[], TensorGraph]:
+def tower(size: int, width: int, kernel: int) -> TensorGraph:
     """Three convolutions."""
-
-    def build() -> TensorGraph:
-        g = TensorGraph()
-        y = conv(g, g.add_input("x", (1, size, size, 8), "INT8"), width, kernel, seed=1)
-        return finish(g, conv(g, conv(g, y, width, 1, seed=2), 2 * width, 3, seed=3))
-
-    return build
-
-
-def batched() -> TensorGraph:
-    """A linear layer over 64 rows, as batches."""
-    g = TensorGraph()
-    y = conv(g, reshape(g, g.add_input("x", (1, 64, 48), "INT8"), 64, 1, 1, 48), 96)
-    return finish(g, conv(g, y, 32, seed=5))
-
-
-def turned() -> TensorGraph:
-    """A convolution's result in NCHW, and one that must be moved by itself."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 24, 24, 16), "INT8")
-    return finish(g, transpose(g, conv(g, x, 32, 3), 0, 3, 1, 2), transpose(g, x, 0, 2, 1, 3))
+    image = f"x:INT8[1,{size},{size},8]"
+    return graph(image, lambda x: x.layer(width, kernel, seed=1).layer(width, seed=2).layer(2 * width, 3, seed=3))
 
 
 GRAPHS = (
-    conv_graph,
-    channel_shuffle,
-    batched,
-    turned,
-    tower(16, 24, 3),
-    tower(24, 48, 5),
-    tower(32, 32, 3),
-    tower(8, 96, 1),
+    conv_graph(),
+    channel_shuffle(),
+    # a linear layer over 64 rows, as batches
+    graph("x:INT8[1,64,48]", lambda x: x.reshape(64, 1, 1, 48).layer(96).layer(32, seed=5)),
+    # a convolution's result in NCHW, and one that must be moved by itself
+    graph("x:INT8[1,24,24,16]", lambda x: (x.layer(32, 3).nchw(), x.transpose(0, 2, 1, 3))),
+    *(tower(*how) for how in ((16, 24, 3), (24, 48, 5), (32, 32, 3), (8, 96, 1))),
 )
 
 
@@ -78,9 +46,9 @@ def test_totals_are_near_the_price_of_the_commands(target: str, pool: Pool) -> N
 
     On U65 small graphs wait for DRAM, where their inputs and outputs lie; prices are those of inner tensors.
     """
-    model, graphs = Analytic(Target.of(target)), [build() for build in GRAPHS]
-    truth = np.array([price(compile_graph(g, model.target, pool).stream, model.target).cycles for g in graphs])
-    predicted = np.array([total(model, g) for g in graphs])
+    model = Analytic(Target.of(target))
+    truth = np.array([price(compile_graph(g, model.target, pool).stream, model.target).cycles for g in GRAPHS])
+    predicted = np.array([total(model, g) for g in GRAPHS])
     error = np.abs(predicted / truth - 1)
     assert "u65" in target or np.median(error) <= 0.06 and np.sort(error)[-2] <= 0.2
     ranks = [np.argsort(np.argsort(v)) for v in (truth, predicted)]
@@ -90,8 +58,8 @@ def test_totals_are_near_the_price_of_the_commands(target: str, pool: Pool) -> N
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_dilated_convolution_costs_what_its_pieces_do(target: str, pool: Pool) -> None:
     """Vela makes one of each phase, which has a share of the result."""
-    g, model = TensorGraph(), Analytic(Target.of(target))
-    finish(g, conv(g, g.add_input("x", (1, 32, 32, 16), "INT8"), 16, 3, dilation=4))
+    model = Analytic(Target.of(target))
+    g = graph("x:INT8[1,32,32,16]", lambda x: x.layer(16, 3, dilation=4))
     truth = price(compile_graph(g, model.target, pool).stream, model.target).cycles
     assert 0.5 < total(model, g) / truth < 1.5
 
@@ -102,11 +70,10 @@ def test_the_pieces_of_a_dilated_convolution_are_those_of_vela(
     target: str, dilation: tuple[int, int], pool: Pool
 ) -> None:
     """Where one dilation is above 2, Vela takes the phases of both axes apart."""
-    g, (rows, columns) = TensorGraph(), dilation
-    x = g.add_input("x", (1, 16, 16, 16), "INT8")
-    weights, bias = g.add_const(np.ones((16, 3, 3, 16)), "INT8"), g.add_const(np.zeros(16), "INT32")
-    attrs = makers.conv("INT8", pad=(rows, rows, columns, columns), stride=(1, 1), dilation=dilation)
-    finish(g, rescale(g, g.add_with("conv2d", [x, weights, bias], attrs), "INT8"))
+    rows, columns = dilation
+    window = {"pad": (rows, rows, columns, columns), "dilation": dilation}
+    made = lambda x: x.conv(np.ones((16, 3, 3, 16)), np.zeros(16), **window).rescale("INT8")  # noqa: E731
+    g = graph("x:INT8[1,16,16,16]", made)
     pieces = [row for row in compile_graph(g, Target.of(target), pool).rows if row.operator == "Conv2D"]
     (unit,) = (u for u in units_of(g).values() if u.op == "conv2d")
     assert parts(unit)[1] == len(pieces)
@@ -115,10 +82,10 @@ def test_the_pieces_of_a_dilated_convolution_are_those_of_vela(
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_a_graph_and_a_copy_are_near_vela_on_every_accelerator(accelerator: str, pool: Pool) -> None:
     """The graph within a factor of two of its calibrated price; the benchmark measures how near."""
-    g, target, graph = TensorGraph(), Target.of(accelerator), transposed_relus()
-    truth = price(compile_graph(graph, target, pool).stream, target).cycles
-    assert 0.5 < total(Analytic(target), graph) / truth < 2
-    finish(g, clamp(g, g.add_input("x", (1, 64, 64, 16), "INT8"), -100, 100))
+    target, relus = Target.of(accelerator), transposed_relus()
+    truth = price(compile_graph(relus, target, pool).stream, target).cycles
+    assert 0.5 < total(Analytic(target), relus) / truth < 2
+    g = graph("x:INT8[1,64,64,16]", lambda x: x.clamp(-100, 100))
     (unit,) = units_of(g).values()
     assert 0.4 < copied(unit, target) / compile_graph(g, target, pool).cycles < 2.2
 

@@ -3,7 +3,6 @@ many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,39 +14,26 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.families import U85
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import is_table_by_default, version
 from tests.device.pieces import OF_U85, PIECES, of
-from tests.graphs import clamp, conv, finish, products, rescale, transpose
+from tests.graphs import products
+from tests.term import graph
 
-SHAPE = (1, 24, 20, 32)
-
-
-def _of(op: Callable[..., int], *shapes: tuple[int, ...]) -> TensorGraph:
-    g = TensorGraph()
-    return finish(g, op(g, *(g.add_input(f"x{k}", s, "INT8") for k, s in enumerate(shapes))))
-
-
-def _add(g: TensorGraph, a: int, b: int) -> int:
-    wide = [rescale(g, x, "INT32", multiplier=(m,), shift=(11,)) for x, m in ((a, 1 << 30), (b, 3 << 28))]
-    return rescale(g, g.add("add", wide), "INT8", shift=(50,))
-
-
-def _mul(g: TensorGraph, a: int, b: int) -> int:
-    return rescale(g, g.add("mul", [rescale(g, x, "INT32") for x in (a, b)], shift=(0,)), "INT8", shift=(41,))
-
-
+IMAGE, TWO = "x:INT8[1,24,20,32]", "x:INT8[1,24,20,32] y:INT8[1,24,20,32]"
+ROWS = "x:INT8[1,32,32,16]"
 #: Graphs of which Vela makes one command, and at most a copy of a table.
 ONE = {
-    "convolution": _of(lambda g, x: conv(g, x, 8, 3), SHAPE),
-    "add": _of(_add, SHAPE, SHAPE),
-    "mul": _of(_mul, SHAPE, SHAPE),
-    "table": _of(lambda g, x: g.add_with("table", [x], makers.table([7 * i % 100 - 50 for i in range(256)])), SHAPE),
-    "average": _of(lambda g, x: g.add_with("avg_pool2d", [x], makers.avg_pool((2, 2), stride=(2, 2))), SHAPE),
-    "largest": _of(lambda g, x: g.add_with("max_pool2d", [x], makers.max_pool((2, 2), stride=(2, 2))), SHAPE),
+    "convolution": graph(IMAGE, lambda x: x.layer(8, 3)),
+    "add": graph(
+        TWO, lambda x, y: (x.rescale("INT32", shift=11) + y.rescale("INT32", 3 << 28, 11)).rescale("INT8", shift=50)
+    ),
+    "mul": graph(TWO, lambda x, y: (x.rescale("INT32") * y.rescale("INT32")).rescale("INT8", shift=41)),
+    "table": graph(IMAGE, lambda x: x.table([7 * i % 100 - 50 for i in range(256)])),
+    "average": graph(IMAGE, lambda x: x.average(2, 2, stride=(2, 2))),
+    "largest": graph(IMAGE, lambda x: x.largest(2, 2, stride=(2, 2))),
 }
 
 
@@ -67,8 +53,8 @@ def _priced(graph: TensorGraph, target: Target, pool: Pool, **changed: float) ->
 def test_one_command_costs_what_vela_says(accelerator: str, pool: Pool) -> None:
     """With the copy of a table on U85, elsewhere without; of ops that Vela 5.1 prices as if they had one, no more."""
     target = Target.of(accelerator)
-    for name, graph in ONE.items():
-        found, vela = _priced(graph, target, pool), compile_graph(graph, target, pool).cycles
+    for name, g in ONE.items():
+        found, vela = _priced(g, target, pool), compile_graph(g, target, pool).cycles
         (computing,) = (k for kind, k in found.by_kind.items() if kind != "copy")
         assert computing.commands == 1
         if is_table_by_default(version()) and name != "table" and target.family is not U85:
@@ -85,20 +71,20 @@ def test_one_command_costs_what_vela_says(accelerator: str, pool: Pool) -> None:
 def test_a_transposition_costs_what_its_commands_cost(accelerator: str, pool: Pool) -> None:
     """(0, 1, 3, 2) of 32 rows is 32 poolings of a single channel each, which Vela's total takes as one pass over
     memory."""
-    target, graph = Target.of(accelerator), _of(lambda g, x: transpose(g, x, 0, 1, 3, 2), (1, 32, 32, 16))
-    found = _priced(graph, target, pool)
+    target, g = Target.of(accelerator), graph(ROWS, lambda x: x.transpose(0, 1, 3, 2))
+    found = _priced(g, target, pool)
     assert (found.commands, list(found.by_kind)) == (32, ["pooling"])
-    assert found.cycles > 3 * compile_graph(graph, target, pool).cycles
-    assert _priced(graph, target, pool, per_command=100).cycles == found.cycles + 100 * found.commands
+    assert found.cycles > 3 * compile_graph(g, target, pool).cycles
+    assert _priced(g, target, pool, per_command=100).cycles == found.cycles + 100 * found.commands
 
 
 def test_kinds_add_up_and_copies_hide_behind_what_is_computed(pool: Pool) -> None:
     """The second convolution's weights are fetched during the first one."""
-    target, graph = Target.of("ethos-u55-128"), _of(lambda g, x: conv(g, conv(g, x, 96, 3), 64, 3), (1, 32, 32, 16))
-    found = _priced(graph, target, pool)
+    target, g = Target.of("ethos-u55-128"), graph(ROWS, lambda x: x.layer(96, 3).layer(64, 3))
+    found = _priced(g, target, pool)
     assert sum(k.cycles for k in found.by_kind.values()) == pytest.approx(found.cycles, abs=len(found.by_kind))
     assert sum(k.commands for k in found.by_kind.values()) == found.commands
-    slow = _priced(graph, target, pool, per_command=5000)
+    slow = _priced(g, target, pool, per_command=5000)
     assert slow.by_kind["copy"].cycles <= found.by_kind["copy"].cycles < 5000
 
 
@@ -129,17 +115,17 @@ def test_every_kind_of_command_has_a_price(pool: Pool) -> None:
 
 
 def test_streams_of_other_accelerators_are_refused(pool: Pool) -> None:
-    u55, graph = Target.of("ethos-u55-128"), ONE["convolution"]
+    u55, g = Target.of("ethos-u55-128"), ONE["convolution"]
     with pytest.raises(DeviceError, match="for ethos-u55-128, not ethos-u55-256"):
-        price(compile_binary(dumps(graph), u55, pool).stream, Target.of("ethos-u55-256"))
+        price(compile_binary(dumps(g), u55, pool).stream, Target.of("ethos-u55-256"))
 
 
 def test_a_chain_costs_what_vela_says(pool: Pool) -> None:
     """A difference, its square and absolute value that never leave the NPU, and what is written transposed."""
     target, by_name = Target.of("ethos-u85-256"), {p.name: p for p in OF_U85}
     for name in ("chain", "transpose_0213", "matrices"):
-        graph = by_name[name].graph("INT8")
-        found, vela = _priced(graph, target, pool), compile_graph(graph, target, pool).cycles
+        g = by_name[name].graph("INT8")
+        found, vela = _priced(g, target, pool), compile_graph(g, target, pool).cycles
         assert found.cycles == pytest.approx(vela, rel=0.05), name
 
 
@@ -160,8 +146,8 @@ def test_rows_of_the_table_share_the_price_of_the_stream(accelerator: str, pool:
 def test_all_commands_of_an_operation_count_for_its_row(accelerator: str, pool: Pool) -> None:
     """Vela names the last command alone; a TRANSPOSE by (0, 1, 3, 2) of four rows takes four poolings."""
     target = Target.of(accelerator)
-    graph = _of(lambda g, x: transpose(g, clamp(g, x, -100, 100), 0, 1, 3, 2), (1, 4, 64, 64))
-    estimate = compile_graph(graph, target, pool)
+    g = graph("x:INT8[1,4,64,64]", lambda x: x.clamp(-100, 100).transpose(0, 1, 3, 2))
+    estimate = compile_graph(g, target, pool)
     assert estimate.raw
     offsets = dict(estimate.raw["rows"])
     whole, cycles = price_rows(estimate.stream, target, offsets)
@@ -172,7 +158,7 @@ def test_all_commands_of_an_operation_count_for_its_row(accelerator: str, pool: 
 
 def test_a_ratio_has_an_interval_that_vanishes_between_equal_graphs(pool: Pool) -> None:
     target = Target.of("ethos-u55-128")
-    moved = _of(lambda g, x: transpose(g, x, 0, 1, 3, 2), (1, 32, 32, 16))
+    moved = graph(ROWS, lambda x: x.transpose(0, 1, 3, 2))
     stream, other = (compile_graph(g, target, pool).stream for g in (moved, ONE["add"]))
 
     def ratio(ours: bytes, theirs: bytes) -> Ratio:

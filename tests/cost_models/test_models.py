@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +12,17 @@ import pytest
 
 import cost_models
 from cost_models.cache import PriceCache
+from cost_models.protocol import Unit
 from eqsat.ground.files import PluginError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Steps
 from eqsat.vela.compile import compile_graph
 from tests.cost_models.test_vela_groups import move
-from tests.graphs import channel_shuffle, finish, residual, transposed_relus
+from tests.graphs import channel_shuffle, residual, transposed_relus
+from tests.term import inputs, outputs
 from tests.unit_graph import total, units_of
 
 EXAMPLE = f"{Path(__file__).parents[2] / 'examples/cost_model.py'}:Roofline"
@@ -36,61 +37,59 @@ def make(name: str, target: str, pool: Pool | None = None, cache: PriceCache | N
     return cost_models.find(name)(Target.of(target), pool, cache)
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PriceCache]:
-    with closing(PriceCache(tmp_path_factory.mktemp("models") / Path("prices"))) as c:
-        yield c
-
-
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
-def test_prices_are_finite_and_answered_in_order(name: str, target: str, pool: Pool, cache: PriceCache) -> None:
-    model = make(name, target, pool, cache)
-    for graph in (residual(), transposed_relus(), channel_shuffle()):
-        units = list(units_of(graph).values())
-        prices = model.price(units)
-        assert [p.steps for p in prices] == [u.steps for u in units]
-        assert all((p.cycles > 0 or name in WITHOUT_VELA) and 0 <= p.cycles < math.inf for p in prices)
-        assert [p.cycles for p in model.price(units[::-1])] == [p.cycles for p in prices][::-1]
-        assert 0 < total(model, graph) < math.inf
+def test_prices_are_finite_and_answered_in_order(name: str, target: str, pool: Pool, prices: PriceCache) -> None:
+    model = make(name, target, pool, prices)
+    for g in (residual(), transposed_relus(), channel_shuffle()):
+        units = list(units_of(g).values())
+        found = model.price(units)
+        assert [p.steps for p in found] == [u.steps for u in units]
+        assert all((p.cycles > 0 or name in WITHOUT_VELA) and 0 <= p.cycles < math.inf for p in found)
+        assert [p.cycles for p in model.price(units[::-1])] == [p.cycles for p in found][::-1]
+        assert 0 < total(model, g) < math.inf
     assert model.price([]) == []
 
 
+def made_of(unit: Unit, steps: Steps) -> TensorGraph:
+    """The graph of the steps of a movement."""
+    (x,) = inputs(f"x:{unit.result.dtype}{[*unit.move.in_shape]}")
+    for op, attrs in steps:
+        x = x.made(op, attrs)
+    return outputs(x)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
-def test_a_movement_gets_steps_that_do_it(name: str, target: str, pool: Pool, cache: PriceCache) -> None:
+def test_a_movement_gets_steps_that_do_it(name: str, target: str, pool: Pool, prices: PriceCache) -> None:
     for u in (
         move((1, 8, 6, 16), (0, 3, 1, 2)),
         move((2, 3, 4, 16), (3, 1, 2, 0)),
         move((6, 8, 4), (0, 2, 1), "INT16"),
     ):
-        (priced,) = make(name, target, pool, cache).price([u])
+        (priced,) = make(name, target, pool, prices).price([u])
         assert 0 <= priced.cycles < math.inf
-        g = TensorGraph()
-        y = g.add_input("x", u.move.in_shape, u.result.dtype)
-        for op, attrs in priced.steps:
-            y = g.add_with(op, [y], attrs)
-        finish(g, y)
+        g = made_of(u, priced.steps)
         x = np.arange(u.result.elements).astype(u.result.dtype.lower()).reshape(u.move.in_shape)
         assert np.array_equal(g.evaluate([x])[0], u.move.apply(x))
         assert compile_graph(g, Target.of(target), pool).cycles > 0
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_the_guards_forbid_has_no_price(name: str, pool: Pool, cache: PriceCache) -> None:
+def test_what_the_guards_forbid_has_no_price(name: str, pool: Pool, prices: PriceCache) -> None:
     for target in TARGETS:
-        (priced,) = make(name, target, pool, cache).price([move((1, 4, 4, 8), (0, 3, 1, 2), "INT32")])
+        (priced,) = make(name, target, pool, prices).price([move((1, 4, 4, 8), (0, 3, 1, 2), "INT32")])
         assert math.isinf(priced.cycles) == (target != "ethos-u85-256")
-    (priced,) = make(name, "ethos-u85-256", pool, cache).price([move((1, 4, 4, 8), (0, 3, 1, 2), "INT48")])
+    (priced,) = make(name, "ethos-u85-256", pool, prices).price([move((1, 4, 4, 8), (0, 3, 1, 2), "INT48")])
     assert math.isinf(priced.cycles)
 
 
 def test_counts_and_bytes_say_that_they_are_no_cycles() -> None:
-    graph = transposed_relus()
+    relus = transposed_relus()
     count, moved = make("op_count", "ethos-u55-128"), make("bytes_moved", "ethos-u55-128")
     assert not count.in_cycles and not moved.in_cycles and make("analytic", "ethos-u55-128").in_cycles
-    assert math.floor(total(count, graph)) == 2  # transposes
-    (unit,) = [u for u in units_of(graph).values() if u.op == "conv2d" and u.result.shape[-1] == 16]
+    assert math.floor(total(count, relus)) == 2  # transposes
+    (unit,) = [u for u in units_of(relus).values() if u.op == "conv2d" and u.result.shape[-1] == 16]
     assert moved.cycles(unit) == 16 * 16 * 24 + 4 * 16 * 16 * 16 + 16 * 24 + 4 * 16
 
 

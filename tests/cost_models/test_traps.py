@@ -4,8 +4,6 @@ installed has them or has mended them (`tests/vela/test_facts.py`)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +17,11 @@ from eqsat.options.options import Options
 from eqsat.rules.presets import PRESETS
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tosa import dumps, loads
-from tests.graphs import channel_shuffle, clamp, conv, finish, products, transpose, transposed_relus
+from tests.graphs import channel_shuffle, products, transposed_relus
+from tests.term import graph, inputs, outputs
 from tests.unit_graph import total, units_of
 
 pytestmark = pytest.mark.pins
@@ -31,22 +29,10 @@ pytestmark = pytest.mark.pins
 MODELS = ("analytic", "vela_groups")
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PriceCache]:
-    with closing(PriceCache(tmp_path_factory.mktemp("traps") / Path("prices"))) as c:
-        yield c
-
-
 def convolution(noop: bool) -> TensorGraph:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    w = g.add_const(np.random.default_rng(0).integers(-127, 128, (16, 1, 1, 16)), "INT8")
-    y = g.add_with("conv2d", (x, w, g.add_const(np.zeros(16), "INT32")), makers.conv("INT8"))
-    y = g.add_with("rescale", (y,), makers.rescale("INT8", 1 << 30, 38))
-    if noop:
-        y = g.add_with("clamp", (y,), makers.clamp("INT8", -128, 127))
-    g.outputs.append(g.add("transpose", (g.add("transpose", (y,), perms=(0, 2, 1, 3)),), perms=(0, 2, 1, 3)))
-    return g
+    (x,) = inputs("x:INT8[1,8,8,16]")
+    y = x.conv(np.random.default_rng(0).integers(-127, 128, (16, 1, 1, 16)), np.zeros(16)).rescale("INT8", shift=38)
+    return outputs((y.clamp(-128, 127) if noop else y).transpose(0, 2, 1, 3).transpose(0, 2, 1, 3))
 
 
 # ---- a CLAMP that does nothing lowers the U55/U65 estimate of a convolution (Vela 5.1) ---------------
@@ -54,16 +40,14 @@ def convolution(noop: bool) -> TensorGraph:
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_noop_clamp_has_its_full_price(name: str, target: str, pool: Pool, cache: PriceCache) -> None:
+def test_a_noop_clamp_has_its_full_price(name: str, target: str, pool: Pool, prices: PriceCache) -> None:
     """Also after a convolution, where a clamp that does something fuses: leaving it out is always cheaper."""
-    model = cost_models.find(name)(Target.of(target), pool, cache)
+    model = cost_models.find(name)(Target.of(target), pool, prices)
     units = units_of(convolution(True))
     mac, rescale, noop = (next(u for u in units.values() if u.op == op) for op in ("conv2d", "rescale", "clamp"))
     assert model.price([noop])[0].cycles > 0
     assert model.fusion(noop, rescale, [mac]) is None
-    g = TensorGraph()
-    y = conv(g, g.add_input("x", (1, 8, 8, 16), "INT8"), 16)
-    real = units_of(finish(g, clamp(g, y, -128, 126)))
+    real = units_of(graph("x:INT8[1,8,8,16]", lambda x: x.layer(16).clamp(-128, 126)))
     mac, rescale, real_clamp = (next(u for u in real.values() if u.op == op) for op in ("conv2d", "rescale", "clamp"))
     assert model.fusion(real_clamp, rescale, [mac]).of_reader == 1
 
@@ -78,8 +62,8 @@ def test_a_noop_clamp_is_never_inserted() -> None:
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 @pytest.mark.parametrize("name", MODELS)
-def test_it_does_not_pay_to_copy_a_constant_first(name: str, target: str, pool: Pool, cache: PriceCache) -> None:
-    model = cost_models.find(name)(Target.of(target), pool, cache)
+def test_it_does_not_pay_to_copy_a_constant_first(name: str, target: str, pool: Pool, prices: PriceCache) -> None:
+    model = cost_models.find(name)(Target.of(target), pool, prices)
     as_they_are, copied_first = (total(model, products(staged, (1, 16, 16, 48))) for staged in (False, True))
     assert as_they_are <= copied_first < 1.5 * as_they_are
 
@@ -119,14 +103,10 @@ def test_no_rule_writes_an_op_that_costs_nothing(make) -> None:
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_pair_of_transposes_never_beats_nothing(name: str, target: str, pool: Pool, cache: PriceCache) -> None:
-    model = cost_models.find(name)(Target.of(target), pool, cache)
-
-    def graph(moved: bool) -> TensorGraph:
-        g = TensorGraph()
-        y = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16)
-        y = clamp(g, transpose(g, y, 0, 2, 1, 3), -90, 90) if moved else clamp(g, y, -90, 90)
-        y = transpose(g, y, 0, 2, 1, 3) if moved else y
-        return finish(g, conv(g, y, 8, seed=3))
-
-    assert total(model, graph(True)) > total(model, graph(False))
+def test_a_pair_of_transposes_never_beats_nothing(name: str, target: str, pool: Pool, prices: PriceCache) -> None:
+    model, image = cost_models.find(name)(Target.of(target), pool, prices), "x:INT8[1,16,16,16]"
+    there, alone = (
+        graph(image, lambda x: x.layer(16).transpose(0, 2, 1, 3).clamp(-90, 90).transpose(0, 2, 1, 3).layer(8, seed=3)),
+        graph(image, lambda x: x.layer(16).clamp(-90, 90).layer(8, seed=3)),
+    )
+    assert total(model, there) > total(model, alone)

@@ -15,7 +15,6 @@ import pytest
 import cost_models.vela_groups
 from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
-from cost_models.pads import add_pad
 from cost_models.protocol import Fusion, Unit
 from cost_models.vela_groups import VelaGroups
 from eqsat.ground.worker import Pool
@@ -29,7 +28,8 @@ from eqsat.tensor.types import Const, Type, attrs_of
 from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
 from tests.cost_models import a16w8
-from tests.graphs import conv, finish, relu, rescale, residual
+from tests.graphs import residual
+from tests.term import graph, inputs, outputs
 from tests.unit_graph import units_of
 
 pytestmark = pytest.mark.pins
@@ -49,8 +49,13 @@ def move(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str = "INT8") -> 
     return Unit((), (Type(shape, dtype),), Type(m.out_shape, dtype), move=m)
 
 
-def units(graph: TensorGraph) -> list[Unit]:
-    return list(units_of(graph).values())
+def units(g: TensorGraph) -> list[Unit]:
+    return list(units_of(g).values())
+
+
+def of(g: TensorGraph, *ops: str) -> list[Unit]:
+    """The last unit of each operator."""
+    return [[u for u in units(g) if u.op == op][-1] for op in ops]
 
 
 def test_measured_prices_are_remembered(model: VelaGroups) -> None:
@@ -82,10 +87,8 @@ def test_the_guards_on_transposes() -> None:
 @pytest.mark.parametrize(("axis", "channels"), [(2, 16), (3, 16), (3, 8), (3, 5)])
 def test_convolutions_write_their_parts_of_a_concat(model: VelaGroups, pool: Pool, axis: int, channels: int) -> None:
     """Nothing is left to copy, wherever a part begins, and the pairs say so."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    parts = [conv(g, x, channels, seed=k) for k in range(2)]
-    finish(g, g.add("concat", parts, axis=axis))
+    image = "x:INT8[1,8,8,16]"
+    g = graph(image, lambda x: x.layer(channels).concat(x.layer(channels, seed=1), axis=axis))
     rows = compile_graph(g, model.target, pool).rows
     assert {r.operator for r in rows} == {"Conv2D"}
     *_, mac, read, concat = units(g)
@@ -118,55 +121,52 @@ def test_a_constant_operand_has_its_price_and_its_narrow_form_another(model: Vel
 @pytest.mark.parametrize("activation", ["table", "clamp"])
 def test_an_activation_fuses_behind_a_convolution_of_one_image(images: int, activation: str, model: VelaGroups) -> None:
     """Of a batch Vela makes a convolution per image."""
-    g = TensorGraph()
-    y = conv(g, g.add_input("x", (images, 8, 8, 16), "INT8"), 16, 3)
-    z = relu(g, y, -20) if activation == "clamp" else g.add("table", [y], table=tuple(range(-128, 128)))
-    finish(g, z)
+    (x,) = inputs(f"x:INT8[{images},8,8,16]")
+    y = x.layer(16, 3)
+    g = outputs(y.relu(-20) if activation == "clamp" else y.table(range(-128, 128)))
     rows = compile_graph(g, model.target, model.pool).rows
     behind = sum(r.cycles for r in rows if r.operator != "Conv2D")
-    producer, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("conv2d", "rescale", activation))
+    producer, read, reader = of(g, "conv2d", "rescale", activation)
     assert (behind == 0) == (images == 1) == (model.fusion(reader, read, [producer]) is not None)
 
 
 @pytest.mark.parametrize("op", ["conv2d", "sub"])
 def test_a_table_takes_the_output_path_of_what_carries_it(op: str, model: VelaGroups) -> None:
     """On U55 and U65 the longer of both counts; on U85 the TABLE costs nothing."""
-    g = TensorGraph()
-    x, other = (add_pad(g, g.add_input(name, (1, 16, 32, 16), "INT8"), 1) for name in "xy")
-    if op == "conv2d":
-        y = conv(g, x, 64)
-    else:
-        wide = [rescale(g, n, "INT32", shift=(20,), in_zp=3) for n in (x, other)]
-        y = rescale(g, g.add("sub", wide), "INT8", shift=(41,))
-    z = g.add("table", [y], table=tuple(range(-128, 128)))
-    finish(g, *(add_pad(g, n, 2) for n in (x, other, z, z)))
+    x, other = (v.clamp(-128, 126) for v in inputs("x:INT8[1,16,32,16] y:INT8[1,16,32,16]"))
+    wide = [v.rescale("INT32", shift=20, in_zp=3) for v in (x, other)]
+    y = x.layer(64, 1) if op == "conv2d" else (wide[0] - wide[1]).rescale("INT8", shift=41)
+    z = y.table(range(-128, 128))
+    g = outputs(*(v.clamp(-128, 125 - k) for k, v in enumerate((x, other, z, z))))  # several readers: nothing fuses
     rows = compile_graph(g, model.target, model.pool).rows
-    producer, read, reader = ([u for u in units(g) if u.op == kind][-1] for kind in (op, "rescale", "table"))
-    prices = {u: p.cycles for u, p in zip((producer, read, reader), model.price([producer, read, reader]))}
+    producer, read, reader = found = of(g, op, "rescale", "table")
+    prices = {u: p.cycles for u, p in zip(found, model.price(found), strict=True)}
     saved = model.fusion(reader, read, [producer]).saving(prices[reader], prices[read], prices)
     assert (saved == prices[reader]) == (model.target.family is U85 or (model.target.family, op) == (U55, "sub"))
     measured = sum(r.priced for r in rows if r.operator in ("Conv2D", "Sub", "LUT"))
     assert prices[producer] + prices[reader] - saved == pytest.approx(measured, rel=0.1)
 
 
+def costs_nothing(g: TensorGraph, model: VelaGroups) -> bool:
+    """Whether the operator of the output has no cycles in Vela's table."""
+    cycles = {r.source: r.cycles for r in compile_graph(g, model.target, model.pool).rows}
+    return cycles.get("y0", cycles.get(f"n{g.outputs[0]}", 0)) == 0
+
+
 @pytest.mark.parametrize(
     "shapes, fused",
-    [(((2, 4, 8, 16), (2, 4, 8, 1)), False), (((2, 4, 8, 16),) * 2, True), (((1, 8, 8, 16), (1, 8, 8, 1)), True)],
+    [
+        ("x:INT8[2,4,8,16] y:INT8[2,4,8,1]", False),
+        ("x:INT8[2,4,8,16] y:INT8[2,4,8,16]", True),
+        ("x:INT8[1,8,8,16] y:INT8[1,8,8,1]", True),
+    ],
 )
-def test_a_table_fuses_behind_a_sum_that_is_one_operator(shapes, fused: bool, model: VelaGroups) -> None:
-    g = TensorGraph()
-    x, y = (
-        rescale(g, g.add_input(n, s, "INT8"), "INT32", shift=(20,), in_zp=3) for n, s in zip("xy", shapes, strict=True)
-    )
-    narrow = rescale(g, g.add("sub", [x, y]), "INT8", shift=(41,))
-    table = finish(g, g.add("table", [narrow], table=tuple(range(-128, 128)))).outputs[0]
-    producer, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("sub", "rescale", "table"))
-    cycles = {r.source: r.cycles for r in compile_graph(g, model.target, model.pool).rows}
-    assert (
-        (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0)
-        == fused
-        == (model.fusion(reader, read, [producer]) is not None)
-    )
+def test_a_table_fuses_behind_a_sum_that_is_one_operator(shapes: str, fused: bool, model: VelaGroups) -> None:
+    xs = inputs(shapes)
+    x, y = (v.rescale("INT32", shift=20, in_zp=3) for v in xs)
+    g = outputs((x - y).rescale("INT8", shift=41).table(range(-128, 128)))
+    producer, read, reader = of(g, "sub", "rescale", "table")
+    assert costs_nothing(g, model) == fused == (model.fusion(reader, read, [producer]) is not None)
 
 
 @pytest.mark.parametrize(
@@ -181,20 +181,17 @@ def test_a_table_fuses_behind_a_sum_that_is_one_operator(shapes, fused: bool, mo
     ],
 )
 def test_what_carries_an_activation(op: str, attrs: dict, fused: bool, model: VelaGroups) -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 20, 16), "INT8")
-    table = finish(g, g.add("table", [g.add(op, [x], **attrs)], table=tuple(range(-128, 128)))).outputs[0]
+    g = graph("x:INT8[1,8,20,16]", lambda x: x(op, **attrs).table(range(-128, 128)))
     read, reader = units(g)
-    cycles = {r.source: r.cycles for r in compile_graph(g, model.target, model.pool).rows}
     carried = (model.fusion(reader, read, []) or Fusion()).of_reader == 1.0
-    assert (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0) == fused == carried
+    assert costs_nothing(g, model) == fused == carried
 
 
 @pytest.mark.parametrize("shift, fused", [(30, True), (20, False)])
 def test_a_rescale_times_one_fuses_into_a_reduce_sum(shift: int, fused: bool, model: VelaGroups) -> None:
-    g = TensorGraph()
-    wide = rescale(g, g.add_input("x", (1, 8, 8, 32), "INT8"), "INT32", shift=(shift,), in_zp=-3)
-    finish(g, rescale(g, g.add("reduce_sum", [wide], axis=3), "INT8", shift=(38,)))
+    (x,) = inputs("x:INT8[1,8,8,32]")
+    g = outputs(x.rescale("INT32", shift=shift, in_zp=-3).reduce("sum", 3).rescale("INT8", shift=38))
+    wide = next(n for n, node in enumerate(g.nodes) if node.op == "rescale")
     read, reader = (next(u for u in units(g) if u.op == op) for op in ("rescale", "reduce_sum"))
     rows = compile_graph(g, model.target, model.pool).rows
     assert all(r.source != f"n{wide}" for r in rows) == fused == (model.fusion(reader, read, []) is not None)
@@ -202,8 +199,7 @@ def test_a_rescale_times_one_fuses_into_a_reduce_sum(shift: int, fused: bool, mo
 
 def test_convolutions_of_int16_have_a_price(model: VelaGroups) -> None:
     """Vela refuses one with a bare INT48 result: it is measured with the RESCALE that fuses into it."""
-    graph = loads(a16w8.explicit(model.target.accelerator))
-    macs = [u for u in units(graph) if u.result.dtype == "INT48"]
+    macs = [u for u in units(loads(a16w8.explicit(model.target.accelerator))) if u.result.dtype == "INT48"]
     assert {u.op for u in macs} >= {"conv2d", "depthwise_conv2d"}
     assert all(0 < p.cycles < math.inf for p in model.price(macs))
 

@@ -14,7 +14,6 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 from eqsat.tensor.ops.rescale import DOUBLE_ROUND
-from tests.graphs import conv
 from tests.term import Term, graph
 
 _BOTH = ("INT8", "INT16")
@@ -151,12 +150,7 @@ OF_U85 = [
     Piece("average_of_many", _BOTH, "x:D[1,11,10,6]", lambda x: x.average(11, 10)),
     Piece("largest_padded", _BOTH, _X, lambda x: x.largest(3, 2, stride=(2, 1), pad=(1, 1, 0, 1))),
     Piece("convolution_1x1", _BOTH, "x:D[1,9,8,70]", lambda x: _product(x, 1, 37)),
-    Piece(
-        "convolution_dilated",
-        _BOTH,
-        "x:D[1,9,8,5]",
-        lambda x: _product(x, 3, 33, dilation=(2, 2), pad=(2, 2, 2, 2)),
-    ),
+    Piece("convolution_dilated", _BOTH, "x:D[1,9,8,5]", lambda x: _product(x, 3, 33, dilation=(2, 2), pad=(2,) * 4)),
     Piece("convolution_strided", _BOTH, "x:D[1,9,8,3]", lambda x: _product(x, 5, 20, stride=(2, 1), pad=(2, 2, 2, 2))),
     Piece("depthwise", _BOTH, _X, _depthwise),
     Piece("matrices", _BOTH, "a:D[2,5,17] b:D[2,17,23]", _matrices),
@@ -206,7 +200,7 @@ OF_U85 = [
 
 
 def _convolutions(x: Term) -> Term:
-    return Term(x.g, conv(x.g, conv(x.g, x.n, 40, 3), 24, 3, stride=2))
+    return x.layer(40, 3).layer(24, 3, stride=2)
 
 
 def _added(a: Term, b: Term) -> Term:

@@ -11,9 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from executorch.backends.arm.arm_vela import vela_compile
-from typer.testing import CliRunner
 
-from eqsat.cli.app import app
 from eqsat.device.binary import Binary, read_binary
 from eqsat.device.compile import compile_binary
 from eqsat.device.core.errors import DeviceError
@@ -27,6 +25,7 @@ from eqsat.ground.process import Limits
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tosa import dumps
+from tests.command import run
 from tests.device.pieces import PIECES, of
 
 TARGET = Target.of("ethos-u55-128")
@@ -88,12 +87,12 @@ def test_every_instruction_is_printed(binary: Binary) -> None:
 
 
 def test_the_command_prints_a_file_and_names_what_is_wrong(npz: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["disassemble", str(npz)])
+    done = run("disassemble", npz)
     assert done.exit_code == 0 and "ethos-u55-128" in done.output and "depthwise" not in done.output
     assert all(word in done.output for word in ("convolution int8[15,15,8]", "reduce_sum", "table_0", "add int8"))
     for data, said in (b"something else", "neither"), (b"\x1c\0\0\0TFL3", "let Vela write --output-format=raw"):
         (tmp_path / "other").write_bytes(data)
-        done = CliRunner().invoke(app, ["disassemble", str(tmp_path / "other")])
+        done = run("disassemble", tmp_path / "other")
         assert done.exit_code == 2 and said in done.output
 
 
@@ -145,8 +144,8 @@ def test_damaged_weights_are_one_line(npz: Path, tmp_path: Path) -> None:
     inputs = {f"x{i}": np.zeros(t.shape, np.int8) for i, t in enumerate(read_binary(npz.read_bytes()).inputs)}
     np.savez(tmp_path / "x.npz", **inputs)
     asked = ["--inputs", str(tmp_path / "x.npz"), "-o", str(tmp_path / "y.npz")]
-    assert CliRunner().invoke(app, ["run", str(npz), *asked]).exit_code == 0
-    done = CliRunner().invoke(app, ["run", str(tmp_path / "damaged.npz"), *asked])
+    assert run("run", npz, *asked).exit_code == 0
+    done = run("run", tmp_path / "damaged.npz", *asked)
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
     assert "damaged.npz" in done.stderr and "a stream of weights" in done.stderr
 

@@ -16,14 +16,11 @@ from eqsat.device.run import Device
 from eqsat.device.schedule import check_commands
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
-from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
 from tests.device.pieces import PIECES, Piece, addition, compiled, conv3, convolution, of, table
 from tests.device.planted import with_word
-from tests.graphs import conv, finish
 from tests.term import graph
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
@@ -50,11 +47,10 @@ def test_a_wait_that_is_gone_is_a_fault(target: str, worker: Worker) -> None:
 @pytest.mark.parametrize("size", [4096, 20_000])
 def test_cascades_break_no_rule(target: str, size: int, worker: Worker) -> None:
     """Bands of rows go through several convolutions at once, in buffers that begin anew at their end."""
-    g = TensorGraph()
-    x = conv(g, conv(g, g.add_input("x", (1, 40, 40, 16), "INT8"), 16, 3), 24, 3)
     asked = Target.of(target)
     asked = replace(asked, flags=(*asked.flags, f"--arena-cache-size={size}"))
-    binary = compiled(dumps(finish(g, conv(g, x, 8, 3))), asked, worker)
+    g = graph("x:INT8[1,40,40,16]", lambda x: x.layer(16, 3).layer(24, 3).layer(8, 3))
+    binary = compiled(dumps(g), asked, worker)
     check_commands(binary.commands(), binary.config)
     tiles = [c for c in binary.commands() if hasattr(c, "ifm") and c.ifm.height0 < c.ifm.height]
     assert tiles or size > 4096
@@ -198,9 +194,7 @@ IN_BANKS: dict[str, tuple[Piece, str, Callable[[int], int], str]] = {
     [(t, c) for t in TARGETS for c in CHANGED.values()] + [(t, c) for t in TARGETS[:2] for c in IN_BANKS.values()],
 )
 def test_what_has_no_room_is_a_fault(
-    target: str,
-    change: tuple[Piece, str, Callable[[int], int], str],
-    worker: Worker,
+    target: str, change: tuple[Piece, str, Callable[[int], int], str], worker: Worker
 ) -> None:
     piece, register, value, reason = change
     binary = compiled(dumps(of(piece)), Target.of(target), worker)
@@ -217,17 +211,15 @@ def test_one_element_needs_no_block_as_large_as_the_output(
     target: str, dtype: DType, shape: Shape, worker: Worker
 ) -> None:
     """Vela gives such a second input the room that is left."""
-    g = TensorGraph()
-    operands = g.add_input("x", shape, dtype), g.add_input("y", (1, 1, 1, 1), dtype)
-    binary = compiled(dumps(finish(g, g.add_with("mul", operands, makers.mul()))), Target.of(target), worker)
+    g = graph(f"x:{dtype}{[*shape]} y:{dtype}[1,1,1,1]", lambda x, y: x * y)
+    binary = compiled(dumps(g), Target.of(target), worker)
     check_commands(binary.commands(), binary.config)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_sums_beyond_their_accumulators_are_a_fault(target: str, worker: Worker) -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 4, 4, 8), "INT32")
-    binary = compiled(dumps(finish(g, g.add("reduce_sum", (x,), axis=3))), Target.of(target), worker)
+    g = graph("x:INT32[1,4,4,8]", lambda x: x.reduce("sum", 3))
+    binary = compiled(dumps(g), Target.of(target), worker)
     found = Device(binary).run([np.full((1, 1, 4, 4, 8), 1 << 20, np.int32)])
     assert np.all(found[0] == 1 << 23)
     with pytest.raises(DeviceError, match="accumulators of|no room"):

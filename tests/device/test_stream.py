@@ -16,18 +16,18 @@ from eqsat.device import command_sets
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.instructions import Instruction
+from eqsat.device.core.instructions import Instruction, instructions
 from eqsat.device.core.state import Registers
 from eqsat.device.ethos_u55.commands import Pooling
+from eqsat.device.ethos_u55.registers import LAYOUTS
 from eqsat.device.stream import commands, read_header
 from eqsat.ground.worker import Pool
 from eqsat.proof import binary as proofs
 from eqsat.target import FAMILIES, Target
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from tests.device.pieces import PIECES, of
-from tests.graphs import finish, relu, transpose
+from tests.term import graph
 
 TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-128", "ethos-u85-1024")
 _LINE = re.compile(r"0x([0-9a-f]{6}): (?:([0-9a-f]{8}) | {9})([0-9a-f]{4}) ([0-9a-f]{4}) - NPU_(\w+) +(\d+)(?:, (.*))?")
@@ -95,8 +95,7 @@ def test_a_header_that_is_none_is_named(data: bytes, said: str) -> None:
 
 def test_commands_that_differ_in_places_alone_are_as_if_decoded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """On Ethos-U55 a TRANSPOSE is many poolings, between which only addresses are set."""
-    g = TensorGraph()
-    finish(g, relu(g, transpose(g, g.add_input("x", (6, 5, 7, 4), "INT8"), 1, 0, 3, 2)))
+    g = graph("x:INT8[6,5,7,4]", lambda x: x.transpose(1, 0, 3, 2).relu())
     with Pool(1) as pool:
         stream = binary_of(raw_of(compile_graph(g, Target.of("ethos-u55-128"), pool))).stream
     found = list(commands(stream))
@@ -109,3 +108,19 @@ def test_commands_that_differ_in_places_alone_are_as_if_decoded_anew(monkeypatch
 def test_every_family_has_its_commands_their_price_and_their_proof() -> None:
     numbers = {f.commands for f in FAMILIES}
     assert set(command_sets._SETS) == set(command_stream._ISSUED) == set(proofs._EXECUTIONS) == numbers
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ([0x0000_0104, 0x0000_03FF], "unknown command 0x000003ff at byte 4"),
+        ([0x0000_8104], "unknown command"),
+        ([0x0000_4010], "ends inside SET_OFM_BASE0"),
+        ([0x0003_0107], "SET_IFM_UPSCALE at byte 0: unknown mode 3"),
+        ([0x0012_0107], "SET_IFM_UPSCALE at byte 0: unknown bits 0x10"),
+        ([0x0005_0125], "unknown activation_function 5"),
+    ],
+)
+def test_what_there_is_not_is_named(words: list[int], said: str) -> None:
+    with pytest.raises(DeviceError, match=said):
+        list(instructions(words, LAYOUTS))

@@ -22,7 +22,7 @@ from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_graph
 from tests.device.pieces import addition, convolution, of
 from tests.device.planted import with_word
-from tests.graphs import finish, relu, rescale
+from tests.term import inputs, outputs
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
@@ -31,21 +31,17 @@ U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 @pytest.mark.parametrize("dead", [(0,), (1,), (0, 2)])
 def test_inputs_that_nothing_reads_are_left_out(dead: tuple[int, ...], target: Target, worker: Worker) -> None:
     """Vela's binary has none of them."""
-    g = TensorGraph()
-    given = [g.add_input(f"x{k}", (1, 4, 4, 8), "INT8") for k in range(3)]
-    graph = finish(g, *(relu(g, x, -3) for k, x in enumerate(given) if k not in dead))
+    given = inputs(" ".join(f"x{k}:INT8[1,4,4,8]" for k in range(3)))
+    graph = outputs(*(x.relu(-3) for k, x in enumerate(given) if k not in dead))
     found = verify(dumps(graph), target, worker)
     assert (found.equal, found.reason, found.samples) == (True, "", 6)
 
 
 def summed(high: int = 100) -> TensorGraph:
     """A sum of 4,096 products with a bias that overflows for values above 76, rescaled and clamped."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 1, 1, 4096), "INT8")
-    w = g.add_const(np.full((1, 1, 1, 4096), 127), "INT8")
-    b = g.add_const(np.array([(1 << 31) - 40_000_000]), "INT32")
-    z = rescale(g, g.add_with("conv2d", [x, w, b], makers.conv("INT8")), "INT8", shift=(54,))
-    return finish(g, relu(g, z, -high))
+    (x,) = inputs("x:INT8[1,1,1,4096]")
+    sums = x.conv(np.full((1, 1, 1, 4096), 127), (1 << 31) - 40_000_000)
+    return outputs(sums.rescale("INT8", shift=54).relu(-high))
 
 
 def values(*everywhere: int) -> list[list[np.ndarray]]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from docs import keys
-from eqsat.cli.app import app
+from tests.command import run
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -18,7 +17,7 @@ UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
 
 
 def printed(*arguments: object) -> dict[str, Any]:
-    done = CliRunner().invoke(app, [*map(str, arguments), "-t", "ethos-u55-128", "--effort", "1", "--json"])
+    done = run(*arguments, "-t", "ethos-u55-128", "--effort", "1", "--json")
     assert done.exit_code in (0, 4), done.output
     return json.loads(done.stdout)
 

@@ -20,7 +20,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
-from tests.graphs import channel_shuffle, conv_graph, opaque, residual, transposed_relus
+from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
 from tests.planted import RETYPED
 from tests.rules.cases import convolved, narrowed
 from tests.term import Term, graph
@@ -35,7 +35,7 @@ def everything() -> TensorGraph:
         z = z.rescale("INT8", out_zp=-7).transpose(0, 3, 1, 2)
         s = x.const(1, "BOOL")("select", z, z.clamp(-128, 127))
         m = s.reshape(8, 4, 4).matmul(s.reshape(8, 4, 4)).rescale("INT8", shift=40)
-        o = Term(x.g, opaque(x.g, "CUSTOM", [m.n], (Type((3,), "INT8"), Type((2,), "INT8"))))
+        o = m.opaque("CUSTOM", (Type((3,), "INT8"), Type((2,), "INT8")))
         return o, o("item", index=1, shape=(2,), dtype="INT8"), s, x, s
 
     return graph("x:INT8[1,4,4,8] unread:BOOL[2]", made)

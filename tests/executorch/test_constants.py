@@ -12,6 +12,7 @@ import eqsat
 from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.quantize import quantize
+from tests.networks import Network
 
 
 class PositionEncoding(torch.nn.Module):
@@ -33,19 +34,16 @@ class PositionEncoding(torch.nn.Module):
         return self.projection(places.permute(0, 3, 1, 2))
 
 
-class EdgeNeXtLike(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.stem = torch.nn.Conv2d(3, 16, 4, 4)
-        self.position = PositionEncoding(16)
-        self.depthwise = torch.nn.Conv2d(16, 16, 3, padding=1, groups=16)
-        self.pointwise = torch.nn.Conv2d(16, 16, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+def edgenext_like() -> Network:
+    def made(self: Network, x: torch.Tensor) -> torch.Tensor:
         x = self.stem(x)
         n, _, h, w = x.shape
         y = self.depthwise(x) + self.position(n, h, w)
         return x + self.pointwise(torch.nn.functional.gelu(y))
+
+    stem, position = torch.nn.Conv2d(3, 16, 4, 4), PositionEncoding(16)
+    depthwise, pointwise = torch.nn.Conv2d(16, 16, 3, padding=1, groups=16), torch.nn.Conv2d(16, 16, 1)
+    return Network(made, stem=stem, position=position, depthwise=depthwise, pointwise=pointwise)
 
 
 class Plain(torch.nn.Module):
@@ -68,7 +66,7 @@ def quantized(module: torch.nn.Module, x: torch.Tensor, spec: EthosUCompileSpec)
 @pytest.mark.slow
 def test_what_stock_fails_on_lowers_whole_and_to_the_bit() -> None:
     spec, x = EthosUCompileSpec("ethos-u85-256"), torch.randn(1, 3, 16, 16)
-    program = quantized(EdgeNeXtLike(), x, spec)
+    program = quantized(edgenext_like(), x, spec)
     before = [str(n) for n in program.graph.nodes], list(program.constants), list(program.state_dict)
     folded = fold_constants(program)
     assert before == ([str(n) for n in program.graph.nodes], list(program.constants), list(program.state_dict))
@@ -83,17 +81,9 @@ def test_what_stock_fails_on_lowers_whole_and_to_the_bit() -> None:
 
 def test_an_operator_of_constants_that_the_quantizer_does_not_know_is_computed() -> None:
     """Arm's partitioner would leave it to the CPU, with what it is decomposed into."""
-
-    class Masked(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = torch.nn.Conv2d(3, 4, 1)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.conv(x) * torch.ones(8, 8).triu()
-
+    masked = Network(lambda self, x: self.conv(x) * torch.ones(8, 8).triu(), conv=torch.nn.Conv2d(3, 4, 1))
     x = torch.randn(1, 3, 8, 8)
-    program = quantized(Masked(), x, EthosUCompileSpec("ethos-u55-128"))
+    program = quantized(masked, x, EthosUCompileSpec("ethos-u55-128"))
     folded = fold_constants(program)
     assert "triu" in str(program.graph) and "triu" not in str(folded.graph)
     assert torch.equal(program.module()(x), folded.module()(x))

@@ -24,28 +24,9 @@ from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
+from tests.networks import Network, sorted_between
 
 TARGET = "ethos-u85-256"
-
-
-class Upscale(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(4, 16, 3, padding=1)
-
-    def forward(self, x):
-        return torch.relu(torch.pixel_shuffle(self.conv(x), 2))
-
-
-class Sorted(torch.nn.Module):
-    """sort stays outside of the NPU, between two delegates."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = torch.nn.Conv2d(4, 8, 1), torch.nn.Conv2d(8, 8, 1)
-
-    def forward(self, x):
-        return torch.relu(self.b(torch.sort(torch.relu(self.a(x)), dim=3)[0]))
 
 
 class NoRelu(OperatorSupportBase):
@@ -58,7 +39,8 @@ class NoRelu(OperatorSupportBase):
 @pytest.fixture(scope="module")
 def model() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     torch.manual_seed(0)
-    return Upscale().eval(), (torch.randn(1, 4, 8, 8),)
+    layers = torch.nn.Conv2d(4, 16, 3, padding=1), torch.nn.PixelShuffle(2), torch.nn.ReLU()
+    return torch.nn.Sequential(*layers).eval(), (torch.randn(1, 4, 8, 8),)
 
 
 def arm_recipe() -> ExportRecipe:
@@ -112,7 +94,10 @@ def test_several_methods_delegates_and_partitioners() -> None:
     left."""
     torch.manual_seed(0)
     x = (torch.randn(1, 4, 8, 8),)
-    modules = {"small": Sorted().eval(), "large": torch.nn.Conv2d(4, 8, 1)}
+    modules = {
+        "small": sorted_between(torch.nn.Conv2d(4, 8, 1), torch.nn.Conv2d(8, 8, 1)),
+        "large": torch.nn.Conv2d(4, 8, 1),
+    }
     specs = {"small": EthosUCompileSpec("ethos-u55-128"), "large": EthosUCompileSpec(TARGET)}
     programs = {name: quantize(modules[name], x, spec, calibration=[x]) for name, spec in specs.items()}
     options = eqsat.Options(effort=0)
@@ -153,14 +138,8 @@ def test_a_program_with_nothing_for_the_npu_warns() -> None:
         pass
 
 
-class And(torch.nn.Module):
-    def forward(self, x, y):
-        return torch.bitwise_and(x, y)
-
-
-class Nonzero(torch.nn.Module):
-    def forward(self, x):
-        return torch.nonzero(x)
+def nonzero() -> Network:
+    return Network(lambda self, x: torch.nonzero(x))
 
 
 def whole_numbers() -> torch.Tensor:
@@ -169,24 +148,24 @@ def whole_numbers() -> torch.Tensor:
 
 @pytest.mark.slow
 def test_a_program_of_integers_needs_no_quantization(tmp_path) -> None:
-    x = whole_numbers()
-    torch.export.save(torch.export.export(And(), (x, x + 1)), tmp_path / "and.pt2")
+    x, both = whole_numbers(), Network(lambda self, x, y: torch.bitwise_and(x, y))
+    torch.export.save(torch.export.export(both, (x, x + 1)), tmp_path / "and.pt2")
     program, _ = load_program(str(tmp_path / "and.pt2"), EthosUCompileSpec(TARGET))
     _, session = eqsat.lower_with_session(program, TARGET)
-    assert session.complete and why_not(torch.export.export(And(), (x > 0, x < 0))) == ""
+    assert session.complete and why_not(torch.export.export(both, (x > 0, x < 0))) == ""
 
 
 @pytest.mark.slow
 def test_shapes_that_depend_on_values_are_called_so(tmp_path) -> None:
-    program = torch.export.export(Nonzero(), (whole_numbers(),))
+    program = torch.export.export(nonzero(), (whole_numbers(),))
     with pytest.warns(eqsat.EqsatWarning, match="shapes in it depend on values"):
         lowered_alone(program, TARGET)
     torch.export.save(program, tmp_path / "nonzero.pt2")
     with pytest.raises(InputError, match="shapes that depend on values"):
         load_program(str(tmp_path / "nonzero.pt2"), EthosUCompileSpec(TARGET))
     (tmp_path / "nonzero.py").write_text(
-        "import torch\nfrom tests.executorch.test_doors import Nonzero\n\n\n"
-        "def model():\n    return Nonzero(), (torch.ones(3, 4),)\n"
+        "import torch\nfrom tests.executorch.test_doors import nonzero\n\n\n"
+        "def model():\n    return nonzero(), (torch.ones(3, 4),)\n"
     )
     with pytest.raises(InputError, match="no part of .* can run on .*: shapes in it depend on values"):
         compile_model(f"{tmp_path / 'nonzero.py'}:model", EthosUCompileSpec(TARGET), eqsat.Options())

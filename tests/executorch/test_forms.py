@@ -8,8 +8,6 @@ from math import prod
 import pytest
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
-from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
-from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +18,7 @@ from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.names import QUANTIZATIONS
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.worker import Pool
+from tests.networks import Network
 from tests.sweeps import some
 
 CASES = [
@@ -33,19 +32,14 @@ CASES = [
 ]
 
 
-class Mean(torch.nn.Module):
-    def __init__(self, axes: tuple[int, ...], keepdim: bool = True) -> None:
-        super().__init__()
-        self.axes, self.keepdim = axes, keepdim
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.mean(self.axes, keepdim=self.keepdim)
+def mean(axes: tuple[int, ...], keepdim: bool = True) -> Network:
+    return Network(lambda self, x: x.mean(axes, keepdim=keepdim))
 
 
 def program(shape: tuple[int, ...], axes: tuple[int, ...], target: str = "ethos-u55-128", keepdim: bool = True):
     spec = EthosUCompileSpec(target)
     torch.manual_seed(0)
-    return quantize(Mean(axes, keepdim).eval(), (torch.randn(shape),), spec), spec
+    return quantize(mean(axes, keepdim), (torch.randn(shape),), spec), spec
 
 
 def sums(ep: torch.export.ExportedProgram) -> list[torch.fx.Node]:
@@ -88,14 +82,10 @@ def test_sums_that_fit_stay_as_they_are() -> None:
 # ---- convolutions that pad --------------------------------------------------------------------------------
 
 
-class Strided(torch.nn.Module):
-    def __init__(self, stride: tuple[int, ...], padding: tuple[int, ...], groups: int = 1) -> None:
-        super().__init__()
-        kind = {1: torch.nn.Conv1d, 2: torch.nn.Conv2d}[len(stride)]
-        self.conv = kind(3, 3 if groups > 1 else 4, 5, stride, padding, groups=groups)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.conv(x))
+def strided_convolution(stride: tuple[int, ...], padding: tuple[int, ...], groups: int = 1) -> Network:
+    kind = {1: torch.nn.Conv1d, 2: torch.nn.Conv2d}[len(stride)]
+    conv = kind(3, 3 if groups > 1 else 4, 5, stride, padding, groups=groups)
+    return Network(lambda self, x: torch.relu(self.conv(x)), conv=conv)
 
 
 STRIDED = [((5,), (2,)), ((4, 4), (1, 2)), ((2, 6), (2, 0))]
@@ -106,7 +96,7 @@ def strided(
 ) -> tuple[torch.export.ExportedProgram, torch.Tensor]:
     torch.manual_seed(0)
     x = torch.randn(1, 3, *(24 for _ in stride))
-    return quantize(Strided(stride, padding, groups).eval(), (x,), EthosUCompileSpec("ethos-u55-128")), x
+    return quantize(strided_convolution(stride, padding, groups).eval(), (x,), EthosUCompileSpec("ethos-u55-128")), x
 
 
 def padding_of(ep: torch.export.ExportedProgram) -> list[int]:
@@ -138,7 +128,7 @@ def test_the_given_program_is_not_modified() -> None:
     """Whoever lowers it again, with stock's partitioner, has stock's operators."""
     for before in (
         strided((4, 4), (1, 2))[0],
-        quantize(Flip((0, 2)), (torch.randn(2, 3, 4, 5),), EthosUCompileSpec("ethos-u55-128")),
+        quantize(flip((0, 2)), (torch.randn(2, 3, 4, 5),), EthosUCompileSpec("ethos-u55-128")),
     ):
         text = str(before.graph)
         after = eqsat.EthosUPartitioner(EthosUCompileSpec("ethos-u55-128")).transform_for_pre_decomposition(before)
@@ -148,13 +138,8 @@ def test_the_given_program_is_not_modified() -> None:
 # ---- flips ------------------------------------------------------------------------------------------------
 
 
-class Flip(torch.nn.Module):
-    def __init__(self, axes: tuple[int, ...]) -> None:
-        super().__init__()
-        self.axes = axes
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x).flip(self.axes)
+def flip(axes: tuple[int, ...]) -> Network:
+    return Network(lambda self, x: torch.relu(x).flip(axes))
 
 
 def flips(ep: torch.export.ExportedProgram) -> list[tuple[int, list[int]]]:
@@ -175,7 +160,7 @@ def flips(ep: torch.export.ExportedProgram) -> list[tuple[int, list[int]]]:
 )
 def test_a_flip_becomes_flips_of_the_third_of_four_axes_to_the_bit(shape, axes, after) -> None:
     torch.manual_seed(0)
-    before = quantize(Flip(axes).eval(), (torch.randn(shape),), EthosUCompileSpec("ethos-u55-128"))
+    before = quantize(flip(axes), (torch.randn(shape),), EthosUCompileSpec("ethos-u55-128"))
     found = rewritten(copy.deepcopy(before), [reshape_flip])
     assert flips(found) == after
     x = torch.randn(shape)
@@ -185,13 +170,8 @@ def test_a_flip_becomes_flips_of_the_third_of_four_axes_to_the_bit(shape, axes, 
 # ---- argmax -----------------------------------------------------------------------------------------------
 
 
-class Argmax(torch.nn.Module):
-    def __init__(self, axis: int, keepdim: bool = False) -> None:
-        super().__init__()
-        self.axis, self.keepdim = axis, keepdim
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x).argmax(self.axis, self.keepdim).to(torch.int32)
+def argmax(axis: int, keepdim: bool = False) -> Network:
+    return Network(lambda self, x: torch.relu(x).argmax(axis, keepdim).to(torch.int32))
 
 
 @pytest.mark.parametrize(("axis", "keepdim"), [(1, False), (-1, True)])
@@ -199,7 +179,7 @@ class Argmax(torch.nn.Module):
 def test_an_argmax_reads_integers_and_is_the_first_of_equal_ones(axis: int, keepdim: bool, kind: str) -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 5, 6, 300)  # INT8 has many equal ones
-    before = quantize(Argmax(axis, keepdim).eval(), (x,), EthosUCompileSpec("ethos-u85-256"), quantization=kind)
+    before = quantize(argmax(axis, keepdim), (x,), EthosUCompileSpec("ethos-u85-256"), quantization=kind)
     after = rewritten(copy.deepcopy(before), [integer_argmax])
     (read,) = (n.args[0] for n in after.graph.nodes if n.target is torch.ops.aten.argmax.default)
     assert not read.meta["val"].is_floating_point()
@@ -211,42 +191,29 @@ def test_an_argmax_reads_integers_and_is_the_first_of_equal_ones(axis: int, keep
 def test_an_argmax_runs_on_u85_with_pytorchs_integers(kind: str) -> None:
     torch.manual_seed(0)
     x, target = torch.randn(1, 10, 6, 7), "ethos-u85-256"
-    program = quantize(Argmax(1).eval(), (x,), EthosUCompileSpec(target), quantization=kind)
+    program = quantize(argmax(1), (x,), EthosUCompileSpec(target), quantization=kind)
     options = eqsat.Options(effort=0, cache=None)
     edge, session = eqsat.lower_with_session(program, target, options=options)
     assert set(cpu_operators(edge)) == {"quantized_decomposed.quantize_per_tensor"}
     (result,) = session.results
     assert result.verified and result.binary_verified
     with Pool(1) as pool:
-        (found,) = (v.data for v in ran(edge.to_executorch().buffer, {"x": x.numpy()}, pool).outputs.values())
+        (found,) = (v.data for v in ran(edge.to_executorch().buffer, [x.numpy()], pool).outputs.values())
     assert (found.reshape(-1) == program.module()(x).numpy().reshape(-1)).all()
 
 
 # ---- all of them ------------------------------------------------------------------------------------------
 
 
-class Refused(torch.nn.Module):
-    """A mean, two convolutions and a flip that the partitioner refuses on U55 and U65."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mean, self.flip = Mean((1,)), Flip((0, 2))
-        self.row, self.image = (Strided(*how) for how in STRIDED[:2])
-
-    def forward(self, many, row, image, cube):
-        return self.mean(many), self.row(row), self.image(image), self.flip(cube)
-
-
 def refused(target: str) -> torch.export.ExportedProgram:
+    """A mean, two convolutions and a flip that the partitioner refuses on U55 and U65."""
     torch.manual_seed(0)
+    parts = mean((1,)), *(strided_convolution(*how) for how in STRIDED[:2]), flip((0, 2))
+    both = Network(
+        lambda self, *xs: tuple(part(x) for part, x in zip(self.parts, xs)), parts=torch.nn.ModuleList(parts)
+    )
     inputs = tuple(torch.randn(shape) for shape in ((1, 70000), (1, 3, 24), (1, 3, 24, 24), (2, 5, 7)))
-    return quantize(Refused().eval(), inputs, EthosUCompileSpec(target))
-
-
-def outside(program: torch.export.ExportedProgram, target: str) -> set[str]:
-    """The operators that stock ExecuTorch leaves to the CPU."""
-    partitioner = ArmPartitioner(EthosUCompileSpec(target))
-    return set(cpu_operators(stock_lowering(copy.deepcopy(program), partitioner=[partitioner])))
+    return quantize(both.eval(), inputs, EthosUCompileSpec(target))
 
 
 #: What is outside of every delegate.

@@ -24,6 +24,7 @@ from eqsat.executorch.known_tosa import KnownTosa
 from eqsat.executorch.quantize import quantize
 from eqsat.options.options import Options
 from eqsat.store.store import LOWERINGS, Store
+from tests.networks import Network
 
 #: A network is lowered for all of them.
 pytestmark = pytest.mark.slow
@@ -32,20 +33,17 @@ TARGET = "ethos-u55-128"
 Delegate = tuple[ExportedProgram, list[CompileSpec]]
 
 
-class Turned(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = torch.nn.Conv2d(4, 4, 3), torch.nn.Linear(6, 8)
+def turned() -> Network:
+    def made(self: Network, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.relu(self.first(x))).transpose(1, 2)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        turned: torch.Tensor = self.second(torch.relu(self.first(x)))
-        return turned.transpose(1, 2)
+    return Network(made, first=torch.nn.Conv2d(4, 4, 3), second=torch.nn.Linear(6, 8))
 
 
 def quantized(seed: int = 0) -> ExportedProgram:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return quantize(Turned().eval(), (torch.randn(1, 4, 8, 8),), EthosUCompileSpec(TARGET))
+        return quantize(turned().eval(), (torch.randn(1, 4, 8, 8),), EthosUCompileSpec(TARGET))
 
 
 def given(program: ExportedProgram, options: Options) -> tuple[Delegate, bytes]:

@@ -21,6 +21,7 @@ from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import LoweringError
 from eqsat.options.options import Options
+from tests.networks import Network
 
 U85 = EthosUCompileSpec("ethos-u85-256")
 #: For what no search decides.
@@ -40,15 +41,11 @@ class Cached(torch.nn.Module):
         return self.out(self.cache)
 
 
-class Split(torch.nn.Module):
+def split() -> Network:
     """A convolution whose halves an operator reads that no NPU has."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = torch.nn.Conv2d(4, 8, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.cumsum(self.conv(x).split(4, 1)[0].flatten(2), 2)
+    return Network(
+        lambda self, x: torch.cumsum(self.conv(x).split(4, 1)[0].flatten(2), 2), conv=torch.nn.Conv2d(4, 8, 1)
+    )
 
 
 def cached() -> ExportedProgram:
@@ -59,7 +56,7 @@ def cached() -> ExportedProgram:
 def split_in_float() -> ExportedProgram:
     """The halves are taken in floating point, as the quantizer left them before ExecuTorch's issue 19364."""
     x = (torch.randn(1, 4, 6, 6),)
-    program = quantize(Split().eval(), x, U85)
+    program = quantize(split().eval(), x, U85)
     module = program.module()
     for n in list(module.graph.nodes):
         if "dequantize_per_tensor" in str(n.target) and n.args[0].op == "call_function":

@@ -20,10 +20,8 @@ from executorch.exir import EdgeCompileConfig
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
-from typer.testing import CliRunner
 
 from benchmarks.models import load
-from eqsat.cli.app import app
 from eqsat.device.binary import read_binary
 from eqsat.device.run import run
 from eqsat.executorch.binaries import ran, read
@@ -35,11 +33,13 @@ from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
 from eqsat.options.options import Options
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa import dumps
+from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import compile_graph
-from tests.graphs import finish, residual, transpose
+from tests import command
+from tests.graphs import residual
+from tests.networks import Network
 from tests.reference import run_reference
+from tests.term import graph
 
 
 @pytest.mark.slow
@@ -55,39 +55,28 @@ def test_a_delegate_computes_what_its_graph_says(worker: Worker) -> None:
     (t,) = binary.inputs
     x = np.random.default_rng(0).integers(-128, 128, t.bytes).astype(np.int8)
     (y,) = run(binary, [x])
-    (want,) = run_reference(result.tosa, [x.reshape(_shape(result.tosa))], worker)
+    given = loads(result.tosa)
+    (want,) = run_reference(result.tosa, [x.reshape(given.type(given.inputs[0]).shape)], worker)
     assert np.array_equal(y.reshape(want.shape), want)
     shaped = read(buffer).binary
     assert [t.shape for t in (*shaped.inputs, *shaped.outputs)] == [(1, 3, 32, 32), (1, 3, 64, 64)]
 
 
-def _shape(tosa: bytes) -> tuple[int, ...]:
-    from eqsat.tosa import loads
-
-    graph = loads(tosa)
-    return graph.type(graph.inputs[0]).shape
-
-
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 def test_flash_is_what_commands_and_weights_take_in_a_payload(target: str, worker: Worker) -> None:
     """Also of a graph without weights."""
-    shape, sizes = (1, 16, 16, 8), []
-    for graph in (transposed(shape), residual()):
-        payload = vela_compile(dumps(graph), list(Target.of(target).flags)).processed_bytes
+    sizes = []
+    for g in (graph("x:INT8[1,16,16,8]", lambda x: x.nchw()), residual()):
+        payload = vela_compile(dumps(g), list(Target.of(target).flags)).processed_bytes
         taken, at = 0, 0
         while at < len(payload):
             name, size = payload[at : at + 16].rstrip(b"\0"), int.from_bytes(payload[at + 16 : at + 20], "little")
             padded = -(-size // 16) * 16
             taken, at = taken + padded * (name in (b"cmd_data", b"weight_data")), at + 32 + padded
-        footprint = compile_graph(graph, Target.of(target), worker).footprint
+        footprint = compile_graph(g, Target.of(target), worker).footprint
         assert footprint.payload == taken
         sizes.append(footprint.weights)
     assert sizes[0] == 0 < sizes[1]
-
-
-def transposed(shape: tuple[int, ...]) -> TensorGraph:
-    g = TensorGraph()
-    return finish(g, transpose(g, g.add_input("x", shape, "INT8"), 0, 3, 1, 2))
 
 
 class Two(torch.nn.Module):
@@ -128,41 +117,35 @@ def test_a_delegate_runs_as_its_program_names_and_quantizes(two: bytes, worker: 
     program, x, y = tmp_path / "two.pte", tmp_path / "x.npz", tmp_path / "y.npz"
     program.write_bytes(two)
     np.savez(x, again.outputs["y"].real)
-    told = CliRunner().invoke(
-        app, ["run", str(program), "--delegate", "forward/1", "--inputs", str(x), "--dequantize", "-o", str(y)]
-    )
+    told = command.run("run", program, "--delegate", "forward/1", "--inputs", x, "--dequantize", "-o", y)
     assert told.exit_code == 0 and "outputs: file int8[1, 8, 8, 8] (scale" in told.stdout, told.output
     assert np.load(y)["file"].dtype == np.float32
-
-
-class Single(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x + 1)
 
 
 @pytest.mark.slow
 def test_a_bundled_program_with_borders_of_cortex_m_runs_on_its_test_case(tmp_path: Path) -> None:
     """Both are what Arm's script makes by default (`--bundleio`, `ReplaceQuantNodesPass`)."""
     spec, x = EthosUCompileSpec("ethos-u55-128"), torch.randn(1, 4, 8, 8)
+    single = Network(lambda self, x: torch.relu(x + 1)).eval()
     edge = stock_lowering(
-        quantize(Single().eval(), (x,), spec, [(x,)]),
+        quantize(single, (x,), spec, [(x,)]),
         partitioner=[EthosUPartitioner(spec)],
         compile_config=EdgeCompileConfig(_check_ir_validity=False),
     ).transform([ReplaceQuantNodesPass()])
     program = edge.to_executorch()
-    suite = MethodTestSuite("forward", [MethodTestCase([x], [Single()(x)])])
+    suite = MethodTestSuite("forward", [MethodTestCase([x], [single(x)])])
     bundle, out = tmp_path / "single.bpte", tmp_path / "y.npz"
     bundle.write_bytes(serialize_from_bundled_program_to_flatbuffer(BundledProgram(program, [suite])))
     (delegate,) = delegates(program.buffer)
     assert any("cortex_m" in op for op in delegate.outside) and all(p.quantization for p in delegate.ports)
-    told = CliRunner().invoke(app, ["run", str(bundle), "-o", str(out), "--dequantize"])
+    told = command.run("run", bundle, "-o", out, "--dequantize")
     assert told.exit_code == 0 and "compared with the test case: y0 differs by at most" in told.output, told.output
-    assert np.abs(np.load(out)["y0"] - Single()(x).numpy()).max() < 0.1
+    assert np.abs(np.load(out)["y0"] - single(x).numpy()).max() < 0.1
     bundle.write_bytes(bundle.read_bytes()[:400])
-    told = CliRunner().invoke(app, ["run", str(bundle), "-o", str(out)])
+    told = command.run("run", bundle, "-o", out)
     assert told.exit_code == 2 and "no bundled program" in told.output, told.output
     bundle.write_bytes(delegate.payload)
-    told = CliRunner().invoke(app, ["run", str(bundle), "--random", "0", "-o", str(out), "--dequantize"])
+    told = command.run("run", bundle, "--random", "0", "-o", out, "--dequantize")
     assert told.exit_code == 2 and "no scale of an output is known" in told.output, told.output
 
 
@@ -189,16 +172,13 @@ def test_a_delegate_is_read_with_what_it_keeps_in_ptd_files(tmp_path: Path) -> N
         keys = {k: found.buffers[entry.buffer_index] for k, entry in found.named_data.items()}
         assert len(keys) == 1 and read_external_data(file.read_bytes(), "") == keys
 
-    def command(*arguments: str | Path):
-        return CliRunner().invoke(app, [*map(str, arguments)])
-
     given = [a for f in files for a in ("--data", f)]
     for program, more in ((inside, []), (apart, given)):
-        told = command("run", program, *more, "--random", "0", "-o", program.with_name("y.npz"))
+        told = command.run("run", program, *more, "--random", "0", "-o", program.with_name("y.npz"))
         assert told.exit_code == 0, told.output
     x, y = (np.load(p.with_name("y.npz")) for p in (inside, apart))
     assert all(np.array_equal(x[n], y[n]) for n in ("x0", "y0")) and x["y0"].std() > 1
-    assert command("disassemble", inside).output == command("disassemble", apart, *given).output
+    assert command.run("disassemble", inside).output == command.run("disassemble", apart, *given).output
 
     for more, message in (
         ([], "model.pte: the payload keeps 'cmd_data' elsewhere"),
@@ -206,8 +186,8 @@ def test_a_delegate_is_read_with_what_it_keeps_in_ptd_files(tmp_path: Path) -> N
         (["--data", inside], "inside/model.pte: no .ptd file"),
     ):
         for told in (
-            command("run", apart, *more, "--random", "0", "-o", tmp_path / "z.npz"),
-            command("disassemble", apart, *more),
+            command.run("run", apart, *more, "--random", "0", "-o", tmp_path / "z.npz"),
+            command.run("disassemble", apart, *more),
         ):
             assert told.exit_code == 2 and message in "".join(told.output.splitlines()), told.output
     assert not (tmp_path / "z.npz").exists()

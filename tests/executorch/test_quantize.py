@@ -12,20 +12,16 @@ from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
 
 
-class Layer(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = torch.nn.Conv2d(2, 3, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.conv(x))
-
-
 @pytest.mark.parametrize("quantization, activations", [("int8", torch.int8), ("a16w8", torch.int16)])
 def test_activations_have_the_dtype_of_the_quantization_and_weights_int8(quantization, activations):
     torch.manual_seed(0)
     spec = EthosUCompileSpec("ethos-u55-128")
-    program = quantize(Layer(), (torch.randn(1, 2, 4, 4),), spec, quantization=quantization)
+    program = quantize(
+        torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), torch.nn.ReLU()),
+        (torch.randn(1, 2, 4, 4),),
+        spec,
+        quantization=quantization,
+    )
     ops = torch.ops.quantized_decomposed
     quantized = {n.meta["val"].dtype for n in program.graph.nodes if n.target is ops.quantize_per_tensor.default}
     per_channel = [n for n in program.graph.nodes if n.target is ops.dequantize_per_channel.default]

@@ -14,23 +14,19 @@ from eqsat.explain.record import Record
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.explain.step_check import dated_record, holds
-from tests.graphs import channel_shuffle, finish, relu, residual, transpose, transposed_relus
+from tests.graphs import channel_shuffle, residual, transposed_relus
 from tests.random_graphs import random_graph
 from tests.sweeps import some
-from tests.term import Term, graph
+from tests.term import inputs, outputs
 
 BUDGET = Budget(nodes=3000)
 
 
 def halves() -> TensorGraph:
     """Slices, relus and a concat between transposes: rules with vectors, placeholders and relations."""
-
-    def made(x: Term) -> Term:
-        y = x.transpose(0, 3, 1, 2)
-        low, high = (y.part(k, 4, 1).clamp(-9, 127) for k in (0, 4))
-        return low.concat(high, axis=1).transpose(0, 2, 3, 1)
-
-    return graph("x:INT8[1,4,4,8]", made)
+    y = inputs("x:INT8[1,4,4,8]")[0].nchw()
+    low, high = (y.part(k, 4, 1).relu(-9) for k in (0, 4))
+    return outputs(low.concat(high, axis=1).nhwc())
 
 
 def circular() -> TensorGraph:
@@ -156,11 +152,10 @@ def check_chains(record: Record) -> int:
 
 def test_the_chain_of_a_pair_of_transposes() -> None:
     """The second transpose equals the first one's operand by composition and removal of the identity."""
-    g = TensorGraph()
-    x = relu(g, g.add_input("x", (1, 4, 4, 8), "INT8"), -7)
-    y = transpose(g, transpose(g, x, 0, 3, 1, 2), 0, 2, 3, 1)
-    record = Record(finish(g, y), RULES, BUDGET)
-    proof = record.closure.prove(record.loaded[y], record.closure.at(record.explicit(x)))
+    x = inputs("x:INT8[1,4,4,8]")[0].relu(-7)
+    y = x.nchw().nhwc()
+    record = Record(outputs(y), RULES, BUDGET)
+    proof = record.closure.prove(record.loaded[y.n], record.closure.at(record.explicit(x.n)))
     assert [link.instance.rule for link, _ in proof.links] == ["move-move", "move-identity"]
     with pytest.raises(KeyError):
-        record.closure.prove(record.loaded[y], record.closure.at(record.closure.terms[0]))
+        record.closure.prove(record.loaded[y.n], record.closure.at(record.closure.terms[0]))

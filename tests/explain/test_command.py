@@ -7,21 +7,16 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from typer.testing import CliRunner
 
 from eqsat import runs
-from eqsat.cli.app import app
 from eqsat.explain import explain
 from eqsat.tosa import dumps
+from tests.command import run
 from tests.graphs import transposed_relus
 
 pytestmark = pytest.mark.slow
 
 PIXEL_SHUFFLE = str(Path(__file__).parent.parent.parent / "benchmarks" / "models" / "pixel_shuffle.py") + ":model"
-
-
-def run(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
 
 
 @pytest.fixture(scope="module")

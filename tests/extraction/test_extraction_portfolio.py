@@ -1,10 +1,13 @@
-"""The portfolio and its workers: whatever a solver does, the answer is valid and no worse than greedy."""
+"""The portfolio and its workers: whatever a solver does and whenever it ends, the answer is valid."""
+
+from __future__ import annotations
 
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +23,10 @@ from extraction import (
     exact,
     extract,
     portfolio,
+    stopping,
 )
 from extraction.neighbourhood import Neighbours
+from extraction.stopping import is_over, stop_asked
 
 
 def hard_graph(seed: int = 0, layers: int = 12, width: int = 5) -> ChoiceGraph:
@@ -184,3 +189,37 @@ def test_the_package_knows_nothing_of_tensors():
     )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert [m for m in loaded if m not in ("eqsat", "eqsat.ground") and not m.startswith("eqsat.ground.")] == []
+
+
+LONG = 600.0
+
+
+@pytest.mark.parametrize("method", ["portfolio", "dag_greedy", "asp"])
+def test_an_extraction_that_begins_after_it_is_done_at_once(method: str) -> None:
+    graph = hard_graph(layers=60, width=30)
+    with stopping(lambda: True):
+        found = extract(graph, method, time_limit=LONG)
+    assert found.cost == check(graph, found.choice) and found.status == "feasible" and not found.interrupted
+    assert found.seconds < LONG / 4
+
+
+@pytest.mark.slow
+def test_a_race_under_way_is_ended() -> None:
+    graph, asked = hard_graph(layers=60, width=30), threading.Event()
+    timer = threading.Timer(1, asked.set)
+    timer.start()
+    with stopping(asked.is_set):
+        found = extract(graph, time_limit=LONG)
+    timer.join()
+    assert found.cost == check(graph, found.choice) and found.status == "feasible"
+    assert found.seconds < LONG / 4
+
+
+def test_it_counts_within_and_for_this_thread_only() -> None:
+    seen: list[bool] = []
+    with stopping(lambda: True):
+        assert stop_asked() and is_over(float("inf"))
+        thread = threading.Thread(target=lambda: seen.append(stop_asked()))
+        thread.start()
+        thread.join()
+    assert seen == [False] and not stop_asked() and not is_over(float("inf")) and is_over(0.0)

@@ -24,8 +24,9 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa
-from tests.graphs import conv_graph, finish, relu
+from tests.graphs import conv_graph
 from tests.reference import run_reference
+from tests.term import inputs, outputs
 
 U85 = Target.of("ethos-u85-256")
 
@@ -43,11 +44,10 @@ def ones(graph: TensorGraph) -> list[np.ndarray]:
 
 def chain(n: int) -> TensorGraph:
     """n clamps in a row, no two alike in a row."""
-    g = TensorGraph()
-    y = g.add_input("x", (1, 2, 2, 16), "INT8")
+    (y,) = inputs("x:INT8[1,2,2,16]")
     for k in range(n):
-        y = relu(g, y, -128 + k % 100)
-    return finish(g, y)
+        y = y.relu(-128 + k % 100)
+    return outputs(y)
 
 
 def test_a_refusal_leaves_the_worker_running(own: Worker) -> None:
@@ -69,31 +69,6 @@ def test_flags_that_vela_refuses(own: Worker) -> None:
         compile_graph(conv_graph(), Target("ethos-u85-256", (*U85.flags, "--no-such-flag")), own)
     assert e.value.refused
     assert compile_graph(conv_graph(), U85, own).cycles > 0
-
-
-def test_a_worker_killed_at_work_is_replaced(own: Worker) -> None:
-    graph = conv_graph()
-    want = run_reference(dumps(graph), ones(graph), own)
-    os.kill(own._process.pid, signal.SIGSTOP)  # so that it is certainly at work when it is killed
-    killer = threading.Timer(0.2, os.kill, (own._process.pid, signal.SIGKILL))
-    killer.start()
-    with pytest.raises(WorkerError, match="signal 9") as e:
-        run_reference(dumps(graph), ones(graph), own)
-    killer.join()
-    assert not e.value.refused
-    assert np.array_equal(run_reference(dumps(graph), ones(graph), own), want)
-
-
-def test_a_crash_of_native_code_is_an_error(own: Worker) -> None:
-    """The reference model aborts on an accumulator of unknown type."""
-    graph = conv_graph()
-    for n, node in enumerate(graph.nodes):
-        if node.op == "conv2d":
-            attrs = tuple((k, 0 if k == "acc_type" else v) for k, v in node.attrs)
-            graph.nodes[n] = type(node)(node.op, node.inputs, attrs, node.shape, node.dtype)
-    with pytest.raises(WorkerError, match="died in reference"):
-        run_reference(dumps(graph), ones(graph), own)
-    assert len(run_reference(dumps(conv_graph()), ones(graph), own)) == 1
 
 
 @pytest.mark.parametrize("size", [0, 1 << 22])

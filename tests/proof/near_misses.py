@@ -252,6 +252,11 @@ near("MUL with a shift", "d d", """
     x.wide().mul(y.wide(), 15) = (x * y).asr(15)
     x * y = (x * y).cast('INT16').wide()
 """, d=["INT8", "INT16"])
+near("operands that may exceed their dtype", "INT32 INT32", """
+    (x + high).mul(y + high, s) = (x + high).mul(y + high, s).min(5)
+    (x + high).mul(y - high, s) = (x + high).mul(y - high, s).max(-5)
+""", "-high, 1 << 30", s=[20, 31])
+near("operands that may exceed their dtype", "INT32[n]", "x.mul(x, 1).reduce('sum') = x.mul(x, 1).reduce('sum').min(99)", "50", n=[4, 8])
 near("falling functions of a maximum", "d[1,2] d[1,2]", """
     x.wide().max(y.wide()).mul(c, s) = x.wide().mul(c, s).max(y.wide().mul(c, s))
     x.wide().min(y.wide()).mul(c, s) = x.wide().mul(c, s).min(y.wide().mul(c, s))
@@ -423,6 +428,17 @@ near("SELECT", "BOOL dtype dtype", """
 near("SELECT", "BOOL dtype dtype", """
     x('select', y, z) = x.cast(y.dtype).wide() * y.wide() + (~x).cast(y.dtype).wide() * z.wide()
 """, dtype="INT32")
+near("SELECT", "BOOL BOOL", """
+    fixed(x('logical_or', y), 3, 7) = fixed(x, 3, 7).max(fixed(y, 3, 7)) ; fixed(x('logical_and', y), 3, 7)
+    fixed(x('logical_and', y), 3, 7) = fixed(x, 3, 7).min(fixed(y, 3, 7)) ; fixed(x('logical_and', y), 7, 3)
+""")
+
+
+def fixed(condition: Term, one: int, other: int) -> Term:
+    """One of two numbers."""
+    return condition("select", *(condition.const(v, "INT32") for v in (one, other)))
+
+
 
 RISING, LINE = [v // 2 for v in range(-128, 128)], [60 * v for v in range(-256, 257)]
 

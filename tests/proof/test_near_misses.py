@@ -120,6 +120,9 @@ EQUAL += combined("equal", "INT32 INT32 INT32", """
     x.lsl(2) = x * 4
     x.mul(y, 31) = y.mul(x, 31)
     x.mul(2, 5) = x.mul(1, 4)
+    (x + high).mul(y + high, 31) = (y + high).mul(x + high, 31)
+    x.mul(y, 20).mul(z, 20) = z.mul(y.mul(x, 20), 20)
+    x.mul(y, 1).concat(z, x, y).reduce('sum') = x.mul(y, 1).concat(z, x, y).reduce('sum').min(high)
     x.max(y).max(z) = z.max(x.max(y))
     x.concat(y, z).reduce('sum') = x + y + z
     x.div(y).min(5) = x.div(y).min(7).min(5)
@@ -128,6 +131,12 @@ EQUAL += combined("equal", "INT32 INT32 INT32", """
     x - y >= 1 = x - y > 0
     x.lsl(y) = x.lsl(y).lsl(0)
     x.asr(8).max(y.asr(8)).mul(-3, 2) = x.asr(8).mul(-3, 2).min(y.asr(8).mul(-3, 2))
+""")
+EQUAL += combined("equal", "BOOL[3] BOOL[3]", """
+    fixed(x('logical_or', y), 3, 7) = fixed(x, 3, 7).min(fixed(y, 3, 7))
+    fixed(x('logical_or', y), 7, 3) = fixed(x, 7, 3).max(fixed(y, 7, 3))
+    fixed(x('logical_or', y)('logical_and', x), 7, 3) = fixed(x, 7, 3).min(fixed(x('logical_or', y), 7, 3))
+    x('logical_or', y)('select', x.const([7, 5, 5], 'INT32'), x.const(5, 'INT32')).part(0) = fixed(x('logical_or', y), 7, 5).part(0)
 """)
 EQUAL += combined("equal", "INT8[1,4,4,2]", """
     x.largest(3, 3).clamp(0, 9) = x.clamp(0, 9).largest(3, 3)

@@ -13,6 +13,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NotModelled, Op, same
+from eqsat.tensor.types import Type
 from tests.term import Term, graph
 
 #: An operator whose record says nothing of integers, as that of a custom one may.
@@ -129,6 +130,39 @@ def test_an_operator_without_a_meaning_on_integers_is_an_unknown_function(monkey
     plain, moved = pair("x:INT8[2,3]", lambda x: x("tanh"), lambda x: x.transpose(1, 0)("tanh").transpose(1, 0))
     assert prove(plain, plain).verdict == PROVED
     assert prove(plain, moved, search=False).verdict == UNDECIDED
+
+
+def test_an_unknown_operator_may_be_undefined_where_nothing_else_is() -> None:
+    """MUL by a shift that the graph computes: TOSA leaves shifts above 63 and products beyond INT32 open."""
+
+    def with_product(x: Term, shift: Term, factor: int) -> Term:
+        form = {"tosa": "MUL", "fields": (), "shape_operands": (None, None), "results": (Type((2,), "INT32"),)}
+        return x + x("opaque", shift, shape=(2,), dtype="INT32", **form) * factor
+
+    inputs = "x:INT32[2] shift:INT8[1]"
+    dead, read = (graph(inputs, partial(with_product, factor=k)) for k in (0, 1))
+    plain = graph(inputs, lambda x, shift: x)
+    assert prove(plain, dead, seed=5, search=False).verdict == UNDECIDED
+    assert prove(dead, plain, seed=5).verdict == PROVED
+    assert prove(dead, dead, seed=5).verdict == prove(read, read, seed=5).verdict == PROVED
+
+
+def test_operators_on_tensors_without_axes_are_proved() -> None:
+    def number(dtype: str, narrow: Callable[[Term], Term]) -> TensorGraph:
+        g = TensorGraph()
+        g.outputs = [narrow(Term(g, g.add_input("x", (), dtype))).n]
+        return g
+
+    one, other = (number("INT8", lambda x, s=s: x.rescale("INT8", 1 << s, s + 1, in_zp=3)) for s in (30, 29))
+    assert prove(one, other, seed=5).verdict == PROVED
+    wrong = number("INT8", lambda x: x.rescale("INT8", 1 << 30, 31, in_zp=2))
+    assert prove(one, wrong, seed=5, search=False).verdict == UNDECIDED
+
+
+def test_a_cast_to_floats_is_an_unknown_function_of_integers() -> None:
+    one, other = pair("x:INT32[2] y:INT32[2]", lambda x, y: (x + y).cast("FP32"), lambda x, y: (y + x).cast("FP32"))
+    assert prove(one, other, seed=5).verdict == PROVED
+    assert prove(one, graph("x:INT32[2] y:INT32[2]", lambda x, y: x.cast("FP32")), seed=5).verdict == UNDECIDED
 
 
 def test_a_convolution_with_weights_that_vary_requires_that_its_sums_fit() -> None:

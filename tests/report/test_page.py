@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup, Tag
-from typer.testing import CliRunner
 
 from eqsat import runs
-from eqsat.cli.app import app
 from eqsat.explain import explain
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
@@ -23,20 +21,20 @@ from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
-from tests.graphs import clamp, conv, finish, transposed_relus
+from tests.command import run
+from tests.graphs import operators, transposed_relus
+from tests.term import graph
 
 
 def located(graph: TensorGraph, each: int = 2) -> bytes:
     """The graph with an origin per operator, so many operators a module."""
-    ops = [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
-    return dumps(graph, {n: text([Origin(f"op{n}", f"layer{i // each}", "torch.nn.Some")]) for i, n in enumerate(ops)})
+    numbered = enumerate(operators(graph))
+    return dumps(graph, {n: text([Origin(f"op{n}", f"layer{i // each}", "torch.nn.Some")]) for i, n in numbered})
 
 
 def computed_twice() -> TensorGraph:
     """The same convolution twice, one of them clamped."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    return finish(g, conv(g, x, 16, 3, seed=1), clamp(g, conv(g, x, 16, 3, seed=1), 0, 100))
+    return graph("x:INT8[1,8,8,16]", lambda x: (x.layer(16, 3, seed=1), x.layer(16, 3, seed=1).clamp(0, 100)))
 
 
 def optimized(buffer: bytes, place: Path, **options) -> Result:
@@ -146,9 +144,8 @@ def test_model_explorer_gets_the_same_graphs(result: Result, page: BeautifulSoup
         json.loads(base64.b64decode(link["href"].partition("base64,")[2])) for link in page.select("a[download]")
     )
     assert [g["id"] for g in data["graphs"]] == list(cycles) == ["stock", "explicit", "eqsat"]
-    for graph in data["graphs"]:
-        values = cycles[graph["id"]]["results"]
-        assert values.keys() <= {n["id"] for n in graph["nodes"]}
+    for g in data["graphs"]:
+        assert cycles[g["id"]]["results"].keys() <= {n["id"] for n in g["nodes"]}
     assert sum(v["value"] for v in cycles["eqsat"]["results"].values()) == pytest.approx(result.calibrated, abs=2)
     assert any(n.get("style") for n in data["graphs"][-1]["nodes"])
 
@@ -174,8 +171,7 @@ def test_several_delegates_each_have_their_part(result: Result, tmp_path: Path) 
 def test_what_cannot_be_explained_says_why(result: Result, tmp_path: Path) -> None:
     write_page(tmp_path / "lacking.html", replace(result.run, rules=[*result.run.rules, "no-such-rule"]))
     assert "rules that are not at hand: no-such-rule" in (tmp_path / "lacking.html").read_text()
-    g = TensorGraph()
-    finish(g, clamp(g, g.add_input("x", (1, 3, 5, 7), "INT8"), -9, 9))
+    g = graph("x:INT8[1,3,5,7]", lambda x: x.clamp(-9, 9))
     refusing = Options(cache=tmp_path / "prices", cost_model="tests.planted_costs:Refusing")
     none = optimize_tosa(dumps(g), "ethos-u55-128", options=refusing)
     assert none.run is None
@@ -190,14 +186,10 @@ def test_a_saved_run_gives_the_same_page(result: Result, page: BeautifulSoup, tm
     assert BeautifulSoup((tmp_path / "page.html").read_text(), "html.parser").text == page.text
 
 
-def command(*args: object):
-    return CliRunner().invoke(app, [str(a) for a in args])
-
-
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
     source = tmp_path / "in.tosa"
     source.write_bytes(located(transposed_relus()))
-    done = command("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--report", tmp_path)
+    done = run("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--report", tmp_path)
     assert done.exit_code == 2 and not (tmp_path / "out.tosa").exists()
 
 

@@ -7,10 +7,9 @@ import pytest
 from eqsat.options.options import Options
 from eqsat.report import RecordedRun, write, write_page
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.graphs import clamp, conv, finish
 from tests.report.browser import EXECUTABLE, Browser
+from tests.term import inputs, outputs
 
 pytestmark = [
     pytest.mark.slow,
@@ -123,10 +122,9 @@ def test_graphs_zoom_and_show_what_belongs_together(compiled, browser):
 
 def merged() -> Result:
     """Six equal convolutions side by side; the optimized graph is narrower."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    finish(g, *(clamp(g, conv(g, x, 16, 3, seed=1), 0, 100) for _ in range(6)))
-    return optimize_tosa(dumps(g), TARGET, stock=dumps(g), options=Options(effort=1))
+    (x,) = inputs("x:INT8[1,8,8,16]")
+    given = dumps(outputs(*(x.layer(16, 3, seed=1).clamp(0, 100) for _ in range(6))))
+    return optimize_tosa(given, TARGET, stock=given, options=Options(effort=1))
 
 
 def test_graphs_shown_together_have_one_scale_at_which_all_of_them_fit(result, browser, tmp_path):

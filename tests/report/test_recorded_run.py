@@ -1,4 +1,4 @@
-"""The recorded run of the zoo as a report: what is compared, and what the text says, without a benchmark being run."""
+"""The recorded run of the zoo as a report: what is compared, drawn and said, without a benchmark being run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eqsat.report import RecordedRun, compare
 from eqsat.report.compare import note
 from eqsat.report.data import geometric_mean
 from eqsat.report.tables import headline
-from eqsat.report.write import markdown
+from eqsat.report.write import by_kind, by_stage, markdown
 
 ROOT = Path(__file__).parents[2]
 CELL = ("emg", "ethos-u85-256", "eqsat")
@@ -93,3 +93,21 @@ def test_the_graphs_before_and_after_are_kept_with_their_records(run: RecordedRu
             counted = sum((Counter(g.op_counts()) for g in kept[at].graphs), Counter())
             assert counted == record["op_counts"], f"outlines.json.xz is of another run than the record of {at}"
             assert sum(row.cycles for rows in kept[at].rows for row in rows) == record["cycles"]
+
+
+RUN = Path(__file__).parents[2] / "benchmarks" / "results" / "calibrated"
+
+
+def test_a_legend_has_what_occurs():
+    run = RecordedRun.read(RUN)
+    (bars,) = by_stage(run, "eqsat", "ethos-u85-256")
+    assert "saturate (eqsat)" in bars.legend and "convert (ExecuTorch)" not in bars.legend
+    only = {k: {**r, "by_kind": {"matmul": r["cycles"]}} for k, r in run.records.items() if "by_kind" in r}
+    (bars,) = by_kind(replace(run, records=only), "eqsat", "ethos-u85-256")
+    assert list(bars.legend) == ["matmul"]
+
+
+def test_bars_of_cycles_are_shares_of_the_baselines():
+    run = RecordedRun.read(RUN)
+    (bars,) = by_kind(run, "eqsat", "ethos-u85-256")
+    assert [sum(parts.values()) for name, parts, _ in bars.rows if name] == [pytest.approx(1)] * (len(bars.rows) // 2)

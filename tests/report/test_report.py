@@ -6,20 +6,19 @@ import re
 import shutil
 
 import pytest
-from typer.testing import CliRunner
 
 from eqsat.bench.records import RunFiles
-from eqsat.cli.app import app
 from eqsat.ground.files import InputError
 from eqsat.report import RecordedRun, compare, graphs
 from eqsat.report.compare import note
 from eqsat.report.data import geometric_mean
 from eqsat.report.tables import standings
 from eqsat.report.write import markdown, write
-from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.facts import version
+from tests import command
 from tests.bench.runs import EXPLICIT, TARGET
-from tests.graphs import conv, finish, relu, transposed_relus
+from tests.graphs import transposed_relus
+from tests.term import graph
 
 pytestmark = pytest.mark.slow
 
@@ -90,12 +89,12 @@ def test_versions_of_vela_are_named_and_told_apart(zoo_run, tmp_path):
 
 def test_the_command_writes_and_exits_by_the_comparison(zoo_run, tmp_path):
     worse = changed(zoo_run, tmp_path, on("eqsat", calibrated=lambda c: 2 * c)).directory
-    good = CliRunner().invoke(app, ["report", str(zoo_run), "--against", str(worse), "-o", str(tmp_path / "report")])
+    good = command.run("report", zoo_run, "--against", worse, "-o", tmp_path / "report")
     assert good.exit_code == 0, good.output
     assert {"index.html", "report.md", f"pixel_shuffle.{TARGET}.html"} <= {
         p.name for p in (tmp_path / "report").iterdir()
     }
-    bad = CliRunner().invoke(app, ["report", str(worse), "--against", str(zoo_run)])
+    bad = command.run("report", worse, "--against", zoo_run)
     assert bad.exit_code == 1 and "**regression** | pixel_shuffle" in bad.output
     assert "**regression**" in (worse / "report" / "report.md").read_text()
 
@@ -130,7 +129,7 @@ def test_damaged_outlines_are_named(zoo_run, tmp_path):
     bomb = lzma.compress(b"[" + b"0," * (8 << 20) + b"0]")
     for damaged in (data[: len(data) // 2], b"", lzma.compress(b'[["a"]]'), bomb):
         (kept / "outlines.json.xz").write_bytes(damaged)
-        result = CliRunner().invoke(app, ["report", str(kept), "-o", str(tmp_path / "report")])
+        result = command.run("report", kept, "-o", tmp_path / "report")
         assert result.exit_code == 2 and "outlines.json.xz" in result.output
 
 
@@ -139,7 +138,7 @@ def test_a_name_in_a_record_is_no_path(tmp_path, which, name):
     run = tmp_path / "run"
     run.mkdir()
     (run / "records.jsonl").write_text(json.dumps({**FIELDS, which: name}) + "\n")
-    result = CliRunner().invoke(app, ["report", str(run), "-o", str(tmp_path / "pages")])
+    result = command.run("report", run, "-o", tmp_path / "pages")
     said = (
         "not a plain file name"
         if isinstance(name, str)
@@ -152,16 +151,12 @@ def test_a_name_in_a_record_is_no_path(tmp_path, which, name):
 def test_a_directory_without_records_names_the_remedy(tmp_path):
     with pytest.raises(InputError, match="eqsat bench --out"):
         RecordedRun.read(tmp_path)
-    assert CliRunner().invoke(app, ["report", str(tmp_path)]).exit_code == 2
+    assert command.run("report", tmp_path).exit_code == 2
 
 
 def test_marks_what_is_gone_and_new():
     before = transposed_relus()
-    after = TensorGraph()
-    y = conv(after, after.add_input("x", (1, 16, 16, 16), "INT8"), 24)
-    for k in range(3):
-        y = relu(after, y, -100 + k)
-    finish(after, conv(after, y, 16, seed=3))
+    after = graph("x:INT8[1,16,16,16]", lambda x: x.layer(24).relu(-100).relu(-99).relu(-98).layer(16, seed=3))
     gone, new = graphs.marks(before, after)
     assert sorted(before.nodes[n].op for n in gone) == ["clamp", "clamp", "clamp", "transpose", "transpose"]
     assert {after.nodes[n].op for n in new} == {"clamp"}  # the relus have another shape; convolutions are the same
@@ -194,7 +189,7 @@ def test_a_field_of_another_form_is_named_with_its_file_and_line(tmp_path, name)
             assert f"$.{name}" in str(e) or f"`{name}`" in str(e) or "surrogates" in str(e), e
     damaged = 7 if name in ("model", "target", "configuration", "vela") else "7"
     path.write_text("".join(json.dumps(r) + "\n" for r in (stock, {**FIELDS, name: damaged})))
-    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    result = command.run("report", tmp_path)
     assert result.exit_code == 2 and re.search(f"line 2: .*{name}", " ".join(result.output.split()))
 
 
@@ -226,7 +221,7 @@ def test_a_field_of_run_json_of_another_form_is_named_with_its_file(tmp_path, na
 def test_a_run_json_of_something_else_is_one_line(tmp_path, text, reason):
     (tmp_path / "records.jsonl").write_text(json.dumps(FIELDS) + "\n")
     (tmp_path / "run.json").write_text(text)
-    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    result = command.run("report", tmp_path)
     assert result.exit_code == 2 and f"run.json{reason}" in result.stderr and len(result.stderr.splitlines()) == 1
 
 

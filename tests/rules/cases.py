@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -46,10 +46,6 @@ class Drawn(Term):
 
     def number(self, low: int, high: int) -> int:
         return self.draw(st.integers(low, high))
-
-    def input(self, shape: Sequence[int], dtype: str = "INT8") -> Drawn:
-        """Another input."""
-        return replace(self, n=self.g.add_input(f"in{len(self.g.nodes)}", tuple(shape), dtype))
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from eqsat.egraph.encoding import saturate
 from eqsat.egraph.rule import Rule
 from eqsat.rules import RULES, blocking
 from eqsat.tensor.graph import TensorGraph
-from tests.graphs import finish
 from tests.rules.cases import convolved, narrowed
 from tests.rules.checks import check, optimized
-from tests.term import Term, graph
+from tests.term import Term, finish, graph
 
 
 def every() -> list[Rule]:

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
-from tests.graphs import conv, finish
 from tests.rules import cases
 from tests.rules.checks import optimized
 from tests.term import graph
@@ -78,9 +76,7 @@ def test_a_large_max_pool_gains(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_argmax_over_channels_gets_a_transpose_in_front(tmp_path) -> None:
     """Segmentation: a convolution, then the largest channel of each pixel."""
-    g = TensorGraph()
-    x = conv(g, g.add_input("x", (1, 16, 20, 8), "INT8"), 21, 3)
-    finish(g, g.add("argmax", (x,), axis=3, nan_mode=1))
+    g = graph("x:INT8[1,16,20,8]", lambda x: x.layer(21, 3).argmax(3))
     result = optimize_tosa(
         dumps(g), Target.of("ethos-u85-256"), options=Options(time_limit=2, cache=tmp_path / "prices")
     )

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from eqsat.cli.app import app
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.options.options import OptionError, Options
 from eqsat.rules import RULES
@@ -21,10 +19,10 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
-from tests.graphs import conv, finish
+from tests.command import run
 from tests.rules.cases import convolved, narrowed, shuffled
 from tests.rules.checks import check
-from tests.term import Term, graph
+from tests.term import Term, finish, graph, inputs, outputs
 
 
 def reorders(e: ENode) -> bool:
@@ -144,11 +142,11 @@ PATTERNS = [f"{preset}: {what}" for preset, what, *_ in CASES]
 @pytest.fixture(scope="module")
 def beside_one_another() -> tuple[TensorGraph, dict[str, tuple[int, ...]]]:
     """A graph of all patterns, each with an input of its own, and the outputs of each."""
-    g, outputs = TensorGraph(), {}
+    g, found = TensorGraph(), {}
     for name, (_, _, text, _) in zip(PATTERNS, CASES, strict=True):
         made = eval(text, {**globals(), "x": Term(g, g.add_input(name, (1, 4, 3, 5), "INT8"))})
-        outputs[name] = tuple(t.n for t in (made if isinstance(made, tuple) else (made,)))
-    return finish(g, *chain.from_iterable(outputs.values())), outputs
+        found[name] = tuple(t.n for t in (made if isinstance(made, tuple) else (made,)))
+    return finish(g, *chain.from_iterable(found.values())), found
 
 
 @pytest.fixture(scope="module")
@@ -182,15 +180,10 @@ def test_a_preset_is_no_more_than_its_seed() -> None:
 def test_equal_values_in_two_output_slots_stay_two_tensors(tmp_path: Path) -> None:
     """Two equal convolutions become one; two tensors leave the graph, one of them through an IDENTITY, as a constant
     and an input do."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    k = g.add_const(np.arange(8), "INT8")
-    explicit = dumps(finish(g, conv(g, x, 16, 3), conv(g, x, 16, 3), k, x))
-    result = optimize_tosa(
-        explicit,
-        Target.of("ethos-u85-256"),
-        options=Options(effort=1, preset="unique-outputs", cache=tmp_path / "prices", max_sram="any", max_flash="any"),
-    )
+    (x,) = inputs("x:INT8[1,8,8,16]")
+    g = outputs(x.layer(16, 3), x.layer(16, 3), x.const(np.arange(8)), x)
+    own = Options(effort=1, preset="unique-outputs", cache=tmp_path / "prices", max_sram="any", max_flash="any")
+    result = optimize_tosa(dumps(g), Target.of("ethos-u85-256"), options=own)
     chosen = loads(result.tosa)
     assert result.chosen == "eqsat" and result.verified and chosen.output_names == g.output_names
     assert chosen.op_counts() == {"conv2d": 1, "identity": 3, "rescale": 1} and len(set(chosen.outputs)) == 4
@@ -210,17 +203,17 @@ def test_an_unknown_preset_names_the_known_ones(tmp_path: Path) -> None:
     assert all(p.name in str(e.value) for p in CATALOGUE)
     (tmp_path / "x.tosa").write_bytes(dumps(graph("x:INT8[1,4,3,5]", lambda x: out(into(x)))))
     given, made = str(tmp_path / "x.tosa"), tmp_path / "y.tosa"
-    done = CliRunner().invoke(app, ["optimize", given, "-t", "ethos-u85-256", "--rules", "fuse", "-o", str(made)])
+    done = run("optimize", given, "-t", "ethos-u85-256", "--rules", "fuse", "-o", str(made))
     assert done.exit_code == 2 and "fuse-concat" in done.stderr and not made.exists()
 
 
 def test_the_command_line_lists_rules_and_presets() -> None:
     import json
 
-    shown = CliRunner().invoke(app, ["rules"], env={"COLUMNS": "200"})
+    shown = run("rules", env={"COLUMNS": "200"})
     assert shown.exit_code == 0 and all(p.name in shown.output for p in CATALOGUE)
     assert "concat([x]) = x" in shown.output and "channels-right" in shown.output
-    record = json.loads(CliRunner().invoke(app, ["rules", "--json"]).stdout)
+    record = json.loads(run("rules", "--json").stdout)
     listed = {r["name"]: r["statement"] for rules in record["families"].values() for r in rules}
     assert all(listed[r.name] == r.statement for r in RULES)
     assert {p["name"]: len(p["rules"]) for p in record["presets"]} == {p.name: len(p.rules) for p in CATALOGUE}

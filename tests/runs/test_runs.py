@@ -1,5 +1,4 @@
-"""A run comes back as it was saved, without ExecuTorch; anything missing, changed or foreign is an error that names
-it."""
+"""A run comes back as it was saved, without ExecuTorch; anything missing, changed or foreign is an error that names"""
 
 from __future__ import annotations
 
@@ -17,12 +16,14 @@ import pytest
 from eqsat import runs
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
+from eqsat.report import graphs
 from eqsat.runs import archive
 from eqsat.runs.archive import ArchiveError
+from eqsat.runs.outline import drawn, outline
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from tests.graphs import channel_shuffle
+from tests.graphs import channel_shuffle, conv_graph, transposed_relus
 from tests.planted import RETYPED
 
 ROOT = Path(__file__).parents[2]
@@ -183,3 +184,27 @@ def test_no_alternatives_no_run(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="egglog"):
         runs.save(result, tmp_path / "run")
+
+
+def test_an_outline_draws_the_same_graph() -> None:
+    for make in (transposed_relus, channel_shuffle, conv_graph):
+        g = make()
+        again = drawn(json.loads(json.dumps(outline(g))))
+        assert graphs.svg(again, set(), "") == graphs.svg(g, set(), "") and again.op_counts() == g.op_counts()
+        assert graphs.marks(g, again) == (set(), set())
+
+
+def test_another_constant_is_another_node() -> None:
+    first, second = conv_graph(), conv_graph()
+    n = next(n for n in second.live() if second.nodes[n].op == "const")
+    kept = outline(second)
+    (pair,) = kept["nodes"][n][2]
+    pair[1]["const"] = "0" * 32
+    gone, new = graphs.marks(first, drawn(kept))
+    assert gone and new and len(gone) == len(new)
+
+
+def test_an_outline_has_no_elements() -> None:
+    g = conv_graph()
+    consts = [n for n in drawn(outline(g)).nodes if n.op == "const"]
+    assert consts and all(n.attr("value").data.size == 0 for n in consts)

@@ -15,67 +15,52 @@ from eqsat.search.oracle import Oracle
 from eqsat.search.proposal import State, Step
 from eqsat.search.proposals.chains import before_sums, chains, in_parts
 from eqsat.target import Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from tests.fake_oracle import by_vela
-from tests.graphs import ON_THE_NEWEST_VELA, add, conv, finish, rescale
+from tests.graphs import ON_THE_NEWEST_VELA
+from tests.term import graph, inputs, outputs
 
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
-GATES = 4
+GATES, WIDTH = 4, 64
 
 
-def step(gates: int = GATES, width: int = 64) -> TensorGraph:
+def step() -> TensorGraph:
     """A step of a recurrent network: gates are slices of a sum with a product, and have tables of their own."""
-    g = TensorGraph()
-    channels = gates * width
-    given = g.add_input("given", (1, channels), "INT8")
-    state = conv(g, g.add_input("state", (1, 1, 1, width), "INT8"), channels, seed=1)
-    total = add(g, g.add("reshape", (state,), shape=(1, channels)), given)
-    parts = [g.add("slice", (total,), start=(0, k * width), size=(1, width)) for k in range(gates)]
-    tables = [
-        g.add_with("table", (part,), makers.table(np.roll(np.arange(-128, 128), 7 * k + 1).tolist()))
-        for k, part in enumerate(parts)
-    ]
-    products = [rescale(g, x, "INT32", in_zp=k) for k, x in enumerate(tables)]
-    pairs = zip(products[::2], products[1::2])
-    return finish(g, *(rescale(g, g.add("mul", pair, shift=(0,)), "INT8", shift=(37,)) for pair in pairs))
+    given, state = inputs(f"given:INT8[1,{GATES * WIDTH}] state:INT8[1,1,1,{WIDTH}]")
+    total = state.layer(GATES * WIDTH, seed=1).reshape(1, GATES * WIDTH).plus(given)
+    parts = [total.part(k * WIDTH, WIDTH, 1) for k in range(GATES)]
+    tables = [part.table(np.roll(np.arange(-128, 128), 7 * k + 1)) for k, part in enumerate(parts)]
+    wide = [x.rescale("INT32", in_zp=k) for k, x in enumerate(tables)]
+    return outputs(*((x * y).rescale("INT8", shift=37) for x, y in zip(wide[::2], wide[1::2])))
 
 
 def test_parts_of_products_are_products_of_parts() -> None:
-    graph = step()
-    parts, source = in_parts(graph)
+    given = step()
+    parts, source = in_parts(given)
     assert parts.op_counts()["conv2d"] == parts.op_counts()["add"] == GATES
     read = [parts.nodes[parts.nodes[n].inputs[0]].op for n in parts.live() if parts.nodes[n].op == "slice"]
     assert read == ["input"] * GATES  # the other operand is read in slices
-    assert prove(graph, parts).verdict == prove(graph, before_sums(parts)).verdict == "proved"
+    assert prove(given, parts).verdict == prove(given, before_sums(parts)).verdict == "proved"
     operators = [n for n in parts.live() if parts.nodes[n].op != "const"]
-    assert {(parts.nodes[n].op, graph.nodes[source[n]].op) for n in operators if parts.nodes[n].op == "conv2d"} == {
-        ("conv2d", "conv2d")
-    }
+    assert {given.nodes[source[n]].op for n in operators if parts.nodes[n].op == "conv2d"} == {"conv2d"}
     assert set(operators) <= source.keys()
 
 
 def test_a_slice_of_other_axes_or_of_no_product_stays() -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 4, 4, 16), "INT8")
-    rows = g.add("slice", (conv(g, x, 16),), start=(0, 1, 0, 0), size=(1, 2, 4, 16))
-    channels = g.add("slice", (x,), start=(0, 0, 0, 4), size=(1, 4, 4, 8))
-    graph = finish(g, rows, channels)
-    assert in_parts(graph) == (graph, {})
+    g = graph("x:INT8[1,4,4,16]", lambda x: (x.layer(16).part(1, 2, 1), x.part(4, 8, 3)))
+    assert in_parts(g) == (g, {})
 
 
-def test_a_convolution_is_the_first_operand_of_its_sum() -> None:
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_convolution_is_the_first_operand_of_its_sum(is_first: bool) -> None:
     """Vela runs the last operand first."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    other = g.add_with("max_pool2d", (x,), makers.max_pool((1, 1)))
-    for pair in ((other, conv(g, x, 16)), (conv(g, x, 16), other)):
-        graph = finish(g, add(g, *pair)).pruned()
-        arranged = before_sums(graph)
-        (total,) = (n for n in arranged.live() if arranged.nodes[n].op == "add")
-        wide = arranged.nodes[arranged.nodes[total].inputs[0]]
-        assert arranged.nodes[arranged.nodes[wide.inputs[0]].inputs[0]].op == "conv2d"
-        assert (arranged is graph) == (pair[1] == other)
+    (x,) = inputs("x:INT8[1,8,8,16]")
+    g = outputs(x.layer(16).plus(x.largest(1, 1)) if is_first else x.largest(1, 1).plus(x.layer(16)))
+    arranged = before_sums(g)
+    (total,) = (n for n in arranged.live() if arranged.nodes[n].op == "add")
+    wide = arranged.nodes[arranged.nodes[total].inputs[0]]
+    assert arranged.nodes[arranged.nodes[wide.inputs[0]].inputs[0]].op == "conv2d"
+    assert (arranged is g) == is_first
 
 
 @ON_THE_NEWEST_VELA

@@ -1,4 +1,4 @@
-"""The loop, on an oracle without Vela: what it compiles, in which order, and when it ends."""
+"""The loop, on an oracle without Vela: what is compiled, in which order, and when it ends; the oracle compiles once."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from cost_models.command_stream import price
 from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search import optimizer
+from eqsat.search import oracle as module
 from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
+from eqsat.search.oracle import Oracle
 from eqsat.search.proposal import Ask, Asking, State, Step, starting_points
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.vela.compile import Estimate
+from eqsat.tosa import dumps
+from eqsat.vela.compile import Estimate, compile_tosa
 from tests.fake_oracle import FakeOracle, by_total, estimate
-from tests.graphs import finish
+from tests.graphs import widening
+from tests.term import finish
 
 U55 = Target.of("ethos-u55-128")
 NOTHING = finish(TensorGraph())
@@ -179,3 +187,34 @@ def candidate_of_choice(name: str) -> Candidate:
 def rewrite(state: State) -> Asking:
     if state.start is not None:
         yield Ask([candidate_of_choice(f"{state.start.tosa.decode()}, rewritten")])
+
+
+U85 = Target.of("ethos-u85-256")
+
+
+def test_what_was_begun_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Mock(side_effect=compile_tosa)
+    monkeypatch.setattr(module, "compile_tosa", counted)
+    graph, settings = widening(), ("--optimise=Size",)
+    plain, small = (Candidate("eqsat", graph, dumps(graph), settings=s) for s in ((), settings))
+    with Pool(2) as pool:
+        oracle = Oracle.of(U85, pool)
+        for candidate in (plain, plain, small):
+            oracle.begin(candidate)
+        found = [oracle.compiled(c) for c in (plain, small)]
+        expected = [compile_tosa(c.tosa, U85.with_flags(c.settings), pool) for c in (plain, small)]
+    assert counted.call_count == 2 and oracle.ahead == 2
+    assert [f.estimate.cycles for f in found] == [e.cycles for e in expected]
+    assert [f.figures[:2] for f in found] == [(price(e.stream, U85).cycles, e.sram_peak) for e in expected]
+    for f in found:
+        assert sum(r.priced for r in f.estimate.rows) == pytest.approx(f.figures.cycles, rel=0.02)
+
+
+def test_a_refusal_is_told_only_to_those_who_ask() -> None:
+    graph = widening()
+    with Pool(1) as pool:
+        oracle = Oracle.of(U85, pool)
+        oracle.begin(Candidate("eqsat", graph, b"none"))
+        assert oracle.compiled(Candidate("eqsat", graph, dumps(graph))).figures.cycles
+        with pytest.raises(WorkerError):
+            oracle.compiled(Candidate("eqsat", graph, b"none"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import MemoryLimits
+from eqsat.options.options import Options
+from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.proposals.memory import MemoryUse
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -21,26 +24,26 @@ from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from extraction import extract
 from tests.fake_oracle import by_total
-from tests.graphs import ON_THE_NEWEST_VELA, conv, finish, rescale
+from tests.graphs import ON_THE_NEWEST_VELA
+from tests.term import Term, graph, inputs, outputs
 
 U55 = Target.of("ethos-u55-128")
 
 
 def skipped() -> tuple[TensorGraph, dict[str, int]]:
     """A sum around a chain that is wide in the middle, and its nodes by name."""
-    g = TensorGraph()
-    kept = conv(g, g.add_input("x", (1, 16, 16, 4), "INT8"), 64)
-    wide = conv(g, kept, 128, seed=1)
-    wider = conv(g, wide, 128, seed=2)
-    narrow = conv(g, wider, 64, seed=3)
-    total = g.add("add", [rescale(g, narrow, "INT32"), rescale(g, kept, "INT32")])
-    return finish(g, rescale(g, total, "INT8")), {"kept": kept, "wide": wide, "wider": wider, "narrow": narrow}
+    named: dict[str, int] = {}
+    (x,) = inputs("x:INT8[1,16,16,4]")
+    wide = (kept := x.layer(64)).layer(128, seed=1)
+    narrow = (wider := wide.layer(128, seed=2)).layer(64, seed=3)
+    named.update(kept=kept.n, wide=wide.n, wider=wider.n, narrow=narrow.n)
+    return outputs((narrow.rescale("INT32") + kept.rescale("INT32")).rescale("INT8")), named
 
 
 @pytest.fixture
 def known(pool: Pool, tmp_path: Path) -> tuple[Choices, Compiled, dict[str, int]]:
-    graph, nodes = skipped()
-    frozen = saturate(graph, [])
+    given, nodes = skipped()
+    frozen = saturate(given, [])
     prices = PriceCache(tmp_path / "prices")
     choices = build(frozen, cost_models.find("analytic")(U55, pool, prices))
     prices.close()
@@ -91,20 +94,40 @@ def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
 @ON_THE_NEWEST_VELA
 def test_weights_that_are_in_sram_are_charged_to_their_convolution(pool: Pool, tmp_path: Path) -> None:
     """Of two convolutions, whose weights are in SRAM side by side."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 32, 32, 32), "INT8")
-    first, second = conv(g, x, 64, kernel=3), conv(g, x, 64, kernel=3, seed=1)
-    both = finish(g, g.add("concat", [first, second], axis=3))
+    both = graph("x:INT8[1,32,32,32]", lambda x: x.layer(64, 3).concat(x.layer(64, 3, seed=1), axis=3))
     choices = build(saturate(both, []), cost_models.find("analytic")(U55, pool, PriceCache(tmp_path / "prices")))
     choice = extract(choices.graph, "dag_greedy").choice
-    graph = compiled(choices, choice, pool)
-    estimate = graph.estimate
+    found = compiled(choices, choice, pool)
+    estimate = found.estimate
     buffers = [t for t in estimate.tensors if estimate.read_by(t)]
     assert buffers and all(estimate.read_by(t).weight_bytes > 0 for t in buffers)
-    charged = learnt(choices, graph, sram=1).sram
+    charged = learnt(choices, found, sram=1).sram
     largest: dict[str, int] = {}
     for t in buffers:
         source = estimate.read_by(t).source
         largest[source] = max(largest.get(source, 0), t.end - t.address)
     convolutions = [n for n, c in enumerate(choices.candidates) if c.enode.op == "conv2d"]
     assert sorted(charged[convolutions]) == sorted(largest.values()) and len(largest) == 2
+
+
+def scaled(x: Term) -> Term:
+    """Products with constants per channel. Each is faster as a depthwise convolution, which takes more flash, and they
+    are all alike."""
+    rng = np.random.default_rng(0)
+    for i in range(8):
+        points = x.const(rng.integers(-100, 100, (1, 1, 1, 32)), "INT32")
+        x = (x.rescale("INT32") * points).rescale("INT8", shift=37 + i % 2)
+    return x
+
+
+@pytest.mark.slow
+@ON_THE_NEWEST_VELA
+def test_of_equal_gains_as_many_are_taken_as_fit_into_flash(tmp_path: Path) -> None:
+    given = dumps(graph("x:INT8[1,16,16,32]", scaled))
+    options = Options(effort=1, cache=tmp_path / "p", max_sram="any", max_flash="any")
+    free = optimize_tosa(given, "ethos-u55-128", stock=given, options=options)
+    least, most = free.stock_footprint.payload, free.footprint.payload
+    assert free.calibrated < free.stock_calibrated / 2 and most > 2 * least
+    half = optimize_tosa(given, "ethos-u55-128", stock=given, options=replace(options, max_flash=(least + most) // 2))
+    assert half.verified and half.footprint.payload <= (least + most) // 2
+    assert half.calibrated < 0.75 * free.stock_calibrated

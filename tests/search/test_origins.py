@@ -9,18 +9,17 @@ import pytest
 
 from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import tensor_names
 from eqsat.tosa.locations import Origin, Origins, read, text
-from tests.graphs import channel_shuffle, conv, finish, relu, rescale, residual, transpose, transposed_relus
+from tests.graphs import channel_shuffle, operators, residual, transposed_relus
+from tests.term import Term, graph, inputs, outputs
 
 
-def named(graph: TensorGraph) -> bytes:
+def named(given: TensorGraph) -> bytes:
     """The graph with an origin per operator, called after it."""
-    ops = [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
-    return dumps(graph, {n: text([Origin(f"{graph.nodes[n].op}_{n}", f"layer{n}")]) for n in ops})
+    return dumps(given, {n: text([Origin(f"{given.nodes[n].op}_{n}", f"layer{n}")]) for n in operators(given)})
 
 
 def optimized(explicit: bytes, where: Path, **more) -> Result:
@@ -30,11 +29,9 @@ def optimized(explicit: bytes, where: Path, **more) -> Result:
 
 def by_operator(result: Result) -> list[tuple[str, Origins]]:
     """(operator, origins) of all operators of the result."""
-    graph, numbers = loads(result.tosa), tensor_names(result.tosa)
+    found, numbers = loads(result.tosa), tensor_names(result.tosa)
     origins = {numbers[t]: o for t, o in result.origins.items()}
-    return [
-        (graph.nodes[n].op, origins.get(n, ())) for n in graph.live() if graph.nodes[n].op not in ("input", "const")
-    ]
+    return [(found.nodes[n].op, origins.get(n, ())) for n in operators(found)]
 
 
 @pytest.mark.slow
@@ -51,10 +48,7 @@ def test_every_operator_has_an_origin_and_the_graph_is_the_same(build, tmp_path:
 
 def test_an_operator_that_moved_keeps_its_name(tmp_path: Path) -> None:
     """NHWC to NCHW, an activation there, and back: the result has no transposes, and the activation is the source's."""
-    g = TensorGraph()
-    x = conv(g, g.add_input("x", (1, 8, 8, 16), "INT8"), 16, 3)
-    y = relu(g, transpose(g, x, 0, 3, 1, 2), -100)
-    finish(g, conv(g, transpose(g, y, 0, 2, 3, 1), 16, 3, seed=1))
+    g = graph("x:INT8[1,8,8,16]", lambda x: x.layer(16, 3).nchw().relu(-100).nhwc().layer(16, 3, seed=1))
     result = optimized(named(g), tmp_path)
     kinds = {op: origins for op, origins in by_operator(result) if op in ("clamp", "transpose")}
     assert "transpose" not in kinds
@@ -63,35 +57,33 @@ def test_an_operator_that_moved_keeps_its_name(tmp_path: Path) -> None:
 
 def test_operators_that_merged_have_all_origins(tmp_path: Path) -> None:
     """The same pooling twice, each with another activation behind it."""
-    g = TensorGraph()
-    x = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16, 3)
-    pools = [g.add_with("max_pool2d", [x], makers.max_pool((8, 8))) for _ in range(2)]
-    finish(g, *(relu(g, pool, least) for pool, least in zip(pools, (-100, -90), strict=True)))
-    result = optimized(named(g), tmp_path)
+    pools: list[Term] = []
+    (x,) = inputs("x:INT8[1,16,16,16]")
+    x = x.layer(16, 3)
+    pools.extend(x.largest(8, 8) for _ in range(2))
+    result = optimized(
+        named(outputs(*(pool.relu(least) for pool, least in zip(pools, (-100, -90), strict=True)))), tmp_path
+    )
     merged = [[o.node for o in origins] for op, origins in by_operator(result) if op == "max_pool2d"]
-    assert merged and all(names == [f"max_pool2d_{n}" for n in pools] for names in merged), "one along each axis"
+    assert merged and all(names == [f"max_pool2d_{p.n}" for p in pools] for names in merged), "one along each axis"
 
 
 def test_a_given_graph_that_wins_keeps_its_locations(tmp_path: Path) -> None:
-    g = TensorGraph()
-    finish(g, relu(g, g.add_input("x", (1, 4, 4, 8), "INT8"), -100))
-    given = named(g)
+    given = named(graph("x:INT8[1,4,4,8]", lambda x: x.relu(-100)))
     result = optimized(given, tmp_path)
     assert result.chosen == "explicit" and result.tosa == given and result.origins == read(given) != {}
 
 
 def test_dead_channels_are_not_computed_and_operators_keep_their_names(tmp_path: Path) -> None:
     """Half of 32 filters are zero, and the 1x1 convolution behind them takes their biases into its own."""
-    g, random = TensorGraph(), np.random.default_rng(0)
-    weights = random.integers(-127, 128, (32, 3, 3, 16))
+    random = np.random.default_rng(0)
+    weights, biases = random.integers(-127, 128, (32, 3, 3, 16)), random.integers(-500, 500, 32)
     weights[::2] = 0
-    operands = [g.add_const(weights, "INT8"), g.add_const(random.integers(-500, 500, 32), "INT32")]
-    y = g.add_with("conv2d", [g.add_input("x", (1, 8, 8, 16), "INT8"), *operands], makers.conv("INT8", pad=(1,) * 4))
-    finish(g, conv(g, rescale(g, y, "INT8", multiplier=[1 << 30] * 32, shift=[38] * 32, out_zp=-5), 16))
-    result = optimized(named(g), tmp_path)
+    (x,) = inputs("x:INT8[1,8,8,16]")
+    y = x.conv(weights, biases, pad=(1,) * 4)
+    result = optimized(named(outputs(y.rescale("INT8", [1 << 30] * 32, [38] * 32, out_zp=-5).layer(16))), tmp_path)
     assert result.chosen == "eqsat" and result.proved
     assert [n.shape[3] for n in loads(result.tosa).nodes if n.op == "conv2d"] == [16, 16]
-    assert [origins[0].node.rpartition("_")[0] for op, origins in by_operator(result) if op == "conv2d"] == [
-        "conv2d"
-    ] * 2
+    convolutions = [origins[0].node for op, origins in by_operator(result) if op == "conv2d"]
+    assert [name.rpartition("_")[0] for name in convolutions] == ["conv2d", "conv2d"]
     assert len({origins for _, origins in by_operator(result)}) == len(by_operator(result))

@@ -30,7 +30,8 @@ from eqsat.tosa.locations import Origin, read, text
 from eqsat.vela.compile import Estimate, InSram
 from eqsat.vela.table import Row
 from tests.fake_oracle import FakeOracle, by_total, compiled, estimate
-from tests.graphs import add, conv, finish, transpose, transposed_relus
+from tests.graphs import operators, transposed_relus
+from tests.term import graph
 
 U55 = Target.of("ethos-u55-128")
 GREEDY = Options(extractor="dag_greedy", time_limit=1)
@@ -92,18 +93,12 @@ def test_a_choice_that_fits_is_sought_where_the_fastest_does_not() -> None:
     assert all(c.figures.flash == 128 for c in first.graphs)
     for flash, searched in ((100, True), (128, False)):
         within = State(U55, GREEDY, decision=Decision(limits=MemoryLimits(flash=flash)), choices=choices())
-        _, loop = driven(
-            memory,
-            figures,
-            within.with_graphs(first.graphs),
-        )
+        _, loop = driven(memory, figures, within.with_graphs(first.graphs))
         assert bool(loop.extractions) == searched and not loop.warnings
 
 
 def branches() -> TensorGraph:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    return finish(g, add(g, conv(g, x, 16, seed=1), conv(g, conv(g, x, 16, seed=2), 16, seed=3)))
+    return graph("x:INT8[1,8,8,16]", lambda x: x.layer(16, seed=1).plus(x.layer(16, seed=2).layer(16, seed=3)))
 
 
 def rows(graph: TensorGraph, copied: Sequence[int] = ()) -> tuple[Row, ...]:
@@ -124,11 +119,11 @@ def start(graph: TensorGraph, found: Estimate, **more: Any) -> Compiled:
 
 
 def test_an_order_that_is_better_is_kept() -> None:
-    graph = branches()
+    given = branches()
     tensors = tuple(
-        InSram(f"n{n}", k, k + 1, 0, 64) for k, n in enumerate(graph.live()) if graph.nodes[n].op == "rescale"
+        InSram(f"n{n}", k, k + 1, 0, 64) for k, n in enumerate(given.live()) if given.nodes[n].op == "rescale"
     )
-    first = start(graph, estimate(100, sram=9, rows=rows(graph), tensors=tensors))
+    first = start(given, estimate(100, sram=9, rows=rows(given), tensors=tensors))
     state = State(U55, GREEDY).setting_out(first)
 
     def figures(c: Candidate) -> Estimate:
@@ -136,14 +131,8 @@ def test_an_order_that_is_better_is_kept() -> None:
 
     end, loop = driven(orders, figures, state)
     assert end.best is not first and end.best is not None and end.best.figures.sram == 5
-    assert end.best.is_rewritten and end.best.graph.op_counts() == graph.op_counts()
+    assert end.best.is_rewritten and end.best.graph.op_counts() == given.op_counts()
     assert {e.extractor for e in loop.extractions} == {"order"}
-    alone, _ = driven(
-        orders,
-        figures,
-        state,
-    )
-    assert [c.tosa for c in alone.graphs] == [c.tosa for c in end.graphs]
 
 
 def test_the_halves_of_the_arena_that_are_no_worse_are_tried() -> None:
@@ -166,23 +155,22 @@ def test_the_halves_of_the_arena_that_are_no_worse_are_tried() -> None:
 
 
 def test_a_copy_of_an_input_is_kept_where_an_operator_waits_for_it() -> None:
-    g = TensorGraph()
-    graph = finish(g, conv(g, transpose(g, g.add_input("x", (1, 16, 32, 32), "INT8"), 0, 2, 3, 1), 16))
-    turn = next(n for n in graph.live() if graph.nodes[n].op == "transpose")
-    names = written_names(graph)
+    given = graph("x:INT8[1,16,32,32]", lambda x: x.nhwc().layer(16))
+    turn = next(n for n in given.live() if given.nodes[n].op == "transpose")
+    names = written_names(given)
     waiting = row("Transpose", names[turn], 90_000)
-    tensors = tuple(InSram(names[n], 0, 1, 0, 64) for n in graph.live() if n not in graph.inputs)
-    first = start(graph, estimate(90_000, rows=(waiting,), tensors=tensors))
+    tensors = tuple(InSram(names[n], 0, 1, 0, 64) for n in given.live() if n not in given.inputs)
+    first = start(given, estimate(90_000, rows=(waiting,), tensors=tensors))
     end, loop = driven(borders, lambda c: estimate(30_000), State(U55, GREEDY).setting_out(first))
     (found,) = end.graphs
-    assert found is end.best and found.graph.signature() == graph.signature()
+    assert found is end.best and found.graph.signature() == given.signature()
     assert found.graph.op_counts()["depthwise_conv2d"] == 1 and found.by == "outside" and not loop.warnings
 
 
 def test_a_given_graph_that_is_rewritten_keeps_its_locations() -> None:
     """Its tensors are named as it was read."""
     made = branches()
-    located = {n: text([Origin(f"of {n}", "body")]) for n in made.live() if made.nodes[n].inputs}
+    located = {n: text([Origin(f"of {n}", "body")]) for n in operators(made)}
     buffer = dumps(made, located)
     given = by_total(Candidate("stock", loads(buffer), buffer, tensors=tensor_names(buffer)), estimate(9))
     found = given.rewritten(given.graph, "order")

@@ -26,23 +26,25 @@ from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.graphs import add, clamp, conv, finish, reshape, transpose
+from tests.term import Term, graph, inputs, outputs
 
 TARGET = "ethos-u85-256"
 QUICK = Options(effort=1)
+IMAGE = "x:INT8[1,16,16,16]"
+
+
+def between(x: Term, seed: int = 1) -> Term:
+    """A CLAMP between two transposes that are of no use."""
+    return x.layer(16, seed=seed).nchw().clamp(-128, 126).nhwc().layer(8, seed=seed + 1)
 
 
 def around(seed: int = 1) -> TensorGraph:
-    """A CLAMP between two transposes that are of no use."""
-    g = TensorGraph()
-    x = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16, seed=seed)
-    x = transpose(g, clamp(g, transpose(g, x, 0, 3, 1, 2), -128, 126), 0, 2, 3, 1)
-    return finish(g, conv(g, x, 8, seed=seed + 1))
+    return graph(IMAGE, lambda x: between(x, seed))
 
 
-def answered(store: AnswerStore | None, graph: TensorGraph | None = None, options: Options = QUICK) -> Result:
-    given = dumps(graph or around())
-    return optimize_tosa(given, TARGET, stock=given, options=options, with_settings=True, store=store)
+def answered(store: AnswerStore | None, given: TensorGraph | None = None, options: Options = QUICK) -> Result:
+    tosa = dumps(given or around())
+    return optimize_tosa(tosa, TARGET, stock=tosa, options=options, with_settings=True, store=store)
 
 
 @pytest.fixture
@@ -100,9 +102,8 @@ def test_the_same_search_again_gives_its_answer(first: Result, filled: AnswerSto
 
 
 def test_that_nothing_was_gained_is_remembered_too(store: AnswerStore) -> None:
-    g = TensorGraph()
-    graph = finish(g, conv(g, g.add_input("x", (1, 8, 8, 16), "INT8"), 16))
-    first, again = answered(store, graph), answered(store, graph)
+    given = graph("x:INT8[1,8,8,16]", lambda x: x.layer(16))
+    first, again = answered(store, given), answered(store, given)
     assert first.chosen == again.chosen == "explicit" and again.remembered
     assert first.kept == "nothing faster was found, and nothing proves that there is none: the given graph is kept"
     assert again.kept == "nothing faster was found: the given graph is kept", "it has no gap"
@@ -113,7 +114,7 @@ def test_another_search_of_the_graph_starts_from_what_is_known(first: Result, fi
     without_rules = answered(filled, options=Options(effort=0))
     assert not without_rules.remembered and without_rules.calibrated == first.calibrated
     assert answered(None, options=Options(effort=0)).calibrated > first.calibrated
-    other = answered(filled, finish(g := around(seed=5), conv(g, g.outputs[0], 4)))
+    other = answered(filled, graph(IMAGE, lambda x: between(x, 5).layer(4)))
     assert not other.remembered and not other.respelled and len(entries(filled)) == 3
 
 
@@ -131,9 +132,8 @@ def test_other_weights_take_the_known_choice(first: Result, filled: AnswerStore,
     """As the same architecture has them after another training."""
     other = around(seed=5)
     result = answered(filled, other)
-    assert (
-        result.respelled and not result.remembered and result.searched and result.run is None and not result.extractions
-    )
+    assert result.respelled and not result.remembered and result.searched
+    assert result.run is None and not result.extractions
     assert result.verified and result.proved and result.binary_verified and result.warnings == []
     assert result.calibrated == searched.calibrated and result.tosa == searched.tosa != first.tosa
     assert "with other constants" in result.recalled and result.recalled in str(result)
@@ -145,15 +145,11 @@ def test_other_weights_may_be_equal_where_the_known_ones_differ(store: AnswerSto
     """Equal constants are one class of the e-graph, so that the e-graphs differ."""
 
     def sums(first: int, second: int) -> TensorGraph:
-        g = TensorGraph()
-        flat = g.add_const(np.arange(16).reshape(1, 16, 1, 1) + second, "INT8")
-        x = add(
-            g,
-            conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16),
-            g.add_const(np.arange(16).reshape(1, 1, 1, 16) + first, "INT8"),
-        )
-        x = transpose(g, clamp(g, transpose(g, x, 0, 3, 1, 2), -128, 126), 0, 2, 3, 1)
-        return finish(g, add(g, x, reshape(g, flat, 1, 1, 1, 16)))
+        numbers = np.arange(16)
+        (x,) = inputs(IMAGE)
+        flat = x.const((numbers + second).reshape(1, 16, 1, 1))
+        x = x.layer(16).plus(x.const((numbers + first).reshape(1, 1, 1, 16)))
+        return outputs(x.nchw().clamp(-128, 126).nhwc().plus(flat.reshape(1, 1, 1, 16)))
 
     known, other = sums(5, 6), sums(1, 1)
     e_graphs = [saturate(g, QUICK.identities(Target.of(TARGET))) for g in (known, other)]

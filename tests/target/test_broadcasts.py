@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.broadcasts import commands, merged
-from eqsat.tensor import makers
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 from eqsat.vela.compile import compile_graph
-from tests.graphs import add, finish
+from tests.term import inputs, outputs
 
 BROADCASTS = [
     ((4, 3, 5, 8), (4, 3, 5, 8)),
@@ -64,11 +62,8 @@ def test_vela_makes_so_many_commands(shapes: tuple[Shape, ...], target: str, poo
     """A CLAMP behind them is one more where they are several."""
     for written in (shapes, merged(shapes)):
         if written is not None:
-            g = TensorGraph()
-            narrow = add(g, *(g.add_input(name, s, "INT8") for name, s in zip("xy", written, strict=True)))
-            estimate = compile_graph(
-                finish(g, g.add_with("table", [narrow], makers.table(range(-128, 128)))), Target.of(target), pool
-            )
+            x, y = inputs("x:INT8{} y:INT8{}".format(*map(list, written)))
+            estimate = compile_graph(outputs(x.plus(y).table(range(-128, 128))), Target.of(target), pool)
             rows = [r.operator for r in estimate.rows]
             assert rows.count("Add") == commands(written)
             behind = sum(r.cycles for r in estimate.rows if r.operator == "LUT")

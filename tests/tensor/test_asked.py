@@ -15,16 +15,19 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS, evaluate_defined
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Type, Unpredictable
-from tests.graphs import clamp, finish, rescale, reshape, transpose
+from tests.term import Term, inputs, outputs
 
-Pass = Callable[[TensorGraph, int], int]
+Pass = Callable[[Term], Term]
 
 
-def shifted(dtype: str, through: Pass = lambda g, x: x, amount: str = "INT32") -> TensorGraph:
+def itself(x: Term) -> Term:
+    return x
+
+
+def shifted(dtype: str, through: Pass = itself, amount: str = "INT32") -> TensorGraph:
     """A shift by an amount that goes through something first."""
-    g = TensorGraph()
-    x, s = g.add_input("x", (1, 4, 5), dtype), g.add_input("amount", (1, 4, 5), amount)
-    return finish(g, g.add("logical_right_shift", [x, through(g, s)]))
+    x, s = inputs(f"x:{dtype}[1,4,5] amount:{amount}[1,4,5]")
+    return outputs(x.lsr(through(s)))
 
 
 @pytest.mark.parametrize(("dtype", "bits"), [("INT8", 8), ("INT16", 16), ("INT32", 32)])
@@ -33,27 +36,23 @@ def test_an_amount_to_shift_by_is_below_the_bits(dtype: str, bits: int) -> None:
     assert {int(v) for x in drawn for v in x.flat} == set(range(bits))
 
 
-def minus(g: TensorGraph, x: int) -> int:
-    return g.add("sub", [g.add_const(np.array([40, 45, 44, 43, 42]).reshape(1, 1, 5), "INT32"), x])
-
-
-def plus(g: TensorGraph, x: int) -> int:
-    return g.add("add", [x, g.add_const(np.arange(5).reshape(1, 1, 5), "INT32")])
+def row(x: Term, *values: int) -> Term:
+    return x.const([[values]])
 
 
 @pytest.mark.parametrize(
     ("through", "dtype", "expected"),
     [
-        (lambda g, x: reshape(g, transpose(g, reshape(g, x, 4, 5), 1, 0), 1, 4, 5), "INT32", Allowed(0, 31)),
-        (lambda g, x: g.add("cast", [x], dtype="INT32"), "INT8", Allowed(0, 31)),
-        (lambda g, x: rescale(g, x, "INT32", in_zp=-5, shift=(31,)), "INT8", Allowed(-6, 57)),
-        (lambda g, x: rescale(g, x, "INT32", shift=(31,)), "INT32", Allowed(-1, 62)),
-        (minus, "INT32", Allowed(14, 40)),
-        (plus, "INT32", Allowed(0, 27)),
-        (lambda g, x: g.add("cast", [clamp(g, x, 0, 40)], dtype="INT32"), "INT8", Allowed(-128, 31)),
-        (lambda g, x: g.add("cast", [clamp(g, x, 0, 31)], dtype="INT32"), "INT8", ANY),
-        (lambda g, x: g.add("clz", [g.add("reduce_sum", [x], axis=1)]), "INT32", ANY),
-        (lambda g, x: g.add("select", [g.add("equal", [x, x]), x, x]), "INT32", Allowed(0, 31)),
+        (lambda x: x.reshape(4, 5).transpose(1, 0).reshape(1, 4, 5), "INT32", Allowed(0, 31)),
+        (lambda x: x.cast("INT32"), "INT8", Allowed(0, 31)),
+        (lambda x: x.rescale("INT32", shift=31, in_zp=-5), "INT8", Allowed(-6, 57)),
+        (lambda x: x.rescale("INT32", shift=31), "INT32", Allowed(-1, 62)),
+        (lambda x: row(x, 40, 45, 44, 43, 42) - x, "INT32", Allowed(14, 40)),
+        (lambda x: x + row(x, *range(5)), "INT32", Allowed(0, 27)),
+        (lambda x: x.clamp(0, 40).cast("INT32"), "INT8", Allowed(-128, 31)),
+        (lambda x: x.clamp(0, 31).cast("INT32"), "INT8", ANY),
+        (lambda x: x.reduce("sum", 1)("clz"), "INT32", ANY),
+        (lambda x: x.equal(x)("select", x, x), "INT32", Allowed(0, 31)),
     ],
     ids=["moved", "cast", "rescale", "rescale of INT32", "sub", "add", "clamp", "clamped enough", "sum", "select"],
 )
@@ -64,44 +63,30 @@ def test_what_is_asked_is_pulled_back(through: Pass, dtype: str, expected: Allow
 
 def test_a_table_has_holes() -> None:
     """Of 256 codes those whose entry is no amount are left out, also within the others."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 400), "INT8")
-    y = g.add_with("table", [x], makers.table([abs(k) % 9 for k in range(-128, 128)]))
-    finish(g, g.add("logical_left_shift", [x, y]))
-    (found,) = (a for n, a in asked(g).items() if n == x)
+    (x,) = inputs("x:INT8[1,400]")
+    g = outputs(x.lsl(x.table([abs(k) % 9 for k in range(-128, 128)])))
+    found = asked(g)[x.n]
     wanted = {k for k in range(-128, 128) if abs(k) % 9 < 8}
     assert set(range(found.low, found.high + 1)) - set(found.never) == wanted
     assert {int(v) for xs in samples(domains(g), 40) for v in xs[0].flat} == wanted
 
 
-def divided(through: Pass = lambda g, x: x, dtype: str = "INT32") -> TensorGraph:
-    g = TensorGraph()
-    x, d = g.add_input("x", (1, 4, 5), "INT32"), g.add_input("divisor", (1, 4, 5), dtype)
-    return finish(g, g.add("intdiv", [x, through(g, d)]))
-
-
 @pytest.mark.parametrize(
-    ("graph", "zero"),
-    [
-        (divided(), 0),
-        (divided(lambda g, x: rescale(g, x, "INT32", in_zp=7), "INT8"), 7),
-    ],
+    ("dtype", "through", "zero"), [("INT32", itself, 0), ("INT8", lambda x: x.rescale("INT32", in_zp=7), 7)]
 )
-def test_nothing_is_divided_by_zero(graph: TensorGraph, zero: int) -> None:
-    drawn = [xs[1] for xs in samples(domains(graph), 60)]
+def test_nothing_is_divided_by_zero(dtype: str, through: Pass, zero: int) -> None:
+    x, divisor = inputs(f"x:INT32[1,4,5] divisor:{dtype}[1,4,5]")
+    drawn = [xs[1] for xs in samples(domains(outputs(x.div(through(divisor)))), 60)]
     assert all((x != zero).all() for x in drawn)
     assert any((x < zero).any() for x in drawn) and any((x > zero).any() for x in drawn)
 
 
 def test_positions_that_are_computed_from_others() -> None:
     """Offsets added to an index, as for a flat table, and a largest one that is in place by itself."""
-    g = TensorGraph()
-    x, i = g.add_input("x", (1, 30, 3), "INT8"), g.add_input("i", (1, 3), "INT32")
-    at = g.add("add", [i, g.add_const(np.array([[0, 10, 20]]), "INT32")])
-    scores = g.add_input("scores", (1, 30, 2), "INT8")
-    best = g.add_with("argmax", [scores], makers.extremum(1))
-    finish(g, g.add("gather", [x, at]), g.add("gather", [x, best]))
-    assert asked(g) == {at: Allowed(0, 29), i: Allowed(0, 9), best: Allowed(0, 29)}
+    x, i, scores = inputs("x:INT8[1,30,3] i:INT32[1,3] scores:INT8[1,30,2]")
+    at, best = i + i.const([[0, 10, 20]]), scores.argmax(1)
+    g = outputs(x("gather", at), x("gather", best))
+    assert asked(g) == {at.n: Allowed(0, 29), i.n: Allowed(0, 9), best.n: Allowed(0, 29)}
 
 
 def test_the_op_table_says_what_is_open() -> None:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from eqsat.tensor import makers, schema
-from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Attrs
 from eqsat.tosa import dumps, loads
+from tests.term import graph
 
 MADE = {
     "rescale": makers.rescale("INT8"),
@@ -35,27 +34,20 @@ def test_every_field_of_the_schema_is_given(op: str) -> None:
     assert schema.fields(schema.union_for(op.upper())) <= dict(MADE[op]).keys()
 
 
-def one(op: str, attrs: Attrs, shape: tuple[int, ...], dtype: str) -> TensorGraph:
-    g = TensorGraph(output_names=["y"])
-    g.outputs = [g.add_with(op, [g.add_input("x", shape, dtype)], attrs)]
-    return g
-
-
 def test_defaults_change_nothing() -> None:
     x = np.arange(-128, 128, dtype=np.int8).reshape(1, 4, 8, 8)
-    for op in ("rescale", "clamp"):
-        assert np.array_equal(one(op, MADE[op], x.shape, "INT8").evaluate([x])[0], x)
+    for g in (graph("x:INT8[1,4,8,8]", lambda x: x.rescale("INT8")), graph("x:INT8[1,4,8,8]", lambda x: x.clamp())):
+        assert np.array_equal(g.evaluate([x])[0], x)
     wide = np.arange(-4, 4, dtype=np.int16)
-    assert np.array_equal(
-        one("rescale", makers.rescale("INT16", scale32=False), (8,), "INT16").evaluate([wide])[0], wide
-    )
+    g = graph("x:INT16[8]", lambda x: x.rescale("INT16", scale32=False))
+    assert np.array_equal(g.evaluate([wide])[0], wide)
 
 
 @pytest.mark.parametrize("dtype", ["INT8", "INT16"])
 def test_clamps_and_accumulators_are_those_of_the_dtype(dtype: str) -> None:
-    graph = one("clamp", makers.clamp(dtype, -7, 9), (3,), dtype)
     x = np.array([-100, 0, 100]).astype(np.int8 if dtype == "INT8" else np.int16)
-    assert loads(dumps(graph)).evaluate([x])[0].tolist() == [-7, 0, 9]
+    clamped = graph(f"x:{dtype}[3]", lambda x: x.clamp(-7, 9))
+    assert loads(dumps(clamped)).evaluate([x])[0].tolist() == [-7, 0, 9]
     assert schema.DTYPE_NAME[dict(makers.conv(dtype))["acc_type"]] == {"INT8": "INT32", "INT16": "INT48"}[dtype]
 
 

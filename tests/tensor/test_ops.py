@@ -25,10 +25,10 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array, GraphError, Type
 from eqsat.tosa import dumps
 from tests.forms import OPEN, by_operator
-from tests.graphs import finish, rescale
 from tests.random_graphs import random_graph
 from tests.random_graphs.builder import Builder
 from tests.reference import run_reference
+from tests.term import Term, finish
 
 
 class Draw(Builder):
@@ -58,7 +58,7 @@ def test_windows_and_grids_equal_the_reference_model(op: str, worker: Worker) ->
         d = Draw(np.random.default_rng([zlib.crc32(op.encode()), seed]), largest=1 << 20)
         y = CASES[op](d, op)
         if d.dtype(y) == "INT48":  # which the reference model does not show: as INT32, times one
-            y = rescale(d.g, y, "INT32", multiplier=(4,), shift=(2,), scale32=False)
+            y = Term(d.g, y).rescale("INT32", 4, 2, scale32=False).n
         check(finish(d.g, y), [d.array(d.shape(i), d.dtype(i)) for i in d.g.inputs], worker)
 
 

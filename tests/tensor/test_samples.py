@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from eqsat.tensor.dtypes import DTYPES, DType
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import Domain, domains, samples
 from eqsat.tensor.types import GraphError, Type
-from tests.graphs import finish, gather, transpose
+from tests.term import inputs, outputs
 
 LOW, HIGH, EDGES, UNIFORM, PLANES, IMPULSES, GRADIENT = range(7)
 
@@ -71,18 +70,9 @@ def test_impulses_stand_out_and_gradients_rise() -> None:
 
 
 def test_positions_stay_within_what_they_point_into() -> None:
-    g = TensorGraph()
-    x, i, j = (
-        g.add_input("x", (2, 8, 3), "INT8"),
-        g.add_input("i", (4, 2), "INT32"),
-        g.add_input("j", (2, 5), "INT32"),
-    )
-    y = gather(g, x, transpose(g, i, 1, 0))
-    fields = {"tosa": "SCATTER", "fields": (), "shape_operands": (None,) * 3}
-    scattered = g.add(
-        "opaque", [x, j, gather(g, x, j)], **fields, shape=(2, 8, 3), dtype="INT8", results=(Type((2, 8, 3), "INT8"),)
-    )
-    finish(g, y, scattered)
+    x, i, j = inputs("x:INT8[2,8,3] i:INT32[4,2] j:INT32[2,5]")
+    scattered = x.opaque("SCATTER", [Type((2, 8, 3), "INT8")], j, x("gather", j))
+    g = outputs(x("gather", i.transpose(1, 0)), scattered)
     seen: tuple[set[int], set[int]] = set(), set()
     for _, i, j in samples(domains(g), 20):
         seen[0].update(i.flat)

@@ -15,118 +15,74 @@ from eqsat.tensor.types import Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.flatbuffer import pack, tensor_names, unpack, written_names
 from eqsat.tosa.reference import compare
-from tests.graphs import (
-    channel_shuffle,
-    conv,
-    conv_graph,
-    finish,
-    opaque,
-    relu,
-    rescale,
-    residual,
-    transpose,
-    transposed_relus,
-)
+from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
 from tests.reference import run_reference
-
-
-def item(g: TensorGraph, n: int, k: int) -> int:
-    t = g.nodes[n].attr("results")[k]
-    return g.add("item", [n], index=k, shape=t.shape, dtype=t.dtype)
+from tests.term import finish, graph, inputs, outputs
 
 
 def resize_graph() -> TensorGraph:
     """RESIZE of a conv: shape operands that become attributes."""
-    g = TensorGraph()
-    x = conv(g, g.add_input("x", (1, 4, 4, 8), "INT8"), 8)
-    y = g.add("resize", [x], scale=(4, 2, 4, 2), offset=(0, 0), border=(0, 0), mode=2)
-    return finish(g, rescale(g, y, "INT8", shift=(34,)))
+    (x,) = inputs("x:INT8[1,4,4,8]")
+    y = x.layer(8)("resize", scale=(4, 2, 4, 2), offset=(0, 0), border=(0, 0), mode=2)
+    return outputs(y.rescale("INT8", shift=34))
 
 
 def gather_graph() -> TensorGraph:
-    g = TensorGraph()
-    table = g.add_const(np.arange(24).reshape(1, 8, 3), "INT8")
-    index = g.add_const(np.array([[3, 0, 7, 7]]), "INT32")
-    x = g.add_input("x", (1, 8, 3), "INT8")
-    return finish(g, *(g.add("gather", [v, index]) for v in (table, x)))
+    (x,) = inputs("x:INT8[1,8,3]")
+    index = x.const([[3, 0, 7, 7]], "INT32")
+    return outputs(*(v("gather", index) for v in (x.const(np.arange(24).reshape(1, 8, 3)), x)))
 
 
 def carried_graph() -> TensorGraph:
     """A dtype that numpy lacks: opaque, with its shape operand."""
-    g = TensorGraph()
-    return finish(g, opaque(g, "RESHAPE", [g.add_input("x", (2, 3), "BF16")], [Type((6,), "BF16")], (None, (6,))))
+    return graph("x:BF16[2,3]", lambda x: x.opaque("RESHAPE", [Type((6,), "BF16")], shapes=(None, (6,))))
 
 
 def rfft_graph(*wanted: int) -> TensorGraph:
     """RFFT2D has two results; `wanted` of them are outputs."""
-    g = TensorGraph()
-    t = Type((1, 4, 3), "FP32")
-    n = opaque(g, "RFFT2D", [g.add_input("x", (1, 4, 4), "FP32")], [t, t], local_bound=False)
-    return finish(g, *(item(g, n, k) if k else n for k in wanted))
+    t, (x,) = Type((1, 4, 3), "FP32"), inputs("x:FP32[1,4,4]")
+    both = x.opaque("RFFT2D", [t, t], local_bound=False)
+    return outputs(*(both("item", index=k, shape=t.shape, dtype=t.dtype) if k else both for k in wanted))
 
 
 def custom_graph() -> TensorGraph:
-    g = TensorGraph()
-    y = opaque(
-        g,
-        "CUSTOM",
-        [g.add_input("x", (2, 3), "INT8")],
-        [Type((2, 3), "INT8"), Type((1,), "INT32")],
-        operator_name=b"mine",
-        domain_name=b"here",
-        implementation_attrs=bytes(range(7)),
-    )
-    return finish(g, relu(g, y))
+    (x,) = inputs("x:INT8[2,3]")
+    fields = {"operator_name": b"mine", "domain_name": b"here", "implementation_attrs": bytes(range(7))}
+    return outputs(x.opaque("CUSTOM", [Type((2, 3), "INT8"), Type((1,), "INT32")], **fields).relu())
 
 
 def outputs_graph() -> TensorGraph:
     """An input, a constant and one value twice among the outputs."""
-    g = TensorGraph()
-    x, c = g.add_input("x", (1, 4), "INT8"), g.add_const(np.array([[1, -2]]), "INT8")
-    y = relu(g, x)
-    return finish(g, y, x, y, c, relu(g, y))
+    (x,) = inputs("x:INT8[1,4]")
+    c, y = x.const([[1, -2]]), x.relu()
+    return outputs(y, x, y, c, y.relu())
 
 
 def names_graph() -> TensorGraph:
     """Names like those that the writer makes up."""
-    g = TensorGraph()
-    x, y = (g.add_input(name, (1, 2, 3), "INT8") for name in ("n3", "nc0"))
-    out = g.add("concat", [transpose(g, relu(g, x), 0, 2, 1), transpose(g, y, 0, 2, 1)], axis=2)
-    finish(g, out, out, x)
+    x, y = inputs("n3:INT8[1,2,3] nc0:INT8[1,2,3]")
+    out = x.relu().transpose(0, 2, 1).concat(y.transpose(0, 2, 1), axis=2)
+    g = outputs(out, out, x)
     g.output_names = ["nn2", "n3", "nn2"]
     return g
 
 
 def int48_graph() -> TensorGraph:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 2, 2, 3), "INT16")
-    w, b = (
-        g.add_const(np.arange(6).reshape(2, 1, 1, 3) - 3, "INT8"),
-        g.add_const(np.array([-(2**47), 2**47 - 1]), "INT48"),
-    )
-    y = g.add_with("conv2d", [x, w, b], makers.conv("INT16"))
-    return finish(g, rescale(g, y, "INT16", multiplier=(16384,), shift=(46,), scale32=False))
+    (x,) = inputs("x:INT16[1,2,2,3]")
+    w, b = x.const(np.arange(6).reshape(2, 1, 1, 3) - 3, "INT8"), x.const([-(2**47), 2**47 - 1], "INT48")
+    return outputs(x.made("conv2d", makers.conv("INT16"), w, b).rescale("INT16", 16384, 46, scale32=False))
 
 
 RUNNABLE = {
     f.__name__: f
     for f in (
-        conv_graph,
-        residual,
-        transposed_relus,
-        channel_shuffle,
-        resize_graph,
-        gather_graph,
-        outputs_graph,
-        names_graph,
-        int48_graph,
+        *(conv_graph, residual, transposed_relus, channel_shuffle),
+        *(resize_graph, gather_graph, outputs_graph, names_graph, int48_graph),
     )
 }
 GRAPHS = {
     **RUNNABLE,
-    "custom_graph": custom_graph,
-    "carried_graph": carried_graph,
-    "rfft_graph": lambda: rfft_graph(0, 1),
+    **{"custom_graph": custom_graph, "carried_graph": carried_graph, "rfft_graph": lambda: rfft_graph(0, 1)},
 }
 
 
@@ -150,11 +106,9 @@ def test_round_trip_means_the_same(name: str, worker: Worker) -> None:
     graph = RUNNABLE[name]()
     assert compare(graph, loads(dumps(graph)), worker).equal
     if "opaque" not in [n.op for n in graph.nodes]:  # both semantics hold on whole graphs too
-        for inputs in samples(domains(graph), 4):
-            for ours, reference in zip(
-                graph.evaluate(inputs), run_reference(dumps(graph), inputs, worker), strict=True
-            ):
-                assert np.array_equal(ours, reference)
+        for sample in samples(domains(graph), 4):
+            answers = run_reference(dumps(graph), sample, worker)
+            assert all(np.array_equal(x, y) for x, y in zip(graph.evaluate(sample), answers, strict=True))
 
 
 @pytest.mark.parametrize("wanted", [(0, 1), (1, 0), (0,), (1,), (1, 1), (1, 0, 1, 0)])
@@ -162,21 +116,20 @@ def test_all_results_of_an_operator_are_written(wanted: tuple[int, ...], worker:
     x = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
     both = run_reference(dumps(rfft_graph(0, 1)), [x], worker)
     assert not np.array_equal(*both)
-    for graph in (rfft_graph(*wanted), rfft_graph(*wanted).pruned(), loads(dumps(rfft_graph(*wanted)))):
-        got = run_reference(dumps(graph), [x], worker)
+    for written in (rfft_graph(*wanted), rfft_graph(*wanted).pruned(), loads(dumps(rfft_graph(*wanted)))):
+        got = run_reference(dumps(written), [x], worker)
         assert all(np.array_equal(g, both[k]) for g, k in zip(got, wanted, strict=True))
 
 
 def test_every_output_slot_is_a_tensor_of_its_own() -> None:
-    for graph in (outputs_graph(), names_graph()):
-        names = loads(dumps(graph)).output_names
-        assert len(set(names)) == len(graph.outputs)
-        assert not {graph.nodes[i].attr("name") for i in graph.inputs} & set(names)
+    for g in (outputs_graph(), names_graph()):
+        names = loads(dumps(g)).output_names
+        assert len(set(names)) == len(g.outputs)
+        assert not {g.nodes[i].attr("name") for i in g.inputs} & set(names)
 
 
 def test_fractional_pad_values_are_kept(worker: Worker) -> None:
-    g = TensorGraph()
-    finish(g, g.add("pad", [g.add_input("x", (2,), "FP32")], pads=(1, 2), value=(0.75,)))
+    g = graph("x:FP32[2]", lambda x: x("pad", pads=(1, 2), value=(0.75,)))
     (y,) = run_reference(dumps(loads(dumps(g))), [np.array([2, 3], np.float32)], worker)
     assert y.tolist() == [0.75, 2, 3, 0.75, 0.75]
 
@@ -248,9 +201,8 @@ def test_version_and_regions() -> None:
 
 
 def test_control_flow_is_refused() -> None:
-    g = TensorGraph()
-    c, t = g.add_input("c", (1,), "BOOL"), Type((1,), "INT8")
-    finish(g, opaque(g, "COND_IF", [c], [t], then_graph=b"a", else_graph=b"b"))
+    (c,) = inputs("c:BOOL[1]")
+    g = outputs(c.opaque("COND_IF", [Type((1,), "INT8")], then_graph=b"a", else_graph=b"b"))
     with pytest.raises(TosaError, match="COND_IF"):
         loads(dumps(g))
 
@@ -263,16 +215,9 @@ def test_operators_out_of_order_are_refused(code: str, cyclic: bool) -> None:
     if code == "IDENTITY":
         first = g._put(Node("identity", (x + 2,), (), (2,), "INT8"))
     else:
-        node = attrs_of(
-            {
-                "tosa": code,
-                "fields": (("mode", 1),),
-                "shape_operands": (None,),
-                "shape": (2,),
-                "dtype": "INT8",
-                "results": (Type((2,), "INT8"),),
-            }
-        )
+        fields = {"tosa": code, "fields": (("mode", 1),), "shape_operands": (None,)}
+        fields |= {"shape": (2,), "dtype": "INT8", "results": (Type((2,), "INT8"),)}
+        node = attrs_of(fields)
         first = g._put(Node("opaque", (x + 2,), node, (2,), "INT8"))
     second = g._put(Node("identity", (first if cyclic else x,), (), (2,), "INT8"))
     finish(g, first, second)
@@ -281,8 +226,7 @@ def test_operators_out_of_order_are_refused(code: str, cyclic: bool) -> None:
 
 
 def test_a_tensor_written_twice_is_refused() -> None:
-    g = TensorGraph()
-    finish(g, relu(g, g.add_input("x", (2,), "INT8")), relu(g, 0, -100))
+    g = graph("x:INT8[2]", lambda x: (x.relu(), x.relu(-100)))
     with pytest.raises(TosaError, match="twice"):
         loads(dumps(g).replace(b"y1", b"y0"))
 
@@ -306,8 +250,7 @@ def test_a_type_that_the_operands_do_not_give_is_refused() -> None:
 
 
 def test_shapes_computed_at_run_time_are_refused() -> None:
-    g = TensorGraph()
-    finish(g, opaque(g, "DIM", [g.add_input("x", (2, 3), "INT8")], [Type((1,), "INT32")], axis=0))
+    g = graph("x:INT8[2,3]", lambda x: x.opaque("DIM", [Type((1,), "INT32")], axis=0))
     with pytest.raises(TosaError, match="DIM computes a shape"):
         loads(dumps(g))
 

@@ -8,26 +8,25 @@ import pytest
 
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import tensor_names, written_names
 from eqsat.tosa.locations import Origin, parse, read, text, union
 from eqsat.vela.compile import compile_tosa
-from tests.graphs import finish, residual
+from tests.graphs import operators, residual
+from tests.term import inputs, outputs
 
 ONE, TWO = Origin("conv2d_1", "features.0", "torch.nn.modules.conv.Conv2d", 4), Origin("relu", "", "", None)
 
 
 def located() -> bytes:
     graph = residual()
-    operators = [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
-    return dumps(graph, {n: text([ONE, Origin(f"node_{n}")]) for n in operators})
+    return dumps(graph, {n: text([ONE, Origin(f"node_{n}")]) for n in operators(graph)})
 
 
 def test_origins_come_back() -> None:
     graph, buffer = residual(), located()
     names = written_names(graph)
-    wanted = {names[n]: (ONE, Origin(f"node_{n}")) for n in graph.live() if graph.nodes[n].op not in ("input", "const")}
+    wanted = {names[n]: (ONE, Origin(f"node_{n}")) for n in operators(graph)}
     assert read(buffer) == wanted and set(wanted) <= set(tensor_names(buffer))
     assert read(dumps(graph)) == {}
 
@@ -82,11 +81,10 @@ def test_origins_are_shown_by_module_and_node_and_each_once() -> None:
 def test_a_text_that_many_operators_share_is_not_read_without_end() -> None:
     """A small file may stand for an endless one: parts of a flatbuffer may be shared, as strings are that are written
     once."""
-    graph = TensorGraph()
-    y = graph.add_input("x", (1, 2, 2, 3), "INT8")
+    (x,) = inputs("x:INT8[1,2,2,3]")
     for _ in range(200):
-        y = graph.add("reverse", [y], axis=3)
-    buffer = dumps(finish(graph, y), dict.fromkeys(range(1, 201), json.dumps([{"node": "n" * 100_000}])))
+        x = x.reverse(3)
+    buffer = dumps(outputs(x), dict.fromkeys(range(1, 201), json.dumps([{"node": "n" * 100_000}])))
     assert len(buffer) < 200_000 and 0 < len(read(buffer)) < 100
 
 

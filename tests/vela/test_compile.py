@@ -1,19 +1,26 @@
-"""Vela in process gives the command line's totals."""
+"""Vela in process: the command line's totals, the rows of its table, and the bytes of SRAM in use."""
 
 from __future__ import annotations
 
 import csv
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from eqsat.ground.worker import Worker
+from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_graph
+from eqsat.tosa.locations import Origin
+from eqsat.vela.compile import InSram, compile_graph, compile_tosa
+from eqsat.vela.occupancy import in_use, occupied
+from eqsat.vela.table import Row
 from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
+from tests.term import inputs, outputs
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 BUILDERS = (residual, transposed_relus, channel_shuffle)
@@ -61,3 +68,61 @@ def test_rows_tell_whose_memory_it_is(target: str, scales: int, worker: Worker) 
     assert all((r.weight_bytes > 0) == (r.operator == "Conv2D") for r in estimate.rows)
     single = compile_graph(conv_graph(), Target.of(target), worker)
     assert sum(r.weight_bytes for r in single.rows) == single.footprint.weights - 10 * scales > 0
+
+
+ROW = Row("Conv2D", "n3/1", 120, 100, 4096, 90, 80, 3072, 64, 16, "n3")
+TOLD = {
+    **{"operator": "Conv2D", "name": "n3/1", "op_cycles": "120", "npu_cycles": "100", "mac_count": "4096"},
+    **{"corrected": 90, "busy_cycles": 80, "sram_bytes": 3072, "weight_bytes": 64, "command_bytes": 16, "source": "n3"},
+}
+
+
+def test_a_record_has_velas_columns_as_text() -> None:
+    assert ROW.record() == TOLD and list(ROW.record()) == list(TOLD)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ROW,
+        replace(ROW, source=None),
+        replace(ROW, mac_cycles=1.5, ideal=2.0, waiting=0, origins=()),
+        replace(ROW, source="", origins=(Origin("conv", "layers.0", "torch.nn.Conv2d", 6), Origin("relu"))),
+    ],
+)
+def test_a_record_is_read_as_it_was(row: Row) -> None:
+    assert Row.read(json.loads(json.dumps(row.record()))) == row
+
+
+@pytest.mark.parametrize("damaged", [{}, {**TOLD, "op_cycles": "many"}, {**TOLD, "new": 1}, [], "row"])
+def test_damage_is_found(damaged) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        Row.read(damaged)
+
+
+def in_place() -> TensorGraph:
+    """A sum that is widened to INT32 and narrowed again, and a CONCAT of two convolutions."""
+    (x,) = inputs("x:INT8[1,16,16,16]")
+    wide = x.layer(16, seed=1).plus(x.layer(16, seed=2))
+    return outputs(wide.concat(wide.layer(16, seed=3), axis=3).layer(4, seed=4))
+
+
+@pytest.mark.parametrize(("target", "is_shared"), [("ethos-u55-128", True), ("ethos-u85-256", False)])
+def test_the_most_bytes_in_use_are_velas_peak(target: str, is_shared: bool, pool: Pool) -> None:
+    """On U85 no tensor of this graph is in place of another."""
+    estimate = compile_tosa(dumps(in_place()), Target.of(target), pool)
+    used = in_use(estimate.tensors, occupied(estimate.tensors))
+    sizes = [0] * len(used)
+    for t in estimate.tensors:
+        for step in range(t.first, t.last + 1):
+            sizes[step] += t.end - t.address
+    assert used.max() == estimate.sram_peak
+    assert (max(sizes) > estimate.sram_peak) == is_shared
+
+
+def test_shared_bytes_are_counted_once() -> None:
+    whole, part, later = InSram("concat", 0, 4, 0, 32), InSram("operand", 0, 2, 16, 32), InSram("y", 3, 4, 32, 40)
+    tensors = [whole, part, later]
+    assert in_use(tensors, occupied(tensors)).tolist() == [32, 32, 32, 40, 40]
+    assert [own.tolist() for own in occupied([whole, part])] == [[16, 16, 16, 32, 32], [16, 16, 16]]
+    assert in_use([], occupied([])).tolist() == [0]

@@ -9,18 +9,23 @@ import pytest
 
 from eqsat.ground.worker import Pool
 from eqsat.target import FAMILIES, Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import is_table_by_default, version
-from tests.graphs import clamp, conv, finish, products
+from tests.graphs import products
+from tests.term import graph
 
 
 def activated(noop: bool) -> TensorGraph:
     """A convolution, its result clamped to the limits of INT8 or not at all: the same work."""
-    g = TensorGraph()
-    y = conv(g, g.add_input("x", (1, 32, 32, 8), "INT8"), 8, 1)
-    return finish(g, g.add_with("clamp", (y,), makers.clamp("INT8", -128, 127)) if noop else y)
+    made = (lambda x: x.layer(8).clamp(-128, 127)) if noop else (lambda x: x.layer(8))
+    return graph("x:INT8[1,32,32,8]", made)
+
+
+def transposed(order: tuple[int, ...]) -> TensorGraph:
+    """H, W and C in an order."""
+    perms = 0, *(p + 1 for p in order)
+    return graph("x:INT8[1,6,40,48]", lambda x: x.clamp(-100, 90).transpose(*perms).clamp(-99, 80))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
@@ -46,12 +51,9 @@ def test_of_operands_that_broadcast(family, pool: Pool) -> None:
 def test_of_native_transposes(family, pool: Pool) -> None:
     """One operator does them; any other reordering of H, W and C takes more."""
     target = Target.of(next(iter(family.cores)))
-    for perm in [p for p in permutations(range(3)) if p != (0, 1, 2)]:
-        g = TensorGraph()
-        x = clamp(g, g.add_input("x", (1, 6, 40, 48), "INT8"), -100, 90)
-        y = g.add("transpose", [x], perms=(0, *(p + 1 for p in perm)))
-        rows = compile_graph(finish(g, clamp(g, y, -99, 80)), target, pool).rows
-        assert ([r.operator for r in rows].count("Transpose") == 1) == (perm in family.transposes.native), perm
+    for order in [p for p in permutations(range(3)) if p != (0, 1, 2)]:
+        rows = compile_graph(transposed(order), target, pool).rows
+        assert ([r.operator for r in rows].count("Transpose") == 1) == (order in family.transposes.native), order
 
 
 def test_of_versions_that_are_not_known() -> None:

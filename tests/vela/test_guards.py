@@ -152,7 +152,7 @@ def test_what_reads_the_shape_from_before_a_transpose_is_named(
         y = y if y.shape == read else y.reshape(*read)
         return y.conv(np.ones((48, 1, 1, shape[-1])), np.zeros(48)).rescale("INT8", 1 << 30, 33)
 
-    g = graph(f"x:INT8[{','.join(map(str, shape))}]", made)
+    g = graph(f"x:INT8{[*shape]}", made)
     assert len(violations(g, U55)) == named and violations(g, U85) == []
     verdict = verify(dumps(g), Target.of("ethos-u55-128"), worker, 2)
     assert verdict.equal is not wrong and ("blocks before" in verdict.reason) is wrong

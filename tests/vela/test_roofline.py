@@ -2,73 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from cost_models.machine import machine_of
 from eqsat.ground.worker import Worker
 from eqsat.target import ACCELERATORS, Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.ops import OPS
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Footprint, compile_graph
 from eqsat.vela.roofline import Bound, Rates, bound, by_operator, over_bound
-from tests.graphs import channel_shuffle, conv, conv_graph, finish, rescale, residual, transposed_relus
+from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
+from tests.term import Term, graph, inputs, outputs
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 RATES = Rates(macs=100, weights=2.0, activations=10.0, clock=1e9)
 
 
-def strided(stride: int = 10) -> TensorGraph:
+def strided() -> TensorGraph:
     """A convolution along W that Vela cuts into many."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 1, 400, 16), "INT8")
     weights = np.random.default_rng(0).integers(-127, 128, (64, 1, 20, 16))
-    w, b = g.add_const(weights, "INT8"), g.add_const(np.zeros(64), "INT32")
-    y = g.add_with("conv2d", [x, w, b], makers.conv("INT8", stride=(1, stride)))
-    finish(g, rescale(g, y, "INT8"))
-    return g
+    return graph("x:INT8[1,1,400,16]", lambda x: x.conv(weights, np.zeros(64), stride=(1, 10)).rescale("INT8"))
+
+
+def convolved(op: str, shape: tuple[int, ...], outputs: int, **window: tuple[int, ...]) -> Callable[[Term], Term]:
+    return lambda x: x.conv(np.ones(shape), np.zeros(outputs), op=op, **window)
 
 
 @pytest.mark.parametrize(
-    "op, shapes, attrs, macs",
+    "inputs, made, macs",
     [
-        ("conv2d", [(1, 8, 6, 3), (5, 3, 2, 3), (5,)], makers.conv("INT8", pad=(1, 1, 0, 0)), 8 * 5 * 5 * 3 * 2 * 3),
-        ("depthwise_conv2d", [(1, 8, 6, 3), (3, 3, 3, 2), (6,)], makers.conv("INT8"), 6 * 4 * 6 * 9),
+        ("x:INT8[1,8,6,3]", convolved("conv2d", (5, 3, 2, 3), 5, pad=(1, 1, 0, 0)), 8 * 5 * 5 * 3 * 2 * 3),
+        ("x:INT8[1,8,6,3]", convolved("depthwise_conv2d", (3, 3, 3, 2), 6), 6 * 4 * 6 * 9),
+        ("x:INT8[1,4,4,3]", convolved("transpose_conv2d", (5, 2, 2, 3), 5, stride=(2, 2)), 4 * 4 * 3 * 5 * 2 * 2),
+        ("a:INT8[2,5,7] b:INT8[2,7,3]", Term.matmul, 2 * 5 * 3 * 7),
     ],
 )
-def test_macs_by_hand(op, shapes, attrs, macs) -> None:
-    g = TensorGraph()
-    x = g.add_input("x", shapes[0], "INT8")
-    w, b = g.add_const(np.ones(shapes[1]), "INT8"), g.add_const(np.zeros(shapes[2]), "INT32")
-    g.outputs.append(g.add_with(op, [x, w, b], attrs))
-    assert bound(g, RATES).macs == macs
-
-
-def test_macs_of_products_and_transposed_convolutions() -> None:
-    g = TensorGraph()
-    a, b = g.add_input("a", (2, 5, 7), "INT8"), g.add_input("b", (2, 7, 3), "INT8")
-    y = g.add("matmul", [a, b], in_zp=(0,), w_zp=(0,))
-    assert OPS["matmul"].macs([g.type(a), g.type(b)], g.type(y)) == 2 * 5 * 3 * 7
-    x = g.add_input("x", (1, 4, 4, 3), "INT8")
-    w, bias = g.add_const(np.ones((5, 2, 2, 3)), "INT8"), g.add_const(np.zeros(5), "INT32")
-    z = g.add_with("transpose_conv2d", [x, w, bias], makers.transpose_conv("INT8", stride=(2, 2)))
-    assert OPS["transpose_conv2d"].macs([g.type(n) for n in (x, w, bias)], g.type(z)) == 4 * 4 * 3 * 5 * 2 * 2
+def test_macs_by_hand(inputs: str, made: Callable[..., Term], macs: int) -> None:
+    assert bound(graph(inputs, made), RATES).macs == macs
 
 
 def test_the_largest_of_three_and_the_sum_by_operators() -> None:
     """A product of many MACs and few weights, then one of few MACs and many weights."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 16, 16, 8), "INT8")
-    y = conv(g, x, 8)
-    z = conv(g, g.add("slice", [y], start=(0, 0, 0, 0), size=(1, 1, 1, 8)), 1000, seed=2)
-    g.outputs.append(z)
+    (x,) = inputs("x:INT8[1,16,16,8]")
+    g = outputs(x.layer(8).slice((0, 0, 0, 0), (1, 1, 1, 8)).layer(1000, seed=2))
     (k, *_), (m, *_) = ([g.type(i) for i in g.nodes[n].inputs[1:2]] for n in _convolutions(g))
     macs = 256 * k.bytes + m.bytes
     found = bound(g, RATES)
     assert (found.macs, found.weight_bytes) == (macs, k.bytes + m.bytes)
-    assert found.io_bytes == 16 * 16 * 8 + g.type(z).bytes
+    assert found.io_bytes == 16 * 16 * 8 + g.type(g.outputs[0]).bytes
     assert found.roofline == max(macs / 100, found.weight_bytes / 2, found.io_bytes / 10)
     assert found.operators == pytest.approx(256 * k.bytes / 100 + m.bytes / 2) and found.operators > found.roofline
 
@@ -78,9 +62,7 @@ def _convolutions(g: TensorGraph) -> list[int]:
 
 
 def test_shared_weights_are_read_once_for_the_roofline() -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (1, 1, 1, 64), "INT8")
-    g.outputs += [conv(g, conv(g, x, 64), 64)]  # equal weights are one constant
+    g = graph("x:INT8[1,1,1,64]", lambda x: x.layer(64).layer(64))  # equal weights are one constant
     found = bound(g, RATES)
     assert found.weight_bytes == g.type(g.nodes[_convolutions(g)[0]].inputs[1]).bytes
     assert found.operators == pytest.approx(2 * found.weight_bytes / 2)
@@ -88,13 +70,11 @@ def test_shared_weights_are_read_once_for_the_roofline() -> None:
 
 def test_bounds_and_footprints_of_delegates_add_up() -> None:
     assert Bound.together([Bound(1, 2, 3, 4.0, 5.0, 6.0)] * 2) == Bound(2, 4, 6, 8.0, 10.0, 12.0)
-    a = Footprint(7, 1, 2, 16, {"Sram": {"peak": 7, "read": 1, "written": 2}})
-    b = Footprint(
-        5, 1, 2, 16, {"Sram": {"peak": 5, "read": 1, "written": 2}, "Dram": {"peak": 1, "read": 0, "written": 1}}
-    )
-    assert Footprint.together([a, b]) == Footprint(
-        7, 2, 4, 32, {"Sram": {"peak": 7, "read": 2, "written": 4}, "Dram": {"peak": 1, "read": 0, "written": 1}}
-    )
+    sram = {"peak": 7, "read": 1, "written": 2}
+    a = Footprint(7, 1, 2, 16, {"Sram": sram})
+    b = Footprint(5, 1, 2, 16, {"Sram": sram | {"peak": 5}, "Dram": {"peak": 1, "read": 0, "written": 1}})
+    both = {"Sram": {"peak": 7, "read": 2, "written": 4}, "Dram": {"peak": 1, "read": 0, "written": 1}}
+    assert Footprint.together([a, b]) == Footprint(7, 2, 4, 32, both)
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)
@@ -109,11 +89,11 @@ def test_rates_are_those_of_the_closed_forms(name: str, worker: Worker) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("build", [residual, transposed_relus, channel_shuffle, strided])
 def test_no_total_is_below_the_roofline(build, target: str, worker: Worker) -> None:
-    graph = build()
-    estimate = compile_graph(graph, Target.of(target), worker)
-    found = bound(graph, estimate.rates)
+    g = build()
+    estimate = compile_graph(g, Target.of(target), worker)
+    found = bound(g, estimate.rates)
     assert 0 < found.mac_cycles <= found.roofline <= found.operators and found.roofline < estimate.cycles
-    rows = over_bound(estimate.rows, dumps(graph), estimate.rates)
+    rows = over_bound(estimate.rows, dumps(g), estimate.rates)
     assert sum(r.mac_cycles for r in rows) == pytest.approx(found.mac_cycles)
     assert all(0 <= r.waiting <= r.cycles for r in rows)
     table = by_operator(rows)
@@ -122,9 +102,9 @@ def test_no_total_is_below_the_roofline(build, target: str, worker: Worker) -> N
 
 
 def test_an_operator_that_vela_cuts_reads_its_weights_once_in_the_ideal(worker: Worker) -> None:
-    graph = strided()
-    estimate = compile_graph(graph, Target.of("ethos-u55-128"), worker)
-    rows = over_bound(estimate.rows, dumps(graph), estimate.rates)
+    g = strided()
+    estimate = compile_graph(g, Target.of("ethos-u55-128"), worker)
+    rows = over_bound(estimate.rows, dumps(g), estimate.rates)
     convolutions = [r for r in rows if r.operator == "Conv2D"]
     assert len(convolutions) > 10
     assert sum(r.ideal for r in convolutions) == pytest.approx(64 * 20 * 16)  # a byte a cycle out of flash

@@ -17,7 +17,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.verification import equality
 from eqsat.verification.equality import Verifier
 from tests.fake_oracle import by_vela
-from tests.graphs import finish, relu, transpose
+from tests.term import inputs, outputs
 
 U55 = Target.of("ethos-u55-128")
 
@@ -30,11 +30,10 @@ def pool() -> Iterator[Pool]:
 
 def rotated(*perms: tuple[int, ...], low: int = 0) -> TensorGraph:
     """A RELU behind TRANSPOSEs."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 2, 3, 4), "INT8")
+    (x,) = inputs("x:INT8[1,2,3,4]")
     for p in perms:
-        x = transpose(g, x, *p)
-    return finish(g, relu(g, x, low))
+        x = x.transpose(*p)
+    return outputs(x.relu(low))
 
 
 REFERENCE, EQUAL = rotated((0, 2, 3, 1), (0, 2, 3, 1)), rotated((0, 3, 1, 2))

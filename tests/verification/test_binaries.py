@@ -1,27 +1,28 @@
 """Graphs that Vela compiles wrongly are not the answer, and a user whose stock binary is wrong is told where."""
 
-from __future__ import annotations
-
+from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from eqsat.choice.compiled import Compiled
+from eqsat.device.verification import Verdict
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
-from eqsat.tosa import dumps
+from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
-from eqsat.verification.binaries import find_culprit
+from eqsat.verification.binaries import Binaries, find_culprit
 from eqsat.verification.checks import Checks, first_equal, tell, verify_offers
 from tests.fake_oracle import by_vela, compiled
-from tests.graphs import finish, relu, rescale, residual
+from tests.graphs import residual, transposed_relus
+from tests.term import inputs, outputs
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
@@ -31,15 +32,16 @@ def options() -> Options:
     return Options(effort=1)
 
 
-def largest_of_rows(sliced_first: bool) -> TensorGraph:
+def largest_of_rows(sliced_first: bool, widened: int = 0) -> TensorGraph:
     """The largest of each of the last two rows. Vela compiles a REDUCE_MAX behind a SLICE wrongly
-    (`docs/vela-defects.md`)."""
-    g = TensorGraph()
-    x = relu(g, g.add_input("x", (6, 10), "INT8"), -100)
-    maximum = makers.extremum(1)
-    if sliced_first:
-        return finish(g, g.add_with("reduce_max", [g.add("slice", (x,), start=(4, 0), size=(2, 10))], maximum))
-    return finish(g, g.add("slice", (g.add_with("reduce_max", [x], maximum),), start=(4, 0), size=(2, 1)))
+    (`docs/vela-defects.md`). widened: RESCALEs that four operands of sums of it are, one or four; 0: no sums."""
+    (x,) = inputs("x:INT8[6,10]")
+    x = x.relu(-100)
+    y = x.part(4, 2).reduce("max", 1) if sliced_first else x.reduce("max", 1).part(4, 2)
+    if not widened:
+        return outputs(y)
+    a, b, c, d = [y.rescale("INT32") for _ in range(widened)] * (4 // widened)
+    return outputs(y, (a + b).rescale("INT8"), (c - d).rescale("INT8"))
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
@@ -61,22 +63,29 @@ def test_what_vela_compiles_wrongly_is_not_the_answer(target: Target, options: O
     assert any("stock" in w and "reduce_max" in w and "output 0 differs" in w for w in said), result.warnings
 
 
+def test_a_candidate_that_is_compiled_wrongly_is_not_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All candidates without a TRANSPOSE, which are the cheapest, count as compiled wrongly."""
+    begin = Binaries.begin
+
+    def judged(self: Binaries, c: Compiled, *more: Any) -> Any:
+        if c.name != "eqsat" or "transpose" in c.graph.op_counts():
+            return begin(self, c, *more)
+        future: Future[Verdict] = Future()
+        future.set_result(Verdict(False, "planted"))
+        return future
+
+    monkeypatch.setattr(Binaries, "begin", judged)
+    options = Options(effort=1, remember=False, max_sram="any", max_flash="any")
+    found = optimize_tosa(dumps(transposed_relus()), U55, options=options)
+    assert any("Vela compiles it wrongly: planted" in w for w in found.warnings)
+    assert found.verified and found.binary_verified is True and "transpose" in loads(found.tosa).op_counts()
+
+
 def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_wanted(
     options: Options, pool: Pool
 ) -> None:
-    right, wrong = largest_of_rows(False), largest_of_rows(True)
-    wide = rescale(wrong, wrong.outputs[0], "INT32")  # two read it, which is what the guard is about
-    sums = [rescale(wrong, wrong.add(op, [wide, wide]), "INT8") for op in ("add", "sub")]
-    wrong = finish(wrong, *wrong.outputs, *sums)
-    right_wide = [rescale(right, right.outputs[0], "INT32") for _ in range(4)]
-    right = finish(
-        right,
-        *right.outputs,
-        *(
-            rescale(right, right.add(op, pair), "INT8")
-            for op, pair in (("add", right_wide[:2]), ("sub", right_wide[2:]))
-        ),
-    )
+    # two read the wide value, which is what the guard is about
+    right, wrong = largest_of_rows(False, widened=4), largest_of_rows(True, widened=1)
     assert violations(wrong, U55.family) and not violations(right, U55.family)
     explicit, stock = (by_vela(graph, U55, pool, name) for name, graph in (("explicit", right), ("stock", wrong)))
     explicit = compiled("explicit", right, replace(explicit.estimate, cycles=1))

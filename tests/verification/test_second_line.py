@@ -14,13 +14,13 @@ from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.verification.checks import Checks
 from eqsat.verification.equality import Attempt, Verifier
 from tests.fake_oracle import by_vela
-from tests.graphs import finish, relu, transposed_relus
+from tests.graphs import transposed_relus
 from tests.planted import DROPPED
+from tests.term import graph
 
 U55 = Target.of("ethos-u55-128")
 QUICK = Options(effort=1)
@@ -47,11 +47,8 @@ def test_a_wrong_proof_is_caught_on_samples(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_wrong_proof_of_stocks_graph_is_caught_too(monkeypatch: pytest.MonkeyPatch) -> None:
     proves_all(monkeypatch)
-    g = TensorGraph()
-    stock = finish(g, relu(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 3))
-    g = TensorGraph()
-    explicit = finish(g, relu(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 2))
-    result = optimize_tosa(dumps(explicit), U55, stock=dumps(stock), options=QUICK)
+    explicit, stock = (dumps(graph("x:INT8[1,16,16,16]", lambda x, zero=zero: x.relu(zero))) for zero in (2, 3))
+    result = optimize_tosa(explicit, U55, stock=stock, options=QUICK)
     assert result.chosen != "stock" and (result.stock_verified, result.stock_proved) == (False, False)
 
 

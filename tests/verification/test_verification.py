@@ -14,14 +14,13 @@ from eqsat.options.decision import Decision
 from eqsat.options.options import OptionError, Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from tests.fake_oracle import by_total, estimate
-from tests.graphs import finish, gather, relu, rescale, reshape, transpose
 from tests.planted import ABSORBED, NOT_GREATER, UNCLAMPED
 from tests.proof.near_misses import pairs
+from tests.term import finish, graph, inputs, outputs
 
 U85 = Target.of("ethos-u85-256")
 
@@ -33,20 +32,17 @@ def options() -> Options:
 
 def picked(transposes: bool = True) -> TensorGraph:
     """Rows of x at positions that are an input; around it relus, between transposes that are of no use."""
-    g = TensorGraph()
-    y = g.add_input("x", (1, 8, 16), "INT8")
-    y = transpose(g, relu(g, transpose(g, y, 0, 2, 1)), 0, 2, 1) if transposes else relu(g, y)
-    return finish(g, relu(g, gather(g, y, g.add_input("index", (1, 4), "INT32")), -50))
+    y, index = inputs("x:INT8[1,8,16] index:INT32[1,4]")
+    y = y.transpose(0, 2, 1).relu().transpose(0, 2, 1) if transposes else y.relu()
+    return outputs(y("gather", index).relu(-50))
 
 
 def overflowing(transposes: bool = True) -> TensorGraph:
     """As `picked`, beside a sum that overflows whatever the inputs are."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 8, 16), "INT8")
-    y = transpose(g, relu(g, transpose(g, x, 0, 2, 1)), 0, 2, 1) if transposes else relu(g, x)
-    large = g.add_const(np.full((1, 8, 16), 2**31 - 1), "INT32")
-    wide = g.add("add", [g.add("cast", [x], dtype="INT32"), large])
-    return finish(g, relu(g, y, -50), g.add("add", [wide, large]))
+    (x,) = inputs("x:INT8[1,8,16]")
+    y = x.transpose(0, 2, 1).relu().transpose(0, 2, 1) if transposes else x.relu()
+    large = x.const(np.full((1, 8, 16), 2**31 - 1), "INT32")
+    return outputs(y.relu(-50), x.wide() + large + large)
 
 
 def test_positions_that_are_an_input_lose_no_gains(options: Options, worker: Worker) -> None:
@@ -59,15 +55,13 @@ def test_positions_that_are_an_input_lose_no_gains(options: Options, worker: Wor
 
 def between_transposes(op: str, dtype: str, **attrs: object) -> TensorGraph:
     """An operator on two inputs, as NHWC, of which one and the result are seen as NCHW and in blocks."""
-    g = TensorGraph()
-    x, y = g.add_input("x", (1, 16, 8, 8), dtype), g.add_input("y", (1, 64, 16), dtype)
-    z = reshape(g, transpose(g, x, 0, 2, 3, 1), 1, 64, 16)
-    z = transpose(g, g.add(op, [z, y], **attrs), 0, 2, 1)
-    return finish(g, transpose(g, reshape(g, z, 1, 4, 4, 8, 8), 0, 3, 1, 2, 4))
+    x, y = inputs(f"x:{dtype}[1,16,8,8] y:{dtype}[1,64,16]")
+    z = x.nhwc().reshape(1, 64, 16)(op, y, **attrs).transpose(0, 2, 1)
+    return outputs(z.reshape(1, 4, 4, 8, 8).transpose(0, 3, 1, 2, 4))
 
 
 @pytest.mark.parametrize(
-    "graph",
+    "given",
     [
         between_transposes("arithmetic_right_shift", "INT32", round=False),
         pytest.param(between_transposes("logical_right_shift", "INT16"), marks=pytest.mark.slow),
@@ -75,15 +69,14 @@ def between_transposes(op: str, dtype: str, **attrs: object) -> TensorGraph:
     ],
     ids=lambda g: next(iter(g.op_counts())),
 )
-def test_operands_that_are_an_input_lose_no_gains(graph: TensorGraph, options: Options) -> None:
+def test_operands_that_are_an_input_lose_no_gains(given: TensorGraph, options: Options) -> None:
     """Amounts to shift by beyond the bits, and divisors of 0, left nothing to compare on."""
-    result = optimize_tosa(dumps(graph), U85, options=options)
+    result = optimize_tosa(dumps(given), U85, options=options)
     assert (result.chosen, result.verified) == ("eqsat", True)
     assert result.calibrated < result.explicit_calibrated
-    unjudged = (
-        "the functional model cannot run it" in result.binary_reason
-    )  # a logical shift whose result has the sign bit
-    assert result.binary_verified or unjudged and "logical_right_shift" in graph.op_counts(), result.binary_reason
+    # a logical shift whose result has the sign bit is not run
+    unjudged = "the functional model cannot run it" in result.binary_reason
+    assert result.binary_verified or unjudged and "logical_right_shift" in given.op_counts(), result.binary_reason
     assert len(result.warnings) == (not result.binary_verified)
 
 
@@ -92,21 +85,16 @@ def test_operands_that_are_an_input_lose_no_gains(graph: TensorGraph, options: O
 )
 def test_a_wrong_rule_that_few_inputs_show_is_refused(start: str, rule: Rule, options: Options) -> None:
     """Wrong on one code of INT16, or for sums near their extremes alone: both were verified."""
-    graph, _ = next(p for p in pairs() if p.one.startswith(start)).graphs()
-    result = optimize_tosa(dumps(graph), U85, options=replace(options, rules=(rule,)))
+    given, _ = next(p for p in pairs() if p.one.startswith(start)).graphs()
+    result = optimize_tosa(dumps(given), U85, options=replace(options, rules=(rule,)))
     assert result.chosen == "explicit" and any("it differs from the graph" in w for w in result.warnings)
 
 
-def products() -> tuple[TensorGraph, int, int]:
-    """Two different products of two inputs of INT16: no proof knows a function of two such values."""
-    g = TensorGraph()
-    x, y = (g.add_input(name, (1, 4, 4, 4), "INT16") for name in "xy")
-    return g, g.add_with("mul", (x, y), makers.mul()), g.add_with("mul", (y, y), makers.mul())
-
-
 def test_what_is_not_proved_is_not_the_answer(options: Options) -> None:
-    g, p, q = products()
-    g = finish(g, g.add_with("minimum", (g.add_with("maximum", (p, q), makers.extremum()), p), makers.extremum()))
+    """Two different products of two inputs of INT16: no proof knows a function of two such values."""
+    x, y = inputs("x:INT16[1,4,4,4] y:INT16[1,4,4,4]")
+    p, q = x * y, y * y
+    g = outputs(p.max(q).min(p))
     options = replace(options, rules=(ABSORBED,))
     exact = optimize_tosa(dumps(g), U85, options=options)
     assert (exact.chosen, exact.proved) == ("explicit", True)
@@ -145,16 +133,10 @@ def test_a_wrong_rule_that_samples_do_not_show_is_refused(options: Options) -> N
     weights = rng.integers(-40, 41, (16, 1, 1, 64))
     shift = 30 + int(np.ceil(np.log2(np.abs(weights).reshape(16, -1).sum(1).max() * 128 / 120)))
 
-    def graph(clamped: bool) -> TensorGraph:
-        g = TensorGraph()
-        x = g.add_input("x", (1, 8, 8, 64), "INT8")
-        w, b = g.add_const(weights, "INT8"), g.add_const(np.zeros(16), "INT32")
-        y = rescale(
-            g, g.add_with("conv2d", [x, w, b], makers.conv("INT8")), "INT8", multiplier=(1 << 30,), shift=(shift,)
-        )
-        return finish(g, g.add_with("clamp", [y], makers.clamp("INT8", -70, 70)) if clamped else y)
+    made = lambda x: x.conv(weights, np.zeros(16)).rescale("INT8", shift=shift)  # noqa: E731
+    clamped, stock = (graph("x:INT8[1,8,8,64]", how) for how in (lambda x: made(x).clamp(-70, 70), made))
 
-    result = optimize_tosa(dumps(graph(True)), U85, stock=dumps(graph(False)), options=options)
+    result = optimize_tosa(dumps(clamped), U85, stock=dumps(stock), options=options)
     assert result.chosen != "stock" and result.stock_verified is not True and result.proved
     (said,) = (w for w in result.warnings if "stock" in w)
     assert "computes something else" in said

@@ -19,21 +19,19 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.graphs import finish, rescale
+from tests.term import inputs, outputs
 
 FEW, MANY, SPARSE = np.arange(-2, 2), np.arange(-127, 128), np.arange(-50, 50)
 
 
 def product(values: np.ndarray, dtype: str, stride: int, depthwise: bool) -> TensorGraph:
-    g = TensorGraph()
     out, height, width, depth = values.shape
-    x = g.add_input("x", (1, height + 4, width + 4, out if depthwise else depth), dtype)
-    w = g.add_const(values.transpose(1, 2, 0, 3) if depthwise else values, "INT8")
-    bias = g.add_const(np.arange(out), "INT32" if dtype == "INT8" else "INT48")
-    op = "depthwise_conv2d" if depthwise else "conv2d"
+    (x,) = inputs(f"x:{dtype}[1,{height + 4},{width + 4},{out if depthwise else depth}]")
+    w = x.const(values.transpose(1, 2, 0, 3) if depthwise else values, "INT8")
+    bias = x.const(np.arange(out), "INT32" if dtype == "INT8" else "INT48")
     attrs = makers.conv(dtype, stride=(stride, stride))
-    y = g.add_with(op, [x, w, bias], attrs)
-    return finish(g, rescale(g, y, dtype, multiplier=(1 << 14,), shift=(24,), scale32=False))
+    y = x.made("depthwise_conv2d" if depthwise else "conv2d", attrs, w, bias)
+    return outputs(y.rescale(dtype, 1 << 14, 24, scale32=False))
 
 
 def decoded(
@@ -47,23 +45,18 @@ def decoded(
     return found[0], np.concatenate([weights_of(c, binary.config.core, memory) for c in found])
 
 
-@pytest.mark.parametrize("target", ["ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-2048"])
+@pytest.mark.parametrize("macs", [128, 256, 512, 1024, 2048])
 @pytest.mark.parametrize("dtype", ["INT8", "INT16"])
 @pytest.mark.parametrize(
-    "shape, stride", [((70, 1, 1, 150), 1), ((20, 3, 3, 5), 2), ((9, 5, 4, 40), 1), ((33, 1, 9, 3), 1)]
+    "shape, stride, depthwise",
+    [
+        *(((70, 1, 1, 150), 1, False), ((20, 3, 3, 5), 2, False), ((9, 5, 4, 40), 1, False), ((33, 1, 9, 3), 1, False)),
+        *(((40, 3, 3, 1), 1, True), ((12, 2, 5, 1), 2, True), ((70, 4, 6, 1), 1, True)),
+    ],
 )
-def test_order(shape: tuple[int, ...], stride: int, dtype: str, target: str, worker: Worker) -> None:
+def test_order(shape: tuple[int, ...], stride: int, depthwise: bool, dtype: str, macs: int, worker: Worker) -> None:
     values = np.random.default_rng(0).choice(MANY, shape).astype(np.int8)
-    _, found = decoded(values, dtype, stride, False, Target.of(target), worker)
-    assert np.array_equal(found, values)
-
-
-@pytest.mark.parametrize("target", ["ethos-u85-128", "ethos-u85-512", "ethos-u85-1024"])
-@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
-@pytest.mark.parametrize("shape, stride", [((40, 3, 3, 1), 1), ((12, 2, 5, 1), 2), ((70, 4, 6, 1), 1)])
-def test_order_of_a_depthwise_one(shape: tuple[int, ...], stride: int, dtype: str, target: str, worker: Worker) -> None:
-    values = np.random.default_rng(0).choice(MANY, shape).astype(np.int8)
-    _, found = decoded(values, dtype, stride, True, Target.of(target), worker)
+    _, found = decoded(values, dtype, stride, depthwise, Target.of(f"ethos-u85-{macs}"), worker)
     assert np.array_equal(found, values)
 
 
@@ -106,10 +99,7 @@ def test_records(wide: bool, row: tuple[int, int, int]) -> None:
     split = 6 if wide else 4
     record = (bias & (1 << 8 * split) - 1).to_bytes(split, "little") + multiplier.to_bytes(8 - split, "little")
     found = scales((record + bytes([shift, 0])) * 2, 2, wide)
-    assert (found.bias.tolist(), found.multiplier.tolist(), found.shift.tolist()) == (
-        [bias] * 2,
-        [multiplier] * 2,
-        [shift] * 2,
-    )
+    told = found.bias.tolist(), found.multiplier.tolist(), found.shift.tolist()
+    assert told == ([bias] * 2, [multiplier] * 2, [shift] * 2)
     with pytest.raises(DeviceError, match="biases and scales for 3 channels"):
         scales(record * 2, 3, wide)

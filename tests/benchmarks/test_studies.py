@@ -1,0 +1,216 @@
+"""The harness of studies, their list, and a short run of each whose records nothing else compares."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import ablation, changed_binaries, never_worse, whole_job
+from benchmarks.__main__ import studies
+from benchmarks.ablation import ALL, WITHOUT, ratios
+from benchmarks.changed_binaries import CHANGES, TARGETS, share
+from benchmarks.planted_errors import __main__ as planted
+from benchmarks.planted_errors import rules
+from benchmarks.planted_errors.edits import applied, edits
+from benchmarks.planted_errors.run import Trial
+from benchmarks.planted_errors.subjects import head
+from benchmarks.saved import SavedGraph, graphs
+from benchmarks.study import Record, Study, read_lines
+from eqsat.ground.worker import Pool
+from eqsat.tosa.flatbuffer import dumps
+from tests.graphs import transposed_relus
+from tests.sweeps import some
+
+
+def _study(measured: list[int], sources: str = "a") -> Study:
+    """Returns a study of squares, of which one is a fault; it notes what it measures."""
+
+    def cells(args: argparse.Namespace, records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
+        yield from (({"n": n}, n) for n in range(args.count))
+
+    def measure(n: int, args: argparse.Namespace) -> list[Record]:
+        if n == args.broken:
+            raise KeyboardInterrupt
+        measured.append(n)
+        return [{"square": n * n}]
+
+    def options(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--count", type=int)
+        parser.add_argument("--broken", type=int)
+
+    def table(records: Sequence[Record], about: object) -> str:
+        return f"{sum(r['square'] for r in records)}\n"
+
+    def faults(records: Sequence[Record]) -> list[str]:
+        return [str(r["n"]) for r in records if r["square"] > 8]
+
+    return Study("Squares.", "squares", options, cells, measure, table, faults, sources=lambda: sources)
+
+
+def test_an_interrupted_run_goes_on_and_changed_sources_are_measured_again(tmp_path: Path) -> None:
+    measured = list[int]()
+    with pytest.raises(KeyboardInterrupt):
+        _study(measured).main(["--count", "3", "--broken", "2", "--out", str(tmp_path)])
+    assert _study(measured).main(["--count", "3", "--out", str(tmp_path)]) == 0
+    assert measured == [0, 1, 2] and (tmp_path / "table.md").read_text() == "5\n"
+    assert _study(measured).main(["--count", "4", "--out", str(tmp_path)]) == 1, "3 squared is a fault"
+    assert measured == [0, 1, 2, 3]
+    before = {p: p.read_bytes() for p in tmp_path.iterdir()}
+    with pytest.raises(SystemExit, match="2 records of other sources that this run does not measure again"):
+        _study(measured, "b").main(["--count", "2", "--out", str(tmp_path)])
+    assert before == {p: p.read_bytes() for p in tmp_path.iterdir()}
+    assert _study(measured, "b").main(["--count", "4", "--out", str(tmp_path)]) == 1
+    assert measured == [0, 1, 2, 3, 0, 1, 2, 3] and len(read_lines(tmp_path / "records.jsonl")) == 4
+
+
+def test_every_command_of_a_study_says_what_it_answers_and_how_long_it_takes() -> None:
+    listed = {command: (answers, takes) for command, answers, takes in studies()}
+    mains = (p for p in Path("benchmarks").rglob("*.py") if '__name__ == "__main__"' in p.read_text())
+    commands = {".".join(p.with_suffix("").parts).removesuffix(".__main__") for p in mains}
+    assert listed.keys() == commands and all(map(all, listed.values()))
+
+
+OPTIONS = ["--extractor", "dag_greedy", "--time-limit", "1", "--max-flash", "1%"]
+
+
+def _saved(place: Path) -> list[SavedGraph]:
+    for kind in ("explicit", "stock"):
+        (place / f"relus.0.ethos-u85-256.{kind}.tosa").write_bytes(dumps(transposed_relus(1)))
+    return list(graphs(place))
+
+
+def _run(place: Path, *asked: str) -> tuple[dict[str, Record], str]:
+    """Returns the records by column, and the table."""
+    assert ablation.STUDY.main(["--tosa", str(place), "--out", str(place / "out"), *OPTIONS, *asked]) == 0
+    return {r["column"]: r for r in read_lines(place / "out/records.jsonl")}, (place / "out/table.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_proposal_that_is_left_out_asks_for_nothing(tmp_path: Path) -> None:
+    _saved(tmp_path)
+    records, text = _run(tmp_path, "--proposals")
+    compiled = records[ALL]["compiled"]
+    assert compiled["greedy"] > 0 and records[ALL]["first"] == "greedy"
+    # without a proposal that asked for nothing the search is the same, and is not repeated
+    assert records.keys() == {ALL, *(WITHOUT + p for p in compiled)}
+    assert all(name.removeprefix(WITHOUT) not in r["compiled"] for name, r in records.items())
+    ratio = records[f"{WITHOUT}greedy"]["calibrated"] / records[ALL]["calibrated"]
+    assert ratio > 1
+    row = f"| greedy | {compiled['greedy']} | 1 | 1 | 1 | 0 | {ratio:.4f} | {ratio:.3f} | ethos-u85-256 relus 0 | 0 |"
+    assert row in text and _run(tmp_path, "--proposals") == (records, text)
+
+
+@pytest.mark.slow
+def test_families_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "lonely.0.ethos-u85-256.explicit.tosa").write_bytes(b"")  # no stock graph: nothing to compare with
+    found = _saved(tmp_path)
+    assert [(g.model, g.delegate, g.target) for g in found] == [("relus", "0", "ethos-u85-256")]
+    assert list(graphs(tmp_path, models=("other",))) == []
+    asked = ("--columns", f"none,{WITHOUT}across")
+    records, text = _run(tmp_path, *asked)
+    assert list(records) == [ALL, f"{WITHOUT}across", "none"]
+    assert all(r["verified"] and r["warnings"] == [] for r in records.values())
+    (measured,) = ratios(list(records.values())).values()
+    assert measured[ALL]["relus"] < measured["none"]["relus"] == measured[f"{WITHOUT}across"]["relus"] <= 1
+    gain = measured["none"]["relus"] / measured[ALL]["relus"]
+    assert f"| across | relus | {gain:.3f} | {gain:.3f} |" in text and _run(tmp_path, *asked) == (records, text)
+
+
+KEPT = {
+    **{"cycles": 5, "calibrated": 5, "given": 4, "given_calibrated": 5, "allowed": 5},
+    **{"fits": True, "verified": True, "binary_verified": True, "warnings": []},
+}
+
+
+def test_what_is_a_fault() -> None:
+    for change, fault in (
+        ({}, None),
+        ({"cycles": 6}, "dearer"),
+        ({"calibrated": 6}, "dearer"),
+        ({"fits": False}, "above"),
+        ({"verified": False}, "not verified"),
+        ({"binary_verified": None}, "not judged"),
+        ({"binary_verified": None, "warnings": ["told"]}, None),
+        ({"binary_verified": False}, "wrong binary"),
+    ):
+        found = never_worse.faults({**KEPT, **change})
+        assert [f for f in found if fault is None or fault not in f] == [] and bool(found) == (fault is not None)
+
+
+@pytest.mark.slow
+def test_it_runs_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = {name: replace(options, effort=1) for name, options in never_worse.RELAXED.items()}
+    monkeypatch.setattr(never_worse, "RELAXED", quick)
+    _saved(tmp_path)
+    asked = ["--first", "11", "--graphs", "12", "--zoo", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert never_worse.STUDY.main(asked) == 0
+    random, *lines = read_lines(tmp_path / "out/records.jsonl")
+    assert random["seed"] == 11 and [line["limits"] for line in lines] == list(never_worse.RELAXED)
+    assert lines[0]["calibrated"] < lines[0]["stock_calibrated"]
+    before = (tmp_path / "out/records.jsonl").read_text()
+    assert never_worse.STUDY.main(asked) == 0 and (tmp_path / "out/records.jsonl").read_text() == before
+    assert "1 random graphs" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_jobs_are_measured_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All jobs run in this process, which has imported ExecuTorch already."""
+    monkeypatch.setattr(whole_job, "_run", lambda *arguments: whole_job._job(*map(str, arguments)))
+    place = ["--out", str(tmp_path)]
+    arguments = ["--models", "pixel_shuffle", "--targets", "ethos-u85-256", "--jobs", "stock,effort-1", *place]
+    whole_job.STUDY.main(arguments)
+    text = (tmp_path / "records.jsonl").read_text()
+    jobs = json.loads(text)["jobs"]
+    assert list(jobs) == ["stock", "effort-1"] and all(j["seconds"] > 0 < j["processor"] for j in jobs.values())
+    assert jobs["effort-1"]["cycles"] < jobs["effort-1"]["stock_cycles"]
+    assert "| pixel_shuffle | ethos-u85-256 |" in (tmp_path / "table.md").read_text()
+    whole_job.STUDY.main(arguments)
+    assert (tmp_path / "records.jsonl").read_text() == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", some(TARGETS, 1))
+def test_changes_are_noticed(target: str, tmp_path: Path) -> None:
+    changed_binaries.STUDY.main(["--targets", target, "--graphs", "1", "--changes", "4", "--out", str(tmp_path)])
+    records = read_lines(tmp_path / "records.jsonl")
+    assert len(records) == 4 * len(CHANGES)
+    commands = [r for r in records if "constants" not in r["kind"]]
+    assert share(commands) >= 0.9
+    assert any(r["outcome"] == "wrong" for r in records)
+    text = (tmp_path / "table.md").read_text()
+    assert f"| all | {len(records)} |" in text and "Without effect" in text
+
+
+@pytest.mark.slow
+def test_none_of_a_few_passes(tmp_path: Path) -> None:
+    assert planted.STUDY.main(["--heads", "rescales,selection,choice", "--edits", "3", "--out", str(tmp_path)]) == 0
+    found = read_lines(tmp_path / "records.jsonl")
+    assert sum(r["changes"] for r in found) >= 8 and not any(r["passes"] for r in found)
+    assert {r["inputs"] for r in found} == {1, 2, 3}
+    assert "**0**" in (tmp_path / "table.md").read_text()
+
+
+def test_what_changes_nothing_is_left_out(pool: Pool) -> None:
+    """A clamp after a table that gives less than its limit."""
+    subject = head("chain", "INT8", 8, False)
+    trial = Trial(subject, pool)
+    found = [applied(subject.graph, e) for e in edits(subject.graph) if e.kind == "wrong table entry"]
+    results = [trial.planted("wrong table entry", "", f) for f in found if f is not None]
+    assert any(r is not None and r["equivalent"] for r in results)
+    assert all(r is not None and not r["passes"] for r in results if r is not None and r["changes"])
+
+
+def test_a_wrong_rule_gives_wrong_graphs_that_do_not_pass(pool: Pool) -> None:
+    wrong = next(r for r in rules.WRONG if r.name == "binary-commutes")
+    subject = head("subtraction", "INT8", 8, True)
+    trial = Trial(subject, pool)
+    results = [trial.planted(wrong.name, "", g) for g in rules.graphs_with(wrong, subject.graph, 1)]
+    assert any(r is not None and r["changes"] for r in results)
+    assert not any(r is not None and r["passes"] for r in results)
