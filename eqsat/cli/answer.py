@@ -16,7 +16,7 @@ from rich.text import Text
 from eqsat.cli.common import NOT_AS_ASKED, JsonOption, ReportOption, check_report, console, failures, print_json, quiet
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import COMMAND, Work, working
-from eqsat.ground.files import check_output, write_atomically
+from eqsat.ground.files import check_distinct, check_output, write_atomically
 from eqsat.search.clock import called
 from eqsat.search.interruption import Interruption
 from eqsat.target import Target
@@ -100,19 +100,21 @@ def answer(
     options: Callable[[], Options],
     read: Callable[[], T],
     work: Callable[[T, Target, Options, Interruption, Work], Answer],
+    inputs: Sequence[Path],
 ) -> None:
     """Does the work of a command on `subject`, and shows and writes its answer.
 
     failing: what could not be done if the command fails.
     read: checks and returns the command's own input, or raises InputError.
     work: searches, and shows what it does; may raise any exception.
+    inputs: the files that are read, which no output may replace.
     Raises typer.Exit.
     """
     quiet()
     failing = f"{subject} {failing} {job.target}"
     with failures(failing):
         target = Target.of(job.target, system_config=job.system_config, memory_mode=job.memory_mode, config=job.config)
-        _check_places(job, target)
+        _check_places(job, target, inputs)
         given, chosen, interruption = read(), options(), Interruption()
         if job.save or job.report:
             chosen = replace(chosen, remember=False)  # both are of the search
@@ -144,7 +146,7 @@ def answer(
         raise typer.Exit(NOT_AS_ASKED)
 
 
-def _check_places(job: Job, target: Target) -> None:
+def _check_places(job: Job, target: Target, inputs: Sequence[Path]) -> None:
     """Checks the paths of outputs, and the target without importing PyTorch. Raises TargetError and InputError."""
     check_output(job.output)
     check_report(job.report)
@@ -154,6 +156,8 @@ def _check_places(job: Job, target: Target) -> None:
         from eqsat.runs import check_place
 
         check_place(job.save)
+    outputs = {"-o": job.output, "--csv": job.csv, "--report": job.report, "--save": job.save}
+    check_distinct(outputs, [*inputs, *([Path(job.config)] if job.config else [])])
     sections_of(target)
 
 

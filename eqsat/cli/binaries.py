@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from eqsat.cli.common import app, quiet, status
-from eqsat.cli.terminal import visible
-from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.cli.common import app, console, quiet, status
+from eqsat.ground.files import InputError, check_distinct, check_output, read_bytes, write_atomically
 
 FileArgument = Annotated[
     Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, a .pte, or a bundled program (.bpte)")
@@ -46,7 +45,7 @@ def disassemble_command(
         lines, outside = disassembled(data, worker, registers, delegate, files)
     _show_outside(outside)
     for line in lines:
-        print(visible(line))
+        console.write(line)
 
 
 @app.command("run")
@@ -80,6 +79,7 @@ def run_command(
     from eqsat.ground.worker import Worker
 
     check_output(output)
+    check_distinct({"-o": output}, [file, *(external or ()), *([inputs] if inputs else [])])
     data, limits = read_bytes(file), Limits(time_limit, memory_limit)
     files = {str(path): read_bytes(path) for path in external or ()}
     if (inputs is None) == (random is None) and (inputs or not is_bundled(data)):
@@ -97,11 +97,11 @@ def run_command(
     written |= {n: v.real if dequantize else v.data for n, v in found.outputs.items()}
     write_atomically(output, pack_arrays(written))
     for what, values in (("inputs", found.inputs), ("outputs", found.outputs)):
-        print(visible(f"{what}: {', '.join(f'{n} {v}' for n, v in values.items()) or 'none'}"))
+        console.write(f"{what}: {', '.join(f'{n} {v}' for n, v in values.items()) or 'none'}")
     for name, wanted in found.expected.items():
         far, unit = found.outputs[name].distance(wanted)
-        print(visible(f"compared with the test case: {name} differs by at most {far:.3g}{unit}"))
-    print(visible(f"wrote {output}: ") + ", ".join(f"{n} {a.dtype}{list(a.shape)}" for n, a in written.items()))
+        console.write(f"compared with the test case: {name} differs by at most {far:.3g}{unit}")
+    console.write(f"wrote {output}: " + ", ".join(f"{n} {a.dtype}{list(a.shape)}" for n, a in written.items()))
 
 
 @contextmanager

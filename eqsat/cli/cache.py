@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eqsat.cli.common import App, Group, JsonOption, app, console, print_json
-from eqsat.ground.files import check_output
+from eqsat.ground.files import InputError, check_distinct, check_output
 from eqsat.store.setting import VARIABLE
+
+if TYPE_CHECKING:
+    from eqsat.store.store import Store
 
 cache_app = App(
     cls=Group, no_args_is_help=True, help="Inspect, clear or move the store of measured prices, results and lowerings."
@@ -48,14 +52,12 @@ def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
 @cache_app.command("clear")
 def clear(cache: PlaceOption = None) -> None:
     """Delete all prices, results and lowerings of this machine; they are computed again when they are needed."""
-    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES, Store
+    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
 
-    with closing(Store(cache)) as store:
+    with _usable(cache) as store:
         entries, answers, lowerings = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS, LOWERINGS))
         store.local.clear()
-        console.say(
-            f"{store.local.path}\n{entries:,} prices, {answers:,} answers and {lowerings:,} lowerings forgotten"
-        )
+    console.say(f"{store.local.path}\n{entries:,} prices, {answers:,} answers and {lowerings:,} lowerings forgotten")
 
 
 @cache_app.command("export")
@@ -63,10 +65,11 @@ def export(
     file: Annotated[Path, typer.Argument(help="the file to write, for another machine")], cache: PlaceOption = None
 ) -> None:
     """Write all prices and results of this machine to one file."""
-    from eqsat.store.store import Store, exported
+    from eqsat.store.store import exported
 
-    with closing(Store(cache)) as store:
+    with _usable(cache) as store:
         check_output(file)
+        check_distinct({"FILE": file}, [store.local.path])
         count = exported(store.local, file)
     console.say(f"{count:,} entries in {file}")
 
@@ -76,9 +79,25 @@ def import_(
     file: Annotated[Path, typer.Argument(help="a file that `eqsat cache export` wrote")], cache: PlaceOption = None
 ) -> None:
     """Import the prices and results of a file; each entry is checked."""
-    from eqsat.store.store import Store, imported
+    from eqsat.store.store import imported
 
-    with closing(Store(cache)) as store:
+    with _usable(cache) as store:
         taken, refused = imported(store.local, file)
     damaged = f", {refused:,} damaged ones left out" if refused else ""
     console.say(f"{taken:,} entries taken from {file}{damaged}")
+
+
+@contextmanager
+def _usable(place: str | None) -> Iterator[Store]:
+    """Yields the store at a place, which must be usable before and after."""
+    from eqsat.store.store import Store
+
+    with closing(Store(place)) as store:
+        _check(store)
+        yield store
+        _check(store)
+
+
+def _check(store: Store) -> None:
+    if failure := store.local.failure:
+        raise InputError(f"the store {store.local.path} cannot be used: {failure}; choose another place with --cache")

@@ -125,10 +125,13 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
     def wrapped(*, verbose: int, debug: bool, **given: Any) -> None:
         COMMAND.level, COMMAND.debug, COMMAND.started = verbose, debug, time.perf_counter()
         COMMAND.quiet, COMMAND.as_json = given.get("brief") is True, given.get("as_json") is True
+        console.failure = ""
         try:
-            command(**given)
-        except InputError as e:
-            raise fail(str(e), BAD_INPUT) from e
+            with failures("the command failed"):
+                command(**given)
+        finally:
+            if console.failure:
+                raise fail(f"the output cannot be printed: {console.failure}", FAILED)
 
     return with_parameters(wrapped, [*signature.parameters.values(), *added])
 
@@ -183,7 +186,7 @@ ReportOption = Annotated[
 
 def print_json(data: dict[str, Any]) -> None:
     """Prints one object on stdout, with the number of its schema."""
-    print(json.dumps({"schema": SCHEMA, **data}))
+    console.write(json.dumps({"schema": SCHEMA, **data}))
 
 
 def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typer.Exit:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ import typer
 from eqsat.cli.answer import Answer, Job, answer
 from eqsat.cli.common import QuantizationOption, app
 from eqsat.cli.options import OptionsMaker, takes, takes_options
-from eqsat.executorch.names import INT8, KEEP, check_layouts, check_quantization, model_place
+from eqsat.executorch.names import INT8, KEEP, check_layouts, check_quantization, model_file, model_place
 
 if TYPE_CHECKING:
     from eqsat.cli.live import Work
@@ -54,9 +55,9 @@ def compile_command(
         check_layouts(layouts, place)
         return place
 
-    answer(
-        model, "could not be compiled for", job(), options, checked, partial(_compiled, model, quantization, layouts)
-    )
+    work = partial(_compiled, model, quantization, layouts)
+    inputs = [Path(file)] if (file := model_file(model)) else []
+    answer(model, "could not be compiled for", job(), options, checked, work, inputs)
 
 
 def _compiled(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> di
     Raises InputError if the file is not TOML, or has an option that no command has.
     """
     commands = dict(_flat(commands))
-    place = next((d / "pyproject.toml" for d in (start, *start.parents) if (d / "pyproject.toml").is_file()), None)
+    place = next((d / "pyproject.toml" for d in (start, *start.parents) if isfile(d / "pyproject.toml")), None)
     given = _table(place) if place else {}
     known = {name: {p.name for p in c.params if p.param_type_name == "option"} for name, c in commands.items()}
     every = set().union(*known.values())

@@ -13,7 +13,7 @@ import typer
 
 from eqsat.cli.common import app, failures
 from eqsat.cli.options import OptionsMaker, takes_options
-from eqsat.ground.files import InputError
+from eqsat.ground.files import check_input
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})
@@ -27,8 +27,8 @@ def execute(
     """Run a Python script that lowers models with ExecuTorch, and optimize every Ethos-U delegate."""
     name, *arguments = command
     with failures(f"{name} could not be run"):
-        if not module and not Path(name).is_file():
-            raise InputError(f"there is no script {name}: give a Python file, or a module with -m")
+        if not module:
+            check_input(Path(name))
         chosen = options()
         from eqsat.executorch.partitioner import enabled
     sys.argv = [name, *arguments]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import SCHEMA, ReportOption, app, check_report
+from eqsat.cli.common import SCHEMA, ReportOption, app, check_report, console
 from eqsat.cli.live import working
-from eqsat.cli.terminal import visible
-from eqsat.ground.files import InputError, check_output, write_atomically
+from eqsat.ground.files import InputError, check_distinct, check_output, write_atomically
 
 
 @app.command()
@@ -47,13 +47,14 @@ def explain(
         if output is not None:
             check_output(output, option)
     check_report(report)
+    check_distinct({"--svg": svg, "--json": as_json, "--report": report}, [run])
     from eqsat import runs
     from eqsat.checking import user_rules as own
     from eqsat.explain import explain as explained
     from eqsat.explain import view
 
     rules = [r for name in user_rules or () for r in own.find(name).rules]
-    if (run / "0").is_dir():
+    if os.path.isdir(run / "0"):
         raise InputError(f"{run} has a run per delegate: name one of them, such as {run / '0'}")
     loaded = runs.load(run)
     number = None if node is None else _number(node)
@@ -69,7 +70,7 @@ def explain(
             data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
             told = {"schema": SCHEMA, "explanation": data, "egraph": asdict(part)}
             write_atomically(as_json, json.dumps(told).encode())
-    print(visible(text))
+    console.write(text)
     if report:
         from eqsat.report import write_page
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from eqsat.cli.common import app, console
-from eqsat.ground.files import InputError, write_atomically
+from eqsat.ground.files import InputError, check_directory, write_atomically
 
 
 class Plugin(StrEnum):
@@ -85,8 +85,7 @@ def begin(plugin: Plugin, name: str, directory: Path, package: bool) -> list[Pat
         directory / f"test_{module}.py": f"test_{start.template}.py.in",
         **({directory / "pyproject.toml": "pyproject.toml.in"} if package else {}),
     }
-    if not directory.is_dir():
-        raise InputError(f"the directory {directory} does not exist: make it first")
+    check_directory(directory, "--directory")
     if there := [str(p) for p in places if p.exists()]:
         raise InputError(f"{', '.join(there)} is there already: choose another name or directory")
     words = {

@@ -33,9 +33,8 @@ def optimize(
 ) -> None:
     """Optimize a TOSA flatbuffer from any producer; the result equals the input bit for bit.
     The result takes more cycles only to fit into the requested memory, or if Vela compiles the input incorrectly."""
-    answer(
-        str(source), "could not be optimized for", job(), options, partial(_read, source), partial(_optimized, source)
-    )
+    read, work = partial(_read, source), partial(_optimized, source)
+    answer(str(source), "could not be optimized for", job(), options, read, work, [source])
 
 
 def _read(source: Path) -> bytes:

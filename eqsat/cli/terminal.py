@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -26,7 +29,32 @@ class TextConsole(Console):
     """A console that prints control characters as escape sequences; only its own styles have colours.
 
     It breaks lines of text only on a terminal.
+    Text that cannot be printed is lost, but not the work of the command that prints it.
+    failure: why text was lost; empty if none was, or if the reader of a pipe has read all that it wanted.
     """
+
+    failure = ""
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        """Within it a failure of the stream is kept in `failure`, and all that follows is discarded."""
+        stream = self.file
+        try:
+            yield
+        except OSError as e:
+            self.failure = self.failure or ("" if e.errno == errno.EPIPE else e.strerror or str(e))
+            with suppress(OSError, ValueError), open(os.devnull, "wb") as null:  # also what the stream still holds
+                os.dup2(null.fileno(), stream.fileno())
+
+    def on_broken_pipe(self) -> None:
+        """Does not end the process, as rich would, but leaves it to `_losing`."""
+        raise
+
+    def write(self, text: str) -> None:
+        """Prints text that may be long; its lines are never broken."""
+        with self._losing():
+            self.file.write(f"{visible(text)}\n")
+            self.file.flush()
 
     def say(self, text: str, style: str = "") -> None:
         """Prints text unchanged: it contains no markup, and its lines are not broken on a terminal."""
@@ -34,7 +62,8 @@ class TextConsole(Console):
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **how: Any) -> None:
         whole = not self.is_terminal and all(isinstance(o, str | Text) for o in objects)
-        super().print(*objects, soft_wrap=whole or soft_wrap, **how)
+        with self._losing():
+            super().print(*objects, soft_wrap=whole or soft_wrap, **how)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -1,4 +1,4 @@
-"""Whether commands wait for each other as they must.
+"""Whether commands wait for each other as they must, and overwrite nothing that is still read.
 
 The NPU works on a command while it reads the next ones.
 Kernels (convolutions, poolings, elementwise operations) have one queue, copies have another.
@@ -6,6 +6,7 @@ Between the queues only OP_KERNEL_WAIT and OP_DMA_WAIT say that a command is don
 Within the queue of kernels BLOCKDEP says it (`block_order`).
 A stream whose results depend on which command is faster is faulty.
 The functional model cannot show this, since it has no notion of time.
+It also reads all operands of a command before it writes the result, which the NPU does for one block at a time.
 
 How many commands may be under way is taken from Vela, and so is the order of copies.
 The files are `ethosu55/ethos_u55.hpp`, `ethosu65/ethos_u65.hpp` and `ethosu85/ethos_u85.hpp`.
@@ -15,12 +16,14 @@ The names are MaxOutstandingKernelOps, MaxOutstandingDMAOps and MaxBlockdep.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from eqsat.device.core.block_order import Blocks, most_dependency
+from eqsat.device.binary import READ_ONLY
+from eqsat.device.core.block_order import Blocks, Reading, most_dependency
 from eqsat.device.core.errors import DeviceFault
-from eqsat.device.core.operands import Dma, Stop, Wait
-from eqsat.device.core.touched import Accesses
+from eqsat.device.core.operands import ByteRange, Dma, Stop, Wait
+from eqsat.device.core.touched import Accesses, copies_onto_itself, overlap
 from eqsat.device.stream import Config
 
 #: Most kernels under way at a time (Vela's MaxOutstandingKernelOps).
@@ -34,30 +37,50 @@ def check_commands(commands: Sequence[Any], config: Config) -> None:
 
     Raises DeviceFault if a command's blocks have no room inside the NPU.
     Raises DeviceFault if a command may touch bytes that an earlier one still uses.
+    Raises DeviceFault if a command writes to the constants, or over what it still reads itself.
+    Raises DeviceFault if a kernel looks up a table that the buffers of another one have overwritten.
     """
     for c in commands:
         reason = "" if isinstance(c, Wait | Stop) else config.commands.no_room(c, config.family, config.core)
         if reason:
             raise DeviceFault(f"{_name(c)}: {reason}", c.offset)
-    _check_queues(commands, config)
-    _check_dependencies(commands, config)
+    works = [_Work.of(c, config) for c in commands]
+    _check_queues(works, config)
+    _check_dependencies(works, config)
+    _check_writes(works)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A command with the bytes that it touches and its blocks; None for what it has not."""
+
+    command: Any
+    accesses: Accesses | None
+    blocks: Blocks | None
+
+    @staticmethod
+    def of(c: Any, config: Config) -> _Work:
+        if isinstance(c, Wait | Stop):
+            return _Work(c, None, None)
+        return _Work(c, config.commands.accesses(c, config.internal), config.commands.blocks(c, config.core))
 
 
 def _name(c: Any) -> str:
     return f"{type(c).__name__} at byte {c.offset:#x}"
 
 
-def _check_queues(commands: Sequence[Any], config: Config) -> None:
+def _check_queues(works: Sequence[_Work], config: Config) -> None:
     kernels: _UnderWay = []
     copies: _UnderWay = []
-    for c in commands:
+    for work in works:
+        c, mine = work.command, work.accesses
         if isinstance(c, Wait):
             queue = kernels if c.kernel else copies
             del queue[: max(0, len(queue) - c.outstanding)]
             continue
-        if isinstance(c, Stop):
+        if mine is None:
             continue
-        mine, is_copy = config.commands.accesses(c, config.internal), isinstance(c, Dma)
+        is_copy = isinstance(c, Dma)
         for other, theirs in kernels if is_copy else copies:
             if mine.conflicts(theirs):
                 raise DeviceFault(f"{_name(c)} does not wait for {other}, which touches the same bytes", c.offset)
@@ -66,19 +89,56 @@ def _check_queues(commands: Sequence[Any], config: Config) -> None:
         del queue[: max(0, len(queue) - limit)]
 
 
-def _check_dependencies(commands: Sequence[Any], config: Config) -> None:
-    most = config.commands.dependency
-    before: Blocks | None = None
-    for c in commands:
+def _check_dependencies(works: Sequence[_Work], config: Config) -> None:
+    before: _Work | None = None
+    for work in works:
+        c, blocks = work.command, work.blocks
         if isinstance(c, Wait) and c.kernel and not c.outstanding:
             before = None
-        blocks = None if isinstance(c, Wait | Stop) else config.commands.blocks(c, config.core)
         if blocks is None:
             continue
-        if before is not None and blocks.dependency > (allowed := most_dependency(before, blocks, most)):
+        if before is not None and blocks.dependency > (allowed := _allowed(before, work, config)):
             raise DeviceFault(
                 f"{_name(c)} may begin {blocks.dependency} blocks before the kernel before it is done, "
                 f"of which it reads what is written {allowed} blocks before its end",
                 c.offset,
             )
-        before = blocks
+        before = work
+
+
+def _allowed(before: _Work, after: _Work, config: Config) -> int:
+    """Returns the largest BLOCKDEP of a kernel after another one."""
+    assert before.blocks and after.blocks and before.accesses and after.accesses
+    if overlap(before.accesses.reads, after.accesses.buffers):  # a table that is looked up until the last block
+        return 0
+    return most_dependency(before.blocks, after.blocks, config.commands.dependency)
+
+
+def _check_writes(works: Sequence[_Work]) -> None:
+    tables: list[ByteRange] = []
+    lost: list[tuple[str, ByteRange]] = []
+    chain: list[Reading] = []
+    for work in works:
+        c, mine = work.command, work.accesses
+        if mine is None:
+            continue
+        if any(w.region == READ_ONLY for w in mine.writes):
+            raise DeviceFault(f"{_name(c)} writes to the constants", c.offset)
+        if isinstance(c, Dma):
+            if copies_onto_itself(c, mine):
+                raise DeviceFault(f"{_name(c)} copies to bytes that it reads", c.offset)
+            loaded = [w for w in mine.writes if w.region is None]
+            lost = [(name, t) for name, t in lost if not overlap([t], loaded)]
+            tables += loaded
+            continue
+        lost += [(_name(c), t) for t in tables if overlap([t], mine.buffers)]
+        tables = [t for t in tables if not overlap([t], mine.buffers)]
+        for name, t in lost:
+            if overlap(mine.reads, [t]):
+                raise DeviceFault(f"{_name(c)} looks up a table that the buffers of {name} have overwritten", c.offset)
+        if work.blocks is None:
+            continue
+        if work.blocks.overwrite_operands(chain):
+            raise DeviceFault(f"{_name(c)} writes a block to bytes that a later block reads", c.offset)
+        is_chained = c.output.map is not None and not mine.writes
+        chain = [*chain, *work.blocks.readings] if is_chained else []

@@ -15,7 +15,7 @@ from eqsat.executorch.layouts import Layout, in_layout, named, other_layouts
 from eqsat.executorch.names import INT8, check_quantization, model_place
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
-from eqsat.ground.files import InputError
+from eqsat.ground.files import InputError, PluginError
 from eqsat.ground.registry import load
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def load_program(
             raise InputError(
                 f"{model} cannot be exported and quantized: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
             ) from e
-        calibration = "random batches (no calibration data was given)" if batches is None else "given batches"
+        calibration = "given batches" if batches else "random batches (no calibration data was given)"
     if reason := why_not(program):
         raise InputError(f"{model} cannot go to an Ethos-U: {reason}")
     return program, calibration
@@ -57,15 +57,24 @@ def load_program(
 def load_module(
     model: str,
 ) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], Sequence[tuple[torch.Tensor, ...]] | None]:
-    """Returns (module, example inputs, calibration batches if any) of a callable. Raises InputError."""
+    """Returns (module, example inputs, calibration batches if any) of a callable. Raises InputError, PluginError."""
     place = model_place(model)
     make = load(place)
     if not callable(make):
         raise InputError(f"{place} is no callable: it must return (module, example inputs)")
-    made = make()
-    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[0], torch.nn.Module):
+    try:
+        made = make()
+    except (Exception, SystemExit) as e:  # noqa: BLE001 - a user's function can raise anything
+        raise PluginError(f"{model} failed: {type(e).__name__}: {' '.join(str(e).split())}") from e
+    if (
+        not isinstance(made, tuple)
+        or len(made) not in (2, 3)
+        or not isinstance(made[0], torch.nn.Module)
+        or not isinstance(made[1], tuple | list)
+    ):
         raise InputError(
-            f"{model} must return (module, example inputs) or (module, example inputs, calibration batches)"
+            f"{model} must return (module, example inputs) or (module, example inputs, calibration batches), "
+            "where example inputs are a tuple"
         )
     return made[0], tuple(made[1]), made[2] if len(made) == 3 else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eqsat.ground.files import InputError
+from eqsat.ground.files import InputError, check_input
 from eqsat.ground.registry import Registry
 
 #: Quantizations of a float module: activations and weights of INT8, or activations of
@@ -43,6 +43,11 @@ def check_layouts(layouts: str, place: str) -> None:
         )
 
 
+def model_file(model: str) -> str:
+    """Returns the file, or else the module, in a model's name; empty if the name has neither."""
+    return model if model.endswith(".pt2") else model.rpartition(":")[0]
+
+
 def model_place(model: str) -> str:
     """Returns the `.pt2` file, `file.py:callable` or `module:callable` that a name stands for.
 
@@ -51,9 +56,9 @@ def model_place(model: str) -> str:
     """
     if model.endswith(".tosa"):
         raise InputError(f"{model} is a TOSA file: did you mean `eqsat optimize`?")
-    file = model if model.endswith(".pt2") else model.rpartition(":")[0]
-    if file.endswith((".pt2", ".py")) and not Path(file).is_file():
-        raise InputError(f"{file} does not exist")
+    file = model_file(model)
+    if file.endswith((".pt2", ".py")):
+        check_input(Path(file))
     if file:
         return model
     place = MODELS.available().get(model)

@@ -9,7 +9,7 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def beside(path: Path) -> Iterator[Path]:
 
     A file or directory that still has this name at the end is removed.
     """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    temporary = path.with_name(f".eqsat.{uuid.uuid4().hex[:12]}")  # not longer than most names: those have a limit
     with _PLACING:
         _unfinished.add(temporary)
     try:
@@ -127,15 +127,18 @@ def is_special(path: Path) -> bool:
 
 
 def check_output(path: Path, option: str = "-o") -> None:
-    """Refuses an output place before the long work starts, if nothing can be written beside it.
+    """Refuses an output place before the long work starts, if nothing can be written there.
 
     option: the option that named it, for the message.
     Raises InputError.
     """
-    if path.is_dir():
-        raise InputError(f"{path} is a directory: give a file name with {option}")
-    if is_special(path):
-        return
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a directory: give a file name with {option}")
+        if is_special(path):
+            return
+    except OSError as e:  # a name that is too long, or that lies behind a closed directory
+        raise InputError(f"cannot write {path}: {e.strerror or e}; choose another place with {option}") from e
     check_directory(path.parent, option)
 
 
@@ -146,15 +149,48 @@ def check_directory(directory: Path, option: str = "") -> None:
     Raises InputError.
     """
     remedy = f"choose another place{option and f' with {option}'}"
-    if (file := next((p for p in (directory, *directory.parents) if p.exists() and not p.is_dir()), None)) is not None:
-        raise InputError(f"{file} is no directory: {remedy}")
-    if not directory.is_dir():
-        raise InputError(f"the directory {directory} does not exist: make it first or {remedy}")
     try:
+        if file := next((p for p in (directory, *directory.parents) if p.exists() and not p.is_dir()), None):
+            raise InputError(f"{file} is no directory: {remedy}")
+        if not directory.is_dir():
+            raise InputError(f"the directory {directory} does not exist: make it first or {remedy}")
         with beside(directory / "eqsat") as temporary, temporary.open("xb"):
             pass
     except OSError as e:
         raise InputError(f"cannot write to {directory}: {e.strerror or e}; {remedy}") from e
+
+
+def check_distinct(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
+    """Refuses outputs of which one would replace another one or an input.
+
+    outputs: by the options that name them; a directory is replaced as a whole; None: not asked for.
+    inputs: files, or directories that are read as a whole.
+    Raises InputError.
+    """
+    taken = [(_real(path), f"the input {path}") for path in inputs]
+    for option, path in outputs.items():
+        if path is None or is_special(path):
+            continue
+        real = _real(path)
+        for other, what in taken:
+            if real.is_relative_to(other) or other.is_relative_to(real):
+                raise InputError(f"{path} ({option}) and {what} would be in one place: choose another one")
+        taken.append((real, f"{path} ({option})"))
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def check_input(path: Path) -> None:
+    """Refuses an input that is no file, or that cannot be reached. Raises InputError."""
+    try:
+        if not path.exists():
+            raise InputError(f"{path} does not exist")
+        if path.is_dir():
+            raise InputError(f"{path} is a directory: give a file")
+    except OSError as e:
+        raise InputError(f"cannot read {path}: {e.strerror or e}") from e
 
 
 def ensure_directory(path: Path, option: str, error: type[InputError] = InputError) -> None:

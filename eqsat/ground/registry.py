@@ -141,7 +141,7 @@ def _module(place: str) -> ModuleType:
         return importlib.import_module(place)
     except (UnknownName, PluginError):
         raise
-    except Exception as e:  # noqa: BLE001 - a user's module can raise anything
+    except (Exception, SystemExit) as e:  # noqa: BLE001 - a user's module can raise anything, or be a script
         path = os.path.abspath(place)
         lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == path]
         where = f"{place}, line {lines[-1]}" if lines and f"{path}:" not in str(e) else place

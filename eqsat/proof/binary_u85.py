@@ -303,6 +303,7 @@ class Execution:
             self._chained[out.map.buffer] = v, out.map.element.dtype, self._memory.writer
         else:
             self._memory.write(out.map, v)
+            self._chained.clear()  # the chain ends here
         return v
 
     def _copy(self, c: Dma) -> None:

@@ -71,16 +71,25 @@ def write(place: Path, info: Mapping[str, Any], files: Mapping[str, bytes]) -> N
 
 def check_place(place: Path) -> None:
     """Raises InputError if a run cannot be saved at `place`, so that no work is lost."""
-    if place.exists() and not (_is_run(place) or (place.is_dir() and not any(place.iterdir()))):
-        raise InputError(f"{place} exists and is no {FORMAT}: choose another place")
-    check_directory(place.absolute().parent)
-
-
-def _is_run(place: Path) -> bool:
+    check_directory(place.absolute().parent, "--save")
     try:
-        return bool(json.loads((place / MANIFEST).read_bytes())["format"] == FORMAT)
+        found = sorted(p.name for p in place.iterdir()) if place.exists() else []
+    except OSError as e:  # a file, or a directory that cannot be read
+        raise InputError(f"{place} exists and is no {FORMAT} ({e.strerror or e}): choose another place") from e
+    ours = _names(place)
+    if found and not ours:
+        raise InputError(f"{place} exists and is no {FORMAT}: choose another place")
+    if others := [name for name in found if name not in ours]:  # the run is replaced as a whole
+        raise InputError(f"{place} has {others[0]}, which is no part of the saved run: move it or choose another place")
+
+
+def _names(place: Path) -> set[str]:
+    """Returns the names of the files of a saved run, empty if there is none."""
+    try:
+        content = json.loads((place / MANIFEST).read_bytes())
+        return {MANIFEST, *content["files"]} if content["format"] == FORMAT else set()
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return set()
 
 
 def read(place: Path) -> tuple[dict[str, Any], dict[str, bytes]]:

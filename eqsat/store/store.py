@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import ValidationError, convert, to_builtins
 
 from eqsat.ground.digest import digest
-from eqsat.ground.files import InputError, OutputError, beside, placing
+from eqsat.ground.files import InputError, OutputError, beside, check_input, placing
 from eqsat.ground.packed import UnpackError, pack_json, unpack_json
 from eqsat.store.local import FAILURES, LARGEST, Kind, LocalStore, is_valid
 from eqsat.store.setting import Setting, check_file
@@ -137,7 +137,8 @@ def imported(store: LocalStore, path: Path) -> tuple[int, int]:
     Raises InputError for another file.
     Raises InputError for a damaged file, too, after taking over the entries that could be read.
     """
-    if not path.is_file() or not path.stat().st_size:
+    check_input(path)
+    if not path.stat().st_size:
         raise InputError(f"cannot read {path}: give a file that `eqsat cache export` wrote")
     check_file(path)
     taken = (0, 0)

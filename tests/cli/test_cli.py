@@ -171,11 +171,25 @@ def test_the_last_line_says_why_nothing_was_gained(tmp_path, as_json):
         (("optimize", UPSCALE, "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("py:model", "`eqsat compile`")),
         (("bench", "--models", "first", "--models", UPSCALE, "--out", "{tmp}/run"), ("no model", "'first'")),
         (("compile", "x.tosa", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("x.tosa", "`eqsat optimize`")),
+        *(
+            (("compile", f"{{tmp}}/own.py:{name}", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), words)
+            for name, words in (
+                ("fails", ("own.py:fails failed: KeyError: 'gone'",)),
+                ("ends", ("own.py:ends failed: SystemExit: 0",)),
+                ("one", ("must return (module, example inputs)", "are a tuple")),
+            )
+        ),
+        (("compile", "{tmp}/script.py:f", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("script.py", "SystemExit: 0")),
     ],
 )
 def test_bad_input_is_one_line_that_names_it(tmp_path, args, words):
     for name in ("bad", "bad.pt2"):
         (tmp_path / name).write_bytes(b"PK\x03\x04 truncated")
+    (tmp_path / "own.py").write_text(
+        "import sys\nimport torch\ndef fails():\n    return {}['gone']\ndef ends():\n    sys.exit(0)\n"
+        "def one():\n    return torch.nn.ReLU(), torch.ones(1, 3)\n"
+    )
+    (tmp_path / "script.py").write_text("raise SystemExit(0)\n")
     if "float" in str(args) or "dynamic" in str(args):
         x = torch.randn(2, 3)
         dims = {"input": {0: torch.export.Dim("n", min=2, max=8)}}

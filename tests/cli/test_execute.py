@@ -37,7 +37,7 @@ def execute(*arguments: str, cwd: Path, **environment: str) -> subprocess.Comple
 
 def test_a_script_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     done = execute("none.py", cwd=tmp_path)
-    assert done.returncode == 2 and "there is no script none.py" in done.stderr
+    assert done.returncode == 2 and "none.py does not exist" in done.stderr
 
 
 @pytest.fixture

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
 import tracemalloc
 import zlib
 from contextlib import closing
@@ -14,7 +18,9 @@ from eqsat.cli.defaults import defaults
 from eqsat.ground.files import InputError
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
+from eqsat.tosa import dumps
 from tests.command import run
+from tests.graphs import transposes
 
 
 def certificate(name: str, known: object = 1) -> str:
@@ -66,3 +72,91 @@ def test_a_small_answer_is_no_large_one(tmp_path: Path) -> None:
 def test_an_answer_that_packs_well_is_kept() -> None:
     answer = KnownAnswer("eqsat", "", 1, (), bytes(32 << 20))
     assert KnownAnswer.unpacked(answer.packed()) == answer
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "optimize in.tosa -t ethos-u85-256 -o in.tosa",
+        "optimize in.tosa -t ethos-u85-256 -o out.tosa --report out.tosa",
+        "optimize run/chosen.tosa -t ethos-u85-256 -o out.tosa --save run",
+        "compile net.py:model -t ethos-u85-256 -o net.py",
+        "compile net.py:model -t ethos-u85-256 -o out.pte --config my.ini --csv my.ini",
+        "explain run --report run/manifest.json",
+        "prove in.tosa in.tosa --certificate in.tosa",
+        "run in.pte --random 1 -o in.pte",
+        "run in.pte --inputs in.npz -o in.npz",
+        "cache export store/store.sqlite --cache store",
+    ],
+)
+def test_no_file_is_lost_to_an_output(arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("in.tosa", "in.pte", "in.npz", "net.py", "my.ini", "run/manifest.json", "run/chosen.tosa"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"format": "eqsat-run", "files": {"chosen.tosa": {}}}')
+    Store("store").close()
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    result = run(*arguments.split())
+    assert result.exit_code == 2 and "would be in one place" in result.stderr, result.output
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_a_failure_of_ours_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A traceback would end with exit code 1, which says that a check failed."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("eqsat.runs.load", broken)
+    result = run("explain", tmp_path)
+    assert result.exit_code == 3, result.output
+    assert "the command failed: RuntimeError: broken" in result.stderr.replace("\n", " ")
+
+
+def test_a_store_that_cannot_be_used_is_not_cleared(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for command in (["clear"], ["export", str(tmp_path / "x")]):
+        result = run("cache", *command, "--cache", tmp_path / "file")
+        assert result.exit_code == 2 and "cannot be used: File exists" in result.stderr, result.output
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "words"),
+    [
+        ("/dev/full", 3, "error: the output cannot be printed: No space left on device"),
+        ("closed", 0, ""),
+        ("a pipe without a reader", 0, ""),
+    ],
+)
+def test_a_command_that_cannot_print_does_its_work(output: str, code: int, words: str, tmp_path: Path) -> None:
+    """A traceback would end with exit code 1, by which `eqsat prove` says that graphs differ."""
+    (tmp_path / "in.tosa").write_bytes(dumps(transposes()))
+    command = [sys.executable, "-m", "eqsat.cli", "prove", "in.tosa", "in.tosa", "--certificate", "c.json"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    if output == "closed":
+        done = subprocess.run(
+            ["sh", "-c", f"exec {shlex.join(command)} >&-"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
+        )
+    elif output.startswith("/"):
+        with open(output, "w") as stream:
+            done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=stream, stderr=subprocess.PIPE)
+    else:
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=write, stderr=subprocess.PIPE)
+        os.close(write)
+    assert (done.returncode, done.stderr.decode().strip()) == (code, words)
+    assert (tmp_path / "c.json").exists()
+
+
+def test_what_is_found_is_written_though_it_cannot_be_shown(tmp_path: Path) -> None:
+    (tmp_path / "in.tosa").write_bytes(dumps(transposes()))
+    command = [sys.executable, "-m", "eqsat.cli", "optimize", "in.tosa", "-t", "ethos-u55-128", "--effort", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with open("/dev/full", "w") as stream:
+        done = subprocess.run(
+            [*command, "-o", "out.tosa"], cwd=tmp_path, env=environment, stdout=stream, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 3 and done.stderr.endswith(b"cannot be printed: No space left on device\n")
+    assert (tmp_path / "out.tosa").exists()

@@ -78,6 +78,11 @@ def _product(x: Term, kernel: int, outputs: int, **more: Sequence[int]) -> Term:
     return y.rescale(x.dtype, multipliers, [shift] * outputs, scale32=scale32)
 
 
+def conv3(x: Term) -> Term:
+    """A convolution of 3x3 that keeps the shape."""
+    return _product(x, 3, x.shape[3], pad=(1, 1, 1, 1))
+
+
 def _depthwise(x: Term) -> Term:
     rng = np.random.default_rng(1)
     w, bias = x.const(rng.integers(-127, 128, (5, 3, 20, 1)), "INT8"), _bias(x, rng.integers(-900, 900, 20))

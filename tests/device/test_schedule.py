@@ -10,7 +10,7 @@ import pytest
 
 from eqsat.device.core.block_order import Blocks, Reading, most_dependency
 from eqsat.device.core.errors import DeviceError, DeviceFault
-from eqsat.device.core.operands import Element, FeatureMap, Kernel, Wait
+from eqsat.device.core.operands import Dma, Element, FeatureMap, Kernel, Wait
 from eqsat.device.core.registers import ActivationFormat
 from eqsat.device.run import Device
 from eqsat.device.schedule import check_commands
@@ -19,7 +19,7 @@ from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
-from tests.device.pieces import PIECES, Piece, addition, compiled, convolution, of, table
+from tests.device.pieces import PIECES, Piece, addition, compiled, conv3, convolution, of, table
 from tests.device.planted import with_word
 from tests.term import graph
 
@@ -102,6 +102,77 @@ def test_parts_of_a_tensor_that_take_turns_are_told_apart() -> None:
     column = replace(m, width=1, height=8, height0=8, height1=8, stride_y=32)
     rows = Blocks((8, 1, 32), (4, 1, 32), 0, replace(column, stride_x=999), ())
     assert most_dependency(rows, Blocks((8, 1, 32), (4, 1, 32), 0, None, (Reading(column),)), 7) == 1
+
+
+def test_what_later_blocks_read_is_not_overwritten() -> None:
+    """A window may not be written over; an element may where it was, or where no later block reads."""
+    bases = (0, 0, 0, 0)
+    element = Element(True, 8)
+    m = FeatureMap(1, bases, 8, 8, 4, 32, 8, 1, ActivationFormat.NHWC, element, 0, 8, 4, 8)
+    shape, block = (8, 4, 8), (2, 4, 8)
+
+    def overwrites(*readings: Reading, base: int = 0, block: tuple[int, int, int] = block, chain: bool = False) -> bool:
+        written = Blocks(shape, block, 0, m.at((base, 0, 0, 0)), () if chain else readings)
+        return written.overwrite_operands(readings if chain else ())
+
+    window = Reading(m, Kernel(3, 1, (1, 1), (1, 1), 1, 0, 1, 0))
+    assert not overwrites(Reading(m))
+    assert not overwrites(Reading(m), base=256)
+    assert not overwrites(Reading(m.at((64, 0, 0, 0)))), "each block is written to where the one before was read"
+    assert overwrites(Reading(m), base=64), "the next block reads it"
+    assert overwrites(Reading(m), base=64, chain=True)
+    assert overwrites(window) and not overwrites(window, block=shape)
+    assert overwrites(Reading(m, whole=True))
+    assert overwrites(Reading(m, Kernel(1, 1, (1, 1), (1, 1), 0, 0, 0, 0), channels=8), block=(8, 4, 4))
+    assert not overwrites(Reading(replace(m, region=2)), base=64)
+    assert overwrites(Reading(replace(m, height=1))), "a broadcast row is read by all blocks"
+    assert not overwrites(Reading(replace(m, zero_point=3)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_operands_and_constants_are_not_overwritten(target: str, worker: Worker) -> None:
+    binary = compiled(dumps(of(convolution)), Target.of(target), worker)
+    c = next(c for c in binary.commands() if type(c).__name__ == "Convolution")
+    for place, said in (
+        (replace(c.output.map, region=0), "writes to the constants"),
+        (replace(c.output.map, region=c.ifm.region).at(c.ifm.bases), "bytes that a later block reads"),
+    ):
+        with pytest.raises(DeviceFault, match=said):
+            check_commands([replace(c, output=replace(c.output, map=place))], binary.config)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_copy_does_not_overwrite_what_it_reads(target: str, worker: Worker) -> None:
+    binary = compiled(dumps(of(table)), Target.of(target), worker)
+    c = next(c for c in binary.commands() if isinstance(c, Dma))
+    source = replace(c.source, region=1)
+    for by, wrong in ((0, False), (c.length - 1, True), (c.length, False)):
+        copy = replace(c, source=source, destination=replace(source, address=source.address + by))
+        if not wrong:
+            check_commands([copy], binary.config)
+            continue
+        with pytest.raises(DeviceFault, match="copies to bytes that it reads"):
+            check_commands([copy], binary.config)
+
+
+def test_a_table_is_lost_to_buffers_where_no_banks_are_reserved(worker: Worker) -> None:
+    """The accumulators of the second convolution take the banks of tables on U55-64: Vela copies the table again."""
+    rng = np.random.default_rng(0)
+    entries = [int(k) for k in rng.integers(-128, 128, 256)]
+    g = graph("x:INT8[1,24,24,16]", lambda x: conv3(conv3(conv3(x).table(entries))).table(entries))
+    for target, copies_again in (("ethos-u55-64", True), ("ethos-u55-128", False)):
+        binary = compiled(dumps(g), Target.of(target), worker)
+        commands = binary.commands()
+        check_commands(commands, binary.config)
+        copies = [k for k, c in enumerate(commands) if isinstance(c, Dma) and c.destination.region is None]
+        assert len(copies) == 1 + copies_again
+        if copies_again:
+            with pytest.raises(DeviceFault, match="looks up a table that the buffers of Convolution at byte"):
+                check_commands([c for k, c in enumerate(commands) if k != copies[1]], binary.config)
+            after = next(k for k, c in enumerate(commands[: copies[1]]) if hasattr(c, "output") and k > copies[0] + 2)
+            late = replace(commands[after], block=replace(commands[after].block, dependency=1))
+            with pytest.raises(DeviceFault, match="may begin 1 blocks before"):
+                check_commands([*commands[:after], late, *commands[after + 1 :]], binary.config)
 
 
 CHANGED: dict[str, tuple[Piece, str, Callable[[int], int], str]] = {

@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from eqsat.ground import temporary
-from eqsat.ground.files import InputError, OutputError, check_output, read_bytes, write_atomically
+from eqsat.ground.files import (
+    InputError,
+    OutputError,
+    check_directory,
+    check_distinct,
+    check_input,
+    check_output,
+    read_bytes,
+    write_atomically,
+)
 
 
 def test_an_output_has_the_permissions_that_the_user_gives_to_new_files(tmp_path: Path) -> None:
@@ -58,6 +67,47 @@ def test_a_refused_place_names_its_option_and_what_is_no_directory(tmp_path: Pat
     for below in ("file/x", "file/y/x"):
         with pytest.raises(InputError, match="file is no directory: choose another place with -o"):
             check_output(tmp_path / below)
+
+
+@pytest.mark.parametrize("check", [check_output, check_directory, check_input])
+def test_a_place_that_cannot_be_looked_at_is_bad_input(check, tmp_path: Path) -> None:
+    """A name that is too long fails as a closed directory does, also for root."""
+    for place in (tmp_path / ("x" * 300), tmp_path / ("x" * 300) / "y"):
+        with pytest.raises(InputError, match="File name too long"):
+            check(place)
+
+
+def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
+    write_atomically(tmp_path / ("x" * 255), b"whole")
+    assert (tmp_path / ("x" * 255)).read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "taken"),
+    [
+        ({"-o": "a", "--csv": "b"}, ""),
+        ({"-o": "/dev/null", "--csv": "/dev/null"}, ""),
+        ({"-o": "a", "--csv": None}, ""),
+        ({"-o": "a", "--csv": "d/../a"}, r"a \(-o\)"),
+        ({"-o": "run/a", "--save": "run"}, r"run/a \(-o\)"),
+        ({"--save": "run", "--csv": "run/a"}, r"run \(--save\)"),
+        ({"-o": "in"}, "the input in"),
+        ({"-o": "link"}, "the input in"),
+        ({"--save": "d"}, "the input d/in"),
+    ],
+)
+def test_no_output_takes_the_place_of_another_one_or_of_an_input(
+    outputs: dict[str, str | None], taken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    places = {option: None if name is None else Path(name) for option, name in outputs.items()}
+    if not taken:
+        check_distinct(places, [Path("in"), Path("d/in")])
+        return
+    with pytest.raises(InputError, match=f"and {taken} would be in one place"):
+        check_distinct(places, [Path("in"), Path("d/in")])
 
 
 ROOT = Path(__file__).parents[2]

@@ -170,6 +170,9 @@ def test_saving_replaces_a_run_and_nothing_else(result: Result, saved: Path, tmp
     (other / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="precious exists"):
         runs.save(result, other)
+    (saved / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="run has notes.txt, which is no part of the saved run"):
+        runs.save(result, saved)
     with pytest.raises(InputError, match="does not exist"):
         runs.save(result, tmp_path / "no" / "such" / "place")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["precious", "run"]

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,6 +60,15 @@ class Reading:
     channels: int | None = None
     whole: bool = False
     resized: tuple[tuple[int, int, int], tuple[int, int, int]] | None = None
+
+    def is_in_place(self, written: FeatureMap) -> bool:
+        """Whether each result is written where the only element lies that it is made from."""
+        whole = self.kernel is None and self.resized is None and not self.whole
+        return (
+            whole
+            and replace(self.map, element=written.element, zero_point=written.zero_point) == written
+            and (self.map.element.bits == written.element.bits)
+        )
 
     @property
     def jobs(self) -> int:
@@ -120,6 +129,28 @@ class Blocks:
             h, w, c = ((p * b, min(n, (p + 1) * b)) for p, b, n in spans)
             yield h, w, c
 
+    def overwrite_operands(self, chain: Sequence[Reading] = ()) -> bool:
+        """Whether a block is written to bytes that a later block reads.
+
+        chain: the operands of the kernels whose results this one takes block by block.
+        Results that are transposed or reversed when written are not judged.
+        """
+        out = self.written
+        readings = [r for r in (*chain, *self.readings) if out is not None and not r.is_in_place(out)]
+        if out is None or not any(overlap(of_map(r.map), of_map(out)) for r in readings):
+            return False
+        ranges = list(of_map(out))
+        low, high = min(r.address for r in ranges), max(r.address + r.length for r in ranges)
+        last = np.full(high - low, -1)  # the last block that reads each byte
+        for k, box in enumerate(self.boxes()):
+            found = ((r.map, r.read_for(box, job)) for r in readings for job in range(r.jobs))
+            for m, read in found:
+                if read is not None and m.region == out.region:
+                    for at in _Runs.of(m, read).within(low, high):
+                        last[at] = k
+        written = ((k, at) for k, box in enumerate(self.boxes()) for at in _Runs.of(out, box).within(low, high))
+        return any((last[at] > k).any() for k, at in written)
+
     def jobs(self) -> Iterator[list[tuple[FeatureMap, Box]]]:
         """Yields the boxes that each job reads, with their feature maps."""
         each = max((r.jobs for r in self.readings), default=1)
@@ -169,6 +200,12 @@ class _Runs:
             found.append(np.stack([(at + first).reshape(-1), (at + end).reshape(-1)]))
         both = np.concatenate(found, axis=1)
         return _Runs(m.region, *both[:, np.argsort(both[0], kind="stable")])
+
+    def within(self, low: int, high: int) -> Iterator[slice]:
+        """Yields the runs as slices of the bytes from `low` to `high`, those outside left out."""
+        for start, end in zip((self.starts - low).clip(0), (self.ends - low).clip(0, high - low), strict=True):
+            if start < end:
+                yield slice(int(start), int(end))
 
     def meets(self, other: _Runs) -> bool:
         """Whether they have a byte in common."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from eqsat.device.core.errors import DeviceFault
+from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.operands import ByteRange, Dma, FeatureMap
 from eqsat.device.core.registers import ActivationFormat
 from eqsat.tensor.types import Array
@@ -73,8 +73,11 @@ class MemoryMap:
         return region
 
     def constant(self, place: ByteRange) -> bytes:
-        """Returns the bytes of a range that all samples have in common, read from the first."""
-        return self.at(place.region, place.address, place.length)[0].tobytes()
+        """Returns the bytes of a range that all samples have in common. Raises DeviceError if they have not."""
+        found = self.at(place.region, place.address, place.length)
+        if (found[1:] != found[0]).any():
+            raise DeviceError("weights, scales or a table that differ between samples")
+        return found[0].tobytes()
 
     def read(self, m: FeatureMap) -> Array:
         """Returns a feature map, [samples, height, width, depth] of its dtype. Raises DeviceFault."""

@@ -150,6 +150,11 @@ class Registers:
             where = f"{self.reader.name} at byte {self.reader.offset}"
             raise DeviceFault(f"{where} reads {found} channels for {depth} of its result")
 
+    def check_one_scale(self, scale: FixedPointScale | None) -> None:
+        """Raises DeviceError for an operation whose channels should have scales of their own, but cannot."""
+        if scale is None:
+            raise DeviceError(f"the model does not know {self.reader.name} with a scale for each channel")
+
     def range(self, name: str, region: str) -> ByteRange:
         return ByteRange(self.get(f"{region}_REGION"), self.get(f"{name}_BASE"), self.get(f"{name}_LENGTH"))
 

@@ -17,22 +17,25 @@ class Accesses:
     """The bytes that a command reads and writes.
 
     A range includes all bytes between the first and the last one that is touched.
+    buffers: the NPU's own memory that the blocks of a kernel take, where tables can lie in it, too.
     """
 
     reads: tuple[ByteRange, ...]
     writes: tuple[ByteRange, ...]
+    buffers: tuple[ByteRange, ...] = ()
 
     def conflicts(self, other: Accesses) -> bool:
         """Whether one writes what the other reads or writes."""
-        return overlap(self.writes, other.reads + other.writes) or overlap(self.reads, other.writes)
+        ours, theirs = self.writes + self.buffers, other.writes + other.buffers
+        return overlap(ours, other.reads + theirs) or overlap(self.reads, theirs)
 
 
-def of_kernel(read: Iterable[object], written: object) -> Accesses:
+def of_kernel(read: Iterable[object], written: object, buffers: tuple[ByteRange, ...] = ()) -> Accesses:
     """Returns the accesses of a kernel.
 
     read, written: feature maps and ranges of constants; other objects lie in no memory.
     """
-    return Accesses(tuple(r for x in read for r in _ranges(x)), tuple(_ranges(written)))
+    return Accesses(tuple(r for x in read for r in _ranges(x)), tuple(_ranges(written)), buffers)
 
 
 def _ranges(x: object) -> Iterable[ByteRange]:
@@ -72,6 +75,21 @@ def of_copy(c: Dma) -> Accesses:
         step = columns * 4 + c.indices.skip
         reads.append(_around(c.indices.region, (c.indices.address, c.indices.address + (rows - 1) * step), columns * 4))
     return Accesses(tuple(reads), (_side(c, c.destination),))
+
+
+def copies_onto_itself(c: Dma, touched: Accesses) -> bool:
+    """Whether a copy writes bytes that it reads, of which it may read some only afterwards.
+
+    touched: its accesses; with indices all that they can choose counts.
+    """
+    if not overlap(touched.reads, touched.writes):
+        return False
+    if c.indices is not None:
+        return True
+    reads, writes = (
+        [ByteRange(side.region, at, c.length) for at in side.places(c.steps)] for side in (c.source, c.destination)
+    )
+    return reads != writes and any(overlap([w], reads) for w in writes)
 
 
 def _side(c: Dma, side: DmaSide) -> ByteRange:

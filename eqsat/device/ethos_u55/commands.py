@@ -151,6 +151,14 @@ class Elementwise:
 
 Command = Convolution | Pooling | Elementwise | Dma
 
+#: Modes whose results are scaled; for the others Vela leaves the scale mode as it was.
+_SCALED = (
+    ElementwiseMode.MUL,
+    ElementwiseMode.ADD,
+    ElementwiseMode.SUB,
+    ElementwiseMode.LRELU,
+    ElementwiseMode.ABS,
+)
 _UNARY = (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ)
 
 
@@ -231,6 +239,8 @@ def _pooling(r: Registers, i: Instruction) -> Pooling:
 def _elementwise(r: Registers, i: Instruction) -> Elementwise:
     mode, output = ElementwiseMode(i.fields["elementwise_mode"]), _output(r)
     r.check_depth(output.map.depth)
+    if mode in _SCALED:
+        r.check_one_scale(output.scale)
     ifm2, scalar, zero_point2, order = None, None, 0, 0
     if mode not in _UNARY:
         b = r.instruction("IFM2_BROADCAST").fields

@@ -7,19 +7,15 @@ Blocks of inputs and accumulators are held twice: one is filled while the other 
 from __future__ import annotations
 
 from eqsat.device.core.block_order import no_block, rounded_up
-from eqsat.device.ethos_u55.accesses import input_channels
+from eqsat.device.ethos_u55.accesses import BANK, MANY, accumulator_bytes, input_channels
 from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, Pooling
-from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction, PoolingMode
+from eqsat.device.ethos_u55.registers import ActivationFunction, PoolingMode
 from eqsat.target.family import HWC, Core, Family, SharedMemory
 
-#: Bytes of a bank.
-_BANK = 1024
 #: Banks of the output.
 _OUTPUT = 2
-#: Banks reserved for tables on an NPU with more than `_MANY` banks.
+#: Banks of tables.
 _TABLES = 2
-#: Most banks of an NPU that reserves none for tables.
-_MANY = 16
 #: Most elements of a dilated kernel along an axis in one pass.
 _WINDOW = 8
 
@@ -33,7 +29,7 @@ def no_room(c: Command, family: Family, core: Core) -> str:
 
 def _buffers(memory: SharedMemory, size: int, bits: int) -> int:
     """Banks that two buffers of `size` bytes take."""
-    return rounded_up(2 * -(-size // _BANK), memory.granule * (2 if bits == 32 else 1))
+    return rounded_up(2 * -(-size // BANK), memory.granule * (2 if bits == 32 else 1))
 
 
 def _banks(c: Convolution | Pooling | Elementwise, core: Core) -> str:
@@ -45,7 +41,7 @@ def _banks(c: Convolution | Pooling | Elementwise, core: Core) -> str:
     is_one = isinstance(c, Elementwise) and c.ifm2 is not None and c.ifm2.height * c.ifm2.width * c.ifm2.depth == 1
     second = 0 if block.second_start is None or is_one else inputs
     has_table = c.output.activation.function >= ActivationFunction.TABLE_0
-    end = memory.banks - (_TABLES if memory.banks > _MANY else int(has_table))
+    end = memory.banks - (_TABLES if memory.banks > MANY or has_table else 0)
     first_end = block.inputs_end if block.second_start is None else block.second_start
     if _OUTPUT + inputs > first_end or first_end + second > block.inputs_end:
         return f"banks up to {block.inputs_end} for blocks of {(height, width, depth)} of its inputs"
@@ -53,8 +49,7 @@ def _banks(c: Convolution | Pooling | Elementwise, core: Core) -> str:
         return "" if block.inputs_end <= end else f"inputs up to bank {block.inputs_end} of {end}"
     # a micro block's second row has none where there is one row of results
     rows = 1 if c.output.map.height == c.kernel.height == 1 and core.micro[0][0] == 2 else block.shape[0]
-    size = rows * block.shape[1] * rounded_up(block.shape[2], 8) * (5 if block.accumulators == AccFormat.I40 else 4)
-    if not block.inputs_end <= block.accumulators_start <= end - 2 * -(-size // _BANK):
+    if not block.inputs_end <= block.accumulators_start <= end - 2 * -(-accumulator_bytes(c, rows) // BANK):
         return f"accumulators of blocks of {block.shape} from bank {block.accumulators_start} on, up to {end}"
     return ""
 

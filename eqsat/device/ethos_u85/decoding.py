@@ -8,6 +8,7 @@ from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, Indi
 from eqsat.device.core.registers import (
     DmaRegionMode,
     DmaStrideMode,
+    IfmUpscaleMode,
     KernelDecomposition,
     OfmScaleMode,
     Rounding,
@@ -98,6 +99,8 @@ def _output(r: Registers) -> Output:
     p = r.instruction("OFM_PRECISION").fields
     transpose = ActivationTranspose(p["activation_transpose"])
     storage = _storage(r, "OFM")
+    if r.get("OFM_SCALE", "dbl_rnd"):
+        raise DeviceError(f"the model does not know results that are rounded twice (at byte {r.reader.offset})")
     map_: FeatureMap | Chained | None = None
     if storage == ActivationStorage.CHAINED:
         map_ = Chained(r.get("OFM_REGION"), r.element("OFM"), r.zero_point("OFM"))
@@ -213,6 +216,7 @@ def _input(r: Registers, prefix: str) -> InputScale:
 
 def _elementwise(r: Registers, i: Instruction) -> Elementwise:
     mode, output = ElementwiseMode(i.fields["elementwise_mode"]), _output(r)
+    r.check_one_scale(output.scale)
     prefixes = ("IFM",) if mode in _UNARY else ("IFM", "IFM2")
     operands = tuple(_operand(r, p, output.shape) for p in prefixes)
     first, chained = operands[0], any(isinstance(o, Chained) for o in (*operands, output.map))
@@ -232,25 +236,29 @@ def _elementwise(r: Registers, i: Instruction) -> Elementwise:
 
 def _resize(r: Registers, i: Instruction) -> Resize:
     height, width = r.get("KERNEL_HEIGHT_M1") + 1, r.get("KERNEL_WIDTH_M1") + 1
+    output, block = _output(r), _block(r)
+    r.check_one_scale(output.scale)
+    if r.upscale() != IfmUpscaleMode.NONE:
+        raise DeviceError("the model does not know an upscaled RESIZE")
     return Resize(
         offset=i.offset,
         mode=ResizeMode(i.fields["resize_mode"]),
         ifm=_in_memory(r, "IFM", height, width, r.get("IFM_DEPTH_M1") + 1),
-        output=_output(r),
-        y=_axis(r, "Y"),
-        x=_axis(r, "X"),
+        output=output,
+        y=_axis(r, "Y", block.shape[0]),
+        x=_axis(r, "X", block.shape[1]),
         accumulators=_accumulators(r),
-        block=_block(r),
+        block=block,
     )
 
 
-def _axis(r: Registers, axis: str) -> ResizeAxis:
-    return ResizeAxis(
-        scale=r.get(f"RESIZE_{axis}_SCALE_N_M1") + 1,
-        offset=number(r.get(f"RESIZE_{axis}_OFFSET"), True, 12),
-        step=r.get(f"RESIZE_{axis}", "one_step_int"),
-        rest=r.get(f"RESIZE_{axis}", "one_step_mod"),
-    )
+def _axis(r: Registers, axis: str, block: int) -> ResizeAxis:
+    """Returns an axis of a resize. Raises DeviceError unless a block of results begins where its first result does."""
+    fields = r.instruction(f"RESIZE_{axis}").fields
+    scale, step, rest = r.get(f"RESIZE_{axis}_SCALE_N_M1") + 1, fields["one_step_int"], fields["one_step_mod"]
+    if (fields["blk_step_int"], fields["blk_step_mod"]) != divmod((block - 1) * (step * scale + rest), scale):
+        raise DeviceError(f"the model does not know a RESIZE whose blocks do not follow each other along {axis}")
+    return ResizeAxis(scale, number(r.get(f"RESIZE_{axis}_OFFSET"), True, 12), step, rest)
 
 
 def _dma(r: Registers, i: Instruction) -> Dma:

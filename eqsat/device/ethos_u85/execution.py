@@ -158,6 +158,7 @@ class Execution:
             self._chained[out.map.buffer] = values
         else:
             self._memory.write(out.map, values)
+            self._chained.clear()  # the chain ends here
 
     def _copy_chosen(self, c: Dma) -> None:
         """Copies pieces of which one side is chosen by indices, for each sample by its own.
