@@ -182,7 +182,8 @@ def test_the_last_line_says_why_nothing_was_gained(tmp_path, as_json):
         (("compile", "{tmp}/script.py:f", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("script.py", "SystemExit: 0")),
     ],
 )
-def test_bad_input_is_one_line_that_names_it(tmp_path, args, words):
+def test_bad_input_is_one_line_that_names_it(tmp_path, args, words, monkeypatch):
+    monkeypatch.setattr("sys.dont_write_bytecode", True)  # else Python keeps the user's modules compiled
     for name in ("bad", "bad.pt2"):
         (tmp_path / name).write_bytes(b"PK\x03\x04 truncated")
     (tmp_path / "own.py").write_text(
