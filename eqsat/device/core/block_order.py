@@ -63,12 +63,9 @@ class Reading:
 
     def is_in_place(self, written: FeatureMap) -> bool:
         """Whether each result is written where the only element lies that it is made from."""
-        whole = self.kernel is None and self.resized is None and not self.whole
-        return (
-            whole
-            and replace(self.map, element=written.element, zero_point=written.zero_point) == written
-            and (self.map.element.bits == written.element.bits)
-        )
+        is_elementwise = self.kernel is None and self.resized is None and not self.whole
+        placed = replace(self.map, element=written.element, zero_point=written.zero_point)
+        return is_elementwise and placed == written and self.map.element.bits == written.element.bits
 
     @property
     def jobs(self) -> int:
