@@ -137,9 +137,11 @@ def reshape_sum(node: Node, _constants: Constants) -> bool:
     """
     if node.target is not _SUM or not _is_quantized(node):
         return False
-    source = operand(node)
+    given, source = arguments(node), operand(node)
+    if given["dtype"] not in (None, source.meta["val"].dtype):  # it sums in another precision
+        return False
     shape = shape_of(source)
-    axes = sorted({a % len(shape) for a in (arguments(node)["dim"] or range(len(shape)))})
+    axes = sorted({a % len(shape) for a in (given["dim"] or range(len(shape)))})
     if not all(isinstance(s, int) for s in shape) or fits(shape, axes):
         return False
     others = [a for a in range(len(shape)) if a not in axes]

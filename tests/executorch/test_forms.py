@@ -79,6 +79,16 @@ def test_sums_that_fit_stay_as_they_are() -> None:
     assert [n.name for n in rewritten(before, [reshape_sum]).graph.nodes] == nodes
 
 
+def test_sums_in_another_precision_stay_as_they_are() -> None:
+    before, _ = program((1, 8, 300, 300), (1,))
+    for dtype, written in ((torch.float64, False), (torch.float32, True)):
+        asked = copy.deepcopy(before)
+        for node in sums(asked):
+            node.kwargs = {"dtype": dtype}
+        names = [n.name for n in asked.graph.nodes]
+        assert ([n.name for n in rewritten(asked, [reshape_sum]).graph.nodes] != names) is written
+
+
 # ---- convolutions that pad --------------------------------------------------------------------------------
 
 
