@@ -51,7 +51,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "calibrated": _ZOO,
     "changed_binaries": (*_DEVICE, "eqsat/proof", "tests/random_graphs"),
     "device": (*_DEVICE, "tests/random_graphs"),
-    "effort": _ZOO,
     "extraction/gym": ("extraction",),
     "extraction/zoo": (*_PRICES, "extraction"),
     "int16": _ZOO,
