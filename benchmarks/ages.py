@@ -63,6 +63,7 @@ MEASURES: Mapping[str, Collection[str]] = {
     "planted_errors": (*_FILES, *_EGRAPH, "eqsat/proof", "eqsat/verification", "eqsat/checking"),
     "sram": _ZOO,
     "sram-half": _ZOO,
+    "trained": _ZOO,
     "transpose_counts": _LOWERED,
     "vela-5.1": _ZOO,
     "whole_job": (*_ZOO, "eqsat/store"),
