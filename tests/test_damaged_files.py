@@ -141,7 +141,6 @@ def _read_run(data: bytes, place: Path) -> None:
 def _prices(place: Path) -> list[bytes]:
     cache = PriceCache(place / "whole.sqlite")
     cache.put(_PRICES)
-    cache.store.local.seal()
     cache.close()
     return [(place / "whole.sqlite").read_bytes()]
 
