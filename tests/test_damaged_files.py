@@ -41,8 +41,7 @@ from eqsat.proof.certificate import certificate
 from eqsat.report import RecordedRun, write
 from eqsat.runs import archive
 from eqsat.runs.archive import ArchiveError
-from eqsat.runs.codec import CHOICE_GRAPH
-from eqsat.runs.outline import outline
+from eqsat.runs.codec import CHOICE_GRAPH, outline
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
