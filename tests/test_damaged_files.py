@@ -41,8 +41,7 @@ from eqsat.proof.certificate import certificate
 from eqsat.report import RecordedRun, write
 from eqsat.runs import archive
 from eqsat.runs.archive import ArchiveError
-from eqsat.runs.codec import CHOICE_GRAPH
-from eqsat.runs.outline import outline
+from eqsat.runs.codec import CHOICE_GRAPH, outline
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
@@ -141,7 +140,6 @@ def _read_run(data: bytes, place: Path) -> None:
 def _prices(place: Path) -> list[bytes]:
     cache = PriceCache(place / "whole.sqlite")
     cache.put(_PRICES)
-    cache.store.local.seal()
     cache.close()
     return [(place / "whole.sqlite").read_bytes()]
 

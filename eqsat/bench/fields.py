@@ -61,7 +61,7 @@ class Measured(Place):
     verified: bool | None
     memory: dict[str, MemoryFigures]
     peak_mib: Number
-    vela: NotRequired[str]
+    vela: str
     corrected: NotRequired[Count]
     calibrated: NotRequired[Count]
     weight_bytes: NotRequired[Count]

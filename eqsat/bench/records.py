@@ -28,7 +28,7 @@ from eqsat.bench.fields import Record, check_about, check_fields
 from eqsat.ground.files import InputError, ensure_directory, read_bytes, write_atomically
 from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.ground.versions import commit
-from eqsat.runs.outline import drawn, outline
+from eqsat.runs.codec import drawn, outline
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
 from eqsat.vela.table import Row

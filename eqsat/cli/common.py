@@ -27,7 +27,7 @@ from eqsat.cli.options import with_parameters
 from eqsat.cli.removed import removed
 from eqsat.cli.terminal import TextConsole
 from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError, check_output
-from eqsat.ground.versions import versions
+from eqsat.ground.versions import PACKAGES, versions
 from eqsat.vela.facts import PACKAGE as VELA
 
 if TYPE_CHECKING:
@@ -136,8 +136,6 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
     return with_parameters(wrapped, [*signature.parameters.values(), *added])
 
 
-#: The packages of this project.
-_OURS = ("eqsat", "extraction", "cost_models")
 #: The packages that decide what a result is, besides eqsat.
 _NAMED = (VELA, "executorch", "tosa-tools", "egglog")
 
@@ -237,7 +235,7 @@ def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Returns the frames of the deepest cause in the user's own code: not of installed packages or this project."""
     while (cause := _cause(error)) is not None:
         error = cause
-    ours = [Path(m.__file__).parent for n in _OURS if (m := sys.modules.get(n)) is not None and m.__file__]
+    ours = [Path(m.__file__).parent for n in PACKAGES if (m := sys.modules.get(n)) is not None and m.__file__]
     others = [*map(str, ours), *(sysconfig.get_path(p) for p in ("stdlib", "purelib", "platlib")), "<"]
     frames = traceback.extract_tb(error.__traceback__)
     return [f for f in frames if not f.filename.startswith(tuple(others))]

@@ -15,6 +15,7 @@ import copy
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import tosa_serializer as ts
@@ -157,23 +158,14 @@ class _LocationHook:
     def __init__(self, of_tables: Mapping[str, Origin], details: dict[Origin, Mapping[str, Any]] | None) -> None:
         self.of_tables, self.details = of_tables, details
 
-    def add(self, node: Node, tosa_op: str, tosa_op_id: int) -> _Location:
+    def add(self, node: Node, tosa_op: str, tosa_op_id: int) -> SimpleNamespace:
+        """Returns the object that node visitors ask for the text of a location."""
         tables = (self.of_tables[n.name] for n in node.all_input_nodes if n.name in self.of_tables)
         found = next(tables, origin(node))
         if self.details is not None and found not in self.details:
             aten, torch = ATenDebugSchema.from_node(node), TorchDebugSchema.from_node(node)
             self.details[found] = {"aten_info": asdict(aten), "torch_info": asdict(torch)}
-        return _Location(found)
-
-
-@dataclass(frozen=True, slots=True)
-class _Location:
-    """The object that node visitors ask for the text of a location."""
-
-    origin: Origin
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.origin.record()
+        return SimpleNamespace(to_dict=found.record)
 
 
 def origin(node: Node) -> Origin:

@@ -48,28 +48,15 @@ from eqsat.ground.garbage import collect_rarely
 #: The version of PyTorch whose functions have equal ones here.
 _TORCH = "2.13."
 
-_active = False
-
 
 @contextmanager
 def less_bookkeeping() -> Iterator[None]:
-    """Lowers with less bookkeeping; graphs, their metadata and the .pte do not differ.
-
-    Only one is active per process: a nested one does nothing.
-    """
-    global _active
-    if _active:
-        yield
-        return
+    """Lowers with less bookkeeping; graphs, their metadata and the .pte do not differ."""
     with ExitStack() as stack:
         stack.enter_context(_rare_collections())
         for where, name, value in _replacements() if torch.__version__.startswith(_TORCH) else ():
             stack.enter_context(patch.object(where, name, value, create=True))
-        _active = True
-        try:
-            yield
-        finally:
-            _active = False
+        yield
 
 
 def _replacements() -> Iterator[tuple[Any, str, Any]]:

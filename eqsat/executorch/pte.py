@@ -12,9 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.executorch.program_file import input_errors, read_program, segment_at
+from eqsat.executorch.program_file import Table, input_errors, segment_at
 from eqsat.ground.files import InputError
 
+#: Places of fields in a program and in a method, which is an execution plan, and types of its calls and values.
+#: Source: schema/program.fbs of executorch 1.5.
+_METHODS, _INLINE, _SEGMENTS = 1, 3, 4
+_NAME, _TREES, _VALUES, _INPUTS, _OUTPUTS, _CHAINS, _OPERATORS, _DELEGATES = range(8)
+_KERNEL_CALL, _DELEGATE_CALL, _TENSOR = 1, 2, 5
+#: What the header of a file with segments begins with, and where it has their place.
+_HEADER, _BASE = b"eh00", slice(24, 32)
 #: The backend's name in a .pte.
 _BACKEND = "EthosUBackend"
 #: Operators at the border: PyTorch's, and those that Cortex-M's `ReplaceQuantNodesPass` puts in their place.
@@ -97,70 +104,79 @@ def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
     Raises InputError.
     """
     with input_errors("no .pte file that ExecuTorch reads"):
-        program, segments = read_program(buffer)
-        found = [d for plan in program.execution_plan or () for d in _of_method(plan, program, segments)]
-    if not program.execution_plan:
+        program = Table.root(buffer)
+        methods = program.tables(_METHODS)
+        found = [d for method in methods for d in _of_method(method, program, buffer)]
+    if not methods:
         raise InputError("no .pte file that ExecuTorch reads: it has no execution plan")
     return found
 
 
-def _of_method(plan: Any, program: Any, segments: bytes) -> list[EmbeddedDelegate]:
-    """Returns the delegates of one method (`ExecutionPlan`), in their order."""
-    calls = [i.instr_args for chain in plan.chains for i in chain.instructions]
-    kernels = [c for c in calls if _is_a(c, "KernelCall")]
-    outside = tuple(plan.operators[c.op_index].name for c in kernels)
-    called = [(plan.delegates[c.delegate_index], c) for c in calls if _is_a(c, "DelegateCall")]
-    ours = [(d, c) for d, c in called if d.id == _BACKEND]
-    known = _Known(plan, kernels)
+def _of_method(method: Table, program: Table, buffer: bytes) -> list[EmbeddedDelegate]:
+    """Returns the delegates of one method, in their order."""
+    kernels: list[tuple[str, list[int]]] = []
+    ours: list[tuple[Table, list[int]]] = []
+    operators, delegates = method.tables(_OPERATORS), method.tables(_DELEGATES)
+    for instruction in (i for chain in method.tables(_CHAINS) for i in chain.tables(2)):
+        kind, call = instruction.number(0), instruction.table(1)
+        if kind not in (_KERNEL_CALL, _DELEGATE_CALL):
+            continue
+        callee, values = call.number(0, "<i4"), call.data(1, "<i4").tolist()
+        if kind == _KERNEL_CALL:
+            kernels.append((operators[callee].text(0), values))
+        elif delegates[callee].text(0) == _BACKEND:
+            ours.append((delegates[callee], values))
+    known, outside = _Known(method, kernels), tuple(name for name, _ in kernels)
     return [
         EmbeddedDelegate(
-            f"{plan.name}/{k}", _payload(d.processed, program, segments), tuple(map(known.port, c.args)), outside
+            f"{method.text(_NAME)}/{k}", _payload(d.table(1), program, buffer), tuple(map(known.port, values)), outside
         )
-        for k, (d, c) in enumerate(ours)
+        for k, (d, values) in enumerate(ours)
     ]
 
 
-def _is_a(value: object, name: str) -> bool:
-    """Whether a value is of the class of that name in executorch.exir.schema, which is not imported here."""
-    return type(value).__name__ == name
-
-
-def _payload(processed: Any, program: Any, segments: bytes) -> bytes:
-    """Returns the bytes that a `BackendDelegateDataReference` stands for."""
-    if processed.location.name == "INLINE":
-        return bytes(program.backend_delegate_data[processed.index].data)
-    segment = program.segments[processed.index]
-    return segment_at(segments, segment.offset, segment.size)
+def _payload(reference: Table, program: Table, buffer: bytes) -> bytes:
+    """Returns the bytes to which a delegate refers, which are in the program or in a segment behind it."""
+    place = reference.number(1, "<u4")
+    if not reference.number(0):
+        return program.tables(_INLINE)[place].data(0).tobytes()
+    segment = program.tables(_SEGMENTS)[place]
+    base = int.from_bytes(buffer[_BASE], "little") if buffer[8:12] == _HEADER else len(buffer)
+    return segment_at(buffer, base + segment.number(0, "<u8"), segment.number(1, "<u8"))
 
 
 class _Known:
-    """Names and quantizations of a method's tensors, by the numbers of their values."""
+    """Names, places, quantizations and layouts of a method's tensors, by the numbers of their values.
 
-    def __init__(self, plan: Any, calls: Sequence[Any]) -> None:
-        self._plan = plan
-        types = plan.container_meta_type
-        self._positions = {v: k for values in (plan.inputs, plan.outputs) for k, v in enumerate(values)}
-        self._names = {
-            **_names(plan.inputs, types.encoded_inp_str),
-            **_names(plan.outputs, types.encoded_out_str),
-        }
+    calls: (operator, values that it takes and makes) of the operators outside delegates.
+    """
+
+    def __init__(self, method: Table, calls: Sequence[tuple[str, Sequence[int]]]) -> None:
+        inputs, outputs = (method.data(field, "<i4").tolist() for field in (_INPUTS, _OUTPUTS))
+        trees = method.table(_TREES)
+        self._values = method.tables(_VALUES)
+        self._positions = {v: k for values in (inputs, outputs) for k, v in enumerate(values)}
+        self._names = {**_names(inputs, trees.text(0)), **_names(outputs, trees.text(1))}
         self._outside: dict[int, tuple[int, Quantization]] = {}
-        for c in calls:
-            name = plan.operators[c.op_index].name
+        for name, values in calls:
             if name in _QUANTIZE:
-                self._outside[c.args[-1]] = c.args[0], self._quantization(c)
+                self._outside[values[-1]] = values[0], self._quantization(values)
             elif name in _DEQUANTIZE:
-                known = self._outside.get(c.args[0])
-                if known is None or known[0] not in plan.outputs:
-                    self._outside[c.args[0]] = c.args[-1], self._quantization(c)
+                known = self._outside.get(values[0])
+                if known is None or known[0] not in outputs:
+                    self._outside[values[0]] = values[-1], self._quantization(values)
 
-    def _quantization(self, call: Any) -> Quantization:
-        scale, *integers = (self._plan.values[i].val for i in call.args[1:5])
-        return Quantization(float(scale.double_val), *(int(v.int_val) for v in integers))
+    def _quantization(self, values: Sequence[int]) -> Quantization:
+        scale, *integers = (self._values[i].table(1) for i in values[1:5])
+        return Quantization(scale.number(0, "<f8"), *(v.number(0, "<i8") for v in integers))
 
     def port(self, value: int) -> Port:
         outer, quantization = self._outside.get(value, (value, None))
-        return Port(self._names.get(outer, ""), self._positions.get(outer), *_layout(self._plan, value), quantization)
+        name, position = self._names.get(outer, ""), self._positions.get(outer)
+        if self._values[value].number(0) != _TENSOR:
+            return Port(name, position, quantization=quantization)
+        tensor = self._values[value].table(1)
+        return Port(name, position, tuple(tensor.data(2, "<i4").tolist()), tuple(tensor.data(3).tolist()), quantization)
 
 
 def _names(values: Sequence[int], spec: str) -> dict[int, str]:
@@ -180,9 +196,3 @@ def _leaves(tree: Any, path: str = "") -> Iterator[str]:
     keys = json.loads(tree["context"]) if str(tree["type"]).endswith("dict") else []
     for k, part in enumerate(tree["children_spec"]):
         yield from _leaves(part, ".".join(filter(None, (path, *map(str, keys[k : k + 1])))))
-
-
-def _layout(plan: Any, value: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns (shape, axes in memory) of a tensor, ((), ()) of anything else."""
-    tensor = plan.values[value].val
-    return (tuple(tensor.sizes), tuple(tensor.dim_order)) if _is_a(tensor, "Tensor") else ((), ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -177,27 +177,8 @@ def _most(v: Verdict) -> float:
 
 
 def tables(e: Explanation) -> list[Table]:
-    """Returns the tables by rule and by operator of the source, and of new operators."""
-    return [_by_rule(costliest(e)), _operators(e), *([_added(e)] if e.added else [])]
-
-
-def _by_rule(changed: Iterable[Verdict]) -> Table:
-    """Returns the table of operators and their cycles before and now, by the rules of their proofs."""
-    found: dict[str, list[Verdict]] = {}
-    for v in changed:
-        for rule in v.rules:
-            found.setdefault(rule, []).append(v)
-    rows = [
-        (r, str(len(vs)), number(sum(v.calibrated or 0 for v in vs)), number(sum(v.calibrated_now or 0 for v in vs)))
-        for r, vs in sorted(found.items(), key=lambda f: -sum(v.calibrated or 0 for v in f[1]))
-    ]
-    return Table(
-        "By rule",
-        "Operators of the source in whose proofs a rule takes part, and their cycles. One whose proof needs several "
-        "rules counts for each.",
-        ("rule", "operators", "cycles before", "cycles now"),
-        tuple(rows),
-    )
+    """Returns the tables of the source's operators and of new ones."""
+    return [_operators(e), *([_added(e)] if e.added else [])]
 
 
 def _operators(e: Explanation) -> Table:

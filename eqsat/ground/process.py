@@ -85,21 +85,21 @@ def caller_environment() -> dict[str, str]:
 
 
 class Process:
-    """One process, started on first use and again after a failure or `recycle` calls.
+    """One process, started on first use and again after a failure.
 
     It must not be called from two threads at once.
     name: the first argument of its command line, to recognise it in a list of processes.
     env: environment variables that differ from this process's.
     """
 
-    def __init__(self, name: str, *, recycle: float = math.inf, env: Mapping[str, str] | None = None) -> None:
-        self.name, self.recycle, self.env = name, recycle, dict(env or {})
+    def __init__(self, name: str, *, env: Mapping[str, str] | None = None) -> None:
+        self.name, self.env = name, dict(env or {})
         #: MiB that the last call used at most, if its memory was limited; checked every 0.2 s.
         self.peak_mib = 0.0
         #: Environment of the caller when the process was started.
         self.environment: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
-        self._calls, self._ended = 0, False
+        self._ended = False
 
     @property
     def runs(self) -> bool:
@@ -115,9 +115,8 @@ class Process:
 
         Raises OSError, and WorkerError if it was ended.
         """
-        if not self._ended and (not self.runs or self._calls >= self.recycle):
+        if not self._ended and not self.runs:
             self.close()
-            self._calls = 0
             self.environment = caller_environment()
             path = [str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
@@ -151,7 +150,6 @@ class Process:
         what = name.partition(":")[2]
         request = pack({"function": name, "args": args})
         process = self.start()
-        self._calls += 1
         watch = _CallPipes(process, limits)
         try:
             watch.write(request)

@@ -2,7 +2,7 @@
 
 Their native code can crash, leak or hang there without hurting the caller.
 Every failure is a `WorkerError`; `eqsat/ground/process.py` has the protocol.
-Vela leaks about 9 kB for each compile, so a worker is replaced after a thousand calls.
+Vela leaks about 9 kB for each compile, so a worker that has grown is replaced between pools.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from eqsat.ground.process import Limits, Process, WorkerError, caller_environmen
 
 _Value = TypeVar("_Value")
 
-#: Calls after which a worker is replaced.
-_RECYCLE = 1000
 #: Environment of workers.
 #: With an empty search path the reference model finds no gdb.
 #: It would start gdb for a backtrace at every refusal (over 1 s each).
@@ -44,7 +42,7 @@ class Worker(Process):
     """One worker process; calls from several threads follow each other."""
 
     def __init__(self) -> None:
-        super().__init__(__name__, recycle=_RECYCLE, env=_ENVIRONMENT)
+        super().__init__(__name__, env=_ENVIRONMENT)
         self._lock = threading.RLock()
 
     def call(self, *args: Any, **kwargs: Any) -> Any:

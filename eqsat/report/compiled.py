@@ -134,7 +134,7 @@ def costs(sides: Sides) -> list[Part]:
 
 
 def pictures(sides: Sides, name: str) -> list[Part]:
-    """Returns the graphs side by side, with marks against the first one before, and the table of changes.
+    """Returns the graphs side by side, with marks against the first one before.
 
     name: of the files for Model Explorer.
     """
@@ -151,8 +151,7 @@ def pictures(sides: Sides, name: str) -> list[Part]:
     right = after.name, graphs.svg(after.graph, new, "new", facts[after.name])
     files = {"model-explorer": graphs.model_explorer(sides.name, pairs), "cycles": graphs.node_data(facts)}
     stem = name.replace("/", "_")
-    view = View(left, right, {f"{stem}.{kind}.json": json.dumps(data).encode() for kind, data in files.items()})
-    return [view, *([graphs.changes(first.graph, after.graph)] if first else [])]
+    return [View(left, right, {f"{stem}.{kind}.json": json.dumps(data).encode() for kind, data in files.items()})]
 
 
 def saturation(run: Run) -> Table:

@@ -16,7 +16,6 @@ from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, re
 from eqsat.ground.files import InputError
 from eqsat.search.figures import GraphFigures
 from eqsat.vela.compile import Footprint
-from eqsat.vela.facts import PACKAGE as VELA
 
 #: Kinds of operators in the order of tables and bars, with their colours, which people with red-green colour blindness
 #: can tell apart. Arithmetic comes first, then kinds that only move or rescale data, in warm colours.
@@ -94,12 +93,8 @@ class RecordedRun:
 
     @property
     def vela(self) -> tuple[str, ...]:
-        """The versions of Vela behind the run's cycles.
-
-        Old records have no version; they count as that of the run's last part.
-        """
-        last = self.about.get("versions", {}).get(VELA, "")
-        return tuple(sorted({v for r in self.records.values() if "error" not in r and (v := r.get("vela", last))}))
+        """The versions of Vela behind the run's cycles."""
+        return tuple(sorted({r["vela"] for r in self.records.values() if "error" not in r}))
 
     def get(self, model: str, target: str, configuration: str) -> Record | None:
         """Returns the record if it has figures."""

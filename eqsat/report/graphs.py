@@ -7,14 +7,12 @@ Nodes that one graph has more often than the other are marked: "gone" before and
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from eqsat.ground import drawing
 from eqsat.ground.drawing import Box, Edge, Look, Text
-from eqsat.ground.table import Table
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
@@ -47,13 +45,6 @@ def shown(graph: TensorGraph) -> list[int]:
     return [n for n in graph.live() if graph.nodes[n].op != "const"]
 
 
-def counts(graph: TensorGraph, marked: set[int]) -> dict[str, tuple[int, int]]:
-    """Returns the count of each operator, and how many of them are marked."""
-    every = Counter(graph.nodes[n].op for n in shown(graph) if graph.nodes[n].op != "input")
-    some = Counter(graph.nodes[n].op for n in marked)
-    return {op: (k, some[op]) for op, k in every.items()}
-
-
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
     """Facts of an operator besides the graph.
@@ -68,24 +59,6 @@ class NodeFacts:
     name: str = ""
     modules: Sequence[str] = ()
     origins: Sequence[str] = ()
-
-
-def changes(before: TensorGraph, after: TensorGraph) -> Table:
-    """Returns the table of operators before and after, those that move data first."""
-    gone, new = marks(before, after)
-    old, fresh = counts(before, gone), counts(after, new)
-    rows = []
-    for op in sorted({*old, *fresh}, key=lambda op: (op not in MOVING, op)):
-        (was, lost), (now, added) = old.get(op, (0, 0)), fresh.get(op, (0, 0))
-        rows.append((op, str(was), str(lost or ""), str(now), str(added or "")))
-    return Table(
-        "TOSA operators",
-        "A node is alike in both graphs if operator, attributes, constants and shapes are. More nodes need not be "
-        "more cycles: several transposes that the NPU has may replace one that Vela would take apart.",
-        ("operator", "before", "of these gone", "after", "of these new"),
-        tuple(rows),
-        folded=True,
-    )
 
 
 def svg(graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, NodeFacts] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""E-graphs and choices as files: JSON with interned attributes, and constants in an .npz."""
+"""E-graphs and choices as files: JSON with interned attributes, and constants in an .npz; outlines of graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eqsat.choice.choice import Choices
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.egraph.engine import Iteration, Saturation
 from eqsat.ground.packed import pack_arrays, pack_json, unpack_arrays, unpack_json
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs, Const, Type
 from eqsat.vela.defects import Copy
@@ -24,13 +24,13 @@ from extraction import io as choice_io
 EGRAPH, CONSTANTS, CHOICE_GRAPH = "egraph.json.gz", "constants.npz", "choice-graph.json.gz"
 
 
-def plain(v: Any, constant: Callable[[Const], None]) -> Any:
+def _plain(v: Any, constant: Callable[[Const], None]) -> Any:
     """Returns the value of an attribute as JSON.
 
     Constants are replaced by their digests, and each is given to `constant`.
     """
     if isinstance(v, tuple):
-        return [plain(x, constant) for x in v]
+        return [_plain(x, constant) for x in v]
     if isinstance(v, bytes):
         return {"bytes": v.hex()}
     if isinstance(v, Const):
@@ -41,13 +41,13 @@ def plain(v: Any, constant: Callable[[Const], None]) -> Any:
     return v
 
 
-def value(v: Any, constant: Callable[[str], Const]) -> Any:
-    """Returns the value that `plain` wrote.
+def _value(v: Any, constant: Callable[[str], Const]) -> Any:
+    """Returns the value that `_plain` wrote.
 
     constant: returns the constant of a digest. Raises KeyError and ValueError.
     """
     if isinstance(v, list):
-        return tuple(value(x, constant) for x in v)
+        return tuple(_value(x, constant) for x in v)
     if isinstance(v, dict):
         return bytes.fromhex(v["bytes"]) if "bytes" in v else constant(v["const"])
     return v
@@ -90,7 +90,7 @@ def write(choices: Choices) -> dict[str, bytes]:
             "shapes": sorted(choices.shapes.items()),
         },
     }
-    data["attrs"] = [[[name, plain(v, w.constant)] for name, v in attrs] for attrs in w.attrs]
+    data["attrs"] = [[[name, _plain(v, w.constant)] for name, v in attrs] for attrs in w.attrs]
     data["moves"] = [[m.in_shape, m.out_shape, m.axes] for m in w.moves]
     choice_graph = choice_io.to_json(choices.graph)
     return {EGRAPH: pack_json(data), CONSTANTS: pack_arrays(w.constants), CHOICE_GRAPH: pack_json(choice_graph)}
@@ -118,8 +118,8 @@ def read(files: dict[str, bytes], source: TensorGraph, copies: Sequence[Copy]) -
 
 def _attributes(rows: list[Any], stored: bytes) -> list[Attrs]:
     """Returns the attribute lists as e-nodes and steps refer to them; `stored` is the file of constants."""
-    constants = {digest: const(digest, data) for digest, data in unpack_arrays(stored).items()}
-    return [tuple((name, value(v, constants.__getitem__)) for name, v in pairs) for pairs in rows]
+    constants = {digest: _const(digest, data) for digest, data in unpack_arrays(stored).items()}
+    return [tuple((name, _value(v, constants.__getitem__)) for name, v in pairs) for pairs in rows]
 
 
 def _frozen(data: dict[str, Any], attrs: list[Attrs], source: TensorGraph) -> Frozen:
@@ -146,7 +146,7 @@ def _candidates(chosen: dict[str, Any], frozen: Frozen, attrs: list[Attrs]) -> l
     ]
 
 
-def const(digest: str, data: np.ndarray[Any, Any]) -> Const:
+def _const(digest: str, data: np.ndarray[Any, Any]) -> Const:
     """Returns a constant with the digest that it was saved with.
 
     The digest depends on the dtype, which is stored with the class only.
@@ -155,3 +155,41 @@ def const(digest: str, data: np.ndarray[Any, Any]) -> Const:
     data.setflags(write=False)
     c.data, c.digest = data, digest
     return c
+
+
+def outline(graph: TensorGraph) -> dict[str, Any]:
+    """Returns a graph as a JSON object without the values of its constants, which have their digests only.
+
+    It is small, and enough to draw and compare graphs.
+    """
+    return {
+        "nodes": [
+            [
+                n.op,
+                list(n.inputs),
+                [[name, _plain(v, lambda constant: None)] for name, v in n.attrs],
+                list(n.shape),
+                n.dtype,
+            ]
+            for n in graph.nodes
+        ],
+        "inputs": graph.inputs,
+        "outputs": graph.outputs,
+        "output_names": graph.output_names,
+    }
+
+
+def drawn(data: dict[str, Any]) -> TensorGraph:
+    """Returns the graph of an outline, whose constants have digests and no elements.
+
+    Raises KeyError, TypeError and ValueError.
+    """
+
+    def empty(digest: str) -> Const:
+        return _const(digest, np.empty(0, np.uint8))
+
+    nodes = [
+        Node(op, tuple(inputs), tuple((name, _value(v, empty)) for name, v in attrs), tuple(shape), dtype)
+        for op, inputs, attrs, shape, dtype in data["nodes"]
+    ]
+    return TensorGraph(nodes, data["inputs"], data["outputs"], data["output_names"])

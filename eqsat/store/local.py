@@ -21,10 +21,6 @@ MARK = 16
 _SPARE = 0.1
 #: Microseconds during which a use is not recorded again, so that reading rarely writes.
 _FRESH = 6 * 3600 * 10**6
-#: Attempts to open a file that another process is making.
-_TRIES = 20
-#: Seconds between these attempts.
-_PAUSE = 0.05
 #: Keys of one query, at most: SQLite takes 999 parameters, or more.
 _AT_ONCE = 500
 #: Exceptions of sqlite3.
@@ -96,16 +92,13 @@ class LocalStore:
             self.failure = self.failure or str(getattr(e, "strerror", None) or e)
 
     def _open(self) -> sqlite3.Connection:
-        for left in reversed(range(_TRIES)):
-            check_file(self.path)
-            try:
-                return self._connect()
-            except sqlite3.OperationalError as e:  # in use or not writable: it must not be removed
-                if "locked" not in str(e) or not left:
-                    raise
-                time.sleep(_PAUSE)  # another process switches it to WAL, which does not wait
-            except (sqlite3.DatabaseError, UnicodeDecodeError):
-                self.path.unlink(missing_ok=True)  # damaged: everything can be computed again
+        check_file(self.path)
+        try:
+            return self._connect()
+        except sqlite3.OperationalError:  # in use or not writable: it must not be removed
+            raise
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
+            self.path.unlink(missing_ok=True)  # damaged: everything can be computed again
         return self._connect()
 
     def _connect(self) -> sqlite3.Connection:
@@ -113,7 +106,6 @@ class LocalStore:
         try:
             db.text_factory = lambda raw: raw.decode(errors="replace")  # a damaged key is no key
             db.execute("pragma trusted_schema=off")
-            db.execute("pragma journal_mode=wal")
             db.execute("pragma synchronous=normal")  # entries lost in a crash are computed again
             db.execute(_TABLE)
             db.execute("select count(*) from entries").fetchone()
@@ -201,9 +193,9 @@ class LocalStore:
         return found
 
     def bytes(self) -> int:
-        """Returns the bytes on disk, with the files that SQLite has beside the store."""
+        """Returns the bytes on disk."""
         with contextlib.suppress(OSError):
-            return sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}*"))
+            return self.path.stat().st_size
         return 0
 
     def clear(self) -> None:
@@ -213,13 +205,6 @@ class LocalStore:
                 with self._db:
                     self._db.execute("delete from entries")
                 self._db.execute("vacuum")
-                self._db.execute("pragma wal_checkpoint(truncate)")
-
-    def seal(self) -> None:
-        """Makes the file complete without the files that SQLite has beside it."""
-        if self._db is not None:
-            with self._keeping_failure():
-                self._db.execute("pragma journal_mode=delete")
 
     def close(self) -> None:
         if self._db is not None:

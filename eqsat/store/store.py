@@ -120,7 +120,6 @@ def exported(store: LocalStore, path: Path) -> int:
         with beside(path) as temporary:
             with closing(LocalStore(temporary)) as copy, _rows(store.path) as rows:
                 count = _copied(rows, copy)[0]
-                copy.seal()
                 failure = copy.failure
             if failure:
                 raise OutputError(f"cannot write {path}: {failure}")

@@ -104,7 +104,6 @@ def test_a_database_in_use_is_not_thrown_away(tmp_path: Path, monkeypatch: pytes
     path, connect = tmp_path / "p.sqlite", sqlite3.connect
     asked(path, put={"a": 1})
     with closing(connect(path)) as blocker, monkeypatch.context() as patch:
-        blocker.execute("pragma journal_mode=delete")
         blocker.execute("begin exclusive")
         patch.setattr("eqsat.store.local.sqlite3.connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0}))
         assert asked(path, "a") == {}

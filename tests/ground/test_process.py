@@ -112,12 +112,6 @@ def test_deep_recursion_has_a_stack(process: Process) -> None:
     assert process.call("test_process:deep", 20_000) == 20_000
 
 
-def test_a_process_is_recycled(process: Process) -> None:
-    process.recycle = 2
-    pids = [process.call("test_process:echo")[0] for _ in range(5)]
-    assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4]
-
-
 def test_a_call_ends_when_another_thread_kills_it(process: Process) -> None:
     process.start()
     threading.Timer(0.3, process.kill).start()

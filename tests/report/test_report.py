@@ -83,8 +83,6 @@ def test_versions_of_vela_are_named_and_told_apart(zoo_run, tmp_path):
     assert "new run and of Vela 5.1.0 in the old" in note(
         compare(changed(zoo_run, tmp_path, lambda r: r | {"vela": "5.3.0"}), older)
     )
-    unnamed = changed(zoo_run, tmp_path / "unnamed", lambda r: {k: v for k, v in r.items() if k != "vela"})
-    assert unnamed.vela == (version(),)
 
 
 def test_the_command_writes_and_exits_by_the_comparison(zoo_run, tmp_path):
@@ -160,7 +158,7 @@ def test_marks_what_is_gone_and_new():
     gone, new = graphs.marks(before, after)
     assert sorted(before.nodes[n].op for n in gone) == ["clamp", "clamp", "clamp", "transpose", "transpose"]
     assert {after.nodes[n].op for n in new} == {"clamp"}  # the relus have another shape; convolutions are the same
-    assert graphs.counts(before, gone)["transpose"] == (2, 2) and graphs.marks(before, before) == (set(), set())
+    assert graphs.marks(before, before) == (set(), set())
     picture = graphs.svg(before, gone, "gone")
     assert picture.count('class="transpose gone"') == 2 and picture.count("<rect") == len(graphs.shown(before))
 

@@ -19,7 +19,7 @@ from eqsat.options.options import Options
 from eqsat.report import graphs
 from eqsat.runs import archive
 from eqsat.runs.archive import ArchiveError
-from eqsat.runs.outline import drawn, outline
+from eqsat.runs.codec import drawn, outline
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps
