@@ -8,7 +8,7 @@ DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{e
 Every graph is optimized with all rules, with all but one family for each family, and with each preset. Analyses stay:
 they only tell rules what a value is. With --proposals it is optimized with all proposals (`eqsat/search/proposals`),
 and with all but one for each that asked for a new graph; without the others the search is the same. Those of the store
-of answers are none of these, as there is no store. With --cost-models it is optimized by the prices of each.
+of answers are none of these, as there is no store. A proposal that was never left out has - in the table. With --cost-models it is optimized by the prices of each.
 Cycles are calibrated, delegates of a model summed; in the table of proposals they are apart.
 
 Takes a search for each graph and column, 6 seconds of a processor for small ones.
@@ -261,17 +261,23 @@ _HEAD = ("proposal", "graphs", "in cells", "first", "dearer", "cheaper", "mean",
 
 
 def _of_proposal(name: str, cells: Mapping[str, Mapping[str, Mapping]], key: str, first: int) -> list[object]:
-    """Returns the row of a proposal; cells where it compiled nothing are the same without it."""
-    made = [columns[ALL]["compiled"].get(name, 0) for columns in cells.values()]
-    pairs = {cell: (c[WITHOUT + name], c[ALL]) for cell, c in cells.items() if WITHOUT + name in c}
-    ratio = {cell: max(1, without[key]) / max(1, whole[key]) for cell, (without, whole) in pairs.items()}
-    worst = max(ratio, key=ratio.__getitem__, default="")
-    mean = geometric_mean([*ratio.values(), *[1.0] * (len(cells) - len(ratio))])
+    """Returns the row of a proposal.
+
+    Cells where it compiled nothing are the same without it.
+    Other cells that were not measured without it are not compared.
+    """
+    made = {cell: columns[ALL]["compiled"].get(name, 0) for cell, columns in cells.items()}
+    counts = [name, sum(made.values()), sum(map(bool, made.values())), first]
+    without = {cell: c[ALL] if not made[cell] else c.get(WITHOUT + name) for cell, c in cells.items()}
+    pairs = {cell: (other, cells[cell][ALL]) for cell, other in without.items() if other}
+    if not pairs:
+        return [*counts, *"------"]
+    ratio = {cell: max(1, other[key]) / max(1, whole[key]) for cell, (other, whole) in pairs.items()}
+    worst = max(ratio, key=ratio.__getitem__)
     dearer, cheaper = sum(r > 1 for r in ratio.values()), sum(r < 1 for r in ratio.values())
-    other = sum(w[key] == a[key] and w[_OTHER[key]] > a[_OTHER[key]] for w, a in pairs.values())
-    most = ratio.get(worst, 1.0)
-    counts = [name, sum(made), sum(map(bool, made)), first, dearer, cheaper]
-    return [*counts, f"{mean:.4f}", f"{most:.3f}", worst if most > 1 else "-", other]
+    more = sum(w[key] == a[key] and w[_OTHER[key]] > a[_OTHER[key]] for w, a in pairs.values())
+    on = worst if ratio[worst] > 1 else "-"
+    return [*counts, dearer, cheaper, f"{geometric_mean(ratio.values()):.4f}", f"{ratio[worst]:.3f}", on, more]
 
 
 def options(parser: argparse.ArgumentParser) -> None:

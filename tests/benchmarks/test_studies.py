@@ -105,6 +105,19 @@ def test_a_proposal_that_is_left_out_asks_for_nothing(tmp_path: Path) -> None:
     assert row in text and _run(tmp_path, "--proposals") == (records, text)
 
 
+def test_a_proposal_that_was_never_left_out_is_compared_with_nothing() -> None:
+    cell = {"target": "ethos-u85-256", "model": "m", "delegate": "0", "sram": 5}
+    compiled = {"greedy": 3, "exact": 2}
+    records = [
+        {**cell, "column": ALL, "calibrated": 100, "compiled": compiled, "first": "greedy"},
+        {**cell, "column": f"{WITHOUT}exact", "calibrated": 110},
+    ]
+    text = ablation.table_of_proposals(records, {"commit": "0", "versions": {}, "arguments": {"objective": "cycles"}})
+    assert "| greedy | 3 | 1 | 1 | - | - | - | - | - | - |" in text
+    assert "| exact | 2 | 1 | 0 | 1 | 0 | 1.1000 | 1.100 | ethos-u85-256 m 0 | 0 |" in text
+    assert "| borders | 0 | 0 | 0 | 0 | 0 | 1.0000 | 1.000 | - | 0 |" in text, "it compiled nothing"
+
+
 @pytest.mark.slow
 def test_families_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "lonely.0.ethos-u85-256.explicit.tosa").write_bytes(b"")  # no stock graph: nothing to compare with
