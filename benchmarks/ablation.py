@@ -6,9 +6,10 @@
 
 DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`; several by commas.
 Every graph is optimized with all rules, with all but one family for each family, and with each preset. Analyses stay:
-they only tell rules what a value is. --columns "without RULE" leaves out a single rule. With --proposals it is optimized with all proposals (`eqsat/search/proposals`),
-and with all but one for each that asked for a new graph; without the others the search is the same. Those of the store
-of answers are none of these, as there is no store. A proposal that was never left out has - in the table.
+they only tell rules what a value is. --columns "without RULE" leaves out a single rule.
+With --proposals it is optimized with all proposals (`eqsat/search/proposals`), and with all but one for each that asked
+for a new graph; without the others the search is the same. Those of the store of answers are none of these, as there is
+no store. A proposal that was never left out has - in the table.
 With --cost-models it is optimized by the prices of each.
 Cycles are calibrated, delegates of a model summed; in the table of proposals they are apart.
 
