@@ -6,9 +6,11 @@
 
 DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`; several by commas.
 Every graph is optimized with all rules, with all but one family for each family, and with each preset. Analyses stay:
-they only tell rules what a value is. With --proposals it is optimized with all proposals (`eqsat/search/proposals`),
-and with all but one for each that asked for a new graph; without the others the search is the same. Those of the store
-of answers are none of these, as there is no store. With --cost-models it is optimized by the prices of each.
+they only tell rules what a value is. --columns "without RULE" leaves out a single rule.
+With --proposals it is optimized with all proposals (`eqsat/search/proposals`), and with all but one for each that asked
+for a new graph; without the others the search is the same. Those of the store of answers are none of these, as there is
+no store. A proposal that was never left out has - in the table.
+With --cost-models it is optimized by the prices of each.
 Cycles are calibrated, delegates of a model summed; in the table of proposals they are apart.
 
 Takes a search for each graph and column, 6 seconds of a processor for small ones.
@@ -56,14 +58,12 @@ def families() -> list[str]:
     return list(dict.fromkeys(r.family for family in FAMILIES for r in family.RULES))
 
 
-def rule_sets() -> dict[str, tuple[Rule, ...]]:
-    """Returns the rules of each column of the table.
-
-    There is a column of all rules, one without the rewrites of each family, and one of each preset.
-    The columns without a family keep all analyses.
-    """
-    without = {WITHOUT + f: tuple(r for r in RULES if r.analysis or r.family != f) for f in families()}
-    return {ALL: tuple(RULES), **without, **{name: tuple(rules) for name, rules in PRESETS.items() if name != ALL}}
+def rules_of(column: str) -> tuple[Rule, ...]:
+    """Returns the rules of a column: those of a preset, or all but one rule or but the rewrites of a family."""
+    if column in PRESETS:
+        return tuple(PRESETS[column])
+    left_out = column.removeprefix(WITHOUT)
+    return tuple(r for r in RULES if r.name != left_out and (r.analysis or r.family != left_out))
 
 
 @contextmanager
@@ -86,10 +86,14 @@ def driven(without: str = "") -> Iterator[list[tuple[str, Figures]]]:
 def columns(args: argparse.Namespace) -> list[str]:
     """Returns the names of the columns that are asked for, the one that others are compared with first."""
     proposed = [ALL, *(WITHOUT + p for p in PROPOSALS)]
-    known = args.cost_models or (proposed if args.proposals else list(rule_sets()))
-    if unknown := set(args.columns) - set(known):
+    of_rules = [ALL, *(WITHOUT + f for f in families()), *(name for name in PRESETS if name != ALL)]
+    known = args.cost_models or (proposed if args.proposals else of_rules)
+    single = [] if known is not of_rules else [WITHOUT + r.name for r in RULES if not r.analysis]
+    if unknown := set(args.columns) - {*known, *single}:
         raise SystemExit(f"no such columns: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    return [c for c in known if c == ALL or not args.columns or c in args.columns]
+    if not args.columns:
+        return known
+    return [c for c in dict.fromkeys([*known, *single]) if c == ALL or c in args.columns]
 
 
 def cells(args: argparse.Namespace, records: Sequence[Record]) -> Iterator[tuple[Record, tuple[SavedGraph, str]]]:
@@ -110,7 +114,7 @@ def measure(subject: tuple[SavedGraph, str], args: argparse.Namespace) -> list[R
     """Returns the cycles of stock, and of eqsat with what a column has, and how the search went."""
     graph, column = subject
     started, without = time.perf_counter(), column.removeprefix(WITHOUT)
-    rules = {} if without in PROPOSALS or args.cost_models else {"preset": "none", "rules": rule_sets()[column]}
+    rules = {} if without in PROPOSALS or args.cost_models else {"preset": "none", "rules": rules_of(column)}
     given = {name: getattr(args, name) for name in ("extractor", "time_limit", "objective", "max_sram", "max_flash")}
     prices = {"cost_model": column} if args.cost_models else {}
     with driven(without) as found:
@@ -177,7 +181,7 @@ def table(records: Sequence[Record], about: Mapping) -> str:
 
     For each target there are the ratios to stock of every model and column, with their geometric means.
     They are followed by the means of e-nodes and of seconds, by the error of the first prediction, and by what each
-    family contributes.
+    family or rule that was left out contributes.
     """
     if any(r["column"].removeprefix(WITHOUT) in PROPOSALS for r in records):
         return table_of_proposals(records, about)
@@ -213,13 +217,13 @@ def _error(records: Sequence[Record]) -> str:
 
 
 def _of_families(found: Mapping[str, Mapping[str, float]], models: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Returns the table of what each family contributes."""
+    """Returns the table of what each family or rule contributes."""
     rows = []
     for name in names:
         gain = {m: found[name][m] / found[ALL][m] for m in models}
         best = max(gain, key=gain.__getitem__)
         rows.append([name.removeprefix(WITHOUT), best, f"{geometric_mean(gain.values()):.3f}", f"{gain[best]:.3f}"])
-    head = ("family", "most on", "ratio without it / with all, geometric mean", "most on a model")
+    head = ("left out", "most on", "ratio without it / with all, geometric mean", "most on a model")
     return markdown_table(head, rows, names=2)
 
 
@@ -261,17 +265,23 @@ _HEAD = ("proposal", "graphs", "in cells", "first", "dearer", "cheaper", "mean",
 
 
 def _of_proposal(name: str, cells: Mapping[str, Mapping[str, Mapping]], key: str, first: int) -> list[object]:
-    """Returns the row of a proposal; cells where it compiled nothing are the same without it."""
-    made = [columns[ALL]["compiled"].get(name, 0) for columns in cells.values()]
-    pairs = {cell: (c[WITHOUT + name], c[ALL]) for cell, c in cells.items() if WITHOUT + name in c}
-    ratio = {cell: max(1, without[key]) / max(1, whole[key]) for cell, (without, whole) in pairs.items()}
-    worst = max(ratio, key=ratio.__getitem__, default="")
-    mean = geometric_mean([*ratio.values(), *[1.0] * (len(cells) - len(ratio))])
+    """Returns the row of a proposal.
+
+    Cells where it compiled nothing are the same without it.
+    Other cells that were not measured without it are not compared.
+    """
+    made = {cell: columns[ALL]["compiled"].get(name, 0) for cell, columns in cells.items()}
+    counts = [name, sum(made.values()), sum(map(bool, made.values())), first]
+    without = {cell: c[ALL] if not made[cell] else c.get(WITHOUT + name) for cell, c in cells.items()}
+    pairs = {cell: (other, cells[cell][ALL]) for cell, other in without.items() if other}
+    if not pairs:
+        return [*counts, *"------"]
+    ratio = {cell: max(1, other[key]) / max(1, whole[key]) for cell, (other, whole) in pairs.items()}
+    worst = max(ratio, key=ratio.__getitem__)
     dearer, cheaper = sum(r > 1 for r in ratio.values()), sum(r < 1 for r in ratio.values())
-    other = sum(w[key] == a[key] and w[_OTHER[key]] > a[_OTHER[key]] for w, a in pairs.values())
-    most = ratio.get(worst, 1.0)
-    counts = [name, sum(made), sum(map(bool, made)), first, dearer, cheaper]
-    return [*counts, f"{mean:.4f}", f"{most:.3f}", worst if most > 1 else "-", other]
+    more = sum(w[key] == a[key] and w[_OTHER[key]] > a[_OTHER[key]] for w, a in pairs.values())
+    on = worst if ratio[worst] > 1 else "-"
+    return [*counts, dearer, cheaper, f"{geometric_mean(ratio.values()):.4f}", f"{ratio[worst]:.3f}", on, more]
 
 
 def options(parser: argparse.ArgumentParser) -> None:

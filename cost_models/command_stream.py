@@ -49,7 +49,7 @@ from eqsat.device.stream import commands, read_header
 from eqsat.target import Target
 
 #: {set of commands (`eqsat.target.Family.commands`): the function that prices its streams}.
-_ISSUED: Mapping[int, Callable[[Machine, Iterable[Any]], Iterator[Issued | Wait]]] = {
+ISSUED: Mapping[int, Callable[[Machine, Iterable[Any]], Iterator[Issued | Wait]]] = {
     1: ethos_u55_commands.issued,
     2: ethos_u85_commands.issued,
 }
@@ -161,7 +161,7 @@ def _decoded(stream: bytes, target: Target) -> Iterator[Any]:
 def _schedule(decoded: Iterable[Any], target: Target, measured: Calibration) -> Iterator[_Done]:
     """Yields the commands of a stream in order; raises DeviceError."""
     clock, machine = _Clock(), hardware_of(target, measured)
-    for c in _ISSUED[target.family.commands](machine, decoded):
+    for c in ISSUED[target.family.commands](machine, decoded):
         if isinstance(c, Wait):
             clock.wait(clock.work if c.kernel else clock.copies, c.outstanding)
         elif c.kinds == ("copy",):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -27,6 +28,7 @@ from typing import NamedTuple
 
 from cost_models.cache import PriceCache
 from cost_models.closed_form import copied, estimated
+from cost_models.command_stream import ISSUED
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
 from cost_models.measuring import measured
@@ -275,8 +277,8 @@ def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
 def _measuring() -> str:
     """Returns a digest of the code that makes probes and reads the table: prices of other code have other keys."""
     pricing = ("blocks", "calibration", "command_stream", "estimator", "issued", "machine")
-    families = ("ethos_u55_commands", "ethos_u85_commands")
-    ours = ("fusion", "measuring", "pads", "probes", "vela_groups", *pricing, *families)
-    others = (broadcasts, bursts, flatbuffer, makers, regor, rows)
+    ours = ("fusion", "measuring", "pads", "probes", "vela_groups", *pricing)
+    command_sets = (sys.modules[price.__module__] for price in ISSUED.values())
+    others = (*command_sets, broadcasts, bursts, flatbuffer, makers, regor, rows)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

@@ -22,6 +22,7 @@ from benchmarks.planted_errors.subjects import head
 from benchmarks.saved import SavedGraph, graphs
 from benchmarks.study import Record, Study, read_lines
 from eqsat.ground.worker import Pool
+from eqsat.rules import RULES
 from eqsat.tosa.flatbuffer import dumps
 from tests.graphs import transposed_relus
 from tests.sweeps import some
@@ -103,6 +104,29 @@ def test_a_proposal_that_is_left_out_asks_for_nothing(tmp_path: Path) -> None:
     assert ratio > 1
     row = f"| greedy | {compiled['greedy']} | 1 | 1 | 1 | 0 | {ratio:.4f} | {ratio:.3f} | ethos-u85-256 relus 0 | 0 |"
     assert row in text and _run(tmp_path, "--proposals") == (records, text)
+
+
+def test_a_proposal_that_was_never_left_out_is_compared_with_nothing() -> None:
+    cell = {"target": "ethos-u85-256", "model": "m", "delegate": "0", "sram": 5}
+    compiled = {"greedy": 3, "exact": 2}
+    records = [
+        {**cell, "column": ALL, "calibrated": 100, "compiled": compiled, "first": "greedy"},
+        {**cell, "column": f"{WITHOUT}exact", "calibrated": 110},
+    ]
+    text = ablation.table_of_proposals(records, {"commit": "0", "versions": {}, "arguments": {"objective": "cycles"}})
+    assert "| greedy | 3 | 1 | 1 | - | - | - | - | - | - |" in text
+    assert "| exact | 2 | 1 | 0 | 1 | 0 | 1.1000 | 1.100 | ethos-u85-256 m 0 | 0 |" in text
+    assert "| borders | 0 | 0 | 0 | 0 | 0 | 1.0000 | 1.000 | - | 0 |" in text, "it compiled nothing"
+
+
+def test_one_rule_is_left_out_only_if_it_is_named() -> None:
+    asked = argparse.Namespace(columns=[f"{WITHOUT}move-move"], proposals=False, cost_models=[])
+    assert ablation.columns(asked) == [ALL, f"{WITHOUT}move-move"]
+    assert f"{WITHOUT}move-move" not in ablation.columns(argparse.Namespace(**{**vars(asked), "columns": []}))
+    assert {r.name for r in set(RULES) - set(ablation.rules_of(f"{WITHOUT}move-move"))} == {"move-move"}
+    assert {r.family for r in set(RULES) - set(ablation.rules_of(f"{WITHOUT}across"))} == {"across"}
+    with pytest.raises(SystemExit, match="no such columns: without nothing; there are all, without"):
+        ablation.columns(argparse.Namespace(**{**vars(asked), "columns": [f"{WITHOUT}nothing"]}))
 
 
 @pytest.mark.slow
