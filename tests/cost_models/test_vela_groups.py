@@ -1,7 +1,8 @@
-"""Prices of single units: measured in context, remembered, and never for what must not be."""
+"""Prices of single units: measured in context and in workers, remembered, and never for what must not be."""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -15,13 +16,17 @@ import pytest
 import cost_models.vela_groups
 from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
+from cost_models.measuring import _record, _unit, measured
 from cost_models.protocol import Fusion, Unit
 from cost_models.vela_groups import VelaGroups
+from eqsat.ground._child import pack, unpack
+from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.target.families import U55, U65, U85
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Const, Type, attrs_of
@@ -249,3 +254,55 @@ def test_prices_are_of_one_version_of_vela_and_of_what_measures(
     assert ask() == first
     monkeypatch.undo()
     assert ask() == 0
+
+
+# ---- units that workers measure, several in a call ----------------------------------------------------
+
+TARGET = Target.of("ethos-u55-128")
+
+
+def clamp(low: int) -> Unit:
+    kind = Type((1, 8, 8, 16), "INT8")
+    return Unit((("clamp", makers.clamp("INT8", low, 50)),), (kind,), kind)
+
+
+def transpose(*perm: int) -> Unit:
+    shape = (1, 8, 4, 16)
+    result = Type(tuple(shape[p] for p in perm), "INT8")
+    return Unit((("transpose", attrs_of({"perms": perm})),), (Type(shape, "INT8"),), result, from_input=True)
+
+
+OF_A_NETWORK = units(residual())
+UNITS = [*OF_A_NETWORK, transpose(0, 2, 1, 3), transpose(0, 1, 3, 2), *map(clamp, range(-40, -20))]
+
+
+def test_a_unit_reaches_a_worker_as_it_is() -> None:
+    assert {u.op for u in UNITS} >= {"conv2d", "rescale", "add", "clamp", "transpose"}
+    of_numpy = transpose(*np.array([0, 2, 1, 3]))  # equal to the unit of plain numbers
+    for unit in (*UNITS, of_numpy):
+        assert _unit(unpack(io.BytesIO(pack(_record(unit))).read)) == unit
+
+
+def test_units_of_a_batch_have_the_prices_that_each_has_alone(pool: Pool) -> None:
+    together = measured(UNITS, TARGET, pool)
+    assert together == [c for unit in UNITS for c in measured([unit], TARGET, pool)]
+    assert all(c is not None and 0 < c < math.inf for c in together[len(OF_A_NETWORK) :])
+
+
+class Dying:
+    """A pool whose workers die of one unit, as Vela can crash."""
+
+    def __init__(self, pool: Pool, deadly: Unit) -> None:
+        self.call_of_pool, self.map, self.deadly = pool.call, pool.map, _record(deadly)
+
+    def call(self, function: Callable[..., Any], records: Any, *args: Any, limits: Limits) -> Any:
+        if self.deadly in records:
+            raise WorkerError("the worker died", killed=True)
+        return self.call_of_pool(function, records, *args, limits=limits)
+
+
+def test_a_unit_that_kills_a_worker_costs_only_its_own_price(pool: Pool) -> None:
+    deadly = len(OF_A_NETWORK)
+    found = measured(UNITS, TARGET, Dying(pool, UNITS[deadly]))  # type: ignore[arg-type]
+    assert found.pop(deadly) == math.inf
+    assert found == measured(UNITS[:deadly] + UNITS[deadly + 1 :], TARGET, pool)

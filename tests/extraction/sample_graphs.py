@@ -8,8 +8,11 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from extraction import ChoiceGraph, InvalidExtraction, check
+from extraction import ChoiceGraph, Infeasible, InvalidExtraction, Reduced, check
 from extraction.check import Choice
+from extraction.normal_form import NormalForm
+from extraction.reduce import export
+from extraction.reductions import drop_underivable
 
 SMALL_COSTS = st.integers(0, 6)
 
@@ -52,6 +55,17 @@ def choices(graph: ChoiceGraph) -> Iterator[tuple[Choice, float]]:
 def brute_force(graph: ChoiceGraph) -> float | None:
     """The least cost over all choices, or None where there is none."""
     return min((cost for _, cost in choices(graph)), default=None)
+
+
+def normal(graph: ChoiceGraph) -> Reduced | None:
+    """The graph in normal form but not reduced, so that a solver sees the cycles and the surcharges; None where there
+    is no choice."""
+    form = NormalForm.of(graph)
+    try:
+        drop_underivable(form)
+    except Infeasible:
+        return None
+    return export(graph, form)
 
 
 class Recorder:

@@ -6,23 +6,12 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from extraction import (
-    ChoiceGraph,
-    ExtractionError,
-    Infeasible,
-    Reduced,
-    check,
-    extract,
-    reduce,
-)
+from extraction import ChoiceGraph, ExtractionError, Infeasible, check, extract, reduce
 from extraction.asp import Asp
 from extraction.exact import carried
-from extraction.normal_form import NormalForm
 from extraction.portfolio import ORDERED
 from extraction.protocol import Solver
-from extraction.reduce import export
-from extraction.reductions import drop_underivable
-from tests.extraction.sample_graphs import Recorder, brute_force, choice_graphs
+from tests.extraction.sample_graphs import Recorder, brute_force, choice_graphs, normal
 from tests.sweeps import examples
 
 some = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
@@ -59,27 +48,14 @@ def test_asp(graph):
     assert solved_by(graph, in_process(Asp())) == brute_force(graph)
 
 
-def normal(graph: ChoiceGraph) -> Reduced | None:
-    """The graph in normal form but not reduced, so that a solver sees the cycles and the surcharges."""
-    form = NormalForm.of(graph)
-    try:
-        drop_underivable(form)
-    except Infeasible:
-        return None
-    return export(graph, form)
-
-
 @some
 @given(mixed)
 def test_solvers_without_reductions(graph):
     raw = normal(graph)
     assume(raw is not None)
     expected = brute_force(graph)
-    for name, solve in (
-        ("asp", in_process(Asp())),
-        ("asp with the order of components", in_process(ORDERED)),
-    ):
-        assert check(graph, raw.lift(solve(raw.graph))) == expected, name
+    for solver in (Asp(), ORDERED):
+        assert check(graph, raw.lift(in_process(solver)(raw.graph))) == expected, solver
 
 
 @some

@@ -15,16 +15,7 @@ from pathlib import Path
 import pytest
 
 from eqsat.ground.files import InputError
-from extraction import (
-    ChoiceGraph,
-    Infeasible,
-    SolverUnavailable,
-    check,
-    exact,
-    extract,
-    portfolio,
-    stopping,
-)
+from extraction import ChoiceGraph, Infeasible, SolverUnavailable, check, exact, extract, portfolio, stopping
 from extraction.neighbourhood import Neighbours
 from extraction.stopping import is_over, stop_asked
 

@@ -115,8 +115,7 @@ NARROWED = Piece("narrowed", ("INT16",), "wide:D[1,4,4,16]", lambda x: x.cast("I
 
 
 @pytest.mark.parametrize(
-    "piece",
-    [NARROWED, *(shifted(dtype, k) for dtype, bits in (("INT8", 8), ("INT16", 16)) for k in (1, 4, bits - 1))],
+    "piece", [NARROWED, *(shifted(dtype, k) for dtype, bits in (("INT8", 8), ("INT16", 16)) for k in (1, 4, bits - 1))]
 )
 def test_what_a_result_has_no_room_for_is_not_proved(piece: Piece, worker: Worker) -> None:
     """TOSA keeps the lower bits; of what Vela 5.2 writes for Ethos-U85 the functional model has no result."""

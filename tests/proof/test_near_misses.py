@@ -14,16 +14,12 @@ from eqsat.tensor.ops.rescale import DOUBLE_ROUND
 from eqsat.tensor.types import Array
 from tests.forms import CRASHES, INTEGERS, OPEN, SILENT, answers, value
 from tests.proof.near_misses import KINDS, Pair, combined, differs, pairs, witness
-from tests.sweeps import parts
+from tests.sweeps import few, parts
 
 #: Pairs of a kind in the fast tier, at most.
 _FEW = 6
 #: Pairs of a kind in the suite, at most.
 _MOST = 16
-
-
-def few(pairs: Sequence[Pair]) -> Sequence[Pair]:
-    return pairs[:: -(-len(pairs) // _FEW)]
 
 
 def directions(pair: Pair) -> Iterator[tuple[int, list[Array]]]:
@@ -44,7 +40,7 @@ def proved_wrongly(pairs: Sequence[Pair]) -> tuple[list[str], int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_near_misses_are_not_proved(kind: str) -> None:
-    wrong, tried = proved_wrongly(few(KINDS[kind]))
+    wrong, tried = proved_wrongly(few(KINDS[kind], _FEW))
     assert not wrong
     assert tried >= 3
 

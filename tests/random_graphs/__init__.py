@@ -6,22 +6,26 @@
 
 Small ones, of a few operators on a few elements, are those of `eqsat.checking.random_graphs`.
 A graph is a sequence of blocks, each reading the newest value or, for forks, an older one.
-Kinds of blocks: `moving`, `pieces`, `elementwise`, `reductions`, `products`, `indexing`.
+Blocks move data (`movement`) or compute (`operators`).
 A graph is legal for the TOSA reference model, level 8K.
 Equal seeds and profiles give equal graphs.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-# importing a kind of blocks registers them, and their order decides what a seed draws
-from tests.random_graphs import moving, pieces, elementwise, reductions, products, indexing  # noqa: F401  # isort: skip
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Array, GraphError
+
+# importing blocks registers them, and their order decides what a seed draws
+from tests.random_graphs import movement, operators  # noqa: F401
 from tests.random_graphs.builder import BLOCKS, Builder, Unfit
 from tests.random_graphs.profiles import NETWORK, PROFILES, Profile
+from tests.term import Term
 
 __all__ = ["NETWORK", "PROFILES", "Profile", "random_graph"]
 
@@ -53,22 +57,21 @@ def _grow(b: Builder, weights: Array) -> None:
     """Adds one random block, unless it does not fit."""
     x = b.values[-1] if b.chance(0.75) else b.of(*b.values)
     grow, _ = BLOCKS[int(b.rng.choice(len(BLOCKS), p=weights))]
-    if b.size(x) > b.largest // 2:
-        grow = pieces.part
+    if prod(x.shape) > b.largest // 2:
+        grow = movement.part
     nodes, inputs = len(b.g.nodes), len(b.g.inputs)
     try:
-        new = grow(b, x)
-    except (Unfit, GraphError):  # drops the nodes that it had added
+        b.values += [v for v in grow(b, x) if len(v.shape) >= 1]
+    except (Unfit, GraphError):
         if len(b.g.inputs) == inputs:
-            b.g = _first(b.g, nodes)
-        return
-    b.values += [v for v in new if len(b.shape(v)) >= 1]
+            _forget(b.g, nodes)
 
 
-def _first(g: TensorGraph, count: int) -> TensorGraph:
-    out = TensorGraph(nodes=g.nodes[:count], inputs=list(g.inputs))
-    out._constants.update({n: k for n, k in g._constants.items() if k < count})
-    return out
+def _forget(g: TensorGraph, first: int) -> None:
+    """Drops the nodes from one on, on which nothing depends."""
+    del g.nodes[first:]
+    for node in [node for node, n in g._constants.items() if n >= first]:
+        del g._constants[node]
 
 
 def _finished(b: Builder) -> TensorGraph:
@@ -76,24 +79,24 @@ def _finished(b: Builder) -> TensorGraph:
 
     Now and then an output is unsigned, occurs twice, or is an input as it is.
     """
-    outputs = [o for o in _outputs(b) if b.g.nodes[o].op not in ("input", "const")]
-    b.g.outputs = outputs or [b.unary(b.values[0])]
-    if b.dtype(b.g.outputs[0]) == "INT8" and b.chance(0.1):
-        b.g.outputs[0] = b.rescale(b.g.outputs[0], "INT8", out_zp=b.zero("INT8"), output_unsigned=True)
+    g, first = b.g, b.values[0]
+    outputs = [o for o in _outputs(b) if g.nodes[o.n].op not in ("input", "const")] or [b.unary(first)]
+    if outputs[0].dtype == "INT8" and b.chance(0.1):
+        outputs[0] = outputs[0].rescale("INT8", out_zp=b.zero("INT8"), output_unsigned=True)
     if b.chance(0.1):  # one value in two slots, or an input as it is
-        b.g.outputs.append(b.of(b.g.outputs[0], b.values[0]))
-    b.g.output_names = [f"y{i}" for i in range(len(b.g.outputs))]
-    g = b.g.pruned()
-    readers = g.readers()
-    g.inputs = [i for i in g.inputs if readers[i] or i in g.outputs]
-    return g.pruned()
+        outputs.append(b.of(outputs[0], first))
+    g.outputs, g.output_names = [o.n for o in outputs], [f"y{i}" for i in range(len(outputs))]
+    pruned = g.pruned()
+    readers = pruned.readers()
+    pruned.inputs = [i for i in pruned.inputs if readers[i] or i in pruned.outputs]
+    return pruned.pruned()
 
 
-def _outputs(b: Builder) -> list[int]:
+def _outputs(b: Builder) -> list[Term]:
     """Returns the newest value, up to three unread ones, and now and then one that is read."""
-    read = {i for n in b.g.nodes for i in n.inputs}
-    unread = [v for v in dict.fromkeys(b.values) if v not in read]
-    inside = [v for v in dict.fromkeys(b.values) if v in read and b.g.nodes[v].op != "input"]
+    read, values = {i for n in b.g.nodes for i in n.inputs}, {v.n: v for v in b.values}
+    unread = [v for n, v in values.items() if n not in read]
+    inside = [v for n, v in values.items() if n in read and b.g.nodes[n].op != "input"]
     b.rng.shuffle(unread)
     more = [b.of(*inside)] if inside and b.chance(0.3) else []
-    return list(dict.fromkeys([b.values[-1], *map(int, unread[:3]), *more]))
+    return list({v.n: v for v in (b.values[-1], *unread[:3], *more)}.values())

@@ -7,19 +7,8 @@ from dataclasses import dataclass, replace
 from eqsat.tensor.types import Shape
 
 _SHAPES: tuple[Shape, ...] = (
-    (1, 6, 6, 8),
-    (1, 8, 4, 4),
-    (1, 4, 5, 6),
-    (2, 4, 4, 4),
-    (1, 3, 8, 8),
-    (1, 16, 12),
-    (4, 6, 8),
-    (1, 24),
-    (6, 10),
-    (1, 1, 20, 6),
-    (2, 3, 2, 4, 5),
-    (12,),
-    (1, 2, 6, 2, 4, 2),
+    *((1, 6, 6, 8), (1, 8, 4, 4), (1, 4, 5, 6), (2, 4, 4, 4), (1, 3, 8, 8)),
+    *((1, 16, 12), (4, 6, 8), (1, 24), (6, 10), (1, 1, 20, 6), (2, 3, 2, 4, 5), (12,), (1, 2, 6, 2, 4, 2)),
 )
 
 
@@ -46,17 +35,8 @@ NETWORK = Profile()
 #: Source: random graphs compiled with one block at a time.
 REFUSED = frozenset(
     {
-        "argmax",
-        "bitwise_and",
-        "bitwise_not",
-        "bitwise_or",
-        "bitwise_xor",
-        "equal",
-        "greater",
-        "greater_equal",
-        "logical_right_shift",
-        "reverse",
-        "transpose_conv2d",
+        *("argmax", "equal", "greater", "greater_equal", "logical_right_shift", "reverse", "transpose_conv2d"),
+        *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
     }
 )
 PROFILES = {

@@ -33,15 +33,9 @@ def only(*names: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
     return list(with_helpers((r for r in rules if r.name in names), [*rules, *RULES]))
 
 
-def check(
-    graph: TensorGraph,
-    rules: Sequence[Rule] = RULES,
-    *,
-    budget: Budget = DEFAULT_BUDGET,
-    trials: int = soundness.TRIALS,
-) -> Frozen:
+def check(graph: TensorGraph, rules: Sequence[Rule] = RULES, budget: Budget = DEFAULT_BUDGET) -> Frozen:
     """Saturates, evaluates every e-node on samples and compares with the graph itself. Raises Unsound."""
-    return soundness.check(graph, rules, budget=budget, trials=trials).frozen
+    return soundness.check(graph, rules, budget=budget).frozen
 
 
 def saturated(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> Frozen:

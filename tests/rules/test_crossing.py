@@ -11,16 +11,7 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.attributes import Call
-from eqsat.rules.across import (
-    MAX_RANK,
-    carry,
-    concat_pulled,
-    pulled,
-    pushed,
-    stack_pushed,
-    units_pulled,
-    units_pushed,
-)
+from eqsat.rules.across import MAX_RANK, carry, concat_pulled, pulled, pushed, stack_pushed, units_pulled, units_pushed
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op, infer

@@ -2,18 +2,14 @@
 
 from typing import Any
 
-import numpy as np
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.options.spellings import for_target
 from eqsat.rules import RULES
 from eqsat.rules.matmul import ROWS
 from eqsat.target import Target
-from eqsat.tensor.movement import Move
 from tests.rules import cases
 from tests.rules.checks import check
-from tests.sweeps import examples
 from tests.term import Term, graph
 
 
@@ -89,16 +85,6 @@ test_fires_and_is_exact, test_spares_near_misses = cases.of_table(
     zero_points=st.sampled_from([(-3, 5), (-128, 8), (127, -128), (0, 0)]),
     **dict.fromkeys("nhcw", few),
 )
-
-
-@settings(max_examples=examples(50), deadline=None)
-@given(st.permutations(range(3)), st.tuples(*[st.integers(1, 3)] * 3), st.integers(1, 3), st.integers(1, 3))
-def test_a_movement_is_what_its_axes_do(perm, sizes, outer, inner):
-    split = (outer, *sizes, inner)
-    m = Move.transpose(split, (0, *(1 + p for p in perm), 4))
-    shape = (outer, int(np.prod(sizes)), inner)
-    m = Move.reshape(shape, split).then(m).then(Move.reshape(m.out_shape, shape))
-    assert Move.product(m.within(shape)) == m
 
 
 def test_rows_are_for_targets_whose_products_wait_outside():

@@ -50,20 +50,6 @@ def fewest(frozen: Frozen, counted: Callable[[ENode], bool], outputs: Sequence[i
     return int(sum(best[frozen.handle[o]] for o in outputs))
 
 
-def into(x: Term) -> Term:
-    """NCHW to NHWC."""
-    return x.transpose(0, 2, 3, 1)
-
-
-def out(x: Term) -> Term:
-    """And back."""
-    return x.transpose(0, 3, 1, 2)
-
-
-def relu(x: Term, zero: int = -128) -> Term:
-    return x.clamp(zero, 127)
-
-
 def added(x: Term, y: Any) -> Term:
     """A quantized addition, of a constant as ExecuTorch leaves it: an INT8 constant and its RESCALE."""
     return (x.rescale("INT32") + y.rescale("INT32", in_zp=3)).rescale("INT8", shift=31)
@@ -73,24 +59,19 @@ def counted(x: Term, *shape: int) -> Term:
     return x.const(np.arange(np.prod(shape)).reshape(shape))
 
 
-def element(x: Term) -> Term:
-    """An input of one element."""
-    return Term(x.g, x.g.add_input("other", (1, 1, 1, 1), "INT8"))
-
-
 def in_int16(x: Term) -> Term:
-    return out(relu(into(x).rescale("INT16"), 0).rescale("INT8", shift=31))
+    return x.nhwc().rescale("INT16").relu(0).rescale("INT8", shift=31).nchw()
 
 
 def fork_down(x: Term) -> tuple[Term, Term]:
-    y = relu(into(x), -50)
-    return out(relu(y, -20)), out(y.rescale("INT8", shift=31))
+    y = x.nhwc().relu(-50)
+    return y.relu(-20).nchw(), y.rescale("INT8", shift=31).nchw()
 
 
 def fork_up(x: Term) -> tuple[Term, Term]:
     """One value, transposed for one reader and as it is for another, then joined in the first's layout."""
-    y = relu(into(x), -50)
-    return out(added(y, relu(y, -9))), out(relu(y, 0))
+    y = x.nhwc().relu(-50)
+    return added(y, y.relu(-9)).nchw(), y.relu(0).nchw()
 
 
 def upsampling(x: Term) -> Term:
@@ -98,42 +79,34 @@ def upsampling(x: Term) -> Term:
     return x.reshape(1, 3, 1, 5, 1, 4)("tile", multiples=(1, 1, 2, 1, 2, 1)).reshape(1, 6, 10, 4)
 
 
-def part(x: Term, low: int, high: int) -> Term:
-    return x.rows(low, high - low)
-
-
-def cat(x: Term, *others: Term) -> Term:
-    return x.concat(*others, axis=1)
-
-
 #: A preset, what it finds, a graph of x: INT8[1,4,3,5], and how many e-nodes of a kind a graph needs before and after.
 TABLE = """
-fuse-tosa-transposes  identity                 relu(x.transpose(0, 1, 2, 3))                             moves 1 0
-fuse-tosa-transposes  inverse pair             out(into(x))                                              moves 2 0
-fuse-tosa-transposes  composition              into(x).transpose(0, 1, 3, 2)                             moves 2 1
-fuse-tosa-transposes  rescale, relu, rescale  in_int16(x)                             reorders 2 0
-fuse-tosa-transposes  scalar                   out(added(into(x), counted(x, 1, 1, 1, 1)))               reorders 2 0
-fuse-tosa-transposes  an input of one element  out(added(into(x), element(x)))                           reorders 2 0
+fuse-tosa-transposes  identity                 x.transpose(0, 1, 2, 3).relu()                            moves 1 0
+fuse-tosa-transposes  inverse pair             x.nhwc().nchw()                                           moves 2 0
+fuse-tosa-transposes  composition              x.nhwc().transpose(0, 1, 3, 2)                            moves 2 1
+fuse-tosa-transposes  rescale, relu, rescale   in_int16(x)                                               reorders 2 0
+fuse-tosa-transposes  scalar                   added(x.nhwc(), counted(x, 1, 1, 1, 1)).nchw()            reorders 2 0
+fuse-tosa-transposes  an input of one element  added(x.nhwc(), x.input((1, 1, 1, 1))).nchw()             reorders 2 0
 fuse-tosa-transposes  fan-out                  fork_down(x)                                              reorders 4 0
-fuse-tosa-transposes  not beside a tensor      out(added(into(x), counted(x, 1, 1, 1, 4)))               reorders 2 2
-explicit-permutes     pair                     out(into(x))                                              moves 2 0
-explicit-permutes     elementwise branches     out(added(into(x), into(relu(x, -9))))                    reorders 3 0
-explicit-permutes     constant                 out(added(into(x), counted(x, 1, 1, 1, 4)))               reorders 2 0
+fuse-tosa-transposes  not beside a tensor      added(x.nhwc(), counted(x, 1, 1, 1, 4)).nchw()            reorders 2 2
+explicit-permutes     pair                     x.nhwc().nchw()                                           moves 2 0
+explicit-permutes     elementwise branches     added(x.nhwc(), x.relu(-9).nhwc()).nchw()                 reorders 3 0
+explicit-permutes     constant                 added(x.nhwc(), counted(x, 1, 1, 1, 4)).nchw()            reorders 2 0
 explicit-permutes     fork down                fork_down(x)                                              reorders 4 0
 explicit-permutes     fork up                  fork_up(x)                                                reorders 5 0
-explicit-permutes     below squeeze            out(x.reshape(4, 3, 5).transpose(1, 2, 0).reshape(1, 3, 5, 4))  moves 4 0
+explicit-permutes     below squeeze            x.reshape(4, 3, 5).transpose(1, 2, 0).reshape(1, 3, 5, 4).nchw()  moves 4 0
 explicit-permutes     cascaded views           x.reshape(4, 15).reshape(60)                              moves 2 1
-explicit-permutes     concat                   out(into(x).concat(relu(into(x)), axis=3))                reorders 3 0
-explicit-permutes     mean    out(into(x).rescale('INT32').reduce('sum', 1).rescale('INT8', shift=32))  reorders 2 0
-explicit-permutes     slice                    out(into(x).part(1, 2, 1).part(1, 3, 2).part(1, 2, 3))    reorders 2 0
-explicit-permutes     tile along unit axes     out(upsampling(into(x)))                                  reorders 2 0
-fuse-concat           one operand              cat(relu(x))                                              copies 1 0
-fuse-concat           exact slice              part(cat(relu(x), x), 4, 8)                               copies 2 0
-fuse-concat           slices in full           cat(part(x, 0, 1), part(x, 1, 3), part(x, 3, 4))          copies 4 0
-fuse-concat           slice within             part(cat(relu(x), x), 5, 7)                               copies 2 1
-fuse-concat           slices in part           cat(part(x, 1, 2), part(x, 2, 4))                         copies 3 1
-fuse-concat           not slices apart         cat(part(x, 0, 1), part(x, 2, 4))                         copies 3 3
-fuse-concat           not a slice across       part(cat(relu(x), x), 2, 6)                               copies 2 2
+explicit-permutes     concat                   x.nhwc().concat(x.nhwc().relu(), axis=3).nchw()           reorders 3 0
+explicit-permutes     mean  x.nhwc().rescale('INT32').reduce('sum', 1).rescale('INT8', shift=32).nchw()  reorders 2 0
+explicit-permutes     slice                    x.nhwc().part(1, 2, 1).part(1, 3, 2).part(1, 2, 3).nchw()  reorders 2 0
+explicit-permutes     tile along unit axes     upsampling(x.nhwc()).nchw()                               reorders 2 0
+fuse-concat           one operand              x.relu().concat(axis=1)                                   copies 1 0
+fuse-concat           exact slice              x.relu().concat(x, axis=1).rows(4, 4)                     copies 2 0
+fuse-concat           slices in full           x.rows(0).concat(x.rows(1, 2), x.rows(3), axis=1)         copies 4 0
+fuse-concat           slice within             x.relu().concat(x, axis=1).rows(5, 2)                     copies 2 1
+fuse-concat           slices in part           x.rows(1).concat(x.rows(2, 2), axis=1)                    copies 3 1
+fuse-concat           not slices apart         x.rows(0).concat(x.rows(2, 2), axis=1)                    copies 3 3
+fuse-concat           not a slice across       x.relu().concat(x, axis=1).rows(2, 4)                     copies 2 2
 """
 CASES = [re.split(r"\s{2,}", line) for line in TABLE.strip().splitlines()]
 PATTERNS = [f"{preset}: {what}" for preset, what, *_ in CASES]
@@ -201,7 +174,7 @@ def test_an_unknown_preset_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="'fuse'") as e:
         Options(preset="fuse")
     assert all(p.name in str(e.value) for p in CATALOGUE)
-    (tmp_path / "x.tosa").write_bytes(dumps(graph("x:INT8[1,4,3,5]", lambda x: out(into(x)))))
+    (tmp_path / "x.tosa").write_bytes(dumps(graph("x:INT8[1,4,3,5]", lambda x: x.nhwc().nchw())))
     given, made = str(tmp_path / "x.tosa"), tmp_path / "y.tosa"
     done = run("optimize", given, "-t", "ethos-u85-256", "--rules", "fuse", "-o", str(made))
     assert done.exit_code == 2 and "fuse-concat" in done.stderr and not made.exists()

@@ -44,13 +44,7 @@ slice-roles-1   INT8[2,4,4,6]               x.largest(2, 2).part(1)
 - slice-roles-1  INT8[2,4,4,6]              x.largest(2, 2).part(1, 2, 1)               # rows
 """
 test_fires_and_is_exact, test_spares_near_misses = of_table(
-    globals(),
-    TABLE,
-    beside="move-move",
-    any=[r.name for r in roles.RULES],
-    first=[0, 1],
-    inner=[1, 2],
-    outer=[0, 2],
+    globals(), TABLE, beside="move-move", any=[r.name for r in roles.RULES], first=[0, 1], inner=[1, 2], outer=[0, 2]
 )
 
 

@@ -1,14 +1,25 @@
-"""Figures of several delegates are sums, and unknown where one of them is unknown."""
+"""Figures of several delegates are sums, and unknown where one of them is unknown; which cycles decide."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
+from cost_models.calibration import spread
+from eqsat.choice.compiled import Candidate
+from eqsat.ground.process import WorkerError
+from eqsat.options.options import Options
 from eqsat.search.comparison import verdict
 from eqsat.search.figures import Compared, GraphFigures
-from eqsat.vela.compile import Footprint
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.oracle import price_compiled
+from eqsat.target import Target
+from eqsat.tosa import dumps
+from eqsat.vela.compile import Estimate, Footprint
+from eqsat.vela.regor import RawOutput
+from eqsat.vela.roofline import Rates
+from tests.graphs import transposed_relus
 
 SMALL = GraphFigures(10, 8, {"convolution": 8}, Footprint(100, 1, 2, 3, {}), calibrated=8, ends=((6, 9), (8, 12)))
 LARGE = GraphFigures(
@@ -57,3 +68,43 @@ def test_delegates_whose_stock_graph_is_refused_are_left_out_of_a_comparison() -
     assert (stock, ours, left_out) == (LARGE, SMALL, ["forward/0", "forward/2"])
     nothing = Compared.of({"forward/0": refused})
     assert verdict(nothing.stock, nothing.eqsat) == "nothing to compare: the cycles without eqsat are not known"
+
+
+# ---- the calibrated price of command streams decides, with its interval and Vela's totals beside it ---
+
+U55 = Target.of("ethos-u55-128")
+#: An estimate whose stream cannot be decoded.
+UNKNOWN = Estimate(
+    *(5, (), {}, Rates(128, 1.0, 8.0, 1e9)),
+    binary=(8, 0),
+    raw=RawOutput(
+        **{"stream": b"COP1" + bytes([9, 0, 0, 0]), "read_only": b"", "scratch": 0, "scratch_fast": 0},
+        **{"inputs": [], "outputs": [], "operators": [], "rows": []},
+    ),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
+def test_a_result_is_dearer_by_no_price(accelerator: str) -> None:
+    """Two TRANSPOSEs less are so many commands less."""
+    target = Target.of(accelerator)
+    graph = dumps(transposed_relus())
+    result = optimize_tosa(graph, target, stock=graph, options=Options(effort=1))
+    assert result.stock_calibrated and result.stock_cycles and result.change
+    assert result.calibrated < result.stock_calibrated and result.cycles <= result.stock_cycles * (1 + spread(target))
+    assert result.change.value == result.calibrated / result.stock_calibrated and result.change.within >= 0
+    before, after = result.command_stream["explicit"], result.command_stream["eqsat"]
+    assert before and after and after.cycles == result.calibrated
+    record = result.record()
+    assert record["command_stream"]["eqsat"] == asdict(after)
+    assert (record["calibrated"], record["stock_calibrated"]) == (result.calibrated, result.stock_calibrated)
+    assert sum(row["calibrated"] for row in result.table) == pytest.approx(result.calibrated, rel=0.02)
+
+
+def test_a_stream_that_nobody_knows_has_no_price_and_is_no_candidate() -> None:
+    found = GraphFigures.of(UNKNOWN, U55)
+    assert (found.cycles, found.stream, found.ends) == (5, None, ())
+    graph = transposed_relus()
+    with pytest.raises(WorkerError, match="its commands have no price"):
+        price_compiled(U55, Candidate("eqsat", graph, dumps(graph)), UNKNOWN)

@@ -58,10 +58,7 @@ def interrupted(asks: AsksAt, tmp_path: Path, **more: Any) -> Result:
         return optimize_tosa(given, TARGET, stock=given, options=options, interruption=asks.interruption)
 
 
-@pytest.mark.parametrize(
-    ("stage", "times", "found"),
-    [("saturate", 1, False), ("vela", 1, True), ("extract", 3, True)],
-)
+@pytest.mark.parametrize(("stage", "times", "found"), [("saturate", 1, False), ("vela", 1, True), ("extract", 3, True)])
 def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_path: Path) -> None:
     asks = AsksAt(stage, times)
     result = interrupted(asks, tmp_path)

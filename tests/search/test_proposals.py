@@ -67,12 +67,6 @@ def test_greedy_extraction_finds_the_graph_without_transposes() -> None:
     assert {e.proposal for e in loop.extractions} == {"greedy"} and not loop.warnings
 
 
-def test_what_vela_refuses_costs_only_itself() -> None:
-    end, loop = driven(greedy, lambda c: None, State(U55, GREEDY, choices=choices()))
-    assert end.graphs == [] and set(loop.warnings) == {"a candidate was dropped: no"}
-    assert loop.extractions == []
-
-
 def test_the_extractor_of_the_options_begins_from_the_cheapest_choice() -> None:
     options = Options(extractor="tree_greedy", time_limit=1)
     first, _ = driven(greedy, by_transposes, State(U55, options, choices=choices()))

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from eqsat.tensor import graph as graphs
-from eqsat.tensor import makers, movement
+from eqsat.tensor import makers, movement, schema
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.ops.op import broadcast
-from eqsat.tensor.types import Const, GraphError, Type, attrs_of, occurrences
+from eqsat.tensor.ops.rescale import DOUBLE_ROUND
+from eqsat.tensor.types import Attrs, Const, GraphError, Type, attrs_of, occurrences
+from eqsat.tosa import dumps, loads
 from tests.graphs import residual
 from tests.term import Term, graph, inputs, outputs
 
@@ -53,13 +55,6 @@ def test_attributes_that_are_missing_unknown_or_of_another_type_are_refused(op: 
     assert len(g.nodes) == 1
 
 
-def test_numbers_of_numpy_and_lists_are_attributes() -> None:
-    g = TensorGraph()
-    x = g.add_input("x", (2, 3), "INT8")
-    assert g.type(g.add("transpose", [x], perms=[np.int64(1), np.int32(0)])).shape == (3, 2)
-    assert g.type(g.add("reduce_sum", [x], axis=np.int64(1))).shape == (2, 1)
-
-
 def test_broadcast() -> None:
     assert broadcast([(1, 3, 1), (4, 1, 1), (4, 3, 1)]) == (4, 3, 1)
     with pytest.raises(GraphError, match="ranks"):
@@ -70,6 +65,8 @@ def test_broadcast() -> None:
 
 INEXACT_ROUND = 2
 X, Y, Z = Type((1, 4, 5, 3), "INT8"), Type((1, 4, 5, 2), "INT8"), Type((1, 4, 5, 3), "INT32")
+#: Of a convolution with one tap.
+ONE = [X, Type((2, 1, 1, 3), "INT8"), Type((2,), "INT32")]
 CONV, DECONV = {"pad": (0,) * 4, "stride": (1, 1), "dilation": (1, 1)}, {"out_pad": (0,) * 4, "stride": (1, 1)}
 REFUSED = [
     ("abs", {}, [Z, Z], "takes 1"),
@@ -100,20 +97,31 @@ REFUSED = [
     ("rescale", {"multiplier": (1,) * 3, "shift": (9,) * 3, "per_channel": False, "dtype": "INT8"}, [X], "1 channels"),
     ("conv2d", CONV, [X, Type((2, 1, 1, 4), "INT8"), Type((2,), "INT32")], "channels"),
     ("conv2d", CONV, [X, Type((2, 1, 1, 3), "INT8"), Type((3,), "INT32")], "bias"),
-    ("conv2d", {}, [X, Type((2, 1, 1, 3), "INT8"), Type((2,), "INT32")], "pad"),
+    ("conv2d", {}, ONE, "pad"),
     ("depthwise_conv2d", CONV, [X, Type((1, 1, 2, 1), "INT8"), Type((2,), "INT32")], "channels"),
     ("transpose_conv2d", DECONV, [X, Type((2, 1, 1, 4), "INT8"), Type((2,), "INT32")], "channels"),
     ("matmul", {}, [Type((1, 2, 3), "INT8"), Type((1, 4, 2), "INT8")], "multiply"),
     ("matmul", {}, [Type((2, 2, 3), "INT8"), Type((1, 3, 2), "INT8")], "multiply"),
     ("max_pool2d", {"kernel": (1, 1), "stride": (1, 1), "pad": (0,) * 4}, [Type(X.shape, "BOOL")], "BOOL"),
     ("input", {}, [], "leaf"),
+    # numbers that TOSA forbids
+    *(("rescale", makers.rescale("INT8", 1, s), [Z], f"shifts from {s} to {s}") for s in (-1, 0, 1, 63)),
+    ("rescale", makers.rescale("INT8", -1, 30), [Z], "multipliers from -1"),
+    ("rescale", makers.rescale("INT8", 1 << 31, 30), [Z], "multipliers from 2147483648"),
+    ("rescale", makers.rescale("INT8", 1 << 15, 30, scale32=False), [Z], "multipliers from 32768"),
+    ("rescale", makers.rescale("INT8", 1, 30, scale32=False, rounding_mode=DOUBLE_ROUND), [Z], "double rounding"),
+    ("rescale", makers.rescale("INT8", input_unsigned=True, output_unsigned=True), [X], "unsigned"),
+    *(("mul", makers.mul(s), [Z, Z], f"a shift of {s}") for s in (-1, 64)),
+    *(("mul", makers.mul(1), [Type((1,), d)] * 2, "a shift of 1") for d in ("INT8", "INT16")),
+    ("conv2d", makers.conv("INT8", pad=(-1, 0, 0, 0)), ONE, "pads -1"),
+    ("reduce_sum", {"axis": 1}, [Type((1,), "INT32")], "axis"),
 ]
 
 
 @pytest.mark.parametrize(("op", "attrs", "operands", "reason"), REFUSED)
-def test_operands_that_do_not_fit_are_refused(op: str, attrs: dict, operands: list[Type], reason: str) -> None:
+def test_what_does_not_fit_is_refused(op: str, attrs: Attrs | dict, operands: list[Type], reason: str) -> None:
     with pytest.raises(GraphError, match=reason) as e:
-        infer(op, attrs_of(attrs), operands)
+        infer(op, attrs_of(dict(attrs)), operands)
     assert str(e.value).startswith(op)
 
 
@@ -154,12 +162,14 @@ def test_equal_ops_stay_distinct() -> None:
 
 
 def test_attributes_have_one_form() -> None:
+    """Lists and numbers of numpy are attributes too."""
     assert attrs_of({"b": [1, 2], "a": 3}) == attrs_of({"a": 3, "b": (1, 2)}) == (("a", 3), ("b", (1, 2)))
-    g = graph("x:INT8[2,3]", lambda x: x.transpose(1, 0))
-    (n,) = g.outputs
-    assert g.nodes[n].attr("perms") == (1, 0)
+    (x,) = inputs("x:INT8[2,3]")
+    y = x("transpose", perms=[np.int64(1), np.int32(0)])
+    assert y.shape == (3, 2) and x("reduce_sum", axis=np.int64(1)).shape == (2, 1)
+    assert x.g.nodes[y.n].attr("perms") == (1, 0)
     with pytest.raises(KeyError, match="transpose.*axis"):
-        g.nodes[n].attr("axis")
+        x.g.nodes[y.n].attr("axis")
 
 
 def test_live_readers_and_pruned() -> None:
@@ -238,3 +248,30 @@ def test_every_value_of_int8_is_counted_in_its_place() -> None:
     data = np.random.default_rng(0).integers(-128, 128, (4, 9, 5)).astype(np.int8)
     for view in (data, data.transpose(2, 0, 1), data[::2, 1:4]):
         assert occurrences(view).tolist() == [int((view == v).sum()) for v in range(-128, 128)]
+
+
+# ---- makers of attributes ---------------------------------------------------------------------------
+
+
+def test_defaults_change_nothing() -> None:
+    x = np.arange(-128, 128, dtype=np.int8).reshape(1, 4, 8, 8)
+    for g in (graph("x:INT8[1,4,8,8]", lambda x: x.rescale("INT8")), graph("x:INT8[1,4,8,8]", lambda x: x.clamp())):
+        assert np.array_equal(g.evaluate([x])[0], x)
+    wide = np.arange(-4, 4, dtype=np.int16)
+    g = graph("x:INT16[8]", lambda x: x.rescale("INT16", scale32=False))
+    assert np.array_equal(g.evaluate([wide])[0], wide)
+
+
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
+def test_clamps_and_accumulators_are_those_of_the_dtype(dtype: str) -> None:
+    x = np.array([-100, 0, 100]).astype(np.int8 if dtype == "INT8" else np.int16)
+    clamped = graph(f"x:{dtype}[3]", lambda x: x.clamp(-7, 9))
+    assert loads(dumps(clamped)).evaluate([x])[0].tolist() == [-7, 0, 9]
+    assert schema.DTYPE_NAME[dict(makers.conv(dtype))["acc_type"]] == {"INT8": "INT32", "INT16": "INT48"}[dtype]
+
+
+def test_sequences_are_per_channel() -> None:
+    assert dict(makers.rescale("INT8", 3, 2))["per_channel"] is False
+    assert dict(makers.rescale("INT8", np.int64(3), 2))["multiplier"] == (3,)
+    each = dict(makers.rescale("INT8", np.array([3, 4]), [2, 2]))
+    assert each["per_channel"] is True and each["multiplier"] == (3, 4) and type(each["multiplier"][0]) is int

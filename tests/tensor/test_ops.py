@@ -28,7 +28,7 @@ from tests.forms import OPEN, by_operator
 from tests.random_graphs import random_graph
 from tests.random_graphs.builder import Builder
 from tests.reference import run_reference
-from tests.term import Term, finish
+from tests.term import Term, finish, outputs
 
 
 class Draw(Builder):
@@ -57,9 +57,10 @@ def test_windows_and_grids_equal_the_reference_model(op: str, worker: Worker) ->
     for seed in range(20):
         d = Draw(np.random.default_rng([zlib.crc32(op.encode()), seed]), largest=1 << 20)
         y = CASES[op](d, op)
-        if d.dtype(y) == "INT48":  # which the reference model does not show: as INT32, times one
-            y = Term(d.g, y).rescale("INT32", 4, 2, scale32=False).n
-        check(finish(d.g, y), [d.array(d.shape(i), d.dtype(i)) for i in d.g.inputs], worker)
+        if y.dtype == "INT48":  # which the reference model does not show: as INT32, times one
+            y = y.rescale("INT32", 4, 2, scale32=False)
+        g = outputs(y)
+        check(g, [d.array(t.shape, t.dtype) for t in g.signature()[0]], worker)
 
 
 def test_every_value_of_random_graphs_equals_the_reference_model(worker: Worker) -> None:
@@ -159,81 +160,70 @@ def _scale(d: Draw, size: int) -> tuple[tuple[int, int], int, int]:
     return (numerator, denominator), offset, border
 
 
-def _resize(d: Draw, op: str) -> int:
+def _resize(d: Draw, op: str) -> Term:
     n, h, w, c = (d.between(1, 5) for _ in range(4))
     (sy, oy, by), (sx, ox, bx) = _scale(d, h), _scale(d, w)
-    attrs = {"scale": (*sy, *sx), "offset": (oy, ox), "border": (by, bx), "mode": d.of(NEAREST, BILINEAR)}
-    return d.add(op, d.input((n, h, w, c), d.of("INT8", "INT16")), **attrs)
+    mode = d.of(NEAREST, BILINEAR)
+    return d.input((n, h, w, c), d.of("INT8", "INT16"))(
+        op, scale=(*sy, *sx), offset=(oy, ox), border=(by, bx), mode=mode
+    )
 
 
-def _fit(d: Draw, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int, int]:
-    """(size, pad before, pad after) for which the strides come out even."""
-    before, after = d.between(0, kernel), d.between(0, kernel)
-    span = d.between(0, 3) * stride + (kernel - 1) * dilation + 1
-    while span - before - after < 1:
-        span += stride
-    return span - before - after, before, after
+def _fit(d: Draw, kernel: int, stride: int, dilation: int = 1, most: int | None = None) -> tuple[int, int, int]:
+    """(size, pad before, pad after), these at most so large, for which the strides come out even."""
+    before, after = (d.between(0, kernel if most is None else most) for _ in range(2))
+    size = d.between(0, 3) * stride + (kernel - 1) * dilation + 1 - before - after
+    return size if size >= 1 else size + (stride - size) // stride * stride, before, after
 
 
-def _conv_operands(d: Draw) -> tuple[str, dict]:
+def _operands(d: Draw) -> tuple[str, dict[str, int]]:
+    """The dtype, and zero points, of a convolution."""
     dtype = d.of("INT8", "INT16")
     return dtype, {"in_zp": d.zero(dtype), "w_zp": d.between(-128, 127) if dtype == "INT8" else 0}
 
 
-def _bias(d: Draw, dtype: str, channels: int) -> int:
+def _bias(d: Draw, dtype: str, channels: int) -> Term:
     return d.const((d.of(1, channels),), DType.of(dtype).accumulator, -(1 << 30), 1 << 30)
 
 
-def _conv(d: Draw, op: str) -> int:
-    dtype, zps = _conv_operands(d)
+def _conv(d: Draw, op: str) -> Term:
+    dtype, zps = _operands(d)
     kernel, stride, dilation = ((d.between(1, 3), d.between(1, 3)) for _ in range(3))
     (h, top, bottom), (w, left, right) = (_fit(d, *ksd) for ksd in zip(kernel, stride, dilation, strict=True))
     n, c, m = d.between(1, 2), d.between(1, 4), d.between(1, 3)
     weights, out = ((m, *kernel, c), m) if op == "conv2d" else ((*kernel, c, m), c * m)
     x = d.input((n, h, w, c), dtype)
     attrs = makers.conv(dtype, pad=(top, bottom, left, right), stride=stride, dilation=dilation, **zps)
-    return d.make(op, x, d.const(weights), _bias(d, dtype, out), attrs=attrs)
+    return x.made(op, attrs, d.const(weights), _bias(d, dtype, out))
 
 
-def _transpose_conv(d: Draw, op: str) -> int:
-    dtype, zps = _conv_operands(d)
+def _transpose_conv(d: Draw, op: str) -> Term:
+    dtype, zps = _operands(d)
     kernel, stride = ((d.between(1, 3), d.between(1, 3)) for _ in range(2))
     n, h, w, c, m = d.between(1, 2), d.between(1, 3), d.between(1, 3), d.between(1, 4), d.between(1, 3)
     pads = []
     for size, k, s in ((h, kernel[0], stride[0]), (w, kernel[1], stride[1])):
         before, after = d.between(1 - k, 2), d.between(1 - k, 2)
-        while (size - 1) * s + before + after + k < 1:
-            after += 1
-        pads += [before, after]
-    x = d.input((n, h, w, c), dtype)
+        pads += [before, max(after, 1 - (size - 1) * s - before - k)]
     attrs = makers.transpose_conv(dtype, out_pad=pads, stride=stride, **zps)
-    return d.make(op, x, d.const((m, *kernel, c)), _bias(d, dtype, m), attrs=attrs)
+    return d.input((n, h, w, c), dtype).made(op, attrs, d.const((m, *kernel, c)), _bias(d, dtype, m))
 
 
-def _pool(d: Draw, op: str) -> int:
+def _pool(d: Draw, op: str) -> Term:
     dtype = d.of("INT8", "INT16")
     kernel, stride = ((d.between(1, 4), d.between(1, 3)) for _ in range(2))
-    sides = []
-    for k, s in zip(kernel, stride, strict=True):
-        before, after = d.between(0, k - 1), d.between(0, k - 1)
-        span = d.between(0, 3) * s + k
-        while span - before - after < 1:
-            span += s
-        sides.append((span - before - after, before, after))
-    (h, top, bottom), (w, left, right) = sides
+    (h, top, bottom), (w, left, right) = (_fit(d, k, s, most=k - 1) for k, s in zip(kernel, stride, strict=True))
     x = d.input((d.between(1, 2), h, w, d.between(1, 4)), dtype)
     window = {"stride": stride, "pad": (top, bottom, left, right)}
     if op == "max_pool2d":
-        return d.make(op, x, attrs=makers.max_pool(kernel, **window))
-    return d.make(op, x, attrs=makers.avg_pool(kernel, in_zp=d.zero(dtype), out_zp=d.zero(dtype), **window))
+        return x.largest(*kernel, **window)
+    return x.average(*kernel, in_zp=d.zero(dtype), out_zp=d.zero(dtype), **window)
 
 
 #: What adds each operator to a graph.
-CASES: dict[str, Callable[[Draw, str], int]] = {
+CASES: dict[str, Callable[[Draw, str], Term]] = {
     "resize": _resize,
-    "conv2d": _conv,
-    "depthwise_conv2d": _conv,
+    **dict.fromkeys(["conv2d", "depthwise_conv2d"], _conv),
     "transpose_conv2d": _transpose_conv,
-    "max_pool2d": _pool,
-    "avg_pool2d": _pool,
+    **dict.fromkeys(["max_pool2d", "avg_pool2d"], _pool),
 }

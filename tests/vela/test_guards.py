@@ -138,12 +138,7 @@ def test_sums_of_unlike_integers_are_named_where_vela_is_wrong(
     ],
 )
 def test_what_reads_the_shape_from_before_a_transpose_is_named(
-    worker: Worker,
-    shape: tuple[int, ...],
-    perms: tuple[int, ...],
-    read: tuple[int, ...],
-    named: bool,
-    wrong: bool,
+    worker: Worker, shape: tuple[int, ...], perms: tuple[int, ...], read: tuple[int, ...], named: bool, wrong: bool
 ) -> None:
     """Whether Vela lets it begin too early depends on the blocks."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import Attrs, GraphError, Type, attrs_of
 from eqsat.tosa import dumps
 from eqsat.vela.rows import fitting_zero_point, written
+from tests.term import Term, graph
 
 #: A factor that is no power of two: Vela treats those of sums of INT32 otherwise.
 _SCALE = makers.rescale("INT8", 1958003733, 39, out_zp=5)
@@ -29,21 +32,15 @@ def by_rows(step: int, zps: tuple[int, int], scale: Attrs = _SCALE) -> Attrs:
 
 def graphs(n: int, rows: int, columns: int, c: int, attrs: Attrs) -> tuple[TensorGraph, TensorGraph]:
     """As it is written, and as MATMUL, RESCALE and TRANSPOSE."""
-    ours, plain = TensorGraph(), TensorGraph()
-    for g in (ours, plain):
-        g.add_input("x", (n, rows, c), "INT8")
-        g.add_input("y", (n, columns, c), "INT8")
-    ours.outputs = [written(ours, "matmul_rows", [0, 1], attrs)]
-    values = dict(attrs)
-    product = makers.matmul(values["in_zp"][0], values.pop("w_zp")[0])
-    turned = plain.add("transpose", [1], perms=(0, 2, 1))
-    values.pop("step")
-    result = plain.add_with(
-        "rescale", [plain.add_with("matmul", [0, turned], product)], attrs_of(values | {"in_zp": (0,)})
-    )
-    plain.outputs = [plain.add("transpose", [result], perms=(1, 0, 2))]
-    ours.output_names = plain.output_names = ["result"]
-    return ours, plain
+    known, inputs = dict(attrs), f"x:INT8[{n},{rows},{c}] y:INT8[{n},{columns},{c}]"
+    scale = {k: v for k, v in known.items() if k not in ("step", "w_zp")} | {"in_zp": (0,)}
+
+    def plain(x: Term, y: Term) -> Term:
+        product = x.matmul(y.transpose(0, 2, 1), known["in_zp"][0], known["w_zp"][0])
+        return product.made("rescale", attrs_of(scale)).transpose(1, 0, 2)
+
+    ours = graph(inputs, lambda x, y: replace(x, n=written(x.g, "matmul_rows", [x.n, y.n], attrs)))
+    return ours, graph(inputs, plain)
 
 
 def values(g: TensorGraph, seed: int) -> list[np.ndarray]:

@@ -48,20 +48,17 @@ def test_tables_of_16_bits_interpolate() -> None:
 
 
 @pytest.mark.parametrize(
-    "function, element, said", [(ActivationFunction.TANH, INT8, "TANH"), (TABLE, INT32, "tables|results of 32")]
+    "value, activation, element, table, said",
+    [
+        (1, Activation(ActivationFunction.TANH, OWN, 0x8000, 0x7FFF), INT8, None, "TANH"),
+        (1, Activation(TABLE, ActivationClipRange.FORCE_INT16, 0x8000, 0x7FFF), INT32, bytes(2048), "results of 32"),
+        (1 << 40, Activation(RELU, OWN, 0x8000, 0x7FFF), INT32, None, "int32 has no room"),
+        (1, Activation(RELU, OWN, 9, 8), INT8, None, "a clamp to 9 to 8"),
+    ],
+    ids=["function", "table of words", "no room", "clamp that leaves nothing"],
 )
-def test_what_is_not_known_is_named(function: ActivationFunction, element: Element, said: str) -> None:
-    clip = ActivationClipRange.FORCE_INT16 if element == INT32 else OWN
+def test_what_is_not_known_or_has_no_result_is_named(
+    value: int, activation: Activation, element: Element, table: bytes | None, said: str
+) -> None:
     with pytest.raises(DeviceError, match=said):
-        table = bytes(2048) if function == TABLE else None
-        activated(np.array([1]), Activation(function, clip, 0x8000, 0x7FFF), element, table)
-
-
-def test_a_result_without_room_is_named() -> None:
-    with pytest.raises(DeviceError, match="int32 has no room"):
-        activated(np.array([1 << 40]), Activation(RELU, OWN, 0x8000, 0x7FFF), INT32, None)
-
-
-def test_a_clamp_that_leaves_nothing_is_named() -> None:
-    with pytest.raises(DeviceError, match="a clamp to 9 to 8"):
-        activated(np.array([1]), Activation(RELU, OWN, 9, 8), INT8, None)
+        activated(np.array([value]), activation, element, table)
