@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Column
 
 from eqsat.cli import interrupt
 from eqsat.cli.terminal import TextConsole
@@ -118,7 +119,7 @@ def working(title: str) -> Iterator[Work]:
         console = TextConsole(file=stream)
         shown = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column()),  # wraps: the cycles are at its end
             console=console,
             transient=True,
             redirect_stdout=False,  # rich would send what others write to stdout and stderr to the terminal

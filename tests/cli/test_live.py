@@ -30,7 +30,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def on_a_terminal(command: list[str]) -> tuple[int, str]:
+def on_a_terminal(command: list[str], columns: int = 160) -> tuple[int, str]:
     """(exit code, all that a terminal gets)."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -39,7 +39,7 @@ def on_a_terminal(command: list[str]) -> tuple[int, str]:
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "160"},
+        env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns)},
     )
     os.close(theirs)
     out = b""
@@ -65,6 +65,13 @@ def test_a_terminal_gets_stages_and_nobody_elses_output(tmp_path: Path) -> None:
     for other in ("Network summary", "Info:", "Failed to load", "_pytree", "Warning"):
         assert other not in seen
     assert seen.rstrip().endswith("1 delegate(s))")
+
+
+def test_a_narrow_terminal_gets_the_fewest_cycles_too(source: Path, tmp_path: Path) -> None:
+    code, seen = on_a_terminal(["optimize", str(source), "-t", "ethos-u85-256", "-o", str(tmp_path / "o")], columns=40)
+    assert code == 0, seen
+    words = " ".join(re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", seen).split())
+    assert re.search(r"best so far [\d,]+ cycles", words), seen
 
 
 def test_a_pipe_gets_plain_lines(source: Path, tmp_path: Path) -> None:
