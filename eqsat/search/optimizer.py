@@ -92,7 +92,7 @@ def optimize_tosa(
     """
     target, options = Target.of(target), given_options(options)
     with Pool() as pool:
-        loop = Loop(Oracle.of(target, pool), interruption=interruption or Interruption())
+        loop = Loop(Oracle(target, pool), interruption=interruption or Interruption())
         with loop.clock.stage("import"):
             reference = loads(explicit, name)
             checks = Checks(reference, target, pool, options, loop.warnings)
