@@ -120,7 +120,9 @@ def find_culprit(graph: TensorGraph, inputs: Samples, target: Target, pool: Pool
 
     It is found by bisection, so it may be a later one if errors come and go.
     """
-    inner = [n for n in graph.live() if _activation(graph, n)]
+    nodes = ((n, graph.nodes[n]) for n in graph.live())
+    # Vela treats wide values differently as outputs than within a graph
+    inner = [n for n, node in nodes if OPS[node.op].kind != "leaf" and DType.of(node.dtype).is_activation]
     try:
         answers = run_samples(dumps(_up_to(graph, inner)), inputs, pool, _HUNG)
     except WorkerError:
@@ -147,11 +149,3 @@ def find_culprit(graph: TensorGraph, inputs: Samples, target: Target, pool: Pool
 def _up_to(graph: TensorGraph, nodes: Sequence[int]) -> TensorGraph:
     """Returns the graph with some nodes as its outputs."""
     return TensorGraph(nodes=graph.nodes, inputs=graph.inputs, outputs=list(nodes))
-
-
-def _activation(graph: TensorGraph, n: int) -> bool:
-    """Whether a node's result is an activation.
-
-    Vela treats wide values differently as outputs than within a graph.
-    """
-    return OPS[graph.nodes[n].op].kind != "leaf" and DType.of(graph.nodes[n].dtype).is_activation

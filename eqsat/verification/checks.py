@@ -45,7 +45,6 @@ class Checks:
     """Checks candidates against one reference, whose values are computed in the background.
 
     warnings: what the user is told, once for each candidate.
-    miscompiled: candidates that Vela compiles wrongly.
     undecided: {candidate that is passed over since nothing is proved of it: why}.
     """
 
@@ -55,7 +54,6 @@ class Checks:
         self.verifier = Verifier(reference, target, pool, options)
         self.binaries = Binaries(self.verifier, target, pool, options.binary_time_limit)
         self.warnings = warnings
-        self.miscompiled: list[Compiled] = []
         self.undecided: dict[Compiled, str] = {}
         self._family = target.family
         self._compared: dict[Compiled, Answer | None] = {}
@@ -92,6 +90,11 @@ class Checks:
         found = self._compared[c]
         return found is not None and found.binary.equal is not False
 
+    @property
+    def miscompiled(self) -> list[Compiled]:
+        """Candidates that were compared and that Vela compiles wrongly."""
+        return [c for c, found in self._compared.items() if found and found.binary.equal is False]
+
     def run_in_any_case(self, found: Answer) -> Answer:
         """Returns the answer after running its binary even if the budget is used up."""
         c = found.best
@@ -102,7 +105,6 @@ class Checks:
         return changed
 
     def _warn_of_binary(self, c: Compiled, binary: Verdict) -> None:
-        self.miscompiled.append(c)
         self.warnings.append(f"{CALLED[c.name]} was not used: Vela compiles it wrongly: {binary.reason}")
 
     def _compare(self, c: Compiled) -> Answer | None:
@@ -142,17 +144,17 @@ class Checks:
         """
         if stock is None:
             return None, None, None
-        equal, proved = None, None
+        verified: tuple[bool | None, bool | None] = None, None
         with suppress(Unjudged):
             proof = self.verifier.equality(stock)
             if proof.counterexample and not proof.unusable:
                 self.compared(stock)
                 return False, False, None
-            equal, proved = (None, proof.proved or None) if proof.unusable else (True, proof.proved)
+            verified = (None, proof.proved or None) if proof.unusable else (True, proof.proved)
         binary = self.binaries.verdict(stock)
         if binary.equal is False and stock not in self.miscompiled:
             self.warnings.append(f"Vela compiles stock's graph wrongly: {binary.reason}")
-        return equal, proved, binary
+        return *verified, binary
 
 
 #: After so many candidates that could not be proved, only stock's graph and the explicit one are tried.
