@@ -5,6 +5,8 @@ Each starts anew with the prices that Vela's table of the last choice corrected.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from eqsat.options.plugins import check_extraction
 from eqsat.search.proposal import Ask, Asking, State
 from extraction import Extraction, Infeasible, extract
@@ -18,10 +20,10 @@ def greedy(state: State) -> Asking:
     choices = state.priced
     try:
         for copied in (False, True, None) if choices.last else (None,):
-            found = None
+            choice = None
             for _ in range(state.options.rounds):
-                found = extract_by(GREEDY, state, found) if copied is None else _with_views(state, copied)
-                state = yield Ask([state.chosen(found, GREEDY)])
+                choice = extract_by(GREEDY, state, choice).choice if copied is None else _with_views(state, copied)
+                state = yield Ask([state.chosen(choice, GREEDY)])
                 if not state.prices_rose:
                     break
     except Infeasible as e:
@@ -29,16 +31,16 @@ def greedy(state: State) -> Asking:
         raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
 
 
-def _with_views(state: State, copied: bool) -> Extraction:
-    """Returns the extraction with all views free or, if `copied`, with each view a copy."""
+def _with_views(state: State, copied: bool) -> dict[int, int]:
+    """Returns the choice with all views free or, if `copied`, with each view a copy."""
     found = extract(state.priced.with_views(copied), GREEDY, time_limit=state.options.time_limit)
-    return state.extraction(state.priced.with_storage(found.choice), GREEDY)
+    return state.priced.with_storage(found.choice)
 
 
-def extract_by(extractor: str, state: State, start: Extraction | None) -> Extraction:
+def extract_by(extractor: str, state: State, start: Mapping[int, int] | None) -> Extraction:
     """Returns an extraction at the present prices.
 
-    start: another one to begin from.
+    start: the choice to begin from.
     Raises PluginError if the extractor gives no valid choice, and KeyboardInterrupt if that ended it.
     """
     graph = state.priced.graph
