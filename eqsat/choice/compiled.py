@@ -14,6 +14,9 @@ from eqsat.tosa.flatbuffer import dumps, written_names
 from eqsat.tosa.locations import read, text
 from eqsat.vela.compile import Estimate
 
+#: What tells a candidate from others: whose graph it is, its flatbuffer, and its settings of Vela.
+Key = tuple[str, bytes, tuple[str, ...]]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
@@ -51,8 +54,7 @@ class Candidate:
     gap: float | None = None
 
     @property
-    def key(self) -> tuple[str, bytes, tuple[str, ...]]:
-        """What tells a candidate from others: whose graph it is, its flatbuffer, and its settings of Vela."""
+    def key(self) -> Key:
         return self.name, self.tosa, self.settings
 
     @property

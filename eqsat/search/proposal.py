@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from eqsat.choice.choice import Choices, correct
-from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.choice.compiled import Candidate, Compiled, Key
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.options import CYCLES, SRAM, Options
@@ -50,7 +50,7 @@ class State:
     made_of: Mapping[int, int] | None = None
     choices: Choices | None = None
     prices_rose: bool = False
-    compiled: Mapping[tuple[str, bytes, tuple[str, ...]], Compiled | None] = field(default_factory=dict)
+    compiled: Mapping[Key, Compiled | None] = field(default_factory=dict)
     results: tuple[Compiled | None, ...] = ()
     start: Compiled | None = None
     best: Compiled | None = None
@@ -88,20 +88,17 @@ class State:
         """Returns the state in which a proposal sets out from a graph, by another decision if that is given."""
         return replace(self, start=start, best=start, results=(), decision=decision or self.decision)
 
-    def after(self, asked: Sequence[Candidate], found: Sequence[Compiled | None]) -> State:
+    def after(self, asked: Sequence[Candidate], new: Mapping[Key, Compiled | None]) -> State:
         """Returns the state after what was asked for was compiled; new graphs of choices correct the prices."""
-        results: list[Compiled | None] = []
-        compiled, choices, rose = dict(self.compiled), self.choices, False
-        for candidate, result in zip(asked, found, strict=True):
-            if candidate.key not in compiled:
-                compiled[candidate.key] = result
-                if choices and result and result.is_chosen:
-                    choices, differs = correct(choices, result.graph, result.made_for, result.estimate.rows)
-                    rose = rose or differs
-            results.append(compiled[candidate.key])
+        choices, rose, compiled = self.choices, False, {**self.compiled, **new}
+        for c in new.values():
+            if choices and c and c.is_chosen:
+                choices, differs = correct(choices, c.graph, c.made_for, c.estimate.rows)
+                rose = rose or differs
+        results = tuple(compiled[c.key] for c in asked)
         known = [c for c in (self.best, *results) if c]
         best = min(known, key=self.decision.rank_of, default=None)
-        return replace(self, compiled=compiled, choices=choices, prices_rose=rose, results=tuple(results), best=best)
+        return replace(self, compiled=compiled, choices=choices, prices_rose=rose, results=results, best=best)
 
     def chosen(self, choice: Mapping[int, int], by: str, gap: float = math.inf) -> Candidate:
         """Returns the candidate of a choice.
