@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .bottom_up import Rank, bottom_up
 from .check import Choice, check, reachable
 from .closure import flags_of
 from .graph import ChoiceGraph
@@ -22,7 +21,7 @@ from .local_search import LocalSearch
 from .prices import Prices
 from .result import Extraction
 from .stopping import clock, is_over
-from .tree_greedy import require_roots, tree_pass
+from .tree_greedy import Rank, bottom_up, require_roots, tree_pass
 
 #: Greedy passes with different orders of ties.
 RESTARTS = 4

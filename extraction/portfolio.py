@@ -5,6 +5,11 @@ Core-guided clingo proves most graphs within a second, in one of two ways.
 One way states in the program which components an active component needs; the other way shrinks cores.
 If neither way finds a proof, neighbourhood search improves the choice.
 
+That frees a ball of classes, keeps the rest, solves, and repeats.
+A neighbourhood is a ChoiceGraph of its own (see `neighbourhood`).
+It is reduced, and clingo solves what remains, up to a number of conflicts.
+The work for that does not depend on the size of the whole graph.
+
 The proof counts its work in conflicts and the neighbourhood search in neighbourhoods, not in seconds.
 Therefore the result is the same on every machine and under any load.
 The seconds of a limit stand for these counts on an idle machine, where some graphs take twice as many seconds.
@@ -17,16 +22,19 @@ The result is never worse than the result of `dag_greedy` if `dag_greedy` ends w
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import replace
 
-from .asp import Asp
-from .check import Choice
+from .asp import Asp, Encoding
+from .check import Choice, check, reachable
 from .exact import ExactSearch
 from .graph import ChoiceGraph
-from .lns import Lns
+from .neighbourhood import Neighbours
+from .reduce import reduce
 from .result import Extraction
 from .state import State
+from .stopping import stop_asked
 
 #: For graphs that few components decide, such as one value in many layouts; shrinks no cores.
 #: Sums of cores are cut into parts, whose size clingo chooses (k,0).
@@ -62,6 +70,31 @@ NEIGHBOURHOODS = 2.5
 #: How many times its limit an extraction may take in wall time, on a busy machine.
 PATIENCE = 20.0
 
+#: Options of clingo for a neighbourhood: core-guided search, the most expensive cores first.
+NEAR_OPTIONS = ("--opt-strategy=usc,oll,stratify",)
+#: Classes with a choice to make in the first neighbourhoods.
+FIRST_SIZE = 20
+
+#: Conflicts of clingo for one neighbourhood; the next ones are smaller if these were not enough.
+NEAR_CONFLICTS = 10_000
+
+#: Factor of the size after a neighbourhood that was solved.
+GROW = 1.1
+
+#: E-nodes of a neighbourhood up to which the next ones grow: half a second on an idle machine.
+LARGE = 4_000
+
+#: Factor of the size after a neighbourhood that was not solved.
+SHRINK = 0.8
+
+#: Part of the cost by which a choice must be better to be news.
+#: Prices differ by more than that from the cycles of a compiled graph.
+VISIBLE = 0.003
+
+#: The search ends after so many neighbourhoods without news.
+#: They are also half of all that were made, and a third of all that it may make.
+QUIET = 8
+
 
 def extract(
     graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
@@ -95,11 +128,61 @@ def _search(state: State, time_limit: float, seed: int) -> None:
                 break
     neighbourhoods = int(left * NEIGHBOURHOODS)
     if neighbourhoods:
-        search = Lns(neighbourhoods)
-        search.solve(state.graph, state, deadline=deadline, seed=seed, warm_start=state.incumbent)
+        _search_nearby(state, neighbourhoods, deadline, seed)
 
 
 def _proves(state: State, solver: Asp, deadline: float, seed: int) -> bool:
     """Improves `state` by clingo; returns whether it proved, up to the rounding of prices, that no more is possible."""
     ending = solver.rounded(state.graph, state, deadline=deadline, seed=seed, warm_start=state.incumbent)
     return ending == "optimal"
+
+
+def _search_nearby(state: State, most: int, deadline: float, seed: int) -> None:
+    """Improves the incumbent of `state` in so many neighbourhoods, or fewer if it finds nothing; proves nothing."""
+    graph = state.graph
+    best = reachable(graph, state.incumbent)
+    cost = known = check(graph, best)
+    neighbours = Neighbours(graph, random.Random(seed))
+    size, news = float(FIRST_SIZE), 0
+    for done in range(most):
+        if done - news >= max(QUIET, done / 2, most / 3):
+            break
+        if time.perf_counter() >= deadline or stop_asked():
+            break
+        part = neighbours.part(best, neighbours.ball(best, int(size)))
+        share, solved = _solved(part.graph, check(part.graph, part.of(best)), deadline, seed)
+        if share is not None:
+            better = part.put_into(graph, best, share)
+            better_cost = check(graph, better)
+            if better_cost < cost:
+                best, cost = better, better_cost
+                state.offer(best)
+            if known - cost >= VISIBLE * abs(known):
+                known, news = cost, done
+        if not solved:
+            size = max(2.0, size * SHRINK)
+        elif part.graph.n_nodes < LARGE:
+            size = min(size * GROW, graph.n_classes)
+
+
+def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) -> tuple[Choice | None, bool]:
+    """Returns the best choice found, and whether it is optimal."""
+    reduced = reduce(graph, upper_bound)
+    if reduced.solved:
+        return reduced.lift({0: 0}), True
+    report = _Last()
+    ending = Encoding(reduced.graph, Asp(NEAR_OPTIONS, conflicts=NEAR_CONFLICTS), seed).solve(report, deadline)
+    return None if report.last is None else reduced.lift(report.last), ending == "optimal"
+
+
+class _Last:
+    """A SolverReport that keeps the last choice; bounds of a neighbourhood mean nothing for the whole graph."""
+
+    def __init__(self) -> None:
+        self.last: Choice | None = None
+
+    def choice(self, choice: dict[int, int]) -> None:
+        self.last = choice
+
+    def bound(self, value: float) -> None:
+        pass

@@ -2,18 +2,24 @@
 
 The choice is optimal in tree cost for costs >= 0 without pair terms; with pair terms it is a heuristic.
 One pass is fast.
+
+The frame, which `dag_greedy` fills in, too, is Knuth's generalisation of Dijkstra's algorithm.
+("A generalization of Dijkstra's algorithm", 1977.)
 """
 
 from __future__ import annotations
 
+import heapq
 import time
+from collections.abc import Callable
 
-from .bottom_up import Rank, bottom_up
 from .check import Choice, check, reachable
 from .errors import Infeasible
 from .graph import ChoiceGraph
 from .prices import Prices
 from .result import Extraction
+
+Rank = Callable[[int], float]
 
 
 def extract(
@@ -41,6 +47,43 @@ def tree_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
 
     choice = bottom_up(prices, price, lambda c, _, value: tree.__setitem__(c, value), rank)
     require_roots(prices.graph, choice)
+    return choice
+
+
+def bottom_up(
+    prices: Prices,
+    price: Callable[[int, dict[int, int]], float],
+    decided: Callable[[int, dict[int, int], float], None],
+    rank: Rank = float,
+) -> dict[int, int]:
+    """Returns choices for every class that can be extracted.
+
+    An e-node gets its price once all classes that it reads are decided.
+    The cheapest e-node with a price decides its class.
+    Every class is decided once, after its children, so the choice is acyclic by construction.
+    price(n, choice): called once, when all classes that n reads are decided.
+    decided(c, choice, price): called at each decision; choice[c] is the newest.
+    rank(n): the lowest one wins between equal prices.
+    """
+    graph = prices.graph
+    choice: dict[int, int] = {}
+    waiting = [len(reads) for reads in prices.reads]
+    owner = graph.node_class.tolist()
+    heap: list[tuple[float, float, int]] = [
+        (price(n, choice), rank(n), n) for n, w in enumerate(waiting) if w == 0 and n not in graph.forbidden
+    ]
+    heapq.heapify(heap)
+    while heap:
+        value, _, n = heapq.heappop(heap)
+        c = owner[n]
+        if c in choice:
+            continue
+        choice[c] = n
+        decided(c, choice, value)
+        for r in prices.readers[c]:
+            waiting[r] -= 1
+            if waiting[r] == 0 and owner[r] not in choice:
+                heapq.heappush(heap, (price(r, choice), rank(r), r))
     return choice
 
 

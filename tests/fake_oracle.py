@@ -48,11 +48,13 @@ class FakeOracle(Oracle):
     """
 
     def __init__(self, figures: Callable[[Candidate], Estimate | None], ahead: int = 1) -> None:
-        super().__init__(self._compile, ahead, by_total)
-        self._figures = figures
+        self._figures, self.ahead, self._begun = figures, ahead, {}
         self.begun: list[Candidate] = []
 
-    def _compile(self, candidate: Candidate) -> Future[Estimate]:
+    def _price(self, candidate: Candidate, estimate: Estimate) -> Compiled:
+        return by_total(candidate, estimate)
+
+    def _start(self, candidate: Candidate) -> Future[Estimate]:
         self.begun.append(candidate)
         future: Future[Estimate] = Future()
         found = self._figures(candidate)

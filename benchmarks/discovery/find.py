@@ -11,8 +11,7 @@ from benchmarks.discovery.recipes import Source, Window, followed, windows
 from eqsat.egraph.rule import Rule
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
-from eqsat.options.limit import ANY
-from eqsat.options.options import Options
+from eqsat.options.options import ANY, Options
 from eqsat.proof import PROVED, Prover
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target

@@ -151,19 +151,14 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
 def _prices(units: Sequence[tuple[ENode, Unit]], model: CostModel) -> list[Price]:
     """Returns the price of each unit; infinite for one that Vela cuts, if its class can be computed without such."""
     out = [Price(math.inf, unit.steps) for _, unit in units]
-    plain, cut = ([k for k, (_, unit) in enumerate(units) if is_cut(unit) == is_so] for is_so in (False, True))
-    _price(plain, units, model, out)
-    otherwise = derived((units[k][0].cls, units[k][0].children) for k in plain if out[k].cycles < math.inf)
-    _price([k for k in cut if units[k][0].cls not in otherwise], units, model, out)
-    return out
-
-
-def _price(chosen: Sequence[int], units: Sequence[tuple[ENode, Unit]], model: CostModel, out: list[Price]) -> None:
-    """Writes the prices of the chosen units into `out`. Raises PluginError for one below 0."""
-    if chosen:
+    is_plain = [not is_cut(unit) for _, unit in units]
+    for is_so in (True, False):
+        otherwise = derived((e.cls, e.children) for (e, _), price in zip(units, out) if price.cycles < math.inf)
+        chosen = [k for k, (e, _) in enumerate(units) if is_plain[k] == is_so and e.cls not in otherwise]
         found = [units[k][1] for k in chosen]
-        for k, price in zip(chosen, check_prices(model.price(found), found, model), strict=True):
+        for k, price in zip(chosen, check_prices(model.price(found) if found else [], found, model), strict=True):
             out[k] = price
+    return out
 
 
 def _enumerated(frozen: Frozen, classes: Sequence[int], family: Family) -> Iterator[tuple[ENode, Unit]]:

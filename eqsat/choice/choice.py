@@ -51,10 +51,6 @@ class Choices:
         """Returns the part of a choice that concerns e-classes."""
         return {c: n for c, n in choice.items() if c < len(self.classes)}
 
-    def shape_of(self, cls: int) -> Shape:
-        """Returns the shape of the value of a class that can be chosen from."""
-        return self.frozen.type_of(self.classes[cls]).shape
-
     def written(self, choice: Mapping[int, int]) -> Written:
         """Returns the TensorGraph of a choice and {node: choice node}.
 
@@ -85,7 +81,7 @@ class Choices:
             if copied and candidate.is_view:
                 (operand,) = candidate.operands
                 names = self.graph.class_nodes(self.last[operand]) if operand in self.last else ()
-                shape = self.shape_of(operand)
+                shape = self.frozen.type_of(self.classes[operand]).shape
                 cost[n] += max((copies.get((h, shape), 0.0) for h in names), default=0.0)
         pairs = {k: d for k, d in self.graph.pair_costs.items() if k[1] not in self.shapes}
         if copied:
@@ -157,14 +153,16 @@ _EXCESS = 0.5
 _EXCESS_CYCLES = 1000
 
 
-def correct(choices: Choices, written: Written, rows: Sequence[Row]) -> tuple[Choices, bool]:
+def correct(
+    choices: Choices, graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Row]
+) -> tuple[Choices, bool]:
     """Returns choices with prices corrected by rows of Vela's table of a graph.
 
+    origin: {node: choice node}.
     A unit whose row costs far more than the unit and everything fused into it gets the excess.
     Fusions that did not happen are dropped, such as with a producer that has other readers.
     Also returns whether the next extraction may differ.
     """
-    graph, origin = written
     cycles, readers = _cycles(graph, rows), graph.readers()
     cost, pairs, candidates = choices.graph.cost.copy(), dict(choices.graph.pair_costs), list(choices.candidates)
     copies = {m: delta for (n, m), delta in pairs.items() if n >= len(candidates) > m}  # of parts

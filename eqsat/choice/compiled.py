@@ -14,6 +14,9 @@ from eqsat.tosa.flatbuffer import dumps, written_names
 from eqsat.tosa.locations import read, text
 from eqsat.vela.compile import Estimate
 
+#: What tells a candidate from others: whose graph it is, its flatbuffer, and its settings of Vela.
+Key = tuple[str, bytes, tuple[str, ...]]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
@@ -23,6 +26,7 @@ class Candidate:
     tosa: its flatbuffer.
     choices, choice: the source of an extracted graph, at the prices of that time.
     They are None and empty for a given graph.
+    made_for: {node: choice node} of a graph that is written as it was chosen.
     given: "explicit" or "stock" if it is made of that graph, or is that graph with other settings.
     settings: of Vela, besides those of the target.
     parts_of: {node: node of the graph that it was made of by rewriting, which it computes as a whole or in part}.
@@ -39,6 +43,7 @@ class Candidate:
     tosa: bytes
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
+    made_for: Mapping[int, int] = field(default_factory=dict)
     given: str = ""
     settings: tuple[str, ...] = ()
     parts_of: Mapping[int, int] = field(default_factory=dict)
@@ -49,8 +54,7 @@ class Candidate:
     gap: float | None = None
 
     @property
-    def key(self) -> tuple[str, bytes, tuple[str, ...]]:
-        """What tells a candidate from others: whose graph it is, its flatbuffer, and its settings of Vela."""
+    def key(self) -> Key:
         return self.name, self.tosa, self.settings
 
     @property
@@ -107,7 +111,8 @@ class Compiled(Candidate):
             parts_of = {n: parts_of.get(k, k) for n, k in source.items()}
             locations = {n: locations[k] for n, k in source.items() if k in locations}
         buffer = dumps(graph, locations)
-        return self._changed(by, graph=graph, tosa=buffer, parts_of=parts_of, tensors={}, is_rewritten=True)
+        own = {"graph": graph, "tosa": buffer, "parts_of": parts_of, "made_for": {}, "tensors": {}}
+        return self._changed(by, **own, is_rewritten=True)
 
     def with_setting(self, setting: str, by: str) -> Candidate:
         """Returns this graph with another setting of Vela."""

@@ -25,7 +25,7 @@ A class with one node stands for it, which reads the value, and costs a copy if 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from networkx.utils import UnionFind
@@ -33,9 +33,6 @@ from networkx.utils import UnionFind
 from cost_models.protocol import CostModel
 from eqsat.choice.candidates import Candidate
 from eqsat.tensor.types import Shape
-
-#: {value: {shape: its readers, as numbers of candidates; None is an output of the graph}}.
-Readers = dict[int, dict[Shape, list[int | None]]]
 
 
 @dataclass(slots=True)
@@ -65,56 +62,33 @@ def view_costs(shapes: Sequence[Shape], candidates: Sequence[Candidate], roots: 
     candidates: all candidates of these classes.
     roots: the classes that are outputs.
     """
-    value_of = _values(len(shapes), candidates)
-    copies = _copies(shapes, candidates, value_of)
+    viewing = [c for c in candidates if c.price.copied is not None and c.usable]
+    value_of = UnionFind(range(len(shapes)))
+    for c in viewing:
+        if c.is_view:
+            value_of.union(c.cls, c.operands[0])
+    # {value: {shape: cycles of a copy in it}}, without values whose views cost nothing or have no price
+    copies: dict[int, dict[Shape, float]] = {}
+    for c in viewing:
+        if c.price.copied is not None and math.isfinite(c.price.copied):
+            copies.setdefault(value_of[c.operands[0]], {})[shapes[c.operands[0]]] = c.price.copied
+    for c in candidates:
+        if c.is_widening or c.enode.op == "const":
+            copies.pop(value_of[c.cls], None)
+    # {value: {shape: its readers, as numbers of candidates; None is an output of the graph}}
+    readers: dict[int, dict[Shape, list[int | None]]] = {}
+    for n, c in enumerate(candidates):
+        for operand in dict.fromkeys(c.operands) if not c.is_view else ():
+            by_shape = readers.setdefault(value_of[operand], {})
+            by_shape.setdefault(c.viewed_first or shapes[operand], []).append(n)
+    for cls in roots:
+        readers.setdefault(value_of[cls], {}).setdefault(shapes[cls], []).append(None)
     out, n_nodes = StorageCosts(), len(candidates)
-    for value, by_shape in _readers(shapes, candidates, roots, value_of).items():
+    for value, by_shape in readers.items():
         if value in copies and len(by_shape) > 1:
             _charge(out, value, by_shape, copies[value], len(shapes), n_nodes)
             n_nodes += 2 * len(by_shape)
     out.last = {c: out.last[value_of[c]] for c in range(len(shapes)) if value_of[c] in out.last}
-    return out
-
-
-def _copied(candidates: Sequence[Candidate]) -> Iterable[tuple[Candidate, float]]:
-    """Returns the candidates that begin with a view, and the cycles if it is a copy."""
-    return ((c, c.price.copied) for c in candidates if c.price.copied is not None and c.usable)
-
-
-def _values(n_classes: int, candidates: Sequence[Candidate]) -> UnionFind:
-    """Returns the sets of classes that views connect."""
-    out = UnionFind(range(n_classes))
-    for c, _ in _copied(candidates):
-        if c.is_view:
-            out.union(c.cls, c.operands[0])
-    return out
-
-
-def _copies(
-    shapes: Sequence[Shape], candidates: Sequence[Candidate], value_of: UnionFind
-) -> dict[int, dict[Shape, float]]:
-    """Returns {value: {shape: cycles of a copy in it}}, without values whose views cost nothing or have no price."""
-    out: dict[int, dict[Shape, float]] = {}
-    for c, cycles in _copied(candidates):
-        if math.isfinite(cycles):
-            operand = c.operands[0]
-            out.setdefault(value_of[operand], {})[shapes[operand]] = cycles
-    for c in candidates:
-        if c.is_widening or c.enode.op == "const":
-            out.pop(value_of[c.cls], None)
-    return out
-
-
-def _readers(
-    shapes: Sequence[Shape], candidates: Sequence[Candidate], roots: Iterable[int], value_of: UnionFind
-) -> Readers:
-    out: Readers = {}
-    for n, c in enumerate(candidates):
-        for operand in dict.fromkeys(c.operands) if not c.is_view else ():
-            by_shape = out.setdefault(value_of[operand], {})
-            by_shape.setdefault(c.viewed_first or shapes[operand], []).append(n)
-    for cls in roots:
-        out.setdefault(value_of[cls], {}).setdefault(shapes[cls], []).append(None)
     return out
 
 

@@ -116,8 +116,7 @@ def _options(
     """Returns the given `Options`, with the defaults and meanings of `Options`."""
     given = {k: v for k, v in locals().items() if k not in ("rules", "user_rules")}
     from eqsat.checking import user_rules as own
-    from eqsat.options.limit import AS_STOCK, parse
-    from eqsat.options.options import Options
+    from eqsat.options.options import AS_STOCK, Options, parse
 
     for field in AS_STOCK:
         parse(given[field], field, called=f"--{field.replace('_', '-')}")

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from eqsat.options.limit import SRAM_FLOOR, STOCK, Growth, parse
-from eqsat.options.options import CYCLES, SRAM, Options
+from eqsat.options.options import CYCLES, SRAM, SRAM_FLOOR, STOCK, Growth, Options, parse
 from eqsat.vela.compile import Footprint
 
 

@@ -10,7 +10,7 @@ Slices of a grouped convolution that begin within 16 channels have a cost that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -39,10 +39,6 @@ _SHARE_OF_PARTS = 0.8
 _MOST_MOVED = 2
 #: Cycles that fewer convolutions may take, as a share of several; slices and copies are not priced.
 _SHARE_OF_GROUPS = 1.25
-#: Returns cycles for (convolution, operand, weights, bias, whether the operand is in rows, as inputs and views are).
-_Cycles = Callable[[Call, Type, LeafValue, LeafValue, bool], float]
-#: Returns cycles for (dtype of the operand, spelling).
-_Moving = Callable[[str, Spelled], float]
 
 
 def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
@@ -52,10 +48,10 @@ def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
     MATMUL goes row by row only for a family whose products would otherwise leave SRAM.
     Rules of sparsity need a family with sparse weights.
     """
-    cycles, family = _closed_form(target), target.family
+    family = target.family
     families = (
-        (blocking.RULES, blocking.rules(cheapest(cycles, partial(_moving, target)))),
-        (grouped.RULES, grouped.rules(fewer(_in_best_order(cycles) if family.sparse_weights else cycles))),
+        (blocking.RULES, blocking.rules(partial(_cheapest, target))),
+        (grouped.RULES, grouped.rules(partial(_fewer, target))),
     )
     made = {general: own for every, ours in families for general, own in zip(every, ours, strict=True)}
     unwanted = (
@@ -65,16 +61,17 @@ def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
     return [made.get(r, r) for r in rules if r not in unwanted]
 
 
-def _closed_form(target: Target) -> _Cycles:
-    """Returns the closed form for convolutions on a target."""
+def _cycles(
+    target: Target, call: Call, operand: Type, weights: LeafValue, bias: LeafValue, in_rows: bool = False
+) -> float:
+    """Returns the cycles of a convolution, by the closed form.
 
-    def cycles(call: Call, operand: Type, weights: LeafValue, bias: LeafValue, in_rows: bool) -> float:
-        constants = (None, weights.node.attr("value"), bias.node.attr("value"))
-        operands = (operand, weights.type, bias.type)
-        result = infer(call.op, call.attrs, operands)
-        return estimated(Unit(((call.op, call.attrs),), operands, result, constants, from_input=in_rows), target)
-
-    return cycles
+    in_rows: whether the operand is in rows, as inputs and views are.
+    """
+    constants = (None, weights.node.attr("value"), bias.node.attr("value"))
+    operands = (operand, weights.type, bias.type)
+    result = infer(call.op, call.attrs, operands)
+    return estimated(Unit(((call.op, call.attrs),), operands, result, constants, from_input=in_rows), target)
 
 
 def _moving(target: Target, dtype: str, spelled: Spelled) -> float:
@@ -87,42 +84,34 @@ def _moving(target: Target, dtype: str, spelled: Spelled) -> float:
     return cycles
 
 
-def _in_best_order(cycles: _Cycles) -> _Cycles:
-    """Returns cycles with the input channels in the order that is fastest if zeros are skipped."""
+def _cheapest(
+    target: Target, call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]
+) -> Sequence[Spelled]:
+    """Returns the spellings of fewest cycles, by themselves and with their data movements."""
 
-    def ordered(call: Call, operand: Type, weights: LeafValue, bias: LeafValue, in_rows: bool) -> float:
-        return cycles(call, operand, sparsity.in_best_order(weights), bias, in_rows)
+    def price(s: Spelled) -> float:
+        read = s.spelling.read
+        return _cycles(target, s.call, Type(read.out_shape, x.dtype), s.weights, s.bias, not read.is_identity)
 
-    return ordered
-
-
-def cheapest(cycles: _Cycles, moving: _Moving) -> blocking.Choose:
-    """Returns a function that chooses the spellings of fewest cycles, by themselves and with their data movements."""
-
-    def choose(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
-        def price(s: Spelled) -> float:
-            read = s.spelling.read
-            return cycles(s.call, Type(read.out_shape, x.dtype), s.weights, s.bias, not read.is_identity)
-
-        whole, prices = cycles(call, x, w, b, False), [price(s) for s in found]
-        shares = [_SHARE_OF_PARTS if s.divides_channels else _SHARE if s.is_whole else _SHARE_OF_CUT for s in found]
-        order = [k for k in np.argsort(prices, kind="stable") if prices[k] < shares[k] * whole]
-        moved = sorted(order, key=lambda k: prices[k] + moving(x.dtype, found[k]))[:_MOST_MOVED]
-        return [found[k] for k in dict.fromkeys([*order[:MOST], *moved])]
-
-    return choose
+    whole, prices = _cycles(target, call, x, w, b), [price(s) for s in found]
+    shares = [_SHARE_OF_PARTS if s.divides_channels else _SHARE if s.is_whole else _SHARE_OF_CUT for s in found]
+    order = [k for k in np.argsort(prices, kind="stable") if prices[k] < shares[k] * whole]
+    moved = sorted(order, key=lambda k: prices[k] + _moving(target, x.dtype, found[k]))[:_MOST_MOVED]
+    return [found[k] for k in dict.fromkeys([*order[:MOST], *moved])]
 
 
-def fewer(cycles: _Cycles) -> grouped.Choose:
-    """Returns a function that chooses the rows of convolutions that take the fewest cycles."""
+def _fewer(target: Target, found: Branches, x: Type, rows: Sequence[Branches]) -> Sequence[Branches]:
+    """Returns the rows of convolutions that take the fewest cycles.
 
-    def price(row: Branches, x: Type) -> float:
+    Where zeros are skipped, the input channels are in the order that is fastest then.
+    """
+
+    def price(row: Branches) -> float:
         operands = (Type((*x.shape[:-1], b.end - b.start), x.dtype) for b in row.row)
-        return sum(cycles(b.call, t, b.weights, b.bias, False) for b, t in zip(row.row, operands, strict=True))
+        weights = (sparsity.in_best_order(b.weights) if target.family.sparse_weights else b.weights for b in row.row)
+        every = zip(row.row, operands, weights, strict=True)
+        return sum(_cycles(target, b.call, operand, w, b.bias) for b, operand, w in every)
 
-    def choose(found: Branches, x: Type, rows: Sequence[Branches]) -> Sequence[Branches]:
-        limit = _SHARE_OF_GROUPS * price(found, x)
-        priced = sorted(((price(row, x), k) for k, row in enumerate(rows)))
-        return [rows[k] for cost, k in priced[:MOST] if cost < limit]
-
-    return choose
+    limit = _SHARE_OF_GROUPS * price(found)
+    priced = sorted((price(row), k) for k, row in enumerate(rows))
+    return [rows[k] for cost, k in priced[:MOST] if cost < limit]

@@ -15,7 +15,6 @@ from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.proposal import State
 from eqsat.tensor.dtypes import DTYPES
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads, tensor_names
 from eqsat.verification.checks import Checks
 
@@ -40,8 +39,8 @@ class Given:
     Stock's graph is compared with the explicit one meanwhile, and its binary is run.
     buffers: the flatbuffers as they were given.
     compiled: the graphs that Vela accepts.
-    refusals: Vela's errors for the others.
-    wrong: stock's graph where it computes something else; then it is none of the graphs that compete.
+    refused: Vela's error for the explicit graph.
+    stock: stock's graph, also where it computes something else; then it is none of the graphs that compete.
     `join` fills them.
     """
 
@@ -56,17 +55,12 @@ class Given:
     ) -> None:
         self.buffers = {"explicit": explicit}
         self.compiled: dict[str, Compiled] = {}
-        self.refusals: dict[str, WorkerError] = {}
-        self.wrong: Compiled | None = None
+        self.refused: WorkerError | None = None
+        self.stock: Compiled | None = None
         self._container, self._oracle, self._checks = container, oracle, checks
-        self._pending = {"explicit": pool.start(self._compiled, "explicit", checks.verifier.graph)}
+        self._pending = {"explicit": pool.start(self._compiled, "explicit", explicit)}
         if stock is not None:
-            self._pending["stock"] = pool.start(self._compiled_stock, stock)
-
-    @property
-    def stock(self) -> Compiled | None:
-        """Stock's graph, whatever it computes."""
-        return self.compiled.get("stock") or self.wrong
+            self._pending["stock"] = pool.start(self._compiled, "stock", stock)
 
     def join(self, loop: Loop, state: State) -> State:
         """Returns a state with the given graphs, and with the decision that their figures lead to.
@@ -83,11 +77,12 @@ class Given:
 
     def refusal(self, name: str) -> Exception:
         """Returns the error for the explicit graph, called `name`, that Vela refuses: a TosaError if it has floats."""
-        graph, error = self._checks.verifier.graph, self.refusals["explicit"]
-        floats = sorted({n.dtype for n in graph.nodes if DTYPES[n.dtype].kind == "float"})
+        assert self.refused is not None, "an explicit graph that Vela accepts equals itself"
+        floats = sorted({n.dtype for n in self._checks.verifier.graph.nodes if DTYPES[n.dtype].kind == "float"})
         if not floats:
-            return error
-        return TosaError(f"{name} has tensors of {', '.join(floats)}, and an Ethos-U computes integers only: {error}")
+            return self.refused
+        what = f"{name} has tensors of {', '.join(floats)}, and an Ethos-U computes integers only"
+        return TosaError(f"{what}: {self.refused}")
 
     def _wait(self, warnings: list[str]) -> None:
         for which, future in self._pending.items():
@@ -98,23 +93,22 @@ class Given:
             except TosaError as e:
                 warnings.append(f"stock's graph cannot be read: {e}")
             except WorkerError as e:
-                self.refusals[which] = e
+                self.refused = e if which == "explicit" else self.refused
                 warnings.append(f"{_REFUSED[which]}: {e}")
             else:
                 cycles = found.figures.cycles
                 logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
         self._pending = {}
-        stock = self.compiled.get("stock")
-        if stock and self._checks.differs_on_samples(stock) and self._checks.compared(stock) is None:
-            self.wrong = self.compiled.pop("stock")
+        self.stock = self.compiled.get("stock")
+        if self.stock and self._checks.differs_on_samples(self.stock) and self._checks.compared(self.stock) is None:
+            del self.compiled["stock"]
 
-    def _compiled_stock(self, stock: Stock) -> Compiled:
-        buffer = stock if isinstance(stock, bytes) else stock()
-        graph, self.buffers["stock"] = loads(buffer, "stock's TOSA"), buffer
-        found = self._compiled("stock", graph)
-        self._checks.begin(found)
+    def _compiled(self, which: str, given: Stock) -> Compiled:
+        """Returns a graph as Vela compiles it; stock's is compared and run meanwhile."""
+        buffer = given if isinstance(given, bytes) else given()
+        graph = self._checks.verifier.graph if which == "explicit" else loads(buffer, "stock's TOSA")
+        self.buffers[which] = buffer
+        found = self._oracle.compiled(Candidate(which, graph, buffer, tensors=tensor_names(buffer)))
+        if which == "stock":
+            self._checks.begin(found)
         return found
-
-    def _compiled(self, which: str, graph: TensorGraph) -> Compiled:
-        buffer = self.buffers[which]
-        return self._oracle.compiled(Candidate(which, graph, buffer, tensors=tensor_names(buffer)))

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
-from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.choice.compiled import Candidate, Compiled, Key
 from eqsat.ground.files import PluginError
 from eqsat.ground.process import WorkerError
 from eqsat.options.plugins import plugin_error
@@ -64,7 +64,11 @@ class Loop:
                     logger.info("%s: all its compilations were made", name)
                     break
                 left -= len(new)
-                state = state.after(ask.now, self._compiled(ask, new, state, left, name))
+                found = self._compiled(new, ask.likely, left)
+                state = state.after(ask.now, found)
+                for c in {c.key: c for c in ask.now}.values():
+                    if (result := state.compiled[c.key]) and (c.key in found or c.is_chosen):
+                        self._tell(c, result, name, c.key in found)
                 ask = self._next(turn, state)
         logger.info("%s ended, %s new graphs", name, len(state.graphs) - known)
         return state
@@ -83,19 +87,14 @@ class Loop:
                 return None
 
     def _compiled(
-        self, ask: Ask, new: Sequence[Candidate], state: State, left: float, name: str
-    ) -> list[Compiled | None]:
-        """Returns what was asked for now, compiled; None where Vela refuses it."""
+        self, new: Sequence[Candidate], likely: Iterable[Candidate], left: float
+    ) -> dict[Key, Compiled | None]:
+        """Returns new candidates as Vela compiles them, None where it refuses one; begins likely ones meanwhile."""
         ahead = max(0, self.oracle.ahead - len(new))
         with self.clock.stage("vela"):
-            for candidate in (*new, *islice(ask.likely, int(min(ahead, left)))):
+            for candidate in (*new, *islice(likely, int(min(ahead, left)))):
                 self.oracle.begin(candidate)
-            found = {c.key: self._answer(c) for c in new}
-        results = {c.key: state.compiled.get(c.key, found.get(c.key)) for c in ask.now}
-        for c in {c.key: c for c in ask.now}.values():
-            if (result := results[c.key]) and (c.key in found or c.is_chosen):
-                self._tell(c, result, name, c.key in found)
-        return [results[c.key] for c in ask.now]
+            return {c.key: self._answer(c) for c in new}
 
     def _answer(self, candidate: Candidate) -> Compiled | None:
         """Returns a candidate as Vela compiles it, None with a warning if Vela refuses it."""

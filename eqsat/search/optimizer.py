@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cost_models.cache import PriceCache
@@ -34,8 +34,7 @@ from eqsat.search.origins import table, with_locations
 from eqsat.search.proposal import State, Step
 from eqsat.search.proposals.borders import borders
 from eqsat.search.proposals.chains import chains
-from eqsat.search.proposals.exact import exact
-from eqsat.search.proposals.greedy import greedy
+from eqsat.search.proposals.extraction import exact, greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
@@ -92,7 +91,7 @@ def optimize_tosa(
     """
     target, options = Target.of(target), given_options(options)
     with Pool() as pool:
-        loop = Loop(Oracle.of(target, pool), interruption=interruption or Interruption())
+        loop = Loop(Oracle(target, pool), interruption=interruption or Interruption())
         with loop.clock.stage("import"):
             reference = loads(explicit, name)
             checks = Checks(reference, target, pool, options, loop.warnings)
@@ -212,23 +211,23 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
             answer = first_equal(graphs, checks, replace(decision, limits=decision.default)) or answer
         verify_offers(graphs, answer, checks, decision)
         tell(answer, graphs, checks, decision, nearest)
-        best, frozen, stock = answer.best, state.frozen, given.compiled.get("stock")
+        best, frozen = answer.best, state.frozen
         proof_of_binary, points = checks.binaries.begin_proof(best), _points(state, checks)
-        figures = _figures(state, {**given.compiled, "eqsat": best})
         located = with_locations(best, given.buffers["explicit"], state.made_of)
         run, lower_bound = _run(name, state, given, best, located, points), bound(reference, best.estimate.rates)
         rows = table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))
         stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
+        peers = {name: c for name, c in given.compiled.items() if name != "stock" or stock_verified is not False}
+        figures = dict.fromkeys(("stock", "explicit", "eqsat"), GraphFigures())
+        figures |= {n: GraphFigures.of(c.estimate, state.target) for n, c in {**peers, "eqsat": best}.items()}
         if known and not (state.recalled == "remembered" or interrupted or nearest):
             known.keep(answer, located, graphs)
         of_binary = proof_of_binary.result()
-    if stock_verified is False:  # such a graph is no peer
-        stock, figures["stock"] = None, GraphFigures()
     counts = reference.op_counts()
     names = dict.fromkeys(o.attr("tosa").lower() for o in reference.nodes if o.op == "opaque")
     opaque = {name: counts.get(name, 0) for name in names}
     no_e_graph = "interrupted" if interrupted else "remembered" if state.recalled else "failed"
-    of_stock = of_binary if best is stock else Attempt(False)
+    of_stock = of_binary if best.name == "stock" else Attempt(False)
     return Result(
         tosa=located,
         explicit=given.buffers["explicit"],
@@ -270,12 +269,6 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
         raw=best.estimate.raw,
         known=run,
     )
-
-
-def _figures(state: State, compiled: Mapping[str, Compiled]) -> dict[str, GraphFigures]:
-    """Returns the figures of "stock", of "explicit" and of the chosen graph ("eqsat")."""
-    figures = {name: GraphFigures.of(c.estimate, state.target) for name, c in compiled.items()}
-    return {name: figures.get(name, GraphFigures()) for name in ("stock", "explicit", "eqsat")}
 
 
 def _points(state: State, checks: Checks) -> list[Point]:

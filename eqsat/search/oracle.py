@@ -6,10 +6,8 @@ A candidate may be begun before it is asked for, or begun and never asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
 
 from cost_models.command_stream import price_rows
 from eqsat.choice.compiled import Candidate, Compiled
@@ -21,30 +19,14 @@ from eqsat.vela.compile import Estimate, compile_tosa
 
 
 class Oracle:
-    """What Vela makes of candidates.
+    """What Vela makes of candidates for a target, in the workers of a pool.
 
-    start: begins a compilation and returns the pending estimate.
     ahead: compilations that run beside each other.
-    price: returns the compiled candidate of an estimate.
     """
 
-    def __init__(
-        self,
-        start: Callable[[Candidate], Future[Estimate]],
-        ahead: int,
-        price: Callable[[Candidate, Estimate], Compiled],
-    ) -> None:
-        self._start, self._price, self.ahead = start, price, ahead
+    def __init__(self, target: Target, pool: Pool) -> None:
+        self._target, self._pool, self.ahead = target, pool, pool.size
         self._begun: dict[tuple[bytes, tuple[str, ...]], Future[Estimate]] = {}
-
-    @staticmethod
-    def of(target: Target, pool: Pool) -> Oracle:
-        """Returns the oracle that compiles for a target in the workers of a pool."""
-
-        def start(candidate: Candidate) -> Future[Estimate]:
-            return pool.start(compile_tosa, candidate.tosa, target.with_flags(candidate.settings), pool)
-
-        return Oracle(start, pool.size, partial(price_compiled, target))
 
     def begin(self, candidate: Candidate) -> Future[Estimate]:
         """Starts to compile a candidate unless that was begun before, and returns the pending estimate."""
@@ -59,6 +41,13 @@ class Oracle:
         Raises WorkerError if Vela refuses it, or if its commands have no price.
         """
         return self._price(candidate, self.begin(candidate).result())
+
+    def _start(self, candidate: Candidate) -> Future[Estimate]:
+        target = self._target.with_flags(candidate.settings)
+        return self._pool.start(compile_tosa, candidate.tosa, target, self._pool)
+
+    def _price(self, candidate: Candidate, estimate: Estimate) -> Compiled:
+        return price_compiled(self._target, candidate, estimate)
 
 
 def price_compiled(target: Target, candidate: Candidate, estimate: Estimate) -> Compiled:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from eqsat.choice.choice import Choices, correct
-from eqsat.choice.compiled import Candidate, Compiled
+from eqsat.choice.compiled import Candidate, Compiled, Key
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.options import CYCLES, SRAM, Options
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import dumps
-from extraction import Extraction, check
+from extraction import check
 
 #: Cycles of the fastest graph of a kind, as a multiple of the fastest one that fits, above which none of the kind is
 #: changed further. The most that another order saved so far is 10%.
@@ -50,7 +50,7 @@ class State:
     made_of: Mapping[int, int] | None = None
     choices: Choices | None = None
     prices_rose: bool = False
-    compiled: Mapping[tuple[str, bytes, tuple[str, ...]], Compiled | None] = field(default_factory=dict)
+    compiled: Mapping[Key, Compiled | None] = field(default_factory=dict)
     results: tuple[Compiled | None, ...] = ()
     start: Compiled | None = None
     best: Compiled | None = None
@@ -75,15 +75,6 @@ class State:
         """Returns the cycles of a choice at the present prices."""
         return check(self.priced.graph, choice)
 
-    def cheapest(self) -> Extraction | None:
-        """Returns the choice of the extracted graph that costs least at the present prices; None if there is none."""
-        choice = min((c.choice for c in self.extracted), key=self.cost, default=None)
-        return None if choice is None else self.extraction(choice, "")
-
-    def extraction(self, choice: Mapping[int, int], by: str) -> Extraction:
-        """Returns a choice at its present price, as one that has no bound."""
-        return Extraction(dict(choice), self.cost(choice), -math.inf, "feasible", [], 0.0, by)
-
     @property
     def front(self) -> list[Compiled]:
         """All compiled graphs, the best first."""
@@ -97,27 +88,26 @@ class State:
         """Returns the state in which a proposal sets out from a graph, by another decision if that is given."""
         return replace(self, start=start, best=start, results=(), decision=decision or self.decision)
 
-    def after(self, asked: Sequence[Candidate], found: Sequence[Compiled | None]) -> State:
+    def after(self, asked: Sequence[Candidate], new: Mapping[Key, Compiled | None]) -> State:
         """Returns the state after what was asked for was compiled; new graphs of choices correct the prices."""
-        results: list[Compiled | None] = []
-        compiled, choices, rose = dict(self.compiled), self.choices, False
-        for candidate, result in zip(asked, found, strict=True):
-            if candidate.key not in compiled:
-                compiled[candidate.key] = result
-                if choices and result and result.is_chosen:
-                    choices, differs = correct(choices, choices.tensor_graph(result.choice), result.estimate.rows)
-                    rose = rose or differs
-            results.append(compiled[candidate.key])
+        choices, rose, compiled = self.choices, False, {**self.compiled, **new}
+        for c in new.values():
+            if choices and c and c.is_chosen:
+                choices, differs = correct(choices, c.graph, c.made_for, c.estimate.rows)
+                rose = rose or differs
+        results = tuple(compiled[c.key] for c in asked)
         known = [c for c in (self.best, *results) if c]
         best = min(known, key=self.decision.rank_of, default=None)
-        return replace(self, compiled=compiled, choices=choices, prices_rose=rose, results=tuple(results), best=best)
+        return replace(self, compiled=compiled, choices=choices, prices_rose=rose, results=results, best=best)
 
-    def chosen(self, found: Extraction, by: str) -> Candidate:
-        """Returns the candidate of a choice. by: the name of the extractor."""
-        graph, _ = self.priced.tensor_graph(found.choice)
-        gap = found.gap if math.isfinite(found.gap) else None
-        tosa, cost = dumps(graph), float(found.cost)
-        return Candidate("eqsat", graph, tosa, self.choices, found.choice, by=by, predicted=cost, gap=gap)
+    def chosen(self, choice: Mapping[int, int], by: str, gap: float = math.inf) -> Candidate:
+        """Returns the candidate of a choice.
+
+        by: the name of the extractor. gap: the proved relative gap, inf without a bound.
+        """
+        graph, made_for = self.priced.tensor_graph(choice)
+        known, cost = gap if math.isfinite(gap) else None, float(self.cost(choice))
+        return Candidate("eqsat", graph, dumps(graph), self.choices, choice, made_for, by=by, predicted=cost, gap=known)
 
 
 def starting_points(state: State, decision: Decision, among: Callable[[Compiled], bool]) -> list[Compiled]:

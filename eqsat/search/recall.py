@@ -14,8 +14,8 @@ So a wrong entry costs time, but never gives a wrong result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -100,25 +100,16 @@ class AnswerStore:
         if place:
             Setting.of(place).check()
 
-    @contextmanager
-    def _opened(self) -> Iterator[Store]:
-        store = Store(self.place)
-        try:
-            yield store
-        finally:
-            self.warnings = store.warnings
-            store.close()
-
     def entries(self, graph: str, key: str = "") -> dict[str, KnownAnswer]:
         """Returns this machine's answers for a graph, by key.
 
         The answer with the given key may also come from a team's store.
         """
         found: dict[str, KnownAnswer] = {}
-        with self._opened() as store:
+        with closing(Store(self.place)) as store:
             if key:
                 store.get(ANSWERS, [f"{graph}/{key}"])  # this machine has it from now on
-            known = store.family(ANSWERS, f"{graph}/")
+            known, self.warnings = store.family(ANSWERS, f"{graph}/"), store.warnings
         for name, raw in known.items():
             with suppress(ValueError):
                 found[name] = KnownAnswer.unpacked(raw)
@@ -126,7 +117,7 @@ class AnswerStore:
 
     def put(self, graph: str, key: str, answer: KnownAnswer) -> None:
         """Stores an answer."""
-        with self._opened() as store:
+        with closing(Store(self.place)) as store:
             store.put(ANSWERS, {f"{graph}/{key}": answer.packed()})
             store.keep(ANSWERS, f"{graph}/", _OF_A_GRAPH)
 
@@ -144,36 +135,30 @@ class Memory:
 
     graph: the digest of the graph.
     structure: the digest of its structure without constants.
-    key: the digest of the search.
-    same: the answer of the very same search.
-    known: the answers that are candidates, `same` alone if there is one.
-    alike: the answer of an equal search for a graph of equal structure.
+    key: the digest of the search, "" if it has code of the user's own.
+    known: the answers for the graph, by search.
+    alike: those for graphs of equal structure, none if `known` has that of the very same search.
     """
 
     store: AnswerStore
     graph: str
     structure: str
     key: str
-    same: KnownAnswer | None = None
-    known: Sequence[KnownAnswer] = ()
-    alike: KnownAnswer | None = None
+    known: Mapping[str, KnownAnswer]
+    alike: Mapping[str, KnownAnswer]
 
     @staticmethod
     def of(store: AnswerStore, explicit: bytes, reference: TensorGraph, state: State, container: Container) -> Memory:
         """Returns what is remembered of a graph."""
         target, options = state.target, state.options
         compiled_for = [*(f.encode() for f in target.flags), *_configurations(target)]
-        graph, alike = (
-            digest([explicit, *compiled_for]),
-            digest([respelling.structure(reference).encode(), *compiled_for]),
-        )
+        graph = digest([explicit, *compiled_for])
+        structure = digest([respelling.structure(reference).encode(), *compiled_for])
         own = options.rules or plugins.places(options)
         parts = [repr(options.record()), repr(container), repr(state.with_settings), repr(versions(_THEIRS)), code()]
         key = "" if own else digest(p.encode() for p in parts)
         known = store.entries(graph, key)
-        if same := known.get(key):
-            return Memory(store, graph, alike, key, same, [same])
-        return Memory(store, graph, alike, key, None, list(known.values()), store.entries(alike, key).get(key))
+        return Memory(store, graph, structure, key, known, {} if key in known else store.entries(structure, key))
 
     def keep(self, answer: Answer, tosa: bytes, graphs: Sequence[Compiled]) -> None:
         """Stores the answer of a search: its graph with locations, and its choice from the e-graph.
@@ -200,7 +185,8 @@ class Memory:
 def recall(loop: Loop, state: State, memory: Memory, given: Given, checks: Checks) -> State:
     """Returns the state with the known graphs, "remembered" if the answer of the very same search still holds."""
     loop.warnings.extend(memory.store.warnings)
-    state, known = loop.drive(state, _same_graph(memory.known)), memory.same
+    known = memory.known.get(memory.key)
+    state = loop.drive(state, _same_graph([known] if known else list(memory.known.values())))
     if known is None:
         return state
     for c in state.graphs:  # beside the given graphs, which Vela compiles
@@ -217,7 +203,7 @@ def respell(
 
     rewritings: if the known graph was changed after it was written, so is this one.
     """
-    known, frozen = memory.alike, state.frozen
+    known, frozen = memory.alike.get(memory.key), state.frozen
     if known is None or frozen is None:
         return state
     state = given.join(loop, state)

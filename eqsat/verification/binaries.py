@@ -47,8 +47,6 @@ class Binaries:
     def __init__(self, verifier: Verifier, target: Target, pool: Pool, seconds: float) -> None:
         self._verifier, self._target, self._pool, self._seconds = verifier, target, pool, seconds
         self._left, self._lock = [seconds * _ELEMENTS_PER_SECOND] * 2, threading.Lock()
-        self._verdicts: dict[tuple[Compiled, bool], Future[Verdict]] = {}
-        self._proofs: dict[Compiled, Future[Attempt]] = {}
 
     @property
     def run_at_all(self) -> bool:
@@ -61,9 +59,7 @@ class Binaries:
         whatever_it_takes: also if the budget is used up.
         """
         key = c, whatever_it_takes
-        if key not in self._verdicts:
-            self._verdicts[key] = self._pool.start(self._judge, *key, self._verifier.begin_samples(c))
-        return self._verdicts[key]
+        return self._verifier.once(self._judge, key, *key, self._verifier.begin_samples(c))
 
     def verdict(self, c: Compiled, whatever_it_takes: bool = False) -> Verdict:
         """Returns whether the binary of a candidate computes what the candidate does, or why that is not known."""
@@ -71,10 +67,8 @@ class Binaries:
 
     def begin_proof(self, c: Compiled) -> Future[Attempt]:
         """Starts to prove the binary of a candidate, once, and returns the pending result."""
-        if c not in self._proofs:
-            self.begin(c)  # here, as two threads that begin it would run the binary twice
-            self._proofs[c] = self._pool.start(self._prove, c)
-        return self._proofs[c]
+        self.begin(c)  # what it waits for has a thread before it has one
+        return self._verifier.once(self._prove, c, c)
 
     def _prove(self, c: Compiled) -> Attempt:
         verdict = self.verdict(c)
@@ -126,7 +120,9 @@ def find_culprit(graph: TensorGraph, inputs: Samples, target: Target, pool: Pool
 
     It is found by bisection, so it may be a later one if errors come and go.
     """
-    inner = [n for n in graph.live() if _activation(graph, n)]
+    nodes = ((n, graph.nodes[n]) for n in graph.live())
+    # Vela treats wide values differently as outputs than within a graph
+    inner = [n for n, node in nodes if OPS[node.op].kind != "leaf" and DType.of(node.dtype).is_activation]
     try:
         answers = run_samples(dumps(_up_to(graph, inner)), inputs, pool, _HUNG)
     except WorkerError:
@@ -153,11 +149,3 @@ def find_culprit(graph: TensorGraph, inputs: Samples, target: Target, pool: Pool
 def _up_to(graph: TensorGraph, nodes: Sequence[int]) -> TensorGraph:
     """Returns the graph with some nodes as its outputs."""
     return TensorGraph(nodes=graph.nodes, inputs=graph.inputs, outputs=list(nodes))
-
-
-def _activation(graph: TensorGraph, n: int) -> bool:
-    """Whether a node's result is an activation.
-
-    Vela treats wide values differently as outputs than within a graph.
-    """
-    return OPS[graph.nodes[n].op].kind != "leaf" and DType.of(graph.nodes[n].dtype).is_activation

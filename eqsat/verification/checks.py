@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from eqsat.choice.compiled import Compiled
@@ -13,6 +14,7 @@ from eqsat.options.decision import Decision, Figures, front, shortfall
 from eqsat.options.options import PARETO, Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.reference import Unjudged
 from eqsat.vela.guards import violations
 from eqsat.verification.binaries import Binaries
 from eqsat.verification.equality import Attempt, Verifier
@@ -43,7 +45,6 @@ class Checks:
     """Checks candidates against one reference, whose values are computed in the background.
 
     warnings: what the user is told, once for each candidate.
-    miscompiled: candidates that Vela compiles wrongly.
     undecided: {candidate that is passed over since nothing is proved of it: why}.
     """
 
@@ -53,7 +54,6 @@ class Checks:
         self.verifier = Verifier(reference, target, pool, options)
         self.binaries = Binaries(self.verifier, target, pool, options.binary_time_limit)
         self.warnings = warnings
-        self.miscompiled: list[Compiled] = []
         self.undecided: dict[Compiled, str] = {}
         self._family = target.family
         self._compared: dict[Compiled, Answer | None] = {}
@@ -90,6 +90,11 @@ class Checks:
         found = self._compared[c]
         return found is not None and found.binary.equal is not False
 
+    @property
+    def miscompiled(self) -> list[Compiled]:
+        """Candidates that were compared and that Vela compiles wrongly."""
+        return [c for c, found in self._compared.items() if found and found.binary.equal is False]
+
     def run_in_any_case(self, found: Answer) -> Answer:
         """Returns the answer after running its binary even if the budget is used up."""
         c = found.best
@@ -100,28 +105,29 @@ class Checks:
         return changed
 
     def _warn_of_binary(self, c: Compiled, binary: Verdict) -> None:
-        self.miscompiled.append(c)
         self.warnings.append(f"{CALLED[c.name]} was not used: Vela compiles it wrongly: {binary.reason}")
 
     def _compare(self, c: Compiled) -> Answer | None:
         self.binaries.begin(c)
         if c.name == "explicit":
             return Answer(c, True, self.binaries.verdict(c), Attempt(True, error_bound=0.0))
-        found = self.verifier.equality(c)
-        if found.unjudged and c.name == "stock":
-            self.warnings.append(f"stock's graph is the result, which could not be verified: {found.unjudged}")
-            return Answer(c, False, self.binaries.verdict(c), Attempt(False))
-        if found.difference and c.name == "stock":
-            self.warnings.append(f"{_OTHER}: {found.difference}")
-            return None
-        if reason := found.reason or found.difference and f"{_DIFFERS}: {found.difference}":
-            self.warnings.append(f"{CALLED[c.name]} was not used: {reason}")
-            return None
-        assert found.proof is not None, "what may replace the reference was tried to be proved"
-        if not found.proof.proved and c.name != "stock":  # stock's graph is what there is without eqsat
-            self.undecided[c] = ", ".join(found.proof.undecided)
-            return None
-        return Answer(c, True, self.binaries.verdict(c), found.proof)
+        try:
+            proof = self.verifier.equality(c)
+        except Unjudged as e:
+            if c.name == "stock":
+                self.warnings.append(f"stock's graph is the result, which could not be verified: {e}")
+                return Answer(c, False, self.binaries.verdict(c), Attempt(False))
+            proof = Attempt(False, unusable=f"it could not be verified: {e}")
+        if proof.unusable:
+            self.warnings.append(f"{CALLED[c.name]} was not used: {proof.unusable}")
+        elif proof.counterexample:
+            what = _OTHER if c.name == "stock" else f"{CALLED[c.name]} was not used: {_DIFFERS}"
+            self.warnings.append(f"{what}: {proof.counterexample}")
+        elif not proof.proved and c.name != "stock":  # stock's graph is what there is without eqsat
+            self.undecided[c] = ", ".join(proof.undecided)
+        else:
+            return Answer(c, True, self.binaries.verdict(c), proof)
+        return None
 
     def differs_on_samples(self, c: Compiled) -> bool:
         """Whether a graph computes something else on the samples of its binary, which takes less time than a proof."""
@@ -138,14 +144,17 @@ class Checks:
         """
         if stock is None:
             return None, None, None
-        found = self.verifier.equality(stock)
-        if found.difference:
-            self.compared(stock)
-            return False, False, None
+        verified: tuple[bool | None, bool | None] = None, None
+        with suppress(Unjudged):
+            proof = self.verifier.equality(stock)
+            if proof.counterexample and not proof.unusable:
+                self.compared(stock)
+                return False, False, None
+            verified = (None, proof.proved or None) if proof.unusable else (True, proof.proved)
         binary = self.binaries.verdict(stock)
         if binary.equal is False and stock not in self.miscompiled:
             self.warnings.append(f"Vela compiles stock's graph wrongly: {binary.reason}")
-        return None if found.reason else True, found.proof.proved if found.proof else None, binary
+        return *verified, binary
 
 
 #: After so many candidates that could not be proved, only stock's graph and the explicit one are tried.

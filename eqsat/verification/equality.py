@@ -6,11 +6,12 @@ Proofs run in a process of their own, beside the search, of the bytes that Vela 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from eqsat.choice.compiled import Compiled
 from eqsat.ground.process import Limits, WorkerError
@@ -46,29 +47,18 @@ class Attempt:
 
     undecided: where the proof ended, or why there is none.
     error_bound: the highest probability that "proved" is wrong.
-    counterexample: where another input gives something else, "" if none was found.
+    counterexample: where it computes something else, "" if it is not known to.
+    unusable: why the graph may not replace the reference whatever it computes, or "".
     """
 
     proved: bool
     undecided: tuple[str, ...] = ()
     error_bound: float = 1.0
     counterexample: str = ""
+    unusable: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Equality:
-    """The result of comparing a candidate with the reference.
-
-    reason: why the candidate may not replace the reference whatever it computes, or "".
-    unjudged: why there is nothing to compare on, or "".
-    difference: where it computes something else, "" if it is not known to.
-    proof: of equality for every input, None if none was tried.
-    """
-
-    reason: str = ""
-    unjudged: str = ""
-    difference: str = ""
-    proof: Attempt | None = None
+_Value = TypeVar("_Value")
 
 
 class Verifier:
@@ -79,38 +69,40 @@ class Verifier:
         self._reference = pool.start(Reference, graph, pool, options.trials)
         self._tosa, self._worker = dumps(graph), pool.reserved(forget)
         pool.start(partial(self._worker.call, evaluate, self._tosa, limits=_LIMITS))
-        self._equal: dict[tuple[str, bytes], Equality] = {}
-        self._proofs: dict[bytes, Future[Attempt]] = {}
-        self._on_samples: dict[bytes, Future[Comparison]] = {}
+        self._begun: dict[tuple[object, object], Future[Any]] = {}
+        self._lock = threading.Lock()
+
+    def once(self, function: Callable[..., _Value], key: object, *given: Any) -> Future[_Value]:
+        """Starts a call in a thread of its own, once for each key, and returns the pending result."""
+        with self._lock:
+            if (function, key) not in self._begun:
+                self._begun[function, key] = self._pool.start(function, *given)
+            return self._begun[function, key]
 
     def reference(self) -> Reference:
         """Returns the reference on its samples. Raises Unjudged."""
         return self._reference.result()
 
-    def equality(self, c: Compiled) -> Equality:
+    def equality(self, c: Compiled) -> Attempt:
         """Returns whether a candidate may replace the reference; a graph with other settings is the same graph.
 
         One that is proved equal is still compared on a few samples, since the prover may be wrong.
+        Raises Unjudged if there is nothing to compare on.
         """
-        key = c.name, c.tosa
-        if key not in self._equal:
-            try:
-                self._equal[key] = self._equality(c)
-            except Unjudged as e:
-                self._equal[key] = Equality(f"it could not be verified: {e}", str(e))
-        return self._equal[key]
+        return self.once(self._equality, (c.name, c.tosa), c).result()
 
-    def _equality(self, c: Compiled) -> Equality:
-        """Raises Unjudged."""
+    def _equality(self, c: Compiled) -> Attempt:
         if c.name != "stock" and (guards := broken(c.graph, self.graph, self._family)):
-            return Equality(f"it breaks a guard: {guards[0]}")
+            return Attempt(False, unusable=f"it breaks a guard: {guards[0]}")
         if lost := set(unread(c.graph)) - set(unread(self.graph)):
-            return Equality(f"input {c.graph.nodes[c.graph.inputs[min(lost)]].attr('name')!r} would no longer be read")
-        proof, on_samples = None, self.begin_samples(c)
+            name = c.graph.nodes[c.graph.inputs[min(lost)]].attr("name")
+            return Attempt(False, unusable=f"input {name!r} would no longer be read")
+        proof, on_samples = Attempt(False), self.begin_samples(c)
         try:
             self.reference()  # a proof is void for a graph that overflows on every input
             if c.name == "stock" and (seen := _difference(on_samples)):
-                return Equality(difference=seen + self._reshaped(c))  # whatever the prover says, which takes longer
+                # whatever the prover says, which takes longer
+                return Attempt(False, counterexample=seen + self._reshaped(c))
             proof = self.begin(c).result()
             if not proof.proved:
                 proof = self._prove(c, search=True)  # which says why, or finds a counterexample
@@ -118,21 +110,19 @@ class Verifier:
         except Unjudged:
             raise
         except WorkerError as e:
-            return Equality(f"the reference model failed: {e}", proof=proof)
+            return replace(proof, unusable=f"the reference model failed: {e}")
         if seen and proof.proved:
-            return Equality(difference=f"{seen}, though it was proved equal: {_REPORT}")
+            return Attempt(False, counterexample=f"{seen}, though it was proved equal: {_REPORT}")
         if seen := proof.counterexample or seen:
-            return Equality(difference=seen + self._reshaped(c), proof=proof)
-        return Equality(proof=proof)
+            return replace(proof, counterexample=seen + self._reshaped(c))
+        return proof
 
     def begin_samples(self, c: Compiled) -> Future[Comparison]:
         """Starts to compare a graph with the reference on the samples of its binary, once.
 
         Returns the pending comparison, which raises WorkerError.
         """
-        if c.tosa not in self._on_samples:
-            self._on_samples[c.tosa] = self._pool.start(self._compared, c)
-        return self._on_samples[c.tosa]
+        return self.once(self._compared, c.tosa, c)
 
     def _compared(self, c: Compiled) -> Comparison:
         number = samples_for(c.graph)
@@ -162,9 +152,7 @@ class Verifier:
 
     def begin(self, c: Compiled) -> Future[Attempt]:
         """Starts to prove that a graph equals the reference, once, and returns the pending proof."""
-        if c.tosa not in self._proofs:
-            self._proofs[c.tosa] = self._pool.start(self._prove, c, False)
-        return self._proofs[c.tosa]
+        return self.once(self._prove, c.tosa, c, False)
 
     def _prove(self, c: Compiled, search: bool) -> Attempt:
         graph = self._as_read(c)

@@ -45,12 +45,12 @@ def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
     source.output_names = [name]
     choices = build(saturate(source, RULES), model)
     written = graph, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
-    assert changed(choices, correct(choices, written, [])[0]) == [] and not correct(choices, written, [])[1]
+    assert changed(choices, correct(choices, *written, [])[0]) == [] and not correct(choices, *written, [])[1]
     for n in (*graph.outputs, next(n for n in origin if n not in graph.outputs)):
         rows = [Row("Conv2D", written_names(graph)[n], 10**6, 10**6, 0, 10**6, 10**6, 0, 0, 0)]
-        after, may_differ = correct(choices, written, rows)
+        after, may_differ = correct(choices, *written, rows)
         assert may_differ and changed(choices, after) == [origin[n]] and after.graph.cost[origin[n]] <= 10**6
-        again, may_differ = correct(after, written, rows)
+        again, may_differ = correct(after, *written, rows)
         assert not may_differ and changed(after, again) == []
 
 
@@ -68,7 +68,7 @@ def test_a_widening_rescale_that_is_an_operator_of_its_own_is_charged(model: Vel
     for _ in range(4):
         written = choices.tensor_graph(extract(choices.graph, "asp").choice)
         compiled = by_vela(written[0], model.target, pool)
-        choices, may_differ = correct(choices, written, compiled.estimate.rows)
+        choices, may_differ = correct(choices, *written, compiled.estimate.rows)
     assert not may_differ and written[0].op_counts()["mul"] == 1
     assert compiled.figures.cycles < by_vela(g, model.target, pool).figures.cycles
 
@@ -80,9 +80,9 @@ def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool
     found = extract(choices.graph, "asp")
     written = choices.tensor_graph(found.choice)
     compiled = by_vela(written[0], model.target, pool)
-    choices, may_differ = correct(choices, written, compiled.estimate.rows)
+    choices, may_differ = correct(choices, *written, compiled.estimate.rows)
     assert may_differ
     after = extract(choices.graph, "asp")
     assert after.choice == found.choice and found.cost < after.cost, "the same operators, the TABLE for its full price"
     assert abs(after.cost - compiled.figures.cycles) < abs(found.cost - compiled.figures.cycles)
-    assert not correct(choices, written, compiled.estimate.rows)[1]
+    assert not correct(choices, *written, compiled.estimate.rows)[1]

@@ -66,7 +66,7 @@ def test_a_convolution_is_the_first_operand_of_its_sum(is_first: bool) -> None:
 @ON_THE_NEWEST_VELA
 @pytest.mark.parametrize("target", [U55, U85], ids=str)
 def test_gates_are_chained_on_u85(target: Target, pool: Pool) -> None:
-    loop, start = Loop(Oracle.of(target, pool)), by_vela(step(), target, pool)
+    loop, start = Loop(Oracle(target, pool)), by_vela(step(), target, pool)
     end = loop.improve(State(target, Options()).with_graphs([start]), [Step(chains, 0.1)], lambda c: True)
     assert [c.by for c in end.graphs[1:]] == (["chains"] if target is U85 else [])
     if target is U85:

@@ -198,7 +198,7 @@ def test_what_was_begun_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> Non
     graph, settings = widening(), ("--optimise=Size",)
     plain, small = (Candidate("eqsat", graph, dumps(graph), settings=s) for s in ((), settings))
     with Pool(2) as pool:
-        oracle = Oracle.of(U85, pool)
+        oracle = Oracle(U85, pool)
         for candidate in (plain, plain, small):
             oracle.begin(candidate)
         found = [oracle.compiled(c) for c in (plain, small)]
@@ -213,7 +213,7 @@ def test_what_was_begun_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_refusal_is_told_only_to_those_who_ask() -> None:
     graph = widening()
     with Pool(1) as pool:
-        oracle = Oracle.of(U85, pool)
+        oracle = Oracle(U85, pool)
         oracle.begin(Candidate("eqsat", graph, b"none"))
         assert oracle.compiled(Candidate("eqsat", graph, dumps(graph))).figures.cycles
         with pytest.raises(WorkerError):

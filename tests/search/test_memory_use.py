@@ -54,8 +54,8 @@ def known(pool: Pool, tmp_path: Path) -> tuple[Choices, Compiled, dict[str, int]
 
 
 def compiled(choices: Choices, choice: dict[int, int], pool: Pool) -> Compiled:
-    graph, _ = choices.tensor_graph(choice)
-    return by_total(Candidate("eqsat", graph, dumps(graph), choices, choice), compile_graph(graph, U55, pool))
+    graph, made_for = choices.tensor_graph(choice)
+    return by_total(Candidate("eqsat", graph, dumps(graph), choices, choice, made_for), compile_graph(graph, U55, pool))
 
 
 def learnt(choices: Choices, graph: Compiled, sram: int | None = None) -> MemoryUse:

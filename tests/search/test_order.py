@@ -63,7 +63,7 @@ def branches(*order: int) -> TensorGraph:
 
 def rounds(graph: TensorGraph, target: Target, pool: Pool, limits: MemoryLimits = ANY) -> list[Compiled]:
     """The graph, and what the rounds find, in the order in which they find it."""
-    start, loop = by_vela(graph, target, pool), Loop(Oracle.of(target, pool))
+    start, loop = by_vela(graph, target, pool), Loop(Oracle(target, pool))
     state = State(target, Options(), decision=Decision(limits=limits)).with_graphs([start])
     end = loop.improve(state, [Step(orders, 0.2)], lambda c: True)
     assert len(loop.extractions) == len(end.graphs) - 1 and not loop.warnings

@@ -65,5 +65,5 @@ def test_memory_that_is_short_is_met_by_a_setting() -> None:
         start = by_vela(graph, U55, pool, "stock")
         limits = MemoryLimits(sram=int(0.6 * start.figures.sram))
         state = State(U55, Options(), True, Decision(limits=limits)).setting_out(start)
-        best = Loop(Oracle.of(U55, pool)).drive(state, settings, most=4).best
+        best = Loop(Oracle(U55, pool)).drive(state, settings, most=4).best
     assert best and len(best.settings) == 1 and limits.fits(best.figures)

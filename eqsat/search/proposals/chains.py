@@ -9,6 +9,7 @@ By itself one convolution of all gates takes fewer cycles, which is why prices o
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from eqsat.choice.copies import with_needed_copies
@@ -62,8 +63,8 @@ def in_parts(graph: TensorGraph, copies: Sequence[Copy] = ()) -> tuple[TensorGra
     copies: the remedies without which Vela would compile graphs wrongly.
     Returns the graph itself if it has no such slice.
     """
-    products, made = _products(graph), dict[tuple[int, int, int], int]()
-    cuts = {n: partial(_write, graph, n, products, made) for n in graph.live() if _cuts_channels(graph, n, products)}
+    parts = _Parts(graph, _products(graph))
+    cuts = {n: partial(parts.write, n) for n in graph.live() if _cuts_channels(graph, n, parts.products)}
     if not cuts:
         return graph, {}
     written = graph.rewritten(cuts)
@@ -93,55 +94,49 @@ def _products(graph: TensorGraph) -> set[int]:
     return found
 
 
-def _write(
-    graph: TensorGraph, n: int, products: Collection[int], made: dict[tuple[int, int, int], int], out: Rewritten
-) -> int:
-    """Writes a slice of channels, and returns its node."""
-    node = graph.nodes[n]
-    start = node.attr("start")[-1]
-    return _part(graph, node.inputs[0], start, start + node.shape[-1], products, made, out)
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Writes slices of channels of products, each part of a node once. made: {(node, start, end): new node}."""
 
+    graph: TensorGraph
+    products: Collection[int]
+    made: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
-def _part(
-    graph: TensorGraph,
-    n: int,
-    start: int,
-    end: int,
-    products: Collection[int],
-    made: dict[tuple[int, int, int], int],
-    out: Rewritten,
-) -> int:
-    """Writes the channels of a node from `start` up to `end`, each part once, and returns their node."""
-    node, channels = graph.nodes[n], slice(start, end)
-    if node.shape[-1] == 1:  # it broadcasts
-        return out.number[n]
-    if (n, start, end) in made:
-        return made[n, start, end]
+    def write(self, n: int, out: Rewritten) -> int:
+        """Writes a slice of channels, and returns its node."""
+        node = self.graph.nodes[n]
+        start = node.attr("start")[-1]
+        return self._part(node.inputs[0], start, start + node.shape[-1], out)
 
-    def part(k: int) -> int:
-        return _part(graph, k, start, end, products, made, out)
-
-    if node.op == "const":
-        new = out.graph.add_const(node.attr("value").data[..., channels], node.dtype)
-    elif node.op == "conv2d" and n in products:
-        x, *constants = node.inputs
-        parts = ((graph.nodes[k], graph.nodes[k].attr("value").data) for k in constants)
-        cut = [out.graph.add_const(data[channels] if len(data) > 1 else data, k.dtype) for k, data in parts]
-        new = out.graph.add_with("conv2d", [out.number[x], *cut], node.attrs)
-    elif node.op in _POINTWISE and (node.dtype != "INT8" or n in products):
-        attrs, operands = dict(node.attrs), [part(i) for i in node.inputs]
-        if attrs.get("per_channel"):
-            attrs |= {name: attrs[name][channels] for name in ("multiplier", "shift")}
-        new = out.graph.add(node.op, operands, **attrs)
-    elif node.op == "reshape" and graph.nodes[node.inputs[0]].shape[-1] == node.shape[-1]:
-        new = out.graph.add("reshape", [part(node.inputs[0])], shape=(*node.shape[:-1], end - start))
-    else:
-        read, starts = n, [0] * len(node.shape)
-        if node.op == "slice":  # of two in a row, Vela makes the first by a copy
-            (read,), starts = node.inputs, list(node.attr("start"))
-        starts[-1] += start
-        size = (*node.shape[:-1], end - start)
-        new = out.graph.add("slice", [out.number[read]], start=tuple(starts), size=size)
-    out.source[new] = n
-    made[n, start, end] = new
-    return new
+    def _part(self, n: int, start: int, end: int, out: Rewritten) -> int:
+        """Writes the channels of a node from `start` up to `end`, and returns their node."""
+        nodes, node, channels = self.graph.nodes, self.graph.nodes[n], slice(start, end)
+        if node.shape[-1] == 1:  # it broadcasts
+            return out.number[n]
+        if (n, start, end) in self.made:
+            return self.made[n, start, end]
+        if node.op == "const":
+            new = out.graph.add_const(node.attr("value").data[..., channels], node.dtype)
+        elif node.op == "conv2d" and n in self.products:
+            x, *constants = node.inputs
+            parts = ((nodes[k], nodes[k].attr("value").data) for k in constants)
+            cut = [out.graph.add_const(data[channels] if len(data) > 1 else data, k.dtype) for k, data in parts]
+            new = out.graph.add_with("conv2d", [out.number[x], *cut], node.attrs)
+        elif node.op in _POINTWISE and (node.dtype != "INT8" or n in self.products):
+            attrs, operands = dict(node.attrs), [self._part(i, start, end, out) for i in node.inputs]
+            if attrs.get("per_channel"):
+                attrs |= {name: attrs[name][channels] for name in ("multiplier", "shift")}
+            new = out.graph.add(node.op, operands, **attrs)
+        elif node.op == "reshape" and nodes[node.inputs[0]].shape[-1] == node.shape[-1]:
+            part = self._part(node.inputs[0], start, end, out)
+            new = out.graph.add("reshape", [part], shape=(*node.shape[:-1], end - start))
+        else:
+            read, starts = n, [0] * len(node.shape)
+            if node.op == "slice":  # of two in a row, Vela makes the first by a copy
+                (read,), starts = node.inputs, list(node.attr("start"))
+            starts[-1] += start
+            size = (*node.shape[:-1], end - start)
+            new = out.graph.add("slice", [out.number[read]], start=tuple(starts), size=size)
+        out.source[new] = n
+        self.made[n, start, end] = new
+        return new

@@ -26,13 +26,11 @@ import numpy as np
 from cost_models.protocol import Unit
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled, node_of
-from eqsat.choice.writer import Written
 from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.options import CYCLES, SRAM
 from eqsat.search.proposal import Ask, Asking, State
 from eqsat.tensor.types import Array
-from eqsat.tosa.flatbuffer import written_names
-from eqsat.vela.compile import Estimate, InSram
+from eqsat.vela.compile import Estimate
 from extraction import ChoiceGraph, check, dag_greedy
 from extraction.lagrange import Budget, steps
 
@@ -61,10 +59,10 @@ class MemoryUse:
         """Learns from those compiled graphs that are new."""
         for c in (c for c in graphs if c not in self._learnt):
             self._learnt.add(c)
-            self._learn(choices, choices.tensor_graph(c.choice), c.estimate)
+            self._learn(choices, {t: c.made_for[n] for t, n in c.nodes.items() if n in c.made_for}, c.estimate)
 
-    def _learn(self, choices: Choices, written: Written, estimate: Estimate) -> None:
-        nodes = _nodes(written)
+    def _learn(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate) -> None:
+        """Learns from Vela's tables of a graph. nodes: {name of a tensor of the graph: its choice node}."""
         if self.limits.sram is not None:
             self._learn_sram(choices, nodes, estimate, self.limits.sram)
         commands, weights = dict.fromkeys(nodes.values(), 0.0), dict[int, set[int]]()
@@ -105,12 +103,18 @@ class MemoryUse:
         return np.pad(known, (0, choices.graph.n_nodes - len(known)))
 
     def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
-        """Counts what is live at each step that exceeds the limit: the bytes that the removal of a node would gain."""
+        """Counts what is live at each step that exceeds the limit: the bytes that the removal of a node would gain.
+
+        A buffer of weights belongs to the operator that reads it.
+        """
         for step in sorted({t.first for t in estimate.tensors}):
             live = [t for t in estimate.tensors if t.first <= step <= t.last]
             over = max(t.end for t in live) - limit
-            if over > 0:
-                self.sram = np.maximum(self.sram, _live(choices, nodes, estimate, live, over))
+            for t in live if over > 0 else ():
+                row = estimate.read_by(t)
+                if (n := node_of(row.source or "" if row else t.name, nodes)) is not None:
+                    charged = _of_value(choices, n) if t.name in nodes else [n]
+                    self.sram[charged] = np.maximum(self.sram[charged], min(over, t.end - t.address))
 
     def _known_weights(self) -> Array:
         """Returns the bytes of weights of every candidate, as compiled or as the same share of their size."""
@@ -134,39 +138,10 @@ class MemoryUse:
         return np.where(seen, self._commands, guess)
 
 
-def _nodes(written: Written) -> dict[str, int]:
-    """Returns {name of a tensor of the graph: its choice node}."""
-    graph, origin = written
-    return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
-
-
 def stored(unit: Unit) -> float:
     """Returns the bytes of a unit's constants before Vela encodes weights, with a convolution's scales."""
     scales = _SCALE * unit.result.shape[-1] if unit.op in _CONVOLUTIONS else 0
     return float(scales + sum(c.data.nbytes for c in unit.constants[:2] if c is not None))
-
-
-def _live(choices: Choices, nodes: Mapping[str, int], estimate: Estimate, live: Sequence[InSram], over: int) -> Array:
-    """Returns the bytes that each choice node has among tensors in SRAM.
-
-    nodes: {name of a tensor of the graph: its choice node}.
-    over: bytes, the most that a tensor counts.
-    """
-    weights = np.zeros(choices.graph.n_nodes)
-    for tensor in live:
-        if (n := _node(tensor, nodes, estimate)) is not None:
-            charged = _of_value(choices, n) if tensor.name in nodes else [n]
-            weights[charged] = np.maximum(weights[charged], min(over, tensor.end - tensor.address))
-    return weights
-
-
-def _node(tensor: InSram, nodes: Mapping[str, int], estimate: Estimate) -> int | None:
-    """Returns the choice node of a tensor in SRAM, None if it is unknown.
-
-    A buffer of weights belongs to the operator that reads it.
-    """
-    row = estimate.read_by(tensor)
-    return node_of(row.source or "" if row else tensor.name, nodes)
 
 
 def _of_value(choices: Choices, n: int) -> list[int]:
@@ -220,7 +195,7 @@ def _within(state: State, decision: Decision) -> Generator[Ask, State, State]:
         share = share or _FIRST / limits.excess(over)
         priced = use.priced(state.priced, over, share)
         found = {_LAGRANGE: _by_steps(state, limits, use), _PRICED: _greedy(state, priced)}
-        state = yield Ask([state.chosen(state.extraction(c, by), by) for by, some in found.items() for c in some])
+        state = yield Ask([state.chosen(choice, by) for by, some in found.items() for choice in some])
         fits = any(limits.fits(c.figures) for c in state.results if c)
         if fits != fitted:
             factor, fitted = math.sqrt(factor), fits

@@ -9,9 +9,9 @@ Source: ethos-u-vela 5.2.0, OPTIONS.md and regor's cascade_builder.cpp.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
-from eqsat.search.proposal import Ask, State
+from eqsat.search.proposal import Ask, Asking, State
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate
 from eqsat.vela.occupancy import in_use, occupied
@@ -27,11 +27,11 @@ def may_choose(setting: str, target: Target) -> bool:
     return not target.sets(option) and (setting == _SIZE or bool(re.fullmatch(f"{_ARENA}=[0-9]+", setting, re.ASCII)))
 
 
-def settings(state: State) -> Generator[Ask, State, State]:
+def settings(state: State) -> Asking:
     """`_SIZE` and a limit of SRAM come first, and then sizes of the arena by halving."""
     start, target, limit = state.start, state.target, state.decision.limits.sram
     if start is None:
-        return state
+        return
     rank, least = state.decision.rank_of, state.decision.rank_of(start)
     first, sizes = list[str](), list[int]()
     if not target.sets(_ARENA):
@@ -52,7 +52,6 @@ def settings(state: State) -> Generator[Ask, State, State]:
         is_no_worse = found is not None and rank(found) <= least
         least = rank(found) if found and is_no_worse else least
         smaller, middle, larger = _halved(smaller if is_no_worse else larger)
-    return state
 
 
 def _halved(sizes: Sequence[int]) -> tuple[Sequence[int], Sequence[str], Sequence[int]]:
