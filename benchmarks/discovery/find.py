@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.discovery.convolutions import Window, trace, windows
 from benchmarks.discovery.neighbourhoods import Neighbourhood
-from benchmarks.discovery.recipes import Source, Window, followed, windows
 from eqsat.egraph.rule import Rule
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
@@ -18,6 +18,7 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_graph
 
@@ -110,10 +111,14 @@ class Discoverer:
 
     def _candidates(self, graph: TensorGraph) -> list[tuple[Window, TensorGraph]]:
         """Returns recipes and the graphs that they make, those of least work first."""
-        source, most = Source(graph), _MOST_WORK * work(graph)
+        try:
+            source = trace(graph)
+        except GraphError:
+            return []
+        most = _MOST_WORK * work(graph)
         found: dict[bytes, tuple[Window, TensorGraph]] = {}
         for recipe in windows(graph):
-            made = followed(recipe, source)
+            made = recipe.follow(source)
             if made is not None and work(made) <= most:
                 found.setdefault(dumps(made), (recipe, made))
         found.pop(dumps(graph), None)
