@@ -30,6 +30,8 @@ from eqsat.tensor.types import Attrs, GraphError, Type, attrs_of
 Ints = NDArray[np.int64]
 #: A unary operator: its name and attributes.
 Step = tuple[str, Attrs]
+#: The kernel of windows, their attributes (stride, dilation, pad), and the (ky, kx, input channel) of each addend.
+_Geometry = tuple[tuple[int, int], dict[str, tuple[int, ...]], tuple[Ints, Ints, Ints]]
 #: Addends of the traced sums together, at most.
 _MOST_ADDENDS = 1 << 23
 #: Weights of a convolution that is tried, at most.
@@ -190,19 +192,6 @@ def _is_alike(node: Node, numbers: Ints, convolution: Node | None) -> bool:
     )
 
 
-class _Geometry(NamedTuple):
-    """The placement of windows.
-
-    tap: (ky, kx, input channel) of each addend.
-    """
-
-    kernel: tuple[int, int]
-    pad: tuple[int, int, int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    tap: tuple[Ints, Ints, Ints]
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """One convolution, whose inputs and result are readings.
@@ -240,7 +229,7 @@ class Window:
         if sums is None or self.op == "depthwise_conv2d" and shape[3] == 1:
             return None
         geometry = _geometry(sums, moves, shape, write.out_shape)
-        if geometry is None or max(geometry.stride) > _MOST_STRIDE:
+        if geometry is None or max(geometry[1]["stride"]) > _MOST_STRIDE:
             return None
         new = TensorGraph(output_names=list(graph.output_names))
         for i in graph.inputs:
@@ -257,19 +246,19 @@ class Window:
         self, graph: TensorGraph, new: TensorGraph, x: int, sums: Sums, geometry: _Geometry, oc: int
     ) -> int | None:
         """Adds the convolution and the steps behind it, and returns the result."""
-        channel, depth, depthwise = sums.row % oc, new.nodes[x].shape[3], self.op == "depthwise_conv2d"
-        if depthwise and (oc % depth or (channel // (oc // depth) != geometry.tap[2]).any()):
+        (kernel, window, tap), channel = geometry, sums.row % oc
+        depth, depthwise = new.nodes[x].shape[3], self.op == "depthwise_conv2d"
+        if depthwise and (oc % depth or (channel // (oc // depth) != tap[2]).any()):
             return None
-        weights = _weights(channel, geometry, sums.coefficient, (oc, *geometry.kernel, depth))
+        weights = _weights((channel, *tap), sums.coefficient, (oc, *kernel, depth))
         known = _zero_point(graph, sums, oc)
         if weights is None or known is None:
             return None
         if depthwise:
             each = np.arange(oc)
             weights = weights[each, ..., each // (oc // depth)].transpose(1, 2, 0)
-            weights = weights.reshape(*geometry.kernel, depth, oc // depth)
+            weights = weights.reshape(*kernel, depth, oc // depth)
         (zero, bias), dtype = known, new.nodes[x].dtype
-        window = {"pad": geometry.pad, "stride": geometry.stride, "dilation": geometry.dilation}
         operands = [x, new.add_const(weights, "INT8"), new.add_const(bias, DType.of(dtype).accumulator)]
         y = new.add_with(self.op, operands, makers.conv(dtype, **window, in_zp=zero))
         scale = attrs_of({**dict(sums.steps[0][1]), "in_zp": (0,)})  # the bias has its zero point
@@ -300,7 +289,8 @@ def _geometry(sums: Sums, moves: Sequence[Move], shape: tuple[int, ...], out: tu
     if not down or not across:
         return None
     (ky, py, sy, dy, ty), (kx, px, sx, dx, tx) = down, across
-    return _Geometry((ky, kx), (*py, *px), (sy, sx), (dy, dx), (ty, tx, channel))
+    window = {"pad": (*py, *px), "stride": (sy, sx), "dilation": (dy, dx)}
+    return (ky, kx), window, (ty, tx, channel)
 
 
 def _along(place: Ints, at: Ints, size: int, out: int) -> tuple[int, tuple[int, int], int, int, Ints] | None:
@@ -326,12 +316,11 @@ def _along(place: Ints, at: Ints, size: int, out: int) -> tuple[int, tuple[int, 
     return taps, (-low, after_last), stride, step, tap
 
 
-def _weights(channel: Ints, geometry: _Geometry, value: Ints, shape: tuple[int, ...]) -> Ints | None:
+def _weights(at: tuple[Ints, ...], value: Ints, shape: tuple[int, ...]) -> Ints | None:
     """Returns INT8 weights, or None if places disagree or the weights are too many or too large."""
     if prod(shape) > _MOST_WEIGHTS or (np.abs(value) > 127).any():
         return None
     weights = np.zeros(shape, np.int64)
-    at = (channel, *geometry.tap)
     weights[at] = value
     return weights if (weights[at] == value).all() else None
 

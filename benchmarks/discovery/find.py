@@ -97,10 +97,11 @@ class Discoverer:
     def discover(self, neighbourhood: Neighbourhood) -> Discovery | None:
         """Returns the cheapest proved recipe with fewer cycles than the rules reach, or None."""
         graph = neighbourhood.graph
-        before = self.cycles(graph)
+        candidates = self._candidates(graph)
+        before = self.cycles(graph) if candidates else None
         if before is None:
             return None
-        priced = [(c, n, r, g) for n, (r, g) in enumerate(self._candidates(graph)) if (c := self.cycles(g)) is not None]
+        priced = [(c, n, r, g) for n, (r, g) in enumerate(candidates) if (c := self.cycles(g)) is not None]
         cheaper = sorted(p for p in priced if p[0] < before)[:_MOST_PROOFS]
         known = self.known(graph) if cheaper else before
         prover = Prover(graph, seconds=60.0)
