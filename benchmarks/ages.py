@@ -120,12 +120,17 @@ def _code(root: Path, commit: str, file: str) -> str | None:
 def syntax(source: bytes) -> str:
     """Returns the syntax tree of a source as text, without docstrings, comments and layout."""
     tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
-            node, clean=False
-        ):
-            node.body = node.body[1:]
+    for node in documented(tree):
+        node.body = node.body[1:]
     return ast.dump(tree)
+
+
+def documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yields what begins with a docstring."""
+    for node in ast.walk(tree):
+        kinds = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+            yield node
 
 
 def ages(root: Path = ROOT, measures: Mapping[str, Collection[str]] = MEASURES) -> dict[str, int | None]:

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from benchmarks.ages import documented
 from benchmarks.study import ROOT, arguments, markdown_table
 
 #: The top-level packages, those of the library first; each subpackage of `eqsat` is a room.
@@ -35,21 +36,10 @@ def count(source: str) -> Counts:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NO_CODE:
             found.update(range(token.start[0], token.end[0] + 1))
-    return len(source.splitlines()), len(found - _docstrings(ast.parse(source)))
-
-
-def _docstrings(tree: ast.Module) -> set[int]:
-    found: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                found.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    return found
+    for node in documented(ast.parse(source)):
+        text = node.body[0]
+        found.difference_update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+    return len(source.splitlines()), len(found)
 
 
 def room(path: str) -> str:

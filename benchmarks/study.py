@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,6 +101,12 @@ class Study:
                 records += [{**cell, **r, "sources": sources} for r in self.measure(subject, args)]
                 write_lines(place, records)
                 print(*cell.values(), f"{time.perf_counter() - started:.1f} s", flush=True)
+
+
+def processor_seconds() -> float:
+    """Returns the processor seconds of this process and of its children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def about(packages: Sequence[str]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -34,7 +33,7 @@ from executorch.exir import to_edge_transform_and_lower
 
 import eqsat
 from benchmarks.models import ZOO, load
-from benchmarks.study import ROOT, TARGETS, Study, as_text, listed, markdown_table
+from benchmarks.study import ROOT, TARGETS, Study, as_text, listed, markdown_table, processor_seconds
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.quantize import quantize
 from eqsat.report.data import geometric_mean
@@ -121,7 +120,7 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
     """Runs a job and returns its record: seconds, bytes and cycles."""
     job, spec = JOBS[int(number)], EthosUCompileSpec(target)
     given, _ = load_program(program, spec)
-    began, processor = time.perf_counter(), _processor_seconds()
+    began, processor = time.perf_counter(), processor_seconds()
     session = None
     if job.effort is None:
         edge = to_edge_transform_and_lower(given, partitioner=[EthosUPartitioner(spec)])
@@ -129,7 +128,7 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
         options = eqsat.Options(effort=job.effort, cache=Path(cache), remember=job.remember)
         edge, session = eqsat.lower_with_session(given, spec, options=options)
     size = len(edge.to_executorch().buffer)
-    seconds, processor = time.perf_counter() - began, _processor_seconds() - processor
+    seconds, processor = time.perf_counter() - began, processor_seconds() - processor
     record: dict[str, Any] = {"seconds": round(seconds, 3), "processor": round(processor, 3), "pte_bytes": size}
     if session is not None:
         stages = Counter(session.seconds)
@@ -144,12 +143,6 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
             "stages": {k: round(v, 3) for k, v in stages.items()},
         }
     return record
-
-
-def _processor_seconds() -> float:
-    """Returns the processor seconds of this process and of its children that have ended."""
-    every = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(r.ru_utime + r.ru_stime for r in every)
 
 
 def _is_whole(record: Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.discovery.find import Discoverer
 from benchmarks.discovery.neighbourhoods import neighbourhoods, replaced
-from benchmarks.discovery.text import module
+from benchmarks.discovery.rules import module
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES

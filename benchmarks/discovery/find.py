@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.discovery.convolutions import Window, trace, windows
 from benchmarks.discovery.neighbourhoods import Neighbourhood
-from benchmarks.discovery.recipes import Source, Window, followed, windows
 from eqsat.egraph.rule import Rule
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
@@ -17,6 +17,7 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_graph
 
@@ -95,10 +96,11 @@ class Discoverer:
     def discover(self, neighbourhood: Neighbourhood) -> Discovery | None:
         """Returns the cheapest proved recipe with fewer cycles than the rules reach, or None."""
         graph = neighbourhood.graph
-        before = self.cycles(graph)
+        candidates = self._candidates(graph)
+        before = self.cycles(graph) if candidates else None
         if before is None:
             return None
-        priced = [(c, n, r, g) for n, (r, g) in enumerate(self._candidates(graph)) if (c := self.cycles(g)) is not None]
+        priced = [(c, n, r, g) for n, (r, g) in enumerate(candidates) if (c := self.cycles(g)) is not None]
         cheaper = sorted(p for p in priced if p[0] < before)[:_MOST_PROOFS]
         known = self.known(graph) if cheaper else before
         prover = Prover(graph, seconds=60.0)
@@ -109,10 +111,14 @@ class Discoverer:
 
     def _candidates(self, graph: TensorGraph) -> list[tuple[Window, TensorGraph]]:
         """Returns recipes and the graphs that they make, those of least work first."""
-        source, most = Source(graph), _MOST_WORK * work(graph)
+        try:
+            source = trace(graph)
+        except GraphError:
+            return []
+        most = _MOST_WORK * work(graph)
         found: dict[bytes, tuple[Window, TensorGraph]] = {}
         for recipe in windows(graph):
-            made = followed(recipe, source)
+            made = recipe.follow(source)
             if made is not None and work(made) <= most:
                 found.setdefault(dumps(made), (recipe, made))
         found.pop(dumps(graph), None)

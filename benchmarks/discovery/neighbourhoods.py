@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from benchmarks.device.shrink import fragment
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.ops import OPS
@@ -92,24 +93,13 @@ def _cut(graph: TensorGraph, readers: Mapping[int, Sequence[int]], nodes: Sequen
     # Several results are read outside if an operator outside stands between two inner ones, too.
     if read != [nodes[-1]]:
         return None
-    part, number, outside = TensorGraph(output_names=["y"]), dict[int, int](), list[int]()
-    for n in nodes:
-        for i in graph.nodes[n].inputs:
-            if i in number:
-                continue
-            node = graph.nodes[i]
-            if node.op == "const":
-                number[i] = part.add_copy(node, ())
-            else:
-                number[i] = part.add_input(f"x{len(part.inputs)}", node.shape, node.dtype)
-                outside.append(i)
-        node = graph.nodes[n]
-        number[n] = part.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
-    part.outputs.append(number[nodes[-1]])
+    outside = {i for n in nodes for i in graph.nodes[n].inputs if graph.nodes[i].op != "const"} - inside
+    reads = [i for i in (*graph.inputs, *sorted(outside - {*graph.inputs})) if i in outside]
+    part = fragment(graph, inside, read)
     border = [part.nodes[n].dtype for n in (*part.inputs, *part.outputs)]
     small = sum(part.type(n).elements for n in part.live()) <= MOST_ELEMENTS
     fits = small and part.inputs and all(DType.of(d).is_activation for d in border)
-    return Neighbourhood(part, tuple(nodes), tuple(outside)) if fits else None
+    return Neighbourhood(part, tuple(nodes), tuple(reads)) if fits else None
 
 
 def replaced(graph: TensorGraph, part: Neighbourhood, other: TensorGraph) -> TensorGraph:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import isqrt, prod
 
-from eqsat.target.staging import written
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
@@ -82,21 +81,8 @@ def readings(shape: Shape, numbers: Iterable[int] = NUMBERS) -> Iterator[tuple[R
             yield name, move
 
 
-def moved(graph: TensorGraph, x: int, move: Move) -> int:
-    """Adds a movement as few TRANSPOSEs and RESHAPEs, and returns the result."""
-    direct = move.direct()
-    chain = () if move.is_view else ((move.in_shape, direct),) if direct is not None else (move.squeezed(),)
-    return after(graph, x, written(move, chain))
-
-
 def after(graph: TensorGraph, x: int, steps: Iterable[tuple[str, Attrs]]) -> int:
     """Adds unary operators after a value, and returns the result."""
     for op, attrs in steps:
         x = graph.add_with(op, [x], attrs)
     return x
-
-
-def move_of(graph: TensorGraph, n: int) -> Move:
-    """Returns the movement of a TRANSPOSE or RESHAPE."""
-    node, shape = graph.nodes[n], graph.nodes[graph.nodes[n].inputs[0]].shape
-    return Move.transpose(shape, node.attr("perms")) if node.op == "transpose" else Move.reshape(shape, node.shape)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import time
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 
-from benchmarks.study import write_text
+from benchmarks.study import processor_seconds, write_text
 from eqsat.bench.fields import Record
 from eqsat.ground.files import InputError
 from eqsat.runs.codec import CHOICE_GRAPH
@@ -19,13 +19,12 @@ from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 
 _PROCESSES = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
-#: A record's cell, and the digest of its graph's file, None in records that are older than digests.
-Identity = tuple[str, str, int, float, str | None]
+#: The keys of a record that identify its cell.
+_CELL = ("instance", "digest", "extractor", "seed", "time_limit")
 
 
-def _identity(record: Record) -> Identity:
-    cell = record["instance"], record["extractor"], record["seed"], record["time_limit"]
-    return *cell, record.get("digest")
+def _identity(record: Record) -> tuple[Hashable, ...]:
+    return tuple(record[key] for key in _CELL)
 
 
 @dataclass(frozen=True)
@@ -87,18 +86,12 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
         "n_nodes": graph.n_nodes,
         "n_classes": graph.n_classes,
     }
-    start, before = time.perf_counter(), cpu_seconds()
+    start, before = time.perf_counter(), processor_seconds()
     try:
         found = extract(graph, extractor, time_limit=time_limit, seed=seed).unless_interrupted()
     except ExtractionError as error:
-        return {
-            **record,
-            "cost": None,
-            "lower_bound": None,
-            "status": type(error).__name__,
-            "seconds": time.perf_counter() - start,
-            "message": str(error),
-        }
+        failed = {"cost": None, "lower_bound": None, "status": type(error).__name__, "message": str(error)}
+        return {**record, **failed, "seconds": time.perf_counter() - start}
     bound = found.lower_bound if found.lower_bound > float("-inf") else None
     return {
         **record,
@@ -106,16 +99,10 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
         "lower_bound": bound,
         "status": found.status,
         "seconds": time.perf_counter() - start,
-        "cpu_seconds": cpu_seconds() - before,
+        "cpu_seconds": processor_seconds() - before,
         "peak_mib": [resource.getrusage(who).ru_maxrss >> 10 for who in _PROCESSES],
         "trace": [list(step) for step in found.trace],
     }
-
-
-def cpu_seconds() -> float:
-    """Returns the processor seconds of this process and of its children that have ended."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
 
 
 def _recorded(out: Path) -> dict[Hashable, Record]:
@@ -141,8 +128,8 @@ def run_all(
         find(extractor)
     done = _recorded(out) if out.exists() else {}
     for instance in instances(directory):
-        cells = [(instance.name, e, seed, time_limit) for e in extractors for seed in seeds]
-        todo = [(c[1], c[2]) for c in cells if done.keys().isdisjoint({(*c, instance.digest), (*c, None)})]
+        cells = product(extractors, seeds)
+        todo = [c for c in cells if (instance.name, instance.digest, *c, time_limit) not in done]
         if only not in instance.name or not todo:
             continue
         try:

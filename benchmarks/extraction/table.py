@@ -53,11 +53,10 @@ def distinct(records: Sequence[Record]) -> list[Record]:
     """Returns the records, with a digest behind the name of an instance where several files have that name."""
     digests: dict[str, set[str]] = {}
     for r in records:
-        digests.setdefault(r["instance"], set()).add(r.get("digest", ""))
+        digests.setdefault(r["instance"], set()).add(r["digest"])
     several = {name for name, found in digests.items() if len(found) > 1}
     return [
-        {**r, "instance": f"{r['instance']} ({r['digest'][:8]})"} if r["instance"] in several and "digest" in r else r
-        for r in records
+        {**r, "instance": f"{r['instance']} ({r['digest'][:8]})"} if r["instance"] in several else r for r in records
     ]
 
 

@@ -1,5 +1,16 @@
-"""Blocks that many small networks consist of: convolutions with batch normalisation, residuals and their like."""
+"""What networks share: blocks, and random weights under which no layer is trivial.
 
+An untrained network makes an optimizer look better than it is.
+A BatchNorm with mean 0 and variance 1 is an identity, and a zero bias folds away.
+Activations that shrink layer by layer all quantize to one value, under which any rewrite looks correct.
+So the weights here, which are the same on every call, avoid these.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from operator import add
+
+import torch
 from torch import Tensor, nn
 
 
@@ -25,15 +36,39 @@ class Residual(nn.Sequential):
         return x + super().forward(x)
 
 
-class Shortcut(nn.Module):
-    """ReLU of the sum of two ways: He et al., arXiv:1512.03385."""
+class Do(nn.Module):
+    """A function of a tensor as a layer."""
 
-    def __init__(self, body: nn.Module, shortcut: nn.Module) -> None:
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.body, self.shortcut = body, shortcut
+        self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        return (self.body(x) + self.shortcut(x)).relu()
+        return self.function(x)
+
+
+def mean(*dim: int) -> Do:
+    """Returns a layer that gives the means over some axes."""
+    return Do(lambda x: x.mean(dim))
+
+
+def tokens() -> Do:
+    """Returns a layer that gives the pixels of an image as tokens: (N, C, H, W) to (N, H * W, C)."""
+    return Do(lambda x: x.flatten(2).transpose(1, 2))
+
+
+class Joined(nn.ModuleList):
+    """Layers that read one tensor, and whose results are joined along the channels."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([layer(x) for layer in self], dim=1)
+
+
+class Sum(nn.ModuleList):
+    """Layers that read one tensor, and whose results are added."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reduce(add, (layer(x) for layer in self))
 
 
 class SqueezeExcite(nn.Module):
@@ -70,3 +105,51 @@ def classifier(features: list[nn.Module], channels: int, classes: int) -> nn.Seq
     channels: of the last features.
     """
     return nn.Sequential(*features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
+
+
+#: Makes a network and its example inputs.
+Model = Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]
+_CONV = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose2d)
+_BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+def seeded(make: Callable[[], nn.Module], *shapes: tuple[int, ...]) -> Model:
+    """Returns what makes a network and its example inputs, the same on every call.
+
+    It gives what `make` returns, in eval mode and with seeded weights, and one standard normal input per shape.
+    """
+
+    def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            module = make()
+            for layer in module.modules():
+                _initialise(layer)
+            _settle_batch_norms(module, shapes)
+            inputs = tuple(torch.randn(shape) for shape in shapes)
+        return module.eval(), inputs
+
+    return model
+
+
+def _initialise(layer: nn.Module) -> None:
+    """Draws variance-preserving weights, non-zero biases, and scales and shifts of norms that differ per channel."""
+    if isinstance(layer, (*_CONV, nn.Linear)):
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu" if isinstance(layer, _CONV) else "linear")
+        if layer.bias is not None:
+            nn.init.normal_(layer.bias, std=0.1)
+    elif isinstance(layer, (*_BATCH_NORM, nn.LayerNorm)):
+        nn.init.uniform_(layer.weight, 0.5, 1.5)
+        nn.init.normal_(layer.bias, std=0.2)
+
+
+def _settle_batch_norms(module: nn.Module, shapes: tuple[tuple[int, ...], ...], batches: int = 4) -> None:
+    """Sets the running statistics to those of random batches, as training would have left them."""
+    norms = [layer for layer in module.modules() if isinstance(layer, _BATCH_NORM)]
+    for norm in norms:
+        norm.momentum = None  # The statistics become a plain average over the batches.
+    if norms:
+        module.train()
+        with torch.no_grad():
+            for _ in range(batches):
+                module(*(torch.randn(shape) for shape in shapes))

@@ -10,9 +10,9 @@ Output: the same shape.
 
 import itertools
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import seeded
 
 #: Input features of each Linear layer.
 WIDTHS = (640, 128, 128, 128, 128, 8, 128, 128, 128, 128)
@@ -23,5 +23,4 @@ def autoencoder() -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(WIDTHS[-1], WIDTHS[0]))
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(autoencoder, (1, 640))
+model = seeded(autoencoder, (1, 640))

@@ -10,15 +10,14 @@ Output: the same shape.
 
 from torch import Tensor, nn
 
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import seeded
 from benchmarks.models.attention import SelfAttention
 
 
-class FeedForward(nn.Sequential):
-    """A feed-forward module: it maps (N, T, dim) to the same shape."""
-
-    def __init__(self, dim: int, expansion: int = 4) -> None:
-        super().__init__(nn.LayerNorm(dim), nn.Linear(dim, expansion * dim), nn.SiLU(), nn.Linear(expansion * dim, dim))
+def feed_forward(dim: int, expansion: int = 4) -> nn.Sequential:
+    """Returns a feed-forward module: it maps (N, T, dim) to the same shape."""
+    mlp = nn.Linear(dim, expansion * dim), nn.SiLU(), nn.Linear(expansion * dim, dim)
+    return nn.Sequential(nn.LayerNorm(dim), *mlp)
 
 
 class ConvModule(nn.Module):
@@ -44,7 +43,7 @@ class ConformerBlock(nn.Module):
 
     def __init__(self, dim: int, heads: int, kernel: int) -> None:
         super().__init__()
-        self.first, self.last = FeedForward(dim), FeedForward(dim)
+        self.first, self.last = feed_forward(dim), feed_forward(dim)
         self.attention = nn.Sequential(nn.LayerNorm(dim), SelfAttention(dim, heads))
         self.convolution = ConvModule(dim, kernel)
         self.norm = nn.LayerNorm(dim)
@@ -56,5 +55,4 @@ class ConformerBlock(nn.Module):
         return self.norm(x + 0.5 * self.last(x))
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(lambda: nn.Sequential(*(ConformerBlock(dim=64, heads=4, kernel=15) for _ in range(2))), (1, 32, 64))
+model = seeded(lambda: nn.Sequential(*(ConformerBlock(dim=64, heads=4, kernel=15) for _ in range(2))), (1, 32, 64))

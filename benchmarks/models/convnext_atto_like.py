@@ -12,7 +12,7 @@ Output: (1, 100) logits.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import mean, seeded
 
 
 class ChannelNorm(nn.LayerNorm):
@@ -36,22 +36,15 @@ class ConvNeXtBlock(nn.Module):
         return x + y.permute(0, 3, 1, 2)
 
 
-class ConvNeXt(nn.Module):
-    def __init__(
-        self, widths: tuple[int, ...] = (40, 80, 160, 320), depths: tuple[int, ...] = (1, 1, 2, 1), classes: int = 100
-    ) -> None:
-        super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(3, widths[0], 4, stride=4), ChannelNorm(widths[0]))
-        for i, (width, depth) in enumerate(zip(widths, depths, strict=True)):
-            if i > 0:
-                self.features.append(ChannelNorm(widths[i - 1]))
-                self.features.append(nn.Conv2d(widths[i - 1], width, 2, stride=2))
-            self.features.extend(ConvNeXtBlock(width) for _ in range(depth))
-        self.head = nn.Sequential(nn.LayerNorm(widths[-1]), nn.Linear(widths[-1], classes))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x).mean((2, 3)))
+def convnext(
+    widths: tuple[int, ...] = (40, 80, 160, 320), depths: tuple[int, ...] = (1, 1, 2, 1), classes: int = 100
+) -> nn.Sequential:
+    layers: list[nn.Module] = [nn.Conv2d(3, widths[0], 4, stride=4), ChannelNorm(widths[0])]
+    for i, (width, depth) in enumerate(zip(widths, depths, strict=True)):
+        if i > 0:
+            layers += [ChannelNorm(widths[i - 1]), nn.Conv2d(widths[i - 1], width, 2, stride=2)]
+        layers += [ConvNeXtBlock(width) for _ in range(depth)]
+    return nn.Sequential(*layers, mean(2, 3), nn.LayerNorm(widths[-1]), nn.Linear(widths[-1], classes))
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(ConvNeXt, (1, 3, 64, 64))
+model = seeded(convnext, (1, 3, 64, 64))

@@ -8,8 +8,7 @@ Output: (1, 8, 37) logits, 37 for each of eight columns.
 
 from torch import Tensor, nn
 
-from benchmarks.models._blocks import conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import conv, seeded
 
 
 class Crnn(nn.Module):
@@ -29,5 +28,4 @@ class Crnn(nn.Module):
         return self.head(states)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(Crnn, (1, 1, 16, 32))
+model = seeded(Crnn, (1, 1, 16, 32))

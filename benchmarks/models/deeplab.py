@@ -9,11 +9,9 @@ Input: (1, 3, 128, 128).
 Output: (1, 5, 128, 128) logits.
 """
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import Residual, conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import Joined, Residual, conv, seeded
 
 
 def conv_relu(c_in: int, c_out: int, kernel: int, stride: int = 1, dilation: int = 1) -> nn.Sequential:
@@ -26,41 +24,19 @@ def residual(channels: int, dilation: int) -> nn.Sequential:
     return nn.Sequential(Residual(*body), nn.ReLU())
 
 
-class AtrousPyramid(nn.Module):
-    """Atrous spatial pyramid pooling: it maps (N, c_in, size, size) to (N, width, size, size)."""
-
-    def __init__(self, c_in: int, width: int, size: int, dilations: tuple[int, ...] = (2, 4, 8)) -> None:
-        super().__init__()
-        self.branches = nn.ModuleList(
-            [conv_relu(c_in, width, 1), *(conv_relu(c_in, width, 3, dilation=d) for d in dilations)]
-        )
-        self.image = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), nn.Conv2d(c_in, width, 1), nn.ReLU(), nn.Upsample(size=(size, size))
-        )
-        self.merge = conv_relu((len(dilations) + 2) * width, width, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.merge(torch.cat([*(branch(x) for branch in self.branches), self.image(x)], dim=1))
+def atrous_pyramid(c_in: int, width: int, size: int, dilations: tuple[int, ...] = (2, 4, 8)) -> nn.Sequential:
+    """Returns atrous spatial pyramid pooling: it maps (N, c_in, size, size) to (N, width, size, size)."""
+    branches = [conv_relu(c_in, width, 1), *(conv_relu(c_in, width, 3, dilation=d) for d in dilations)]
+    means = nn.AdaptiveAvgPool2d(1), nn.Conv2d(c_in, width, 1), nn.ReLU(), nn.Upsample(size=(size, size))
+    joined = Joined([*branches, nn.Sequential(*means)])
+    return nn.Sequential(joined, conv_relu((len(dilations) + 2) * width, width, 1))
 
 
-class DeepLab(nn.Module):
-    def __init__(self, size: int = 128, classes: int = 5) -> None:
-        super().__init__()
-        self.backbone = nn.Sequential(
-            conv_relu(3, 16, 3, 2),
-            conv_relu(16, 32, 3, 2),
-            residual(32, 1),
-            conv_relu(32, 48, 3, 2),
-            residual(48, 2),
-            residual(48, 4),
-        )
-        self.pyramid = AtrousPyramid(48, 32, size // 8)
-        self.head = nn.Conv2d(32, classes, 1)
-        self.enlarge = nn.Upsample(scale_factor=8, mode="bilinear")
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.enlarge(self.head(self.pyramid(self.backbone(x))))
+def deeplab(size: int = 128, classes: int = 5) -> nn.Sequential:
+    fine = conv_relu(3, 16, 3, 2), conv_relu(16, 32, 3, 2), residual(32, 1)
+    coarse = conv_relu(32, 48, 3, 2), residual(48, 2), residual(48, 4)
+    head = nn.Conv2d(32, classes, 1), nn.Upsample(scale_factor=8, mode="bilinear")
+    return nn.Sequential(*fine, *coarse, atrous_pyramid(48, 32, size // 8), *head)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(DeepLab, (1, 3, 128, 128))
+model = seeded(deeplab, (1, 3, 128, 128))

@@ -8,10 +8,9 @@ Input: (1, 1, 49, 10), 49 frames of 10 MFCCs.
 Output: (1, 12) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import classifier, conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import classifier, conv, seeded
 
 
 def ds_cnn(channels: int = 64, blocks: int = 4, classes: int = 12) -> nn.Sequential:
@@ -22,5 +21,4 @@ def ds_cnn(channels: int = 64, blocks: int = 4, classes: int = 12) -> nn.Sequent
     return classifier(layers, channels, classes)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(ds_cnn, (1, 1, 49, 10))
+model = seeded(ds_cnn, (1, 1, 49, 10))

@@ -11,8 +11,8 @@ Output: (1, 100) logits.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._blocks import conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import conv, mean, seeded, tokens
+from benchmarks.models.attention import TransformerBlock
 
 #: Channels of each stage, and number of tokens.
 WIDTHS, TOKENS = (32, 64, 128), 16
@@ -32,40 +32,30 @@ class PoolBlock(nn.Module):
         return x + self.leave(self.enter(x))
 
 
-class TokenBlock(nn.Module):
-    """Attention with a learnt bias and an MLP, each with a residual: (N, TOKENS, C) to the same shape."""
+class Attention(nn.Module):
+    """Self-attention with a learnt bias: it maps (N, TOKENS, C) to the same shape."""
 
     def __init__(self, channels: int, heads: int = 4) -> None:
         super().__init__()
         self.heads, self.head = heads, channels // heads
-        self.before, self.behind = nn.LayerNorm(channels), nn.LayerNorm(channels)
         self.qkv, self.out = nn.Linear(channels, 3 * channels), nn.Linear(channels, channels)
         self.bias = nn.Parameter(0.5 * torch.randn(1, heads, TOKENS, TOKENS))
-        self.mlp = nn.Sequential(nn.Linear(channels, 4 * channels), nn.GELU(), nn.Linear(4 * channels, channels))
 
     def forward(self, x: Tensor) -> Tensor:
         n, tokens, c = x.shape
         query, key, value = (
-            y.view(n, tokens, self.heads, self.head).transpose(1, 2) for y in self.qkv(self.before(x)).chunk(3, dim=2)
+            y.view(n, tokens, self.heads, self.head).transpose(1, 2) for y in self.qkv(x).chunk(3, dim=2)
         )
         weights = (query @ key.transpose(-1, -2) * self.head**-0.5 + self.bias).softmax(dim=-1)
-        x = x + self.out((weights @ value).transpose(1, 2).reshape(n, tokens, c))
-        return x + self.mlp(self.behind(x))
+        return self.out((weights @ value).transpose(1, 2).reshape(n, tokens, c))
 
 
-class EfficientFormer(nn.Module):
-    def __init__(self, classes: int = 100) -> None:
-        super().__init__()
-        a, b, c = WIDTHS
-        stem = [conv(3, a // 2, 3, 2), conv(a // 2, a, 3, 2)]
-        images = [PoolBlock(a), conv(a, b, 3, 2, act=None), PoolBlock(b), conv(b, c, 3, 2, act=None)]
-        self.images = nn.Sequential(*stem, *images)
-        self.tokens = nn.Sequential(TokenBlock(c), nn.LayerNorm(c))
-        self.head = nn.Linear(c, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.tokens(self.images(x).flatten(2).transpose(1, 2)).mean(dim=1))
+def efficientformer(classes: int = 100) -> nn.Sequential:
+    a, b, c = WIDTHS
+    stem = [conv(3, a // 2, 3, 2), conv(a // 2, a, 3, 2)]
+    images = [PoolBlock(a), conv(a, b, 3, 2, act=None), PoolBlock(b), conv(b, c, 3, 2, act=None)]
+    last = TransformerBlock(c, Attention(c)), nn.LayerNorm(c), mean(1), nn.Linear(c, classes)
+    return nn.Sequential(*stem, *images, tokens(), *last)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(EfficientFormer, (1, 3, 64, 64))
+model = seeded(efficientformer, (1, 3, 64, 64))

@@ -8,10 +8,9 @@ Input: (1, 3, 128, 128).
 Output: (1, 100) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import classifier, conv, inverted
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import classifier, conv, inverted, seeded
 
 #: (expansion, kernel, channels, stride, depth) of each stage.
 STAGES = ((1, 3, 16, 1, 1), (6, 3, 24, 2, 1), (6, 5, 40, 2, 1), (6, 3, 80, 2, 2), (6, 5, 112, 1, 2), (6, 5, 192, 2, 2))
@@ -27,5 +26,4 @@ def efficientnet_lite(classes: int = 100) -> nn.Sequential:
     return classifier([*layers, conv(channels, 640)], 640, classes)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(efficientnet_lite, (1, 3, 128, 128))
+model = seeded(efficientnet_lite, (1, 3, 128, 128))

@@ -14,8 +14,7 @@ Output: (32, 1, 99) logits.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._blocks import Residual
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import Residual, seeded
 
 BANDS, ELECTRODES, FREQUENCIES = 2, 16, 33
 
@@ -71,20 +70,12 @@ def fully_connected(features: int) -> nn.Sequential:
     return nn.Sequential(Residual(*mlp), nn.LayerNorm(features))
 
 
-class Emg(nn.Module):
-    def __init__(
-        self, channels: int = 24, width: int = 16, kernel: int = 17, blocks: int = 2, classes: int = 99
-    ) -> None:
-        super().__init__()
-        features = channels * width
-        layers = [SpectrogramNorm(), BandMlps(features // BANDS)]
-        for _ in range(blocks):
-            layers += [TDSConv2d(channels, width, kernel), fully_connected(features)]
-        self.layers = nn.Sequential(*layers, nn.Linear(features, classes))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
+def emg(channels: int = 24, width: int = 16, kernel: int = 17, blocks: int = 2, classes: int = 99) -> nn.Sequential:
+    features = channels * width
+    layers: list[nn.Module] = [SpectrogramNorm(), BandMlps(features // BANDS)]
+    for _ in range(blocks):
+        layers += [TDSConv2d(channels, width, kernel), fully_connected(features)]
+    return nn.Sequential(*layers, nn.Linear(features, classes))
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(Emg, (64, 1, BANDS, ELECTRODES, FREQUENCIES))
+model = seeded(emg, (64, 1, BANDS, ELECTRODES, FREQUENCIES))

@@ -10,8 +10,7 @@ Output: (1, 196), the coordinates of 98 points.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._blocks import conv, inverted
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import conv, inverted, seeded
 
 
 class Landmarks(nn.Module):
@@ -37,5 +36,4 @@ class Landmarks(nn.Module):
         return self.head(torch.cat([s.flatten(1) for s in scales], dim=1))
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(Landmarks, (1, 3, 112, 112))
+model = seeded(Landmarks, (1, 3, 112, 112))

@@ -9,36 +9,21 @@ Input: (1, 16, 400), 400 samples of 16 electrodes.
 Output: (1, 9) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._seeded import seeded
-
-
-class ConvNorm(nn.Module):
-    """A convolution, ReLU, and LayerNorm over channels: they map (N, C, T) to (N, C', T')."""
-
-    def __init__(self, c_in: int, c_out: int, kernel: int, stride: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv1d(c_in, c_out, kernel, stride)
-        self.norm = nn.LayerNorm(c_out)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.conv(x).relu().transpose(1, 2)).transpose(1, 2)
+from benchmarks.models._blocks import Do, mean, seeded
 
 
-class Gesture(nn.Module):
-    def __init__(self, electrodes: int = 16, channels: int = 64, classes: int = 9) -> None:
-        super().__init__()
-        self.features = nn.Sequential(
-            ConvNorm(electrodes, channels, 21, 10),
-            ConvNorm(channels, channels, 5, 2),
-            ConvNorm(channels, channels, 3, 1),
-        )
-        self.head = nn.Linear(channels, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x).mean(2))
+def conv_norm(c_in: int, c_out: int, kernel: int, stride: int) -> nn.Sequential:
+    """Returns a convolution, ReLU, and LayerNorm over channels: they map (N, C, T) to (N, C', T')."""
+    turn = Do(lambda x: x.transpose(1, 2))
+    return nn.Sequential(nn.Conv1d(c_in, c_out, kernel, stride), nn.ReLU(), turn, nn.LayerNorm(c_out), turn)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(Gesture, (1, 16, 400))
+def gesture(electrodes: int = 16, channels: int = 64, classes: int = 9) -> nn.Sequential:
+    first = conv_norm(electrodes, channels, 21, 10)
+    others = conv_norm(channels, channels, 5, 2), conv_norm(channels, channels, 3, 1)
+    return nn.Sequential(first, *others, mean(2), nn.Linear(channels, classes))
+
+
+model = seeded(gesture, (1, 16, 400))

@@ -6,11 +6,9 @@ Input: (1, 8, 24).
 Output: (1, 6) logits after the last step.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import seeded
 from benchmarks.models.lstm_keyword import Recurrent
 
-
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(lambda: Recurrent(nn.GRU(24, 48, batch_first=True), 6), (1, 8, 24))
+model = seeded(lambda: Recurrent(nn.GRU(24, 48, batch_first=True), 6), (1, 8, 24))

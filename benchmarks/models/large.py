@@ -8,11 +8,10 @@ MobileViT-XXS at 256 x 256: Mehta and Rastegari, arXiv:2110.02178.
 
 from functools import partial
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import conv, inverted
-from benchmarks.models._seeded import seeded
-from benchmarks.models.densenet_like import DenseNet
+from benchmarks.models._blocks import conv, inverted, seeded
+from benchmarks.models.densenet_like import densenet
 from benchmarks.models.mobilevit_block import MobileViTBlock
 from benchmarks.models.vit import VisionTransformer
 
@@ -27,10 +26,8 @@ MOBILEVIT_XXS = (
 
 
 def _densenet_121() -> nn.Module:
-    net = DenseNet(growth=32, blocks=(6, 12, 24, 16), classes=1000)
-    net.features[0] = nn.Sequential(
-        nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
-    )
+    net = densenet(growth=32, blocks=(6, 12, 24, 16), classes=1000)
+    net[0] = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
     return net
 
 
@@ -47,13 +44,10 @@ def _mobilevit_xxs() -> nn.Module:
     return net.extend([conv(channels, 320, act=nn.SiLU), nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.Linear(320, 1000)])
 
 
-def densenet_121() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(_densenet_121, (1, 3, 224, 224))
+densenet_121 = seeded(_densenet_121, (1, 3, 224, 224))
 
 
-def vit_12() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(partial(VisionTransformer, blocks=12, classes=1000), (1, 3, 224, 224))
+vit_12 = seeded(partial(VisionTransformer, blocks=12, classes=1000), (1, 3, 224, 224))
 
 
-def mobilevit_xxs() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(_mobilevit_xxs, (1, 3, 256, 256))
+mobilevit_xxs = seeded(_mobilevit_xxs, (1, 3, 256, 256))

@@ -14,8 +14,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._blocks import Residual, conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import Residual, conv, mean, seeded, tokens
 
 #: Width, number of heads, channels of a key, and number of tokens.
 DIM, HEADS, KEY, TOKENS = 96, 3, 16, 64
@@ -45,17 +44,9 @@ def mlp() -> Residual:
     return Residual(nn.Linear(DIM, 2 * DIM), nn.Hardswish(), nn.Linear(2 * DIM, DIM))
 
 
-class LeViT(nn.Module):
-    def __init__(self, classes: int = 100) -> None:
-        super().__init__()
-        widths = pairwise((3, 16, 32, 64, DIM))
-        self.stem = nn.Sequential(*(conv(a, b, 3, 2, act=nn.Hardswish) for a, b in widths))
-        self.stage = nn.Sequential(Attention(), mlp(), Attention(), mlp())
-        self.head = nn.Linear(DIM, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.stage(self.stem(x).flatten(2).transpose(1, 2)).mean(dim=1))
+def levit(classes: int = 100) -> nn.Sequential:
+    stem = (conv(a, b, 3, 2, act=nn.Hardswish) for a, b in pairwise((3, 16, 32, 64, DIM)))
+    return nn.Sequential(*stem, tokens(), Attention(), mlp(), Attention(), mlp(), mean(1), nn.Linear(DIM, classes))
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(LeViT, (1, 3, 128, 128))
+model = seeded(levit, (1, 3, 128, 128))

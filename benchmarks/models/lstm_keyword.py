@@ -9,7 +9,7 @@ Output: (1, 12) logits after the last step.
 
 from torch import Tensor, nn
 
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import seeded
 
 
 class Recurrent(nn.Module):
@@ -25,5 +25,4 @@ class Recurrent(nn.Module):
         return self.head(states[:, -1])
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(lambda: Recurrent(nn.LSTM(40, 64, batch_first=True), 12), (1, 8, 40))
+model = seeded(lambda: Recurrent(nn.LSTM(40, 64, batch_first=True), 12), (1, 8, 40))

@@ -7,10 +7,9 @@ Input: (1, 3, 96, 96).
 Output: (1, 10) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import classifier, conv, inverted
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import classifier, conv, inverted, seeded
 
 #: (expansion, kernel, channels, stride) of each block.
 BLOCKS = (
@@ -36,5 +35,4 @@ def mcunet(classes: int = 10) -> nn.Sequential:
     return classifier([*layers, conv(channels, 160)], 160, classes)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(mcunet, (1, 3, 96, 96))
+model = seeded(mcunet, (1, 3, 96, 96))

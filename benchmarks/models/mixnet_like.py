@@ -10,8 +10,7 @@ Output: (1, 100) logits.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._blocks import Residual, conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import Residual, conv, mean, seeded
 
 
 class MixedDepthwise(nn.Module):
@@ -46,26 +45,21 @@ def block(c_in: int, c_out: int, kernels: tuple[int, ...], stride: int, expansio
     )
 
 
-class MixNet(nn.Module):
-    def __init__(self, classes: int = 100) -> None:
-        super().__init__()
-        self.stem = conv(3, 16, 3, 2, act=nn.ReLU)
-        self.blocks = nn.Sequential(
-            block(16, 24, (3,), 2, 4),
-            block(24, 24, (3,), 1, 3),
-            block(24, 40, (3, 5, 7), 2, 6),
-            block(40, 40, (3, 5), 1, 6),
-            block(40, 80, (3, 5, 7), 2, 6),
-            block(80, 80, (3, 5), 1, 6),
-            block(80, 120, (3, 5, 7), 1, 6),
-            block(120, 120, (3, 5, 7, 9), 1, 3),
-            block(120, 200, (3, 5, 7, 9, 11), 2, 6),
-        )
-        self.head = nn.Linear(200, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.blocks(self.stem(x)).mean(dim=(2, 3)))
+def mixnet(classes: int = 100) -> nn.Sequential:
+    return nn.Sequential(
+        conv(3, 16, 3, 2, act=nn.ReLU),
+        block(16, 24, (3,), 2, 4),
+        block(24, 24, (3,), 1, 3),
+        block(24, 40, (3, 5, 7), 2, 6),
+        block(40, 40, (3, 5), 1, 6),
+        block(40, 80, (3, 5, 7), 2, 6),
+        block(80, 80, (3, 5), 1, 6),
+        block(80, 120, (3, 5, 7), 1, 6),
+        block(120, 120, (3, 5, 7, 9), 1, 3),
+        block(120, 200, (3, 5, 7, 9, 11), 2, 6),
+        mean(2, 3),
+        nn.Linear(200, classes),
+    )
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(MixNet, (1, 3, 128, 128))
+model = seeded(mixnet, (1, 3, 128, 128))

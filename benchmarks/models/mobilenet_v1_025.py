@@ -8,10 +8,9 @@ Input: (1, 3, 96, 96).
 Output: (1, 2) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import classifier, conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import classifier, conv, seeded
 
 #: (output channels, stride) of each pair of a depthwise and a 1x1 convolution.
 PAIRS = ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *[(128, 1)] * 5, (256, 2), (256, 1))
@@ -26,5 +25,4 @@ def mobilenet_v1(classes: int = 2) -> nn.Sequential:
     return classifier(layers, channels, classes)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(mobilenet_v1, (1, 3, 96, 96))
+model = seeded(mobilenet_v1, (1, 3, 96, 96))

@@ -8,10 +8,9 @@ Input: (1, 3, 96, 96).
 Output: (1, 1000) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import classifier, conv, inverted
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import classifier, conv, inverted, seeded
 
 #: (expansion, output channels at width 1, repeats, stride of the first block) of each stage.
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -33,5 +32,4 @@ def mobilenet_v2(width: float = 0.35, classes: int = 1000) -> nn.Sequential:
     return classifier([*layers, conv(channels, 1280)], 1280, classes)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(mobilenet_v2, (1, 3, 96, 96))
+model = seeded(mobilenet_v2, (1, 3, 96, 96))

@@ -7,10 +7,9 @@ Input: (1, 3, 96, 96).
 Output: (1, 1000) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import Residual, SqueezeExcite, conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import Residual, SqueezeExcite, conv, seeded
 
 #: (kernel, hidden channels, output channels, squeeze-and-excitation, activation, stride) of each bottleneck.
 BLOCKS = (
@@ -54,5 +53,4 @@ def mobilenet_v3(classes: int = 1000) -> nn.Sequential:
     return nn.Sequential(*layers, last, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *head)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(mobilenet_v3, (1, 3, 96, 96))
+model = seeded(mobilenet_v3, (1, 3, 96, 96))

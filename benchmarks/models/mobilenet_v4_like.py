@@ -7,10 +7,9 @@ Input: (1, 3, 128, 128).
 Output: (1, 100) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import Residual, classifier, conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import Residual, classifier, conv, seeded
 
 #: (kernel before the expansion, kernel in the middle, hidden channels, output channels, stride) of each block.
 #: A kernel of 0 means no depthwise convolution there.
@@ -45,5 +44,4 @@ def mobilenet_v4(classes: int = 100) -> nn.Sequential:
     return classifier([*layers, conv(channels, 480)], 480, classes)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(mobilenet_v4, (1, 3, 128, 128))
+model = seeded(mobilenet_v4, (1, 3, 128, 128))

@@ -11,9 +11,8 @@ Output: the same shape.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._blocks import conv
-from benchmarks.models._seeded import seeded
-from benchmarks.models.attention import TransformerBlock
+from benchmarks.models._blocks import conv, seeded
+from benchmarks.models.attention import SelfAttention, TransformerBlock
 
 
 def unfold(x: Tensor, patch: int) -> Tensor:
@@ -37,7 +36,7 @@ class MobileViTBlock(nn.Module):
         super().__init__()
         self.patch = patch
         self.local = nn.Sequential(conv(channels, channels, 3, act=nn.SiLU), nn.Conv2d(channels, dim, 1, bias=False))
-        self.transformers = nn.Sequential(*(TransformerBlock(dim, heads, expansion=2) for _ in range(depth)))
+        self.transformers = nn.Sequential(*(TransformerBlock(dim, SelfAttention(dim, heads), 2) for _ in range(depth)))
         self.norm = nn.LayerNorm(dim)
         self.project = conv(dim, channels, act=nn.SiLU)
         self.fuse = conv(2 * channels, channels, 3, act=nn.SiLU)
@@ -49,5 +48,4 @@ class MobileViTBlock(nn.Module):
         return self.fuse(torch.cat((x, y), dim=1))
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(MobileViTBlock, (1, 32, 16, 16))
+model = seeded(MobileViTBlock, (1, 32, 16, 16))

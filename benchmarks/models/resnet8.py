@@ -8,18 +8,16 @@ Input: (1, 3, 32, 32).
 Output: (1, 10) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import Shortcut, classifier, conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import Sum, classifier, conv, seeded
 
 
-def residual(c_in: int, c_out: int, stride: int) -> Shortcut:
+def residual(c_in: int, c_out: int, stride: int) -> nn.Sequential:
     """Returns two 3x3 convolutions with a residual: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
-    return Shortcut(
-        nn.Sequential(conv(c_in, c_out, 3, stride, act=nn.ReLU), conv(c_out, c_out, 3, act=None)),
-        nn.Identity() if stride == 1 else nn.Conv2d(c_in, c_out, 1, stride),
-    )
+    body = nn.Sequential(conv(c_in, c_out, 3, stride, act=nn.ReLU), conv(c_out, c_out, 3, act=None))
+    shortcut = nn.Identity() if stride == 1 else nn.Conv2d(c_in, c_out, 1, stride)
+    return nn.Sequential(Sum([body, shortcut]), nn.ReLU())
 
 
 def resnet8(classes: int = 10) -> nn.Sequential:
@@ -27,5 +25,4 @@ def resnet8(classes: int = 10) -> nn.Sequential:
     return classifier([conv(3, 16, 3, act=nn.ReLU), *blocks], 64, classes)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(resnet8, (1, 3, 32, 32))
+model = seeded(resnet8, (1, 3, 32, 32))

@@ -8,22 +8,21 @@ Input: (1, 3, 32, 32).
 Output: (1, 10) logits.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._blocks import Shortcut, classifier, conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import Sum, classifier, conv, seeded
 
 
-def bottleneck(c_in: int, width: int, c_out: int, stride: int, groups: int = 8) -> Shortcut:
+def bottleneck(c_in: int, width: int, c_out: int, stride: int, groups: int = 8) -> nn.Sequential:
     """Returns a bottleneck with a grouped 3x3 convolution: (N, c_in, H, W) to (N, c_out, H / stride, W / stride)."""
-    return Shortcut(
-        nn.Sequential(
-            conv(c_in, width, act=nn.ReLU),
-            conv(width, width, 3, stride, groups, nn.ReLU),
-            conv(width, c_out, act=None),
-        ),
-        nn.Identity() if (c_in, stride) == (c_out, 1) else conv(c_in, c_out, 1, stride, act=None),
+    layers = (
+        conv(c_in, width, act=nn.ReLU),
+        conv(width, width, 3, stride, groups, nn.ReLU),
+        conv(width, c_out, act=None),
     )
+    body = nn.Sequential(*layers)
+    shortcut = nn.Identity() if (c_in, stride) == (c_out, 1) else conv(c_in, c_out, 1, stride, act=None)
+    return nn.Sequential(Sum([body, shortcut]), nn.ReLU())
 
 
 def resnext(classes: int = 10) -> nn.Sequential:
@@ -32,5 +31,4 @@ def resnext(classes: int = 10) -> nn.Sequential:
     return classifier([conv(3, 32, 3, act=nn.ReLU), *first, *second], 128, classes)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(resnext, (1, 3, 32, 32))
+model = seeded(resnext, (1, 3, 32, 32))

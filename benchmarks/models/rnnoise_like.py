@@ -12,23 +12,8 @@ Outputs: (1, 23), which is 22 gains and the probability of speech, and the new s
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._seeded import seeded
-
-
-class GruCell(nn.Module):
-    """A gated recurrent unit: it maps (n, features) and a state (n, hidden) to the new state."""
-
-    def __init__(self, features: int, hidden: int) -> None:
-        super().__init__()
-        self.from_input = nn.Linear(features, 3 * hidden)
-        self.from_state = nn.Linear(hidden, 3 * hidden)
-
-    def forward(self, x: Tensor, state: Tensor) -> Tensor:
-        x_reset, x_update, x_new = self.from_input(x).chunk(3, dim=1)
-        h_reset, h_update, h_new = self.from_state(state).chunk(3, dim=1)
-        reset, update = (x_reset + h_reset).sigmoid(), (x_update + h_update).sigmoid()
-        new = (x_new + reset * h_new).tanh()
-        return new + update * (state - new)
+from benchmarks.models._blocks import seeded
+from benchmarks.models.gru_cell import GruCell
 
 
 class RnNoise(nn.Module):
@@ -49,5 +34,4 @@ class RnNoise(nn.Module):
         return out, voice, noise, denoise
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(RnNoise, (1, 42), (1, 24), (1, 48), (1, 96))
+model = seeded(RnNoise, (1, 42), (1, 24), (1, 48), (1, 96))

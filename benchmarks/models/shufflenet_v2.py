@@ -10,8 +10,7 @@ Output: (1, 1000) logits.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._blocks import conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import conv, mean, seeded
 
 
 def channel_shuffle(x: Tensor, groups: int = 2) -> Tensor:
@@ -44,22 +43,14 @@ class ShuffleUnit(nn.Module):
         return channel_shuffle(torch.cat((self.left(left), self.right(right)), dim=1))
 
 
-class ShuffleNetV2(nn.Module):
-    def __init__(self, classes: int = 1000) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(conv(3, 24, 3, 2, act=nn.ReLU), nn.MaxPool2d(3, 2, 1))
-        self.stages = nn.Sequential()
-        channels = 24
-        for width, repeats in ((48, 4), (96, 8), (192, 4)):
-            for i in range(repeats):
-                self.stages.append(ShuffleUnit(channels, width, stride=2 if i == 0 else 1))
-                channels = width
-        self.last = conv(channels, 1024, act=nn.ReLU)
-        self.head = nn.Linear(1024, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.last(self.stages(self.stem(x))).mean((2, 3)))
+def shufflenet_v2(classes: int = 1000) -> nn.Sequential:
+    layers: list[nn.Module] = [conv(3, 24, 3, 2, act=nn.ReLU), nn.MaxPool2d(3, 2, 1)]
+    channels = 24
+    for width, repeats in ((48, 4), (96, 8), (192, 4)):
+        for i in range(repeats):
+            layers.append(ShuffleUnit(channels, width, stride=2 if i == 0 else 1))
+            channels = width
+    return nn.Sequential(*layers, conv(channels, 1024, act=nn.ReLU), mean(2, 3), nn.Linear(1024, classes))
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(ShuffleNetV2, (1, 3, 128, 128))
+model = seeded(shufflenet_v2, (1, 3, 128, 128))

@@ -12,7 +12,8 @@ Output: the same shape.
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import seeded
+from benchmarks.models.attention import TransformerBlock
 
 
 def partition(x: Tensor, window: int) -> Tensor:
@@ -47,54 +48,42 @@ def shifted_mask(size: int, window: int, shift: int) -> Tensor:
 
 
 class WindowAttention(nn.Module):
-    """Self-attention within each window: it maps (windows, tokens, dim) to the same shape.
+    """Self-attention within each window, shifted if `shift` is not 0: (1, size, size, dim) to the same shape.
 
     The scores have relative position biases.
     """
 
-    def __init__(self, dim: int, heads: int, window: int) -> None:
+    def __init__(self, size: int, dim: int, heads: int, window: int, shift: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.window, self.shift = heads, window, shift
         self.scale = (dim // heads) ** -0.5
         self.query_key_value, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         y, x = (axis.flatten() for axis in torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij"))
         dy, dx = (axis[:, None] - axis + window - 1 for axis in (y, x))
         table = torch.randn(heads, (2 * window - 1) ** 2) * 0.5
         self.register_buffer("position_bias", table[:, dy * (2 * window - 1) + dx])
+        self.register_buffer("mask", shifted_mask(size, window, shift) if shift else None)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def attend(self, x: Tensor) -> Tensor:
+        """Returns windows, (windows, tokens, dim), after attention."""
         windows, tokens, dim = x.shape
         qkv = self.query_key_value(x).reshape(windows, tokens, 3, self.heads, dim // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         scores = q @ k.transpose(-1, -2) * self.scale + self.position_bias
-        if mask is not None:
-            scores = scores + mask
+        if self.mask is not None:
+            scores = scores + self.mask
         return self.out((scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(windows, tokens, dim))
-
-
-class SwinBlock(nn.Module):
-    """Attention within windows, shifted if `shift` is not 0, and an MLP: (1, size, size, dim) to the same shape."""
-
-    def __init__(self, size: int, dim: int, heads: int, window: int, shift: int) -> None:
-        super().__init__()
-        self.window, self.shift = window, shift
-        self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
-        self.attention = WindowAttention(dim, heads, window)
-        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
-        self.register_buffer("mask", shifted_mask(size, window, shift) if shift else None)
 
     def forward(self, x: Tensor) -> Tensor:
         _, h, w, _ = x.shape
-        y = self.norm1(x)
-        y = roll(y, self.shift) if self.shift else y
-        y = unpartition(self.attention(partition(y, self.window), self.mask), self.window, h, w)
-        y = roll(y, -self.shift) if self.shift else y
-        x = x + y
-        return x + self.mlp(self.norm2(x))
+        y = roll(x, self.shift) if self.shift else x
+        y = unpartition(self.attend(partition(y, self.window)), self.window, h, w)
+        return roll(y, -self.shift) if self.shift else y
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(
-        lambda: nn.Sequential(*(SwinBlock(size=16, dim=32, heads=2, window=4, shift=shift) for shift in (0, 2))),
-        (1, 16, 16, 32),
-    )
+def swin(size: int = 16, dim: int = 32, heads: int = 2, window: int = 4) -> nn.Sequential:
+    attentions = (WindowAttention(size, dim, heads, window, shift) for shift in (0, 2))
+    return nn.Sequential(*(TransformerBlock(dim, attention) for attention in attentions))
+
+
+model = seeded(swin, (1, 16, 16, 32))

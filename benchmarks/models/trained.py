@@ -8,6 +8,8 @@ Filters have scales that differ by up to a factor of 100, as those of folded bat
 They are not in the zoo, whose weights say nothing about values: `--models benchmarks.models.trained:ds_cnn`.
 """
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -40,17 +42,7 @@ def _train(weight: Tensor, generator: torch.Generator) -> None:
     weight[dead] = 0
 
 
-def ds_cnn() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return _trained("ds_cnn")
-
-
-def resnet8() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return _trained("resnet8")
-
-
-def visual_wake_words() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return _trained("mobilenet_v1_025")
-
-
-def anomaly_autoencoder() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return _trained("anomaly_autoencoder")
+ds_cnn = partial(_trained, "ds_cnn")
+resnet8 = partial(_trained, "resnet8")
+visual_wake_words = partial(_trained, "mobilenet_v1_025")
+anomaly_autoencoder = partial(_trained, "anomaly_autoencoder")

@@ -13,8 +13,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from benchmarks.models._blocks import conv
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import conv, seeded
 
 
 def double_conv(c_in: int, c_out: int) -> nn.Sequential:
@@ -22,13 +21,21 @@ def double_conv(c_in: int, c_out: int) -> nn.Sequential:
 
 
 class UNet(nn.Module):
-    def __init__(self, widths: tuple[int, ...] = (16, 32, 64), classes: int = 2) -> None:
+    """A U-Net: it maps (N, 3, H, W) to (N, classes, H, W).
+
+    bilinear: whether it enlarges by interpolation in place of transposed convolutions.
+    """
+
+    def __init__(self, widths: tuple[int, ...] = (16, 32, 64), classes: int = 2, bilinear: bool = False) -> None:
         super().__init__()
         steps = list(itertools.pairwise(widths))  # (shallow, deep)
         self.stem = double_conv(3, widths[0])
         self.down = nn.ModuleList(double_conv(shallow, deep) for shallow, deep in steps)
-        self.up = nn.ModuleList(nn.ConvTranspose2d(deep, shallow, 2, stride=2) for shallow, deep in reversed(steps))
-        self.merge = nn.ModuleList(double_conv(2 * shallow, shallow) for shallow, _ in reversed(steps))
+        self.up, self.merge = nn.ModuleList(), nn.ModuleList()
+        for shallow, deep in reversed(steps):
+            up = nn.Upsample(scale_factor=2, mode="bilinear") if bilinear else nn.ConvTranspose2d(deep, shallow, 2, 2)
+            self.up.append(up)
+            self.merge.append(double_conv(shallow + (deep if bilinear else shallow), shallow))
         self.pool = nn.MaxPool2d(2)
         self.head = nn.Conv2d(widths[0], classes, 1)
 
@@ -43,5 +50,4 @@ class UNet(nn.Module):
         return self.head(x)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(UNet, (1, 3, 64, 64))
+model = seeded(UNet, (1, 3, 64, 64))

@@ -7,9 +7,9 @@ Input: (1, 39, 296), frames of MFCCs.
 Output: (1, 29, 148) scores of letters.
 """
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import seeded
 
 #: (channels, kernel, stride) of each layer.
 LAYERS = ((96, 48, 2), *[(96, 7, 1)] * 7, (192, 32, 1), (192, 1, 1))
@@ -29,5 +29,4 @@ def wav2letter(features: int = 39, letters: int = 29) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Conv1d(channels, letters, 1))
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(wav2letter, (1, 39, 296))
+model = seeded(wav2letter, (1, 39, 296))

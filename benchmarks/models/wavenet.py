@@ -11,7 +11,7 @@ Output: (1, 16, 256).
 
 from torch import Tensor, nn
 
-from benchmarks.models._seeded import seeded
+from benchmarks.models._blocks import seeded
 
 FEATURES, CHANNELS, SKIPS, KERNEL = 16, 32, 32, 2
 DILATIONS = (1, 2, 4, 8, 16, 32, 64)
@@ -49,5 +49,4 @@ class WaveNet(nn.Module):
         return self.head(total)
 
 
-def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(WaveNet, (1, FEATURES, 256))
+model = seeded(WaveNet, (1, FEATURES, 256))

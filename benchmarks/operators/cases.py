@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.models._blocks import Residual
+
 _IMAGE, _ROW, _TOKENS = (1, 8, 8, 8), (1, 8, 16), (1, 16, 8)
 
 
@@ -77,133 +79,120 @@ def _of(function: Callable[..., Any], shape: tuple[int, ...] = _IMAGE, operands:
 # ---- blocks as timm has them ----------------------------------------------------------------------
 
 
-class Gate(nn.Module):
+class Block(nn.Module):
+    """Layers, parameters and buffers by name, and what is computed from them and an input."""
+
+    def __init__(self, compute: Callable[[Any, Tensor], Tensor], **parts: nn.Module | Tensor) -> None:
+        super().__init__()
+        self.compute = compute
+        for name, part in parts.items():
+            if isinstance(part, (nn.Module, nn.Parameter)):
+                setattr(self, name, part)
+            else:
+                self.register_buffer(name, part)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.compute(self, x)
+
+
+def _convolutions(**channels: tuple[int, int]) -> dict[str, nn.Module]:
+    """Returns 1x1 convolutions by name."""
+    return {name: nn.Conv2d(*pair, 1) for name, pair in channels.items()}
+
+
+def _gated(gate: Callable[[Tensor], Tensor], act: Callable[[Tensor], Tensor] = F.relu) -> Block:
     """Squeeze and excite: channels times a gate of their means (timm SEModule)."""
-
-    def __init__(self, gate: Callable[[Tensor], Tensor], act: Callable[[Tensor], Tensor] = F.relu) -> None:
-        super().__init__()
-        self.reduce, self.expand, self.gate, self.act = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1), gate, act
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.gate(self.expand(self.act(self.reduce(x.mean((2, 3), keepdim=True)))))
+    return Block(
+        lambda m, x: x * gate(m.expand(act(m.reduce(x.mean((2, 3), keepdim=True))))),
+        **_convolutions(reduce=(8, 4), expand=(4, 8)),
+    )
 
 
-class EfficientGate(nn.Module):
+def _efficiently_gated() -> Block:
     """A gate by a convolution over the channels (timm EcaModule)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv1d(1, 1, 3, padding=1, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        gate = self.conv(x.mean((2, 3)).unsqueeze(1)).sigmoid()
-        return x * gate.view(1, -1, 1, 1)
+    return Block(
+        lambda m, x: x * m.conv(x.mean((2, 3)).unsqueeze(1)).sigmoid().view(1, -1, 1, 1),
+        conv=nn.Conv1d(1, 1, 3, padding=1, bias=False),
+    )
 
 
-class SpatialGate(nn.Module):
+def _spatially_gated() -> Block:
     """A gate by the mean and the maximum over channels (timm SpatialAttn of CBAM)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(2, 1, 7, padding=3, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        gate = torch.cat([x.mean(1, keepdim=True), x.amax(1, keepdim=True)], 1)
-        return x * self.conv(gate).sigmoid()
+    return Block(
+        lambda m, x: x * m.conv(torch.cat([x.mean(1, keepdim=True), x.amax(1, keepdim=True)], 1)).sigmoid(),
+        conv=nn.Conv2d(2, 1, 7, padding=3, bias=False),
+    )
 
 
-class CoordinateGate(nn.Module):
+def _gated_by_coordinates() -> Block:
     """A gate by rows and one by columns (coordinate attention)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.squeeze, self.rows, self.columns = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1), nn.Conv2d(4, 8, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def compute(m: Any, x: Tensor) -> Tensor:
         rows, columns = x.mean(3, keepdim=True), x.mean(2, keepdim=True).transpose(2, 3)
-        both = F.hardswish(self.squeeze(torch.cat([rows, columns], 2)))
+        both = F.hardswish(m.squeeze(torch.cat([rows, columns], 2)))
         of_rows, of_columns = both.split([8, 8], 2)
-        return x * self.rows(of_rows).sigmoid() * self.columns(of_columns.transpose(2, 3)).sigmoid()
+        return x * m.rows(of_rows).sigmoid() * m.columns(of_columns.transpose(2, 3)).sigmoid()
+
+    return Block(compute, **_convolutions(squeeze=(8, 4), rows=(4, 8), columns=(4, 8)))
 
 
-class SplitGate(nn.Module):
+def _split() -> Block:
     """Two branches weighed by a softmax (timm SelectiveKernel, SplitAttn)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=2, dilation=2)
-        self.expand = nn.Conv2d(8, 16, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        branches = torch.stack([self.a(x), self.b(x)], 1)
-        means = branches.sum(1).mean((2, 3), keepdim=True)
-        weights = self.expand(means).view(1, 2, 8, 1, 1).softmax(1)
+    def compute(m: Any, x: Tensor) -> Tensor:
+        branches = torch.stack([m.a(x), m.b(x)], 1)
+        weights = m.expand(branches.sum(1).mean((2, 3), keepdim=True)).view(1, 2, 8, 1, 1).softmax(1)
         return (branches * weights).sum(1)
 
-
-class GhostModule(nn.Module):
-    """Half of the channels from the other half, by a depthwise convolution."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.primary, self.cheap = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 4, 3, padding=1, groups=4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x1 = F.relu(self.primary(x))
-        return torch.cat([x1, F.relu(self.cheap(x1))], 1)
+    branches = {"a": nn.Conv2d(8, 8, 3, padding=1), "b": nn.Conv2d(8, 8, 3, padding=2, dilation=2)}
+    return Block(compute, **branches, expand=nn.Conv2d(8, 16, 1))
 
 
-class ConvNext(nn.Module):
+def _ghost() -> Block:
+    """Half of the channels from the other half, by a depthwise convolution (GhostNet)."""
+
+    def compute(m: Any, x: Tensor) -> Tensor:
+        x1 = F.relu(m.primary(x))
+        return torch.cat([x1, F.relu(m.cheap(x1))], 1)
+
+    return Block(compute, primary=nn.Conv2d(8, 4, 1), cheap=nn.Conv2d(4, 4, 3, padding=1, groups=4))
+
+
+def _conv_next(response: bool = False) -> Block:
     """Depthwise convolution, a norm over channels, two layers with GELU, a scale, a residual (timm ConvNeXtBlock)."""
 
-    def __init__(self, response: bool = False) -> None:
-        super().__init__()
-        self.conv, self.norm = nn.Conv2d(8, 8, 7, padding=3, groups=8), nn.LayerNorm(8)
-        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
-        self.gamma, self.response = nn.Parameter(torch.full((8,), 0.5)), response
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = F.gelu(self.up(self.norm(self.conv(x).permute(0, 2, 3, 1))))
-        if self.response:  # GlobalResponseNorm of ConvNeXt V2
+    def compute(m: Any, x: Tensor) -> Tensor:
+        y = F.gelu(m.up(m.norm(m.conv(x).permute(0, 2, 3, 1))))
+        if response:  # GlobalResponseNorm of ConvNeXt V2
             g = y.pow(2).sum((1, 2), keepdim=True).sqrt()
             y = y * (g / (g.mean(-1, keepdim=True) + 1e-6)) + y
-        return x + (self.down(y) * self.gamma).permute(0, 3, 1, 2)
+        return x + (m.down(y) * m.gamma).permute(0, 3, 1, 2)
+
+    layers = {"conv": nn.Conv2d(8, 8, 7, padding=3, groups=8), "norm": nn.LayerNorm(8)}
+    gamma = nn.Parameter(torch.full((8,), 0.5))
+    return Block(compute, **layers, up=nn.Linear(8, 16), down=nn.Linear(16, 8), gamma=gamma)
 
 
-class Residual(nn.Module):
-    """A residual around layers."""
-
-    def __init__(self, *layers: nn.Module) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(*layers)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.layers(x)
-
-
-class Mixer(nn.Module):
+def _mixer() -> Block:
     """Mixing of tokens, then of channels (timm MixerBlock)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm, self.tokens = nn.LayerNorm(8), nn.Linear(16, 16)
-        self.channels = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+    def compute(m: Any, x: Tensor) -> Tensor:
+        x = x + m.tokens(m.norm(x).transpose(1, 2)).transpose(1, 2)
+        return x + m.channels(x)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.tokens(self.norm(x).transpose(1, 2)).transpose(1, 2)
-        return x + self.channels(x)
+    norm, tokens = nn.LayerNorm(8), nn.Linear(16, 16)
+    channels = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+    return Block(compute, norm=norm, tokens=tokens, channels=channels)
 
 
-class GatedMlp(nn.Module):
+def _gated_mlp() -> Block:
     """Half of the channels times a mix of the tokens of the other half (timm SpatialGatingBlock)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.up, self.tokens, self.down = nn.Linear(8, 16), nn.Linear(16, 16), nn.Linear(8, 8)
+    def compute(m: Any, x: Tensor) -> Tensor:
+        u, v = F.gelu(m.up(x)).chunk(2, -1)
+        return m.down(u * m.tokens(v.transpose(1, 2)).transpose(1, 2))
 
-    def forward(self, x: Tensor) -> Tensor:
-        u, v = F.gelu(self.up(x)).chunk(2, -1)
-        return self.down(u * self.tokens(v.transpose(1, 2)).transpose(1, 2))
+    return Block(compute, up=nn.Linear(8, 16), tokens=nn.Linear(16, 16), down=nn.Linear(8, 8))
 
 
 class Attention(nn.Module):
@@ -250,86 +239,69 @@ class Attention(nn.Module):
         return self.out(y.transpose(1, 2).reshape(1, 16, 8))
 
 
-class Windows(nn.Module):
+def _windowed() -> Block:
     """Shifted windows and back (timm SwinTransformerBlock)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(8, 8)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def compute(m: Any, x: Tensor) -> Tensor:
         x = torch.roll(x.permute(0, 2, 3, 1), (-2, -2), (1, 2))
         x = x.view(1, 2, 4, 2, 4, 8).permute(0, 1, 3, 2, 4, 5).reshape(4, 16, 8)
-        x = self.layer(x).view(1, 2, 2, 4, 4, 8).permute(0, 1, 3, 2, 4, 5).reshape(1, 8, 8, 8)
+        x = m.layer(x).view(1, 2, 2, 4, 4, 8).permute(0, 1, 3, 2, 4, 5).reshape(1, 8, 8, 8)
         return torch.roll(x, (2, 2), (1, 2)).permute(0, 3, 1, 2)
 
+    return Block(compute, layer=nn.Linear(8, 8))
 
-class ClassToken(nn.Module):
+
+def _tokens_of_class() -> Block:
     """Patches as tokens, with a token of the class and positions (timm VisionTransformer)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.patches, self.token = nn.Conv2d(8, 8, 2, 2), nn.Parameter(torch.randn(1, 1, 8))
-        self.positions = nn.Parameter(torch.randn(1, 17, 8))
+    def compute(m: Any, x: Tensor) -> Tensor:
+        x = m.patches(x).flatten(2).transpose(1, 2)
+        return torch.cat([m.token.expand(1, -1, -1), x], 1) + m.positions
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.patches(x).flatten(2).transpose(1, 2)
-        return torch.cat([self.token.expand(1, -1, -1), x], 1) + self.positions
+    patches, token = nn.Conv2d(8, 8, 2, 2), nn.Parameter(torch.randn(1, 1, 8))
+    return Block(compute, patches=patches, token=token, positions=nn.Parameter(torch.randn(1, 17, 8)))
 
 
-class Unfolded(nn.Module):
+def _unfolded() -> Block:
     """Pixels of equal places in patches as sequences, and back (MobileViT)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(8, 8)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def compute(m: Any, x: Tensor) -> Tensor:
         x = x.reshape(1, 8, 4, 2, 4, 2).permute(0, 3, 5, 2, 4, 1).reshape(4, 16, 8)
-        return self.layer(x).reshape(1, 2, 2, 4, 4, 8).permute(0, 5, 3, 1, 4, 2).reshape(1, 8, 8, 8)
+        return m.layer(x).reshape(1, 2, 2, 4, 4, 8).permute(0, 5, 3, 1, 4, 2).reshape(1, 8, 8, 8)
+
+    return Block(compute, layer=nn.Linear(8, 8))
 
 
-class Pyramid(nn.Module):
+def _pyramid(*sizes: int) -> Block:
     """Means over grids of several sizes beside the image (PSPNet, DeepLab)."""
 
-    def __init__(self, sizes: tuple[int, ...]) -> None:
-        super().__init__()
-        self.sizes, self.layers = sizes, nn.ModuleList(nn.Conv2d(8, 4, 1) for _ in sizes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        pooled = (layer(F.adaptive_avg_pool2d(x, s)) for s, layer in zip(self.sizes, self.layers))
+    def compute(m: Any, x: Tensor) -> Tensor:
+        pooled = (layer(F.adaptive_avg_pool2d(x, s)) for s, layer in zip(sizes, m.layers))
         return torch.cat([x, *(F.interpolate(p, (8, 8), mode="bilinear") for p in pooled)], 1)
 
+    return Block(compute, layers=nn.ModuleList(nn.Conv2d(8, 4, 1) for _ in sizes))
 
-class Pooled(nn.Module):
+
+def _pooled_thrice(x: Tensor) -> Tensor:
     """Three poolings in a row beside their input (SPPF of YOLO)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        a = F.max_pool2d(x, 5, 1, 2)
-        b = F.max_pool2d(a, 5, 1, 2)
-        return torch.cat([x, a, b, F.max_pool2d(b, 5, 1, 2)], 1)
+    a = F.max_pool2d(x, 5, 1, 2)
+    b = F.max_pool2d(a, 5, 1, 2)
+    return torch.cat([x, a, b, F.max_pool2d(b, 5, 1, 2)], 1)
 
 
-class Fused(nn.Module):
+def _fused() -> Block:
     """A fine and a coarse image added (FPN, HRNet)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.coarse, self.fine = nn.Conv2d(8, 8, 3, 2, 1), nn.Conv2d(8, 8, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fine(x) + F.interpolate(self.coarse(x), scale_factor=2.0, mode="nearest")
+    return Block(
+        lambda m, x: m.fine(x) + F.interpolate(m.coarse(x), scale_factor=2.0, mode="nearest"),
+        coarse=nn.Conv2d(8, 8, 3, 2, 1),
+        fine=nn.Conv2d(8, 8, 1),
+    )
 
 
-class Star(nn.Module):
+def _star() -> Block:
     """The product of two branches, one through ReLU6 (StarNet)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.out = nn.Conv2d(8, 16, 1), nn.Conv2d(8, 16, 1), nn.Conv2d(16, 8, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.out(F.relu6(self.a(x)) * self.b(x))
+    layers = _convolutions(a=(8, 16), b=(8, 16), out=(16, 8))
+    return Block(lambda m, x: x + m.out(F.relu6(m.a(x)) * m.b(x)), **layers)
 
 
 class Standardized(nn.Conv2d):
@@ -340,42 +312,30 @@ class Standardized(nn.Conv2d):
         return F.conv2d(x, w, self.bias, self.stride, self.padding)
 
 
-class Blurred(nn.Module):
+def _blurred() -> Block:
     """A fixed low-pass filter with a stride, padded by reflection (timm BlurPool2d)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        row = torch.tensor([1.0, 2.0, 1.0]) / 4
-        self.register_buffer("filter", (row[:, None] * row[None, :]).expand(8, 1, 3, 3).contiguous())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), self.filter, stride=2, groups=8)
+    row = torch.tensor([1.0, 2.0, 1.0]) / 4
+    return Block(
+        lambda m, x: F.conv2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), m.filter, stride=2, groups=8),
+        filter=(row[:, None] * row[None, :]).expand(8, 1, 3, 3).contiguous(),
+    )
 
 
-class First(nn.Module):
-    """The first of what a module returns."""
-
-    def __init__(self, module: nn.Module, *repeat: int) -> None:
-        super().__init__()
-        self.module, self.number = module, (repeat or (1,))[0]
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.module(*[x] * self.number)[0]
-        return found
+def _first(module: nn.Module, repeat: int = 1) -> Block:
+    """The first of what a module returns for so many times its input."""
+    return Block(lambda m, x: m.module(*[x] * repeat)[0], module=module)
 
 
-class Cell(nn.Module):
+def _unrolled(cell: nn.Module) -> Block:
     """A recurrent cell over the steps of a sequence, from a state of zeros."""
 
-    def __init__(self, cell: nn.Module) -> None:
-        super().__init__()
-        self.cell = cell
-
-    def forward(self, x: Tensor) -> Tensor:
+    def compute(m: Any, x: Tensor) -> Tensor:
         state: Any = None
         for step in x[:, :3].unbind(1):
-            state = self.cell(step, state)
+            state = m.cell(step, state)
         return state[0] if isinstance(state, tuple) else state
+
+    return Block(compute, cell=cell)
 
 
 def _channels_shuffled(x: Tensor) -> Tensor:
@@ -495,7 +455,9 @@ CASES: dict[str, dict[str, Case]] = {
         "nn.ConvTranspose2d, stride 4": Case(lambda: nn.ConvTranspose2d(8, 8, 4, 4)),
         "nn.ConvTranspose2d, dilated by 2": Case(lambda: nn.ConvTranspose2d(8, 8, 3, 1, 2, dilation=2)),
         "nn.Linear": Case(lambda: nn.Linear(8, 16), _TOKENS),
-        "nn.Embedding of argmax": Case(lambda: _Embedded(), _TOKENS),
+        "nn.Embedding of argmax": Case(
+            lambda: Block(lambda m, x: m.table(x.argmax(-1)), table=nn.Embedding(8, 8)), _TOKENS
+        ),
         "weights standardized (StdConv2d)": Case(lambda: Standardized(8, 8, 3, padding=1)),
     },
     "Norms": {
@@ -596,13 +558,15 @@ CASES: dict[str, dict[str, Case]] = {
         "grid_sample": _of(lambda x: F.grid_sample(x, torch.zeros(1, 4, 4, 2), align_corners=False)),
     },
     "Recurrent layers and attention": {
-        "nn.LSTM": Case(lambda: First(nn.LSTM(8, 8, batch_first=True)), (1, 4, 8)),
-        "nn.LSTM, both directions": Case(lambda: First(nn.LSTM(8, 4, batch_first=True, bidirectional=True)), (1, 4, 8)),
-        "nn.GRU": Case(lambda: First(nn.GRU(8, 8, batch_first=True)), (1, 4, 8)),
-        "nn.RNN": Case(lambda: First(nn.RNN(8, 8, batch_first=True)), (1, 4, 8)),
-        "nn.LSTMCell": Case(lambda: Cell(nn.LSTMCell(8, 8)), (1, 4, 8)),
-        "nn.GRUCell": Case(lambda: Cell(nn.GRUCell(8, 8)), (1, 4, 8)),
-        "nn.MultiheadAttention": Case(lambda: First(nn.MultiheadAttention(8, 2, batch_first=True), 3), _TOKENS),
+        "nn.LSTM": Case(lambda: _first(nn.LSTM(8, 8, batch_first=True)), (1, 4, 8)),
+        "nn.LSTM, both directions": Case(
+            lambda: _first(nn.LSTM(8, 4, batch_first=True, bidirectional=True)), (1, 4, 8)
+        ),
+        "nn.GRU": Case(lambda: _first(nn.GRU(8, 8, batch_first=True)), (1, 4, 8)),
+        "nn.RNN": Case(lambda: _first(nn.RNN(8, 8, batch_first=True)), (1, 4, 8)),
+        "nn.LSTMCell": Case(lambda: _unrolled(nn.LSTMCell(8, 8)), (1, 4, 8)),
+        "nn.GRUCell": Case(lambda: _unrolled(nn.GRUCell(8, 8)), (1, 4, 8)),
+        "nn.MultiheadAttention": Case(lambda: _first(nn.MultiheadAttention(8, 2, batch_first=True), 3), _TOKENS),
         "nn.TransformerEncoderLayer": Case(lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), _TOKENS),
         "scaled_dot_product_attention": _of(F.scaled_dot_product_attention, (1, 2, 16, 4), 3),
         "scaled_dot_product_attention, causal": _of(
@@ -616,37 +580,37 @@ CASES: dict[str, dict[str, Case]] = {
         "torch.fft of tokens (FNet)": _of(lambda x: torch.fft.fft2(x).real, _TOKENS),
     },
     "Blocks as in timm": {
-        "squeeze and excite": Case(partial(Gate, torch.sigmoid)),
-        "squeeze and excite, hard": Case(partial(Gate, F.hardsigmoid)),
-        "squeeze and excite, relu6(x + 3) / 6": Case(partial(Gate, lambda x: F.relu6(x + 3) / 6)),
-        "squeeze and excite, SiLU": Case(partial(Gate, torch.sigmoid, F.silu)),
-        "ECA": Case(EfficientGate),
-        "CBAM, spatial": Case(SpatialGate),
-        "coordinate attention": Case(CoordinateGate),
-        "selective kernel": Case(SplitGate),
-        "Ghost module": Case(GhostModule),
+        "squeeze and excite": Case(partial(_gated, torch.sigmoid)),
+        "squeeze and excite, hard": Case(partial(_gated, F.hardsigmoid)),
+        "squeeze and excite, relu6(x + 3) / 6": Case(partial(_gated, lambda x: F.relu6(x + 3) / 6)),
+        "squeeze and excite, SiLU": Case(partial(_gated, torch.sigmoid, F.silu)),
+        "ECA": Case(_efficiently_gated),
+        "CBAM, spatial": Case(_spatially_gated),
+        "coordinate attention": Case(_gated_by_coordinates),
+        "selective kernel": Case(_split),
+        "Ghost module": Case(_ghost),
         "inverted residual, ReLU6": Case(
             lambda: Residual(
                 nn.Conv2d(8, 16, 1), nn.ReLU6(), nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.ReLU6(), nn.Conv2d(16, 8, 1)
             )
         ),
         "inverted residual, Mish": Case(lambda: Residual(nn.Conv2d(8, 16, 1), nn.Mish(), nn.Conv2d(16, 8, 1))),
-        "ConvNeXt": Case(ConvNext),
-        "ConvNeXt V2": Case(partial(ConvNext, True)),
+        "ConvNeXt": Case(_conv_next),
+        "ConvNeXt V2": Case(partial(_conv_next, True)),
         "ConvMixer": Case(lambda: Residual(nn.Conv2d(8, 8, 5, padding=2, groups=8), nn.GELU(), nn.BatchNorm2d(8))),
         "PoolFormer's mixer": Case(lambda: Residual(nn.AvgPool2d(3, 1, 1, count_include_pad=False))),
-        "MLP-Mixer": Case(Mixer, _TOKENS),
-        "gMLP": Case(GatedMlp, _TOKENS),
-        "shifted windows (Swin)": Case(Windows),
-        "patches, class token, positions (ViT)": Case(ClassToken),
+        "MLP-Mixer": Case(_mixer, _TOKENS),
+        "gMLP": Case(_gated_mlp, _TOKENS),
+        "shifted windows (Swin)": Case(_windowed),
+        "patches, class token, positions (ViT)": Case(_tokens_of_class),
         "patches that overlap, stride 4 (PVT v2)": Case(lambda: nn.Conv2d(8, 8, 7, 4, 3), (1, 8, 16, 16)),
-        "unfolding of MobileViT": Case(Unfolded),
-        "pyramid of means (PSPNet), 1 2 4": Case(partial(Pyramid, (1, 2, 4))),
-        "pyramid of means (PSPNet), 1 2 3 6": Case(partial(Pyramid, (1, 2, 3, 6))),
-        "SPPF (YOLO)": Case(Pooled),
-        "FPN": Case(Fused),
-        "StarNet": Case(Star),
-        "BlurPool": Case(Blurred),
+        "unfolding of MobileViT": Case(_unfolded),
+        "pyramid of means (PSPNet), 1 2 4": Case(partial(_pyramid, 1, 2, 4)),
+        "pyramid of means (PSPNet), 1 2 3 6": Case(partial(_pyramid, 1, 2, 3, 6)),
+        "SPPF (YOLO)": _of(_pooled_thrice),
+        "FPN": Case(_fused),
+        "StarNet": Case(_star),
+        "BlurPool": Case(_blurred),
     },
 }
 
@@ -659,15 +623,3 @@ INSTEAD = {
     "triu": "triu as a product with a mask",
     "x[:, [3, 1, 2]]": "x[:, [3, 1, 2]] as slices",
 }
-
-
-class _Embedded(nn.Module):
-    """Rows of a table by the largest of each token."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = nn.Embedding(8, 8)
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.table(x.argmax(-1))
-        return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -62,17 +63,16 @@ class Trial:
 
         Raises GraphError if numpy cannot compute a graph.
         """
-        k = 0
-        while True:
-            if k == len(self._known):
-                new = next(self._search, None)
-                if new is None:
-                    return False
-                self._known.append((new, self.graph.evaluate(new)))
-            inputs, want = self._known[k]
-            if not all(np.array_equal(x, y) for x, y in zip(want, found.evaluate(inputs), strict=True)):
-                return True
-            k += 1
+        return any(
+            not all(np.array_equal(x, y) for x, y in zip(want, found.evaluate(inputs), strict=True))
+            for inputs, want in chain(tuple(self._known), self._more())
+        )
+
+    def _more(self) -> Iterator[tuple[Sequence[np.ndarray], list[np.ndarray]]]:
+        """Yields further inputs with the outputs for them, and keeps both for the next graph."""
+        for inputs in self._search:
+            self._known.append((inputs, self.graph.evaluate(inputs)))
+            yield self._known[-1]
 
     def planted(self, kind: str, what: str, found: TensorGraph) -> Record | None:
         """Returns the outcome for one graph, None if numpy cannot compute it.

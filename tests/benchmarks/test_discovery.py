@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.discovery import equality
-from benchmarks.discovery.equality import Equality, form_of
+from benchmarks.discovery.convolutions import Window
 from benchmarks.discovery.find import Discoverer
 from benchmarks.discovery.neighbourhoods import Neighbourhood
-from benchmarks.discovery.recipes import Window
-from benchmarks.discovery.text import module
+from benchmarks.discovery.rules import Equality, form_of, module
 from eqsat.checking.user_rules import examine, find
 from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED, prove
@@ -28,7 +26,7 @@ def test_an_instance_must_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     given, wrong = (graph("x:INT8[1,4]", lambda x, high=high: x.clamp(-128, high)) for high in (100, 126))
     form = form_of(given)
     for made in (given, wrong):
-        monkeypatch.setattr(equality, "followed", lambda recipe, source, made=made: made)
+        monkeypatch.setattr(Window, "follow", lambda recipe, source, made=made: made)
         instance = Equality.of(given, made, PLAIN).instance(form.attributes, [given.type(0)], [])
         assert (instance is not None) == (made is given)
 
