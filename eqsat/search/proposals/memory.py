@@ -32,7 +32,8 @@ from eqsat.options.options import CYCLES, SRAM
 from eqsat.search.proposal import Ask, Asking, State
 from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
-from eqsat.vela.compile import Estimate, InSram
+from eqsat.vela.compile import Estimate
+from eqsat.vela.table import InSram
 from extraction import ChoiceGraph, check, dag_greedy
 from extraction.lagrange import Budget, steps
 
