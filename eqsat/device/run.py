@@ -18,6 +18,7 @@ import numpy as np
 from eqsat.device.binary import READ_ONLY, Binary, Tensor
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.memory import MemoryMap
+from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import Stop, Wait
 from eqsat.device.schedule import check_commands
 from eqsat.tensor.types import Array
@@ -71,11 +72,11 @@ class Device:
                 raise _told(e, f"{type(c).__name__} at byte {c.offset:#x}", c.offset) from e
         return [_result(t, memory) for t in b.outputs]
 
-    def _memory(self, samples: int) -> MemoryMap:
+    def _memory(self, samples: int) -> NumberMachine:
         b = self.binary
         sizes = b.regions
         try:
-            memory = MemoryMap(samples, sizes, b.config.internal)
+            memory = NumberMachine(samples, sizes, b.config.internal)
         except MemoryError as e:
             raise DeviceError(f"there is no room for {samples} times {sum(sizes.values()):,} bytes of memory") from e
         memory.region(READ_ONLY)[...] = np.frombuffer(b.read_only, np.uint8)

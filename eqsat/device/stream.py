@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eqsat.device.command_sets import command_set
 from eqsat.device.core.command_set import CommandSet
 from eqsat.device.core.errors import DeviceError
+from eqsat.device.ethos_u55.command_set import ETHOS_U55
+from eqsat.device.ethos_u85.command_set import ETHOS_U85
 from eqsat.target import FAMILIES, Family
 from eqsat.target.family import Core
 
+#: Every set of commands, by `Family.commands`; a new one has a folder beside the others.
+COMMAND_SETS = {1: ETHOS_U55, 2: ETHOS_U85}
 _FOURCC = b"COP1"
 #: Driver actions, the low byte of a word (`ethosu/vela/driver_actions.py`).
 _CONFIG, _COMMANDS, _NOP = 1, 2, 5
@@ -35,7 +38,7 @@ class Config:
 
     @property
     def commands(self) -> CommandSet:
-        return command_set(self.family)
+        return COMMAND_SETS[self.family.commands]
 
     @property
     def internal(self) -> int:
@@ -99,6 +102,6 @@ def _config(word: int) -> Config:
     for family in (f for f in FAMILIES if f.product == product):
         accelerator = f"ethos-{family.name}-{1 << (word & 0xF)}"
         if accelerator in family.cores:
-            return Config(family, accelerator, command_set(family).tables or word >> 8 & 0xFF)
+            return Config(family, accelerator, COMMAND_SETS[family.commands].tables or word >> 8 & 0xFF)
     missing = f"there is no {accelerator}" if accelerator else f"unknown product {product}"
     raise DeviceError(f"{missing}, which the command stream's header names")

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node
-from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, Const, Type, attrs_of
 
@@ -48,10 +47,6 @@ class LeafValue:
         """Returns the leaf of a constant array, which is stored in the numpy type of `dtype`."""
         value = Const(np.asarray(data, DType.of(dtype).storage), dtype)
         return LeafValue(Node("const", (), attrs_of({"value": value}), data.shape, dtype))
-
-    def moved(self, m: Move) -> LeafValue:
-        """Returns a constant after a movement."""
-        return LeafValue.constant(m.apply(self.data), self.node.dtype)
 
     @property
     def type(self) -> Type:

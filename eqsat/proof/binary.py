@@ -2,8 +2,8 @@
 
 The commands may not break a rule of the hardware that results do not show (`eqsat/device/schedule.py`).
 The graph and the commands are evaluated at the same random point (`prove.py`).
-Memory holds terms in place of bytes (`binary_memory.py`).
-Commands make terms as the graph's operators do, so that equal values have equal terms.
+Commands are executed as by the functional model, on terms in place of numbers (`binary_machine.py`).
+They make terms as the graph's operators do, so that equal values have equal terms.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,8 +23,8 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Element, Stop, Wait
 from eqsat.device.run import UNKNOWN
 from eqsat.device.schedule import check_commands
-from eqsat.proof import binary_u55, binary_u85
-from eqsat.proof.binary_memory import DTYPES, ShadowMemory
+from eqsat.proof.binary_machine import TermMachine
+from eqsat.proof.binary_memory import DTYPES
 from eqsat.proof.evaluation import variable
 from eqsat.proof.field import Field, Words, words
 from eqsat.proof.prove import (
@@ -45,8 +45,6 @@ from eqsat.proof.values import Terms, Value
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph, unread
 
-#: {set of commands (`eqsat.target.Family`): the class that executes it}.
-_EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: binary_u55.Execution, 2: binary_u85.Execution}
 #: Commands that an undecided proof names, at most.
 _NAMED = 4
 #: Shares of the elements of all results from which on the time of a proof is foretold.
@@ -163,7 +161,7 @@ class BinaryRun:
         """Executes the commands and returns the terms of all outputs. Raises EndedError."""
         b = self._binary
         self._memory = memory = self._filled()
-        execution = _EXECUTIONS[b.config.family.commands](self._terms, b.config, memory)
+        execution = b.config.commands.execution(b.config.core, memory)
         elements = [math.prod(c.output.shape) if hasattr(c, "output") else 0 for c in self.commands]
         done, every = 0, max(1, sum(elements))
         for k, c in enumerate(self.commands):
@@ -185,7 +183,7 @@ class BinaryRun:
         """Returns the outputs as points of the fields. Raises EndedError."""
         return Side(self._terms, [self._terms.lanes(v) for v in self.outputs()])
 
-    def _filled(self) -> ShadowMemory:
+    def _filled(self) -> TermMachine:
         """Returns memory that holds the constants and inputs. Raises EndedError."""
         b, graph, t = self._binary, self._graph, self._terms
         lost = unread(graph)  # Vela drops these inputs
@@ -194,7 +192,7 @@ class BinaryRun:
             counts = f"{len(b.inputs)} inputs and {len(b.outputs)} outputs"
             raise EndedError("the binary", -1, f"it has {counts} for {len(given)} and {len(graph.outputs)}")
         try:
-            memory = ShadowMemory(t, b.regions, b.config.internal)
+            memory = TermMachine(t, b.regions, b.config.internal)
             memory.fill(READ_ONLY, b.read_only)
             for k, tensor in zip(given, b.inputs, strict=True):
                 kind = graph.type(graph.inputs[k])

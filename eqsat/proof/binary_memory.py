@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from eqsat.device.core.errors import DeviceFault
 from eqsat.device.core.memory import BRICK, tiles
-from eqsat.device.core.operands import ByteRange, Element, FeatureMap
+from eqsat.device.core.operands import ByteRange, Dma, Element, FeatureMap
 from eqsat.device.core.registers import ActivationFormat
 from eqsat.proof.field import LANES, words
 from eqsat.proof.functions import Ints
@@ -71,7 +71,7 @@ class ShadowMemory:
     """
 
     def __init__(self, terms: Terms, sizes: Mapping[int, int], shared: int) -> None:
-        self.terms = terms
+        self.terms, self.internal = terms, shared
         self._regions: dict[int | None, _Region] = {k: _Region(n) for k, n in [*sizes.items(), (None, shared)]}
         #: Results that are extrema of several members: the numbers of their elements, and they themselves.
         self._sets: list[tuple[Known, Value]] = []
@@ -156,7 +156,17 @@ class ShadowMemory:
         every = np.arange(size)
         self._put(b, np.add.outer(k, every), self._taken(a, np.add.outer(i, every)))
 
-    def copy(
+    def copy(self, c: Dma) -> None:
+        """Copies pieces, of which only constants choose some; reads all of them before it writes.
+
+        Raises DeviceError and Undecidable.
+        """
+        i = c.indices
+        raw = [self.constant(ByteRange(i.region, at, 4)) for at in c.places_of_indices] if i else []
+        sources, places = zip(*c.places([int.from_bytes(data, "little", signed=True) for data in raw]), strict=True)
+        self.copy_pieces(c.source.region, sources, c.destination.region, places, c.length)
+
+    def copy_pieces(
         self, source: int | None, sources: Sequence[int], to: int | None, places: Sequence[int], length: int
     ) -> None:
         """Copies pieces of `length` bytes from addresses of one region to those of another.

@@ -10,11 +10,10 @@ from eqsat.device.core import windows
 from eqsat.device.core.operands import Kernel
 from eqsat.device.core.registers import IfmUpscaleMode
 from eqsat.proof import extrema, linear
-from eqsat.proof.binary_output import check_room
 from eqsat.proof.functions import Ints
-from eqsat.proof.steps import Undecidable
-from eqsat.proof.values import UNLIMITED, Terms, Value, unique
-from eqsat.tensor.types import Type
+from eqsat.proof.steps import LARGEST, Undecidable
+from eqsat.proof.values import UNLIMITED, Terms, Value
+from eqsat.tensor.types import Array, Type
 
 
 class Window:
@@ -28,9 +27,9 @@ class Window:
         self, t: Terms, x: Value, kernel: Kernel, out: tuple[int, int], upscale: IfmUpscaleMode, zero_point: int
     ) -> None:
         self.t, self.kernel, self.out, self.zero_point = t, kernel, out, zero_point
-        self._device, self._given = windows.Window(kernel, out, upscale, zero_point), x.shape
+        self._numbers = windows.Window(kernel, out, upscale, zero_point, np.broadcast_to(0.0, x.shape))
         x = self._upscaled(x, upscale)
-        needed, (rows, columns) = self._device.reach, self._device.taken(*x.shape[1:3])
+        needed, (rows, columns) = self._numbers.reach, self._numbers.taken(*x.shape[1:3])
         if not rows or not columns:
             raise Undecidable("a window over nothing but padding")
         self.x = _cropped(x, rows, columns)
@@ -91,23 +90,20 @@ class Window:
         attributes = {**self._attributes, "kernel": (self.kernel.height, self.kernel.width)}
         return extrema.pooled(self.t, attributes, x, Type((1, *self.out, x.shape[3]), UNLIMITED), kind)
 
-    def places(self) -> Ints:
-        """Returns the positions in the flat input that each window of no padding reads, [taps, results]."""
-        k, shape = self.kernel, self.x.shape
-        every = np.arange(self.x.elements).reshape(shape)
+    def first_largest(self) -> Value:
+        """Returns the index of the first maximum of each window, which neither is upscaled nor reaches the padding."""
+        k, t, every = self.kernel, self.t, np.arange(self.x.elements).reshape(self.x.shape)
         rows, columns = (
             np.arange(n) * s + np.arange(size)[:, None] * d
             for n, s, size, d in zip(self.out, k.stride, (k.height, k.width), k.dilation, strict=True)
         )
-        return np.stack([every[:, r][:, :, x].reshape(-1) for r in rows for x in columns])
+        places = np.stack([every[:, r][:, :, x].reshape(-1) for r in rows for x in columns])
+        ordered = t.field.digest(t.symbol("argmax"), t.lanes(self.x)[:, places])
+        return t.root(ordered, (1, *self.out, self.x.shape[3]), UNLIMITED, (0, len(places) - 1))
 
-    def counts(self) -> tuple[Ints, Ints]:
-        """Returns the numbers of elements that windows see, and the index among them for each result.
-
-        Raises DeviceError if a window sees none.
-        """
-        _, height, width, depth = self._given
-        return unique(np.broadcast_to(self._device.counts(height, width), (1, *self.out, depth)).reshape(-1))
+    def counts(self) -> Array:
+        """Returns how many elements each window sees, [1, height, width, 1]. Raises DeviceError for one of none."""
+        return self._numbers.counts()
 
 
 def _cropped(x: Value, rows: int, columns: int) -> Value:
@@ -115,3 +111,15 @@ def _cropped(x: Value, rows: int, columns: int) -> Value:
         return x
     places = np.arange(x.elements).reshape(x.shape)[:, :rows, :columns]
     return x.moved(places, places.shape)
+
+
+def check_room(t: Terms, v: Value, factor: int) -> None:
+    """Raises Undecidable if sums of products of elements with `factor` may leave int64."""
+    if largest(t, v) * factor >= LARGEST:
+        raise Undecidable("sums of products that 64 bits have no room for")
+
+
+def largest(t: Terms, v: Value) -> int:
+    """Returns the largest absolute value, at least 1."""
+    low, high = t.limits(v)
+    return max(-int(low.min()), int(high.max()), 1)

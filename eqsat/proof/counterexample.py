@@ -10,7 +10,6 @@ from itertools import chain
 import numpy as np
 
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.ops import evaluate_defined
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array, GraphError, Unpredictable
 
@@ -82,15 +81,7 @@ def defined_outputs(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array] 
 
     Raises GraphError.
     """
-    values = dict(zip(graph.inputs, inputs, strict=True))
-    for n in graph.live():
-        node = graph.nodes[n]
-        if node.op == "const":
-            values[n] = node.attr("value").data
-        elif node.op != "input":
-            operands, types = [values[i] for i in node.inputs], [graph.type(i) for i in node.inputs]
-            try:
-                values[n] = evaluate_defined(node.op, node.attrs, operands, types, graph.type(n))
-            except Unpredictable:
-                return None
-    return [values[o] for o in graph.outputs]
+    try:
+        return graph.evaluate(inputs, defined=True)
+    except Unpredictable:
+        return None

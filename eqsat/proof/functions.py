@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.proof.steps import Step, Undecidable, are_safe, first_reaching, is_decreasing, is_safe, run, run_all, scaled
+from eqsat.proof.steps import Step, Undecidable, first_reaching, is_decreasing, is_safe, run, run_all, scaled
 
 Ints = NDArray[np.int64]
 IDENTITY = -1
@@ -311,7 +311,7 @@ class Functions:
     def _lines(self, rows: Ints, factor: Ints, summand: Ints) -> Ints:
         """Returns factor * f + summand, which only changes a and b. Raises Undecidable."""
         first, last, g, a, b, low, high = self._table.rows(rows)
-        if not are_safe(("affine", factor, summand), np.minimum(b, low), np.maximum(b, high)):
+        if not is_safe(("affine", factor, summand), np.minimum(b, low), np.maximum(b, high)):
             raise Undecidable(_NO_ROOM)
         ends = np.sort(np.stack([low, high]) * factor + summand, 0)
         a, b = a * factor, b * factor + summand
@@ -344,7 +344,7 @@ class Functions:
         kinds = {step[0] for step in steps}
         assert len(kinds) == 1
         parameters = np.array([step[1:] for step in steps], np.int64).T
-        if not are_safe((*kinds, *parameters), self.column("low")[rows], self.column("high")[rows]):
+        if not is_safe((*kinds, *parameters), self.column("low")[rows], self.column("high")[rows]):
             raise Undecidable(_NO_ROOM)
         return self.tabulated(rows, lambda x, row: run((*kinds, *(p[row] for p in parameters)), x))
 

@@ -39,6 +39,7 @@ from eqsat.rules.weights import MAX_CHANNELS, is_product, kernel_of, taken
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regrouped
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Shape, Type, attrs_of
 
 #: Kernel rows of a transposed convolution that becomes as many convolutions.
@@ -47,7 +48,6 @@ _PHASES = 2
 # ---- height and width ---------------------------------------------------------------------------
 
 _PAIRS = ("stride", "dilation", "kernel")
-_KERNEL_AXES = {"conv2d": (0, 2, 1, 3), "depthwise_conv2d": (1, 0, 2, 3), "transpose_conv2d": (0, 2, 1, 3)}
 
 
 def _exchange(shape: Shape) -> Move:
@@ -91,7 +91,8 @@ def exchange_back(t: Type) -> Move:
 @extern
 def turned_kernel(call: Convolution, weights: Constant) -> Constant:
     """Returns weights whose kernel rows and columns are exchanged."""
-    return LeafValue.constant(weights.data.transpose(_KERNEL_AXES[call.op]), weights.node.dtype)
+    height = OPS[call.op].kernel_axis
+    return LeafValue.constant(weights.data.swapaxes(height, height + 1), weights.node.dtype)
 
 
 # ---- several images -----------------------------------------------------------------------------

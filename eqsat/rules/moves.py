@@ -28,7 +28,7 @@ def is_identity(m: Move) -> bool:
 @extern
 def moved(m: Move, leaf: Constant) -> LeafValue | None:
     """Returns a constant after a movement."""
-    return leaf.moved(m) if leaf.node.shape == m.in_shape else None
+    return LeafValue.constant(m.apply(leaf.data), leaf.node.dtype) if leaf.node.shape == m.in_shape else None
 
 
 m, n = symbols("m n", Move)

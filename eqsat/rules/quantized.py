@@ -77,6 +77,11 @@ class Curve:
         """Its 256 results, for values from -128 to 127."""
         return np.frombuffer(self.values, np.int64)
 
+    @property
+    def stored(self) -> NDArray[Any]:
+        """Its results in the numpy type of their dtype."""
+        return self.points.astype(DType.of(self.dtype).storage)
+
     @staticmethod
     def of(points: NDArray[Any], dtype: str, steps: int) -> Curve:
         """Returns the curve through these 256 points."""
@@ -136,12 +141,11 @@ def follow(f: Call, *curves: Curve) -> Curve | None:
     if any(not DType.of(c.dtype).is_integral for c in curves):
         return None
     try:
-        t = infer(f.op, f.attrs, [Type((256,), c.dtype) for c in curves])
-        points = evaluate_op(f.op, f.attrs, [c.points.astype(DType.of(c.dtype).storage) for c in curves], t)
+        points, dtype = evaluated(f, *((c.stored, c.dtype) for c in curves))
     except GraphError:
         return None
     single = f.op in ("clamp", "table") and curves[0].steps == 0
-    return Curve.of(points, t.dtype, 1 if single else 2) if DType.of(t.dtype).is_integral else None
+    return Curve.of(points, dtype, 1 if single else 2) if DType.of(dtype).is_integral else None
 
 
 @extern
@@ -228,12 +232,9 @@ ONE_SCALE = {side: _one_scale(side) for side in ("left", "right")}
 
 def _results(narrow: Call, total: Call, left: Curve, right: Curve) -> bytes | None:
     """Returns the results of narrow(total(left, right)) for all pairs of INT8 values, None if it is not defined."""
-    operands = [c.points.astype(DType.of(c.dtype).storage) for c in (left, right)]
-    types = [Type(shape, c.dtype) for shape, c in (((256, 1), left), ((1, 256), right))]
+    operands = (left.stored.reshape(256, 1), left.dtype), (right.stored.reshape(1, 256), right.dtype)
     try:
-        t = infer(total.op, total.attrs, types)
-        sums = evaluate_op(total.op, total.attrs, [a.reshape(u.shape) for a, u in zip(operands, types)], t)
-        return evaluate_op(narrow.op, narrow.attrs, [sums], infer(narrow.op, narrow.attrs, [t])).tobytes()
+        return evaluated(narrow, evaluated(total, *operands))[0].tobytes()
     except GraphError:
         return None
 

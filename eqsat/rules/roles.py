@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from string import ascii_lowercase
 from typing import Annotated, Any, TypeVar
 
 from eqsat.egraph.attributes import Call
@@ -50,13 +49,12 @@ def parts_of_all(
     An axis of size 1 broadcasts, so nothing changes within it.
     Returns None if something changes within an axis along which the operator acts.
     """
-    alike = [ascii_lowercase[: len(t.shape)] for t in types] if _is_pointwise(call) else None
-    roles = alike or (OPS[call.op].roles or "").replace("->", ",").split(",")
-    if len(roles) < len(types):
+    roles = OPS[call.op].letters([t.shape for t in types])
+    if roles is None:
         return None
     tensors = [list(zip(letters, t.shape, strict=True)) for letters, t in zip(roles, types, strict=True)]
     of = {letter: part for (letter, n), part in zip(tensors[k], parts, strict=True) if part != nothing(n)}
-    if any(letter.isupper() for letter in of) or any(n > 1 for t in tensors for letter, n in t if letter == "1"):
+    if any(letter.isupper() for letter in of):
         return None
     return [[of[letter] if letter in of and n > 1 else nothing(n) for letter, n in t] for t in tensors]
 

@@ -36,7 +36,7 @@ from eqsat.rules.across import along_of, axes_of, taken_along
 from eqsat.rules.quantized import evaluated
 from eqsat.rules.weights import is_product, kernel_of
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
 
 #: Maximum number of elements of a slice before a convolution, as a share of the elements of the slice behind it.
@@ -125,7 +125,7 @@ def without_unseen(
     A kernel that is larger than the image has such taps.
     Padding has the value of the zero point, so it adds nothing.
     """
-    kernel, at = kernel_of(f, weights.node.shape), 1 if f.op == "conv2d" else 0
+    kernel, at = kernel_of(f, weights.node.shape), OPS[f.op].kernel_axis
     taps = [_seen_taps(f, x, result, kernel, axis) for axis in (0, 1)]
     if [len(t) for t in taps] == list(kernel):
         return None

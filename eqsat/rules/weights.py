@@ -17,6 +17,7 @@ from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Constant, Convolution, such
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Shape, Type
 
 #: Maximum number of channels of an order, and of a tensor whose slice becomes zero weights.
@@ -57,7 +58,7 @@ class MovedConvolution(NamedTuple):
 
 def kernel_of(call: Call, weights: Shape) -> tuple[int, int]:
     """Returns height and width of a convolution's kernel, for the shape of its weights."""
-    height, width = weights[:2] if call.op == "depthwise_conv2d" else weights[1:3]
+    height, width = weights[OPS[call.op].kernel_axis :][:2]
     return height, width
 
 

@@ -138,7 +138,7 @@ class Family:
         sum per column
     products_outside: whether these products wait in the memory outside; otherwise in SRAM
     chains: whether Vela makes one command of a convolution and a sum that reads its result
-    commands: the set of commands of its binaries (`eqsat/device/command_sets.py`)
+    commands: the set of commands of its binaries (`COMMAND_SETS` of `eqsat/device/stream.py`)
     product: its number in the header of a command stream
     outstanding_copies: copies that may be under way at once (Vela's MaxOutstandingDMAOps)
     dedicated_sram: whether it has memory modes in which SRAM is a cache of the NPU's own

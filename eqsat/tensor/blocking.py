@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Shape
 
 
@@ -222,16 +223,11 @@ class ConstantConvolution:
     bias: NDArray[Any]
     attributes: Mapping[str, Any]
 
-    @property
-    def _kernel_height(self) -> int:
-        """The axis of the weights that is the height of the kernel."""
-        return 0 if self.op == "depthwise_conv2d" else 1
-
     def _axes(self) -> tuple[Axis, Axis]:
         """Returns H and W of a CONV2D or DEPTHWISE_CONV2D."""
         top, bottom, left, right = self.attributes["pad"]
         (sy, sx), (dy, dx) = self.attributes["stride"], self.attributes["dilation"]
-        (_, h, w, _), (kh, kw) = self.shape, self.weights.shape[self._kernel_height :][:2]
+        (_, h, w, _), (kh, kw) = self.shape, self.weights.shape[OPS[self.op].kernel_axis :][:2]
         return Axis(h, kh, sy, dy, top, bottom), Axis(w, kw, sx, dx, left, right)
 
     def _result(self) -> Shape:
@@ -320,7 +316,7 @@ class ConstantConvolution:
 
         Returns None if the new dilation does not divide the old one.
         """
-        first, old = self._kernel_height, self.attributes["dilation"]
+        first, old = OPS[self.op].kernel_axis, self.attributes["dilation"]
         if any(o % d for o, d in zip(old, dilation, strict=True)):
             return None
         laid = spread(spread(self.weights, first, old[0] // dilation[0]), first + 1, old[1] // dilation[1])
@@ -350,7 +346,7 @@ class ConstantConvolution:
         (n, h, w, c), phases, padding = self.shape, self.attributes["dilation"][1], self._phases()
         if padding is None or n * h > 1:
             return None
-        rows, first = -(-w // phases), self._kernel_height
+        rows, first = -(-w // phases), OPS[self.op].kernel_axis
         read = Move.reshape((1, 1, rows * phases, c), (1, rows, phases, c))
         other = self._plain(read.out_shape, self.weights.swapaxes(first, first + 1), (*padding, 0, 0))
         written = _, results, _, out = other._result()
@@ -364,7 +360,7 @@ class ConstantConvolution:
         None unless strides are 1 and the kernel has height 1, without padding along H.
         """
         (top, bottom, left, right), phases = self.attributes["pad"], self.attributes["dilation"][1]
-        flat = self.weights.shape[self._kernel_height] == 1 and not (top or bottom)
+        flat = self.weights.shape[OPS[self.op].kernel_axis] == 1 and not (top or bottom)
         if not flat or self.attributes["stride"] != (1, 1) or phases == 1 or left % phases or right % phases:
             return None
         return left // phases, right // phases
@@ -379,7 +375,7 @@ class ConstantConvolution:
         """
         (n, h, w, c), (down, across) = self.shape, self.attributes["dilation"]
         top, bottom, left, right = self.attributes["pad"]
-        kernel = self.weights.shape[self._kernel_height]
+        kernel = self.weights.shape[OPS[self.op].kernel_axis]
         if self.attributes["stride"] != (1, 1) or down * across == 1 or kernel == 1:
             return None
         if any(size % down for size in (h, top, bottom)) or any(size % across for size in (w, left, right)):

@@ -229,10 +229,11 @@ class TensorGraph:
         counts = Counter(n.attr("tosa").lower() if n.op == "opaque" else n.op for n in counted)
         return dict(sorted(counts.items()))
 
-    def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
+    def evaluate(self, inputs: Sequence[Array], defined: bool = False) -> list[Array]:
         """Returns the outputs for `inputs` by the numpy semantics of the op table.
 
         inputs: in the order of `self.inputs`.
+        defined: whether to raise Unpredictable if TOSA leaves a value open.
         Raises GraphError for inputs of other shapes.
         """
         for i, x in zip(self.inputs, inputs, strict=True):
@@ -246,7 +247,12 @@ class TensorGraph:
             if node.op == "const":
                 values[n] = node.attr("value").data
             elif node.op != "input":
-                values[n] = evaluate_op(node.op, node.attrs, [values[i] for i in node.inputs], self.type(n))
+                operands, types = [values[i] for i in node.inputs], [self.type(i) for i in node.inputs]
+                values[n] = (
+                    evaluate_defined(node.op, node.attrs, operands, types, self.type(n))
+                    if defined
+                    else evaluate_op(node.op, node.attrs, operands, self.type(n))
+                )
         return [values[o] for o in self.outputs]
 
 

@@ -30,11 +30,6 @@ from eqsat.tensor.graph import Node, Rewritten, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, GraphError, Shape, attrs_of
 
-#: Operators with windows along H and W.
-#: The number is the axis of the weights at which the kernel begins.
-#: None: the kernel is the attribute "kernel".
-_WINDOWS = {"conv2d": 1, "depthwise_conv2d": 0, "max_pool2d": None, "avg_pool2d": None}
-
 
 class Rows(NamedTuple):
     """Positions from `begin` up to, not including, `end` along an axis."""
@@ -118,15 +113,10 @@ def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None]
     """
     node = graph.nodes[n]
     kind, attrs = OPS[node.op].kind, dict(node.attrs)
-    if node.op in _WINDOWS and rows.axis in (1, 2):
+    if "pad" in attrs and rows.axis in (1, 2):
         return _windows(graph, node, attrs, rows)
-    if OPS[node.op].roles:
-        return _by_roles(graph, node, rows)
-    if kind == "pointwise":
-        if attrs.get("per_channel") and is_of_channels(node.shape, rows.axis):
-            attrs |= {name: attrs[name][rows.begin : rows.end] for name in ("multiplier", "shift")}
-        read = [rows if graph.nodes[i].shape[rows.axis] > 1 else None for i in node.inputs]
-        return read, attrs_of(attrs)
+    if kind == "pointwise" or OPS[node.op].roles:
+        return _by_letters(graph, node, attrs, rows)
     if kind == "concat":
         return None if attrs["axis"] == rows.axis else ([rows] * len(node.inputs), node.attrs)
     if kind == "move" or kind == "axial":
@@ -139,17 +129,22 @@ def is_of_channels(shape: Shape, axis: int) -> bool:
     return axis == len(shape) - 1
 
 
-def _by_roles(graph: TensorGraph, node: Node, rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
+def _by_letters(
+    graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows
+) -> tuple[list[Rows | None], Attrs] | None:
     """Returns what `rows_read` does, by the letters that the op table gives to axes.
 
     Operands without the letter of the axis are read as a whole.
     """
-    *read, made = (OPS[node.op].roles or "").replace("->", ",").split(",")
-    letter, shapes = made[rows.axis], [graph.nodes[i].shape for i in node.inputs]
-    if letter.isupper() or any(n > 1 for of, shape in zip(read, shapes) for a, n in zip(of, shape) if a == "1"):
+    shapes = [graph.nodes[i].shape for i in node.inputs]
+    letters = OPS[node.op].letters([*shapes, node.shape])
+    if letters is None or letters[-1][rows.axis].isupper():
         return None
-    axes = [of.find(letter) for of in read]
-    return [rows._replace(axis=k) if k >= 0 and s[k] > 1 else None for k, s in zip(axes, shapes)], node.attrs
+    if attrs.get("per_channel") and is_of_channels(node.shape, rows.axis):
+        attrs |= {name: attrs[name][rows.begin : rows.end] for name in ("multiplier", "shift")}
+    axes = [of.find(letters[-1][rows.axis]) for of in letters[:-1]]
+    read = [rows._replace(axis=k) if k >= 0 and s[k] > 1 else None for k, s in zip(axes, shapes)]
+    return read, attrs_of(attrs)
 
 
 def _whole_steps(graph: TensorGraph, n: int, rows: Rows) -> Rows:
@@ -174,8 +169,8 @@ def _axis_read(operand: Shape, shape: Shape, axis: int) -> int | None:
 def _windows(
     graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows
 ) -> tuple[list[Rows | None], Attrs] | None:
-    k, place = rows.axis - 1, _WINDOWS[node.op]
-    kernel = attrs["kernel"][k] if place is None else graph.nodes[node.inputs[1]].shape[place + k]
+    k, op = rows.axis - 1, OPS[node.op]
+    kernel = attrs["kernel"][k] if "kernel" in attrs else graph.nodes[node.inputs[1]].shape[op.kernel_axis + k]
     stride, dilation = attrs["stride"][k], attrs.get("dilation", (1, 1))[k]
     first = rows.begin * stride - attrs["pad"][2 * k]
     last = (rows.end - 1) * stride - attrs["pad"][2 * k] + (kernel - 1) * dilation

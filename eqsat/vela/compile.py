@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
@@ -14,7 +13,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.regor import RawOutput, vela
 from eqsat.vela.roofline import Rates
-from eqsat.vela.table import Row
+from eqsat.vela.table import InSram, Row
 
 #: {Vela's name of an operator: the kind in tables and reports}; all others are elementwise.
 KINDS = {
@@ -71,22 +70,6 @@ class Footprint:
             sum(f.payload for f in every),
             memory,
         )
-
-
-class InSram(NamedTuple):
-    """A tensor or buffer in Vela's allocation of SRAM.
-
-    first, last : the steps from which and until which it is needed
-    address, end: the bytes from `address` to `end`
-
-    A tensor that a cascade passes on piece by piece takes less than its size.
-    """
-
-    name: str
-    first: int
-    last: int
-    address: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)

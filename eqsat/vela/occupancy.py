@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqsat.tensor.types import Array
-from eqsat.vela.compile import InSram
+from eqsat.vela.table import InSram
 
 
 def occupied(tensors: Sequence[InSram]) -> list[Array]:

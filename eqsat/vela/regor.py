@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from eqsat.target import Target
 from eqsat.vela import broadcasts, pieces, staging
-from eqsat.vela.table import Columns, Row
+from eqsat.vela.table import Columns, InSram, Row
 
 #: The first bytes of a command stream, for the driver.
 _DRIVER = b"COP1"
@@ -187,7 +187,7 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
     if "perf" not in tables:
         return []
     details, blocks, commands = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"]), _commands(tables)
-    reusing = staging.reusing(list(details.values()), _buffers(tables))
+    reusing = staging.reusing(list(details.values()), _in_sram(tables))
     rows = []
     for columns in _by_column(tables["perf"]):
         number, npu_cycles = columns["id"], int(columns["npu_cycles"])
@@ -222,17 +222,6 @@ def _corrected(row: Columns, details: Columns, blocks: Columns, reuses: bool, as
     return min(cycles)
 
 
-def _buffers(tables: dict[str, Any]) -> list[staging.Buffer]:
-    """Returns the buffers of weights in SRAM."""
-    rows = (r for r in _allocated(tables) if r["usage"] == "OpBuffering")
-    return [staging.Buffer(r["name"], int(r["start_time"]), int(r["end_time"])) for r in rows]
-
-
-def _allocated(tables: dict[str, Any]) -> list[dict[str, str]]:
-    """Returns the rows of Vela's table of allocations, by column; none if it has no such table."""
-    return _by_column(tables["tensors"]) if "tensors" in tables else []
-
-
 def _by_column(table: Any) -> list[dict[str, str]]:
     """Returns the rows of a table of Vela's, {column: text} each."""
     return [dict(zip(table.header, row)) for row in table.data]
@@ -252,17 +241,17 @@ def _commands(tables: dict[str, Any]) -> dict[str, int]:
     return out
 
 
-def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int, int]]:
-    """Returns (name, first step, last step, address, end) of tensors and buffers of weights in SRAM."""
+def _in_sram(tables: dict[str, Any]) -> list[InSram]:
+    """Returns the tensors and buffers of weights in SRAM; none if Vela has no table of them."""
     return [
-        (
+        InSram(
             r["name"],
             int(r["start_time"]),
             int(r["end_time"]),
             int(r["start_address"], 16),
             int(r["end_address"], 16),
         )
-        for r in _allocated(tables)
+        for r in (_by_column(tables["tensors"]) if "tensors" in tables else [])
         if r["memory"] == "Sram"
     ]
 

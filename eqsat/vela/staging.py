@@ -19,35 +19,23 @@ The larger of the cycles of MAC array and output path takes their place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from eqsat.vela.table import Columns
-
-
-class Buffer(NamedTuple):
-    """A buffer of weights in SRAM.
-
-    name       : ends with the number of the operator that it was made for
-    first, last: steps from which and until which it is needed
-    """
-
-    name: str
-    first: int
-    last: int
+from eqsat.vela.table import Columns, InSram
 
 
-def reusing(operators: Sequence[Columns], buffers: Sequence[Buffer]) -> set[str]:
-    """Returns the ids of the operators that read a buffer which an earlier one filled.
+def reusing(operators: Sequence[Columns], tensors: Sequence[InSram]) -> set[str]:
+    """Returns the ids of the operators that read a buffer of weights which an earlier one filled.
 
     operators: rows of Vela's table "perf_debug", in the order in which they run.
+    tensors: the allocation of SRAM; the name of a buffer ends with the number of the operator that it was made for.
     Operators of cascades are left out, because they share a step.
     """
-    out, filled = set[str](), set[Buffer]()
+    out, filled = set[str](), set[InSram]()
     for number, o in enumerate(operators):
         if o.get("weight_buffering") != "Single" or int(o.get("cascade") or 0):
             continue
         step, name = int(o.get("time_index") or 0), f"WB_single_{o['weight_max_range_bytes']}_op"
-        live = {b for b in buffers if b.first <= step <= b.last and b.name.startswith(name)}
+        live = {b for b in tensors if b.first <= step <= b.last and b.name.startswith(name)}
         # a buffer of its own is filled while the operator before it runs, at the earliest
         own = any(b.first >= step - 1 or b.name == f"{name}{number}" for b in live)
         if live & filled and not own:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from eqsat.tosa.locations import Origin, Origins
 
@@ -12,6 +12,22 @@ from eqsat.tosa.locations import Origin, Origins
 Columns = Mapping[str, str]
 #: Fields that JSON tells as Vela's own table does: as text, and by the names of its columns.
 _COLUMNS = {"cycles": "op_cycles", "npu_cycles": "npu_cycles", "macs": "mac_count"}
+
+
+class InSram(NamedTuple):
+    """A tensor or buffer in Vela's allocation of SRAM.
+
+    first, last : the steps from which and until which it is needed
+    address, end: the bytes from `address` to `end`
+
+    A tensor that a cascade passes on piece by piece takes less than its size.
+    """
+
+    name: str
+    first: int
+    last: int
+    address: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.device.core.memory import BRICK, MemoryMap
+from eqsat.device.core.memory import BRICK
+from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import (
     SAME,
     ByteRange,
@@ -32,8 +33,7 @@ from eqsat.device.ethos_u85.arithmetic import TABLES
 from eqsat.device.ethos_u85.decoding import TRANSPOSED
 from eqsat.device.run import UNKNOWN
 from eqsat.device.stream import Config
-from eqsat.proof import binary as proved
-from eqsat.proof.binary_memory import ShadowMemory
+from eqsat.proof.binary_machine import TermMachine
 from eqsat.proof.field import Lanes
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
@@ -94,7 +94,7 @@ class Case:
 def run(case: Case, sample: int) -> Ints | None:
     """What the functional model computes; None where it has no result."""
     c = case.config
-    memory = MemoryMap(1, {CONSTANTS: len(case.constants), SCRATCH: _SIZE}, c.internal)
+    memory = NumberMachine(1, {CONSTANTS: len(case.constants), SCRATCH: _SIZE}, c.internal)
     memory.region(CONSTANTS)[...] = np.frombuffer(case.constants, np.uint8)
     memory.region(None)[...] = np.frombuffer(case.tables, np.uint8)
     for (m, *_), x in zip(case.held, case.numbers(sample), strict=True):
@@ -155,14 +155,14 @@ def disagreement(case: Case, sample: int) -> str | None:
 def claim(case: Case, sample: int) -> tuple[Ints, bool] | None:
     """What the terms are, and whether an element is noted; None where there are none."""
     c, t = case.config, _Terms(copy(_FIELD))
-    memory = ShadowMemory(t, {CONSTANTS: len(case.constants), SCRATCH: _SIZE}, c.internal)
+    memory = TermMachine(t, {CONSTANTS: len(case.constants), SCRATCH: _SIZE}, c.internal)
     memory.fill(CONSTANTS, case.constants)
     memory.fill(None, case.tables)
     for (m, fixed, _), x in zip(case.held, case.numbers(sample), strict=True):
         dtype, signed = f"INT{m.element.bits}", x.astype(f"int{m.element.bits}").astype(np.int64)
         v = t.constant(signed, dtype) if fixed else t.root(t.field.constants(signed.reshape(-1)), x.shape, dtype)
         memory.write(replace(m, element=Element(True, m.element.bits)), v)
-    execution = proved._EXECUTIONS[c.family.commands](t, c, memory)
+    execution = c.commands.execution(c.core, memory)
     try:
         for command in case.commands:
             execution.step(command)

@@ -66,17 +66,17 @@ def test_bytes_may_be_moved_one_by_one(terms: Terms, memory: ShadowMemory) -> No
     """In whatever order; but an element is one only with its bytes in their order."""
     memory.write_at(1, at(0, 4), WORD, words(terms))
     for k in (2, 0, 3, 1):
-        memory.copy(1, [k, 4 + k], 1, [20 + k, 24 + k], 1)
+        memory.copy_pieces(1, [k, 4 + k], 1, [20 + k, 24 + k], 1)
     assert same(terms, memory.read_at(1, at(20, 24), WORD), words(terms)) == [True, True]
-    memory.copy(1, [0, 1], 1, [21, 20], 1)
+    memory.copy_pieces(1, [0, 1], 1, [21, 20], 1)
     assert same(terms, memory.read_at(1, at(20, 24), WORD), words(terms)) == [False, True]
-    memory.copy(1, [0], 1, [24], 2)  # the lower half of another element
+    memory.copy_pieces(1, [0], 1, [24], 2)  # the lower half of another element
     assert same(terms, memory.read_at(1, at(20, 24), WORD), words(terms)) == [False, False]
 
 
 def test_a_copy_reads_all_before_it_writes(terms: Terms, memory: ShadowMemory) -> None:
     memory.write_at(1, at(0, 1), BYTE, words(terms, "INT8"))
-    memory.copy(1, [0, 1], 1, [1, 2], 1)
+    memory.copy_pieces(1, [0, 1], 1, [1, 2], 1)
     assert same(terms, memory.read_at(1, at(1, 2), BYTE), words(terms, "INT8")) == [True, True]
 
 
@@ -113,4 +113,4 @@ def test_nothing_lies_beyond_a_region(place: int, terms: Terms, memory: ShadowMe
     with pytest.raises(DeviceFault):
         memory.write_at(1, at(0, place), WORD, words(terms))
     with pytest.raises(DeviceFault):
-        memory.copy(1, [0], 1, [place], 4)
+        memory.copy_pieces(1, [0], 1, [place], 4)

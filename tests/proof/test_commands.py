@@ -28,7 +28,7 @@ MANY = ("U55 ADD", "U55 SHR", "U55 CONV", "U85 SHR", "U85 CONV")
 
 @pytest.fixture
 def plain_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("device.ethos_u55.execution", "device.ethos_u85.execution", "proof.binary_u55", "proof.binary_u85"):
+    for module in ("device.ethos_u55.execution", "device.ethos_u85.execution"):
         monkeypatch.setattr(f"eqsat.{module}.weights_of", weights_of)
 
 

@@ -26,8 +26,8 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import tensor_names, written_names
 from eqsat.tosa.locations import Origin, read, text
-from eqsat.vela.compile import Estimate, InSram
-from eqsat.vela.table import Row
+from eqsat.vela.compile import Estimate
+from eqsat.vela.table import InSram, Row
 from tests.fake_oracle import FakeOracle, by_total, compiled, estimate
 from tests.graphs import operators, transposed_relus
 from tests.term import graph

@@ -16,9 +16,9 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin
-from eqsat.vela.compile import InSram, compile_graph, compile_tosa
+from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.occupancy import in_use, occupied
-from eqsat.vela.table import Row
+from eqsat.vela.table import InSram, Row
 from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
 from tests.term import inputs, outputs
 

@@ -19,7 +19,8 @@ from eqsat.vela.broadcasts import Cut, elements_read
 from eqsat.vela.compile import Estimate, compile_graph, compile_tflite
 from eqsat.vela.facts import is_table_by_default, version
 from eqsat.vela.pieces import corrected_piece
-from eqsat.vela.staging import Buffer, corrected_reuse, reusing
+from eqsat.vela.staging import corrected_reuse, reusing
+from eqsat.vela.table import InSram
 from tests.graphs import channel_shuffle, conv_graph, products, residual, transposed_relus
 from tests.term import Term, graph, inputs, outputs
 
@@ -182,23 +183,27 @@ def operator(number: int, step: int, size: int = 64, **more: str) -> dict[str, s
     return {"id": str(number), "time_index": str(step), **common, **more}
 
 
+def buffer(name: str, first: int, last: int) -> InSram:
+    return InSram(name, first, last, 0, 64)
+
+
 def test_a_buffer_that_was_filled_before_is_reused() -> None:
-    shared = [Buffer("WB_single_64_op0", 0, 5)]
+    shared = [buffer("WB_single_64_op0", 0, 5)]
     assert reusing([operator(k, 2 * k) for k in range(3)], shared) == {"1", "2"}
     assert reusing([operator(0, 0), operator(1, 2, 32), operator(2, 4, weight_buffering="Double")], shared) == set()
 
 
 def test_a_buffer_of_its_own_is_not_reused() -> None:
     """It is filled while the operator before it runs, which may have one of the same size."""
-    own = [Buffer(f"WB_single_64_op{k}", max(0, 2 * k - 1), 2 * k + 1) for k in range(3)]
+    own = [buffer(f"WB_single_64_op{k}", max(0, 2 * k - 1), 2 * k + 1) for k in range(3)]
     assert reusing([operator(k, 2 * k) for k in range(3)], own) == set()
-    early = [own[0], Buffer("WB_single_64_op1", 0, 3)]
+    early = [own[0], buffer("WB_single_64_op1", 0, 3)]
     assert reusing([operator(0, 0), operator(1, 2)], early) == set()
 
 
 def test_operators_of_a_cascade_share_a_step_and_are_left_alone() -> None:
     """As in a pixel shuffle on U55 with an arena of 40,576 bytes."""
-    buffers = [Buffer("WB_single_64_op1", 0, 5), Buffer("WB_single_64_op2", 2, 3)]
+    buffers = [buffer("WB_single_64_op1", 0, 5), buffer("WB_single_64_op2", 2, 3)]
     cascade = [operator(1, 2, cascade="1"), operator(2, 2, cascade="1")]
     assert reusing([operator(0, 0, 32), *cascade, operator(3, 4)], buffers) == set()
 

@@ -6,13 +6,12 @@ They are in `ethosu/regor/compiler/graphir_optimiser.cpp`, Scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.device.core.errors import DeviceError, DeviceFault
-from eqsat.device.core.operands import SAME, Element, FixedPointScale
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Element
 from eqsat.device.core.registers import Rounding
 from eqsat.tensor.types import Array
 
@@ -20,17 +19,6 @@ from eqsat.tensor.types import Array
 _PLAIN = 1 << 62
 #: Bits of the lower half of a value that is multiplied in two halves.
 _LOW = 32
-#: numpy's function for operations on two operands, by the name of the mode.
-BINARY = {
-    "ADD": np.add,
-    "SUB": np.subtract,
-    "MUL": np.multiply,
-    "MIN": np.minimum,
-    "MAX": np.maximum,
-    "AND": np.bitwise_and,
-    "OR": np.bitwise_or,
-    "XOR": np.bitwise_xor,
-}
 
 
 @dataclass(frozen=True)
@@ -40,14 +28,6 @@ class Scales:
     bias: Array
     multiplier: Array
     shift: Array
-
-
-def held(sums: Array, bits: int) -> Array:
-    """Returns sums unchanged. Raises DeviceFault if accumulators of these bits cannot hold them."""
-    limit = 1 << bits - 1
-    if sums.size and not (-limit <= sums.min() and sums.max() < limit):
-        raise DeviceFault(f"sums that accumulators of {bits} bits have no room for")
-    return sums
 
 
 def scaled(values: Array, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> Array:
@@ -87,11 +67,6 @@ def halves(shift: Array) -> Array:
     return np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
 
 
-def scaled_by(values: Array, scale: FixedPointScale, rounding: Rounding) -> Array:
-    """Scales all values by one factor (`scaled`). Raises DeviceError."""
-    return values if scale == SAME else scaled(values, scale.multiplier, scale.shift, rounding)
-
-
 def shifted(values: Array, multiplier: Array, shift: Array, added: Array) -> Array:
     """Returns (values * multiplier + added) >> shift as int64.
 
@@ -121,24 +96,6 @@ def _wide(values: Array, multiplier: Array, shift: Array, added: Array, largest:
     return np.where(
         shift >= _LOW, top >> np.maximum(shift - _LOW, 0), (top << up) + (rounded >> np.minimum(shift, _LOW))
     )
-
-
-def leading_zeros(values: Array) -> Array:
-    """Returns the number of leading zeros of numbers of 32 bits."""
-    # frexp counts the bits of a number; below zero there is no leading zero
-    bits = np.frexp(np.maximum(values, 0).astype(np.float64))[1].astype(np.int64)
-    return np.where(values < 0, 0, 32 - bits)
-
-
-#: numpy's function for operations on one operand, by the name of the mode.
-UNARY: dict[str, Callable[[Array], Array]] = {"ABS": np.abs, "CLZ": leading_zeros, "NOT": np.invert}
-
-
-def bit_counts(counts: Array) -> Array:
-    """Returns the counts of a shift unchanged. Raises DeviceError outside 0 to 31."""
-    if (counts < 0).any() or (counts > 31).any():
-        raise DeviceError("a shift outside 0 to 31")
-    return counts
 
 
 def fitting(values: Array, element: Element) -> Array:

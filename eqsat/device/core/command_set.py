@@ -9,7 +9,7 @@ from typing import Any
 from eqsat.device.core import words
 from eqsat.device.core.block_order import Blocks
 from eqsat.device.core.instructions import instructions
-from eqsat.device.core.memory import MemoryMap
+from eqsat.device.core.machine import Machine
 from eqsat.device.core.operands import Stop, Wait
 from eqsat.device.core.registers import Layouts
 from eqsat.device.core.state import Makers, commands_of
@@ -25,7 +25,7 @@ class CommandSet:
 
     layouts: the instructions of the set.
     makers: the function that makes a command of each operation.
-    execution: begins a run on a memory; its `step` executes a command.
+    execution: begins a run on a machine; its `step` executes a command and returns what it computes.
     accesses: the bytes that a command reads and writes, given the bytes of the NPU's own memory.
     blocks: the blocks of a command, None for a copy.
     no_room: why the blocks are impossible, empty if they are possible.
@@ -38,7 +38,7 @@ class CommandSet:
 
     layouts: Layouts
     makers: Makers
-    execution: Callable[[Core, MemoryMap], Any]
+    execution: Callable[[Core, Machine[Any]], Any]
     accesses: Callable[[Any, int], Accesses]
     blocks: Callable[[Any, Core], Blocks | None]
     no_room: Callable[[Any, Family, Core], str]

@@ -95,10 +95,20 @@ class MemoryMap:
             view[...] = values[index]
 
     def copy(self, c: Dma) -> None:
-        """Copies pieces that no indices choose; reads all of them before it writes. Raises DeviceFault."""
-        pieces = [self.at(c.source.region, at, c.length).copy() for at in c.source.places(c.steps)]
-        for at, piece in zip(c.destination.places(c.steps), pieces, strict=True):
-            self.at(c.destination.region, at, c.length)[...] = piece
+        """Copies pieces, for each sample those that its own indices choose; reads all of them before it writes.
+
+        Raises DeviceFault, and DeviceError for an index that is out of range.
+        """
+        parts: list[tuple[slice, int, int]]
+        if c.indices is None:
+            parts = [(slice(None), *places) for places in c.places()]
+        else:
+            raw = [np.ascontiguousarray(self.at(c.indices.region, at, 4)) for at in c.places_of_indices]
+            numbers = np.stack([data.view(np.int32)[:, 0] for data in raw], 1)
+            parts = [(slice(k, k + 1), *p) for k, row in enumerate(numbers.tolist()) for p in c.places(row)]
+        pieces = [self.at(c.source.region, source, c.length)[samples].copy() for samples, source, _ in parts]
+        for (samples, _, at), piece in zip(parts, pieces, strict=True):
+            self.at(c.destination.region, at, c.length)[samples] = piece
 
     def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, Array]]:
         """Yields pieces that one view can show: the index in the feature map, and [samples, height, width, depth]."""

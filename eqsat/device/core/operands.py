@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.registers import ActivationFormat
 
 
@@ -163,6 +164,27 @@ class Dma:
     def steps(self) -> list[tuple[int, int]]:
         """(outer, inner) of each piece, in order."""
         return list(itertools.product(range(self.sizes[0]), range(self.sizes[1])))
+
+    @property
+    def places_of_indices(self) -> list[int]:
+        """The address of each piece's index, none for a plain copy."""
+        i, row = self.indices, 4 * self.sizes[1]
+        return [] if i is None else [i.address + outer * (row + i.skip) + 4 * inner for outer, inner in self.steps]
+
+    def places(self, numbers: Sequence[int] = ()) -> list[tuple[int, int]]:
+        """Returns the (source, destination) addresses of the pieces, given their indices if it has any.
+
+        Raises DeviceError for an index that is out of range, and for indices on both sides.
+        """
+        chosen = self.steps
+        if self.indices is not None:
+            if self.source.indexed and self.destination.indexed:
+                raise DeviceError("a copy with indices on both sides")
+            if not 0 <= min(numbers) <= max(numbers) <= self.indices.most:
+                raise DeviceError(f"an index outside 0 to {self.indices.most}")
+            chosen = [(outer, k) for (outer, _), k in zip(self.steps, numbers, strict=True)]
+        sides = (side.places(chosen if side.indexed else self.steps) for side in (self.source, self.destination))
+        return list(zip(*sides, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

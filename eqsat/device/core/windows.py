@@ -17,19 +17,21 @@ _CHUNK = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A kernel that moves over an upscaled input without its zero point.
+    """A kernel that moves over an upscaled input without its zero point (`machine.Window`).
 
     out: (height, width) of the positions that it takes.
+    x: the input, [samples, height, width, depth].
     """
 
     kernel: Kernel
     out: tuple[int, int]
     upscale: IfmUpscaleMode
     zero_point: int
+    x: Array
 
-    def padded(self, x: Array, fill: float) -> Array:
+    def padded(self, fill: float) -> Array:
         """Returns all that is read, padded with `fill`: float64 [samples, height, width, depth]."""
-        values = x.astype(np.float64) - self.zero_point
+        values = self.x.astype(np.float64) - self.zero_point
         if self.upscale == IfmUpscaleMode.NEAREST:
             values = values.repeat(2, 1).repeat(2, 2)
         elif self.upscale == IfmUpscaleMode.ZEROS:
@@ -60,18 +62,18 @@ class Window:
         padded = self.reach[0] - k.top - k.bottom, self.reach[1] - k.left - k.right
         return max(0, min(height, padded[0])), max(0, min(width, padded[1]))
 
-    def counts(self, height: int, width: int) -> Array:
-        """Returns how many elements of an input each window sees, [1, height, width, 1]: zeros between them are none.
+    def counts(self) -> Array:
+        """Returns how many elements each window sees, [1, height, width, 1]: zeros between elements are none.
 
         Raises DeviceError for a window that sees none.
         """
-        seen = replace(self, zero_point=0).combined(np.ones((1, height, width, 1)), np.add, 0.0)
+        seen = replace(self, zero_point=0, x=np.ones((1, *self.x.shape[1:3], 1))).summed()
         if (seen == 0).any():
             raise DeviceError("an average over nothing but padding")
-        return seen.astype(np.int64)
+        return seen
 
-    def taps(self, x: Array, axis: int) -> list[Array]:
-        """Returns the input at all output positions, for each kernel element along an axis (1 or 2)."""
+    def _taps(self, x: Array, axis: int) -> list[Array]:
+        """Returns values at all output positions, for each kernel element along an axis (1 or 2)."""
         n, stride, dilation = self.out[axis - 1], self.kernel.stride[axis - 1], self.kernel.dilation[axis - 1]
         size = (self.kernel.height, self.kernel.width)[axis - 1]
         index = [slice(None)] * 4
@@ -81,28 +83,51 @@ class Window:
             seen.append(x[tuple(index)])
         return seen
 
-    def combined(self, x: Array, combine: np.ufunc, fill: float) -> Array:
+    def summed(self) -> Array:
+        """Returns the sum of each window for each channel, int64 [samples, height, width, depth]."""
+        return self._combined(np.add, 0.0).astype(np.int64)
+
+    def summed_over_depth(self) -> Array:
+        """Returns the sum of each window over all channels, int64 [samples, height, width, 1]."""
+        return self._combined(np.add, 0.0).sum(-1, keepdims=True).astype(np.int64)
+
+    def extremum(self, kind: str) -> Array:
+        """Returns the maximum ("max") or minimum ("min") of each window, int64.
+
+        Raises DeviceError for a window over nothing but padding.
+        """
+        values = self._combined(*((np.maximum, -np.inf) if kind == "max" else (np.minimum, np.inf)))
+        if np.isinf(values).any():
+            raise DeviceError(f"{kind.upper()} over nothing but padding")
+        return values.astype(np.int64)
+
+    def first_largest(self) -> Array:
+        """Returns the index of the first maximum of each window, which is not padded or upscaled, int64."""
+        seen = [tap for row in self._taps(self.x.astype(np.int64), 1) for tap in self._taps(row, 2)]
+        return np.argmax(np.stack(seen), axis=0).astype(np.int64)
+
+    def _combined(self, combine: np.ufunc, fill: float) -> Array:
         """Returns `combine` over the elements of each window, as float64."""
-        values = self.padded(x, fill)
+        values = self.padded(fill)
         for axis in (1, 2):
-            seen = self.taps(values, axis)
+            seen = self._taps(values, axis)
             values = seen[0].copy() if len(seen) > 1 else seen[0]
             for more in seen[1:]:
                 combine(values, more, out=values)
         return values
 
-    def convolved(self, x: Array, weights: Array, depthwise: bool) -> Array:
+    def convolved(self, weights: Array, depthwise: bool) -> Array:
         """Accumulators without biases, int64 [samples, height, width, out].
 
         weights: [out, height, width, in].
         Computed in float64, in which sums below 2**53 are exact.
         """
-        values = self.padded(x, 0.0)
+        values = self.padded(0.0)
         kernel = weights.astype(np.float64)
         if depthwise:
-            total = np.zeros((x.shape[0], *self.out, kernel.shape[0]))
-            for row, line in enumerate(self.taps(values, 1)):
-                for column, seen in enumerate(self.taps(line, 2)):
+            total = np.zeros((values.shape[0], *self.out, kernel.shape[0]))
+            for row, line in enumerate(self._taps(values, 1)):
+                for column, seen in enumerate(self._taps(line, 2)):
                     total += seen * kernel[:, row, column, 0]
             return total.astype(np.int64)
         matrix = kernel.transpose(1, 2, 3, 0).reshape(-1, kernel.shape[0])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from eqsat.device.core import arithmetic
-from eqsat.device.core.arithmetic import fitting
 from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.machine import Machine, V
 from eqsat.device.core.operands import ByteRange, Element
 from eqsat.device.core.state import number
 from eqsat.device.ethos_u55.commands import Activation, Output
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
-from eqsat.tensor.types import Array
 
 #: The type that a result is clipped to, if it is not the output's.
 CLIPPED = {
@@ -25,21 +22,25 @@ _TABLES = 2048
 _SLOT = 256
 
 
-def activated(values: Array, activation: Activation, element: Element, table: bytes | None) -> Array:
+def activated(machine: Machine[V], values: V, activation: Activation, element: Element, table: bytes | None) -> V:
     """Clamps results and looks them up in the table of a TABLE activation.
 
-    values: int64, zero point added.
+    values: scaled accumulators, zero point added.
     Returns them as `element`.
-    Raises DeviceError.
+    Raises DeviceError for an activation or a table that the model does not know.
     """
     clipped = CLIPPED.get(activation.clip_range, element)
     if clipped.bits <= 16:
-        values = np.clip(values, *clamp(activation, clipped))
+        values = machine.clipped(values, clipped, *clamp(activation, clipped))
     if table is not None:
-        values = looked_up(values, clipped, element, table)
+        if not clipped.signed and clipped.bits == 16:
+            raise DeviceError("the model does not know tables of UINT16")
+        if clipped.bits != 8 and element.bits != 16:
+            raise DeviceError(f"the model does not know tables of 16 bits with results of {element.bits}")
+        values = machine.looked_up(values, clipped, element, table)
     elif activation.function != ActivationFunction.RELU:
         raise DeviceError(f"the model does not know the activation {activation.function.name}")
-    return fitting(values, element).astype(element.dtype)
+    return machine.fitting(values, element)
 
 
 def clamp(activation: Activation, clipped: Element) -> tuple[int, int]:
@@ -61,15 +62,3 @@ def table_place(o: Output, shared: int) -> ByteRange | None:
         return None
     at = shared - _TABLES + (function - ActivationFunction.TABLE_0) * _SLOT
     return ByteRange(None, at, arithmetic.table_bytes(CLIPPED.get(o.activation.clip_range, element), element))
-
-
-def looked_up(values: Array, clipped: Element, element: Element, table: bytes) -> Array:
-    """Looks values up in a table, as in all families.
-
-    Raises DeviceError for tables that the model does not know.
-    """
-    if not clipped.signed and clipped.bits == 16:
-        raise DeviceError("the model does not know tables of UINT16")
-    if clipped.bits != 8 and element.bits != 16:
-        raise DeviceError(f"the model does not know tables of 16 bits with results of {element.bits}")
-    return arithmetic.looked_up(values, clipped, element, table)

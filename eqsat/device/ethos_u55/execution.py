@@ -1,54 +1,139 @@
-"""Executes commands of Ethos-U55 and U65 in order, on the memory of the model."""
+"""Executes commands of Ethos-U55 and U65 in order, on numbers or on terms (`core/machine.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Generic
 
-from eqsat.device.core.arithmetic import Scales, held
+import numpy as np
+
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.memory import Constants, MemoryMap
+from eqsat.device.core.machine import Machine, V, Window, operator_of, scaled_by, scaled_by_channel
+from eqsat.device.core.memory import Constants
 from eqsat.device.core.operands import SAME, Dma, FixedPointScale
 from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
 from eqsat.device.core.state import number
 from eqsat.device.ethos_u55.arithmetic import activated, table_place
 from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, Output, Pooling
-from eqsat.device.ethos_u55.operations import averaged, combined, output, pooled, window
-from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction, PoolingMode
+from eqsat.device.ethos_u55.registers import (
+    AccFormat,
+    ActivationClipRange,
+    ActivationFunction,
+    ElementwiseMode,
+    IfmScaleMode,
+    PoolingMode,
+)
 from eqsat.device.ethos_u55.weights import Order, scales, weights
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
 #: Bits of an accumulator.
-ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I40: 40}
+_ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I40: 40}
 #: Factors of one that Vela writes. The second rounds to one for all values of up to 16 bits.
 _ONE = (SAME, FixedPointScale((1 << 31) + 1, 31))
+#: Left shift of the operand of a sum that OPA_SCALE does not scale, by the bits of its elements.
+_BUILT_IN = {8: 19, 16: 14}
 
 
-class Execution:
+class Execution(Generic[V]):
     """One run of a command stream."""
 
-    def __init__(self, core: Core, memory: MemoryMap) -> None:
-        self._core, self._memory = core, memory
+    def __init__(self, core: Core, machine: Machine[V]) -> None:
+        self._core, self._machine = core, machine
 
-    def step(self, c: Command) -> None:
-        """Executes one command. Raises DeviceError."""
-        memory = self._memory
+    def step(self, c: Command) -> V | None:
+        """Executes one command and returns what it computes, None if it only copies. Raises what the machine does."""
         match c:
             case Dma():
-                memory.copy(c)
+                self._machine.copy(c)
+                return None
             case Convolution():
-                weights = weights_of(c, self._core, memory)
-                sums = window(c).convolved(memory.read(c.ifm), weights, c.depthwise)
-                values = held(sums, ACCUMULATORS[c.block.accumulators])
-                streams = tuple(memory.constant(s) for s in c.scales)
-                _store(c.output, values, scales(streams, c.output.map.depth), memory)
+                values = self._window(c).convolved(weights_of(c, self._core, self._machine), c.depthwise)
+                values = self._machine.held(values, _ACCUMULATORS[c.block.accumulators])
+                return self._store(c.output, self._scaled_by_channel(c, values))
             case Pooling():
-                _pool(c, memory)
+                return self._pool(c)
             case Elementwise():
-                if c.upscale != IfmUpscaleMode.NONE:
-                    raise DeviceError("the model does not know upscaled elementwise operations")
-                second = c.scalar if c.ifm2 is None else memory.read(c.ifm2)
-                _store(c.output, combined(c, memory.read(c.ifm), second), None, memory)
+                return self._combine(c)
+
+    def _window(self, c: Convolution | Pooling) -> Window[V]:
+        return self._machine.window(c.ifm, c.kernel, c.output.shape[:2], c.upscale)
+
+    def _scaled_by_channel(self, c: Convolution | Pooling, values: V) -> V:
+        own = scales(tuple(map(self._machine.constant, c.scales)), c.output.map.depth)
+        return scaled_by_channel(self._machine, values, own, c.output.rounding.rule)
+
+    def _pool(self, c: Pooling) -> V | None:
+        machine, out, rule = self._machine, c.output, c.output.rounding.rule
+        if copies(c):
+            machine.move(c.ifm, out.map)
+            return None
+        window = self._window(c)
+        if c.block.accumulators not in _ACCUMULATORS:
+            raise DeviceError(f"the model does not know {c.block.accumulators.name}")
+        bits, is_reduced = _ACCUMULATORS[c.block.accumulators], c.mode == PoolingMode.REDUCE_SUM
+        if c.mode == PoolingMode.MAX:
+            # Vela 5.1 set a scale behind a maximum, which 5.2's changelog calls incorrect
+            # its older generator never set one
+            return self._store(out, machine.held(window.extremum("max"), bits))
+        if is_reduced and (out.map.depth != 1 or out.scale is None):
+            raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
+        values = machine.held(window.summed_over_depth() if is_reduced else window.summed(), bits)
+        if c.kernel.padded and not is_reduced:
+            values = machine.scaled(values, *_reciprocals(window.counts()), rule)
+        elif out.scale is None:
+            values = self._scaled_by_channel(c, values)
+        else:
+            values = scaled_by(machine, values, out.scale, rule)
+        return self._store(out, machine.recognized(values))
+
+    def _combine(self, c: Elementwise) -> V:
+        if c.upscale != IfmUpscaleMode.NONE:
+            raise DeviceError("the model does not know upscaled elementwise operations")
+        machine, rule = self._machine, c.output.rounding.rule
+        op, attrs = operator_of(c.mode.name, c.output.rounding.name)
+        operands = [machine.operand(machine.read(c.ifm), c.ifm.zero_point, op)]
+        if c.ifm2 is not None:
+            operands.append(machine.operand(machine.read(c.ifm2), c.ifm2.zero_point, op))
+        elif c.scalar is not None:
+            operands.append(machine.operand(machine.number(c.scalar), c.zero_point2, op))
+        operands = operands[:: -1 if c.reversed else 1]
+        if c.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
+            operands = self._scaled_operands(c, *operands)
+        values = machine.applied(op, attrs, operands, c.output.shape)
+        return self._store(
+            c.output, values if c.output.scale is None else scaled_by(machine, values, c.output.scale, rule)
+        )
+
+    def _scaled_operands(self, c: Elementwise, a: V, b: V) -> list[V]:
+        """Returns both operands of a sum, scaled.
+
+        OPA_OPB_16 multiplies each by 16 bits without a shift.
+        The other modes scale one operand by OPA_SCALE and shift the other to the left.
+        The hardware fixes that shift: 1 << 19 for 8 bits, 1 << 14 for 16.
+        Source: `ethos_u55_constraints.cpp`.
+        """
+        machine, rule = self._machine, c.input_rounding.rule
+        assert c.opa is not None and c.opb is not None
+        if c.input_scale == IfmScaleMode.OPA_OPB_16:
+            # both registers have 16 bits here, in which a wider value loses its upper ones
+            # (executorch pull request 21151)
+            opa = c.opa.multiplier & 0xFFFF
+            first, second = (c.opb, opa) if c.reversed else (opa, c.opb)
+            return [machine.times(a, first), machine.times(b, second)]
+        if c.ifm.element.bits not in _BUILT_IN:
+            raise DeviceError(f"the model does not know {c.input_scale.name} for {c.ifm.element.dtype}")
+        built_in = 1 << _BUILT_IN[c.ifm.element.bits]
+        if c.input_scale == IfmScaleMode.OPA_32:
+            return [scaled_by(machine, a, c.opa, rule), machine.times(b, built_in)]
+        return [machine.times(a, built_in), scaled_by(machine, b, c.opa, rule)]
+
+    def _store(self, o: Output, values: V) -> V:
+        machine = self._machine
+        place = table_place(o, machine.internal)
+        table = None if place is None else machine.constant(place)
+        values = activated(machine, machine.plus(values, o.map.zero_point), o.activation, o.map.element, table)
+        machine.write(o.map, values)
+        return values
 
 
 def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
@@ -87,42 +172,14 @@ def copies(c: Pooling) -> bool:
     )
 
 
-def check_reduced(o: Output) -> None:
-    """Raises DeviceError for a REDUCE_SUM that the model does not know."""
-    if o.map.depth != 1 or o.scale is None:
-        raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
+def _reciprocals(counts: Array) -> tuple[Array, Array]:
+    """Returns multipliers and shifts that divide by the numbers of elements that padded windows see.
 
-
-def _pool(c: Pooling, memory: MemoryMap) -> None:
-    if copies(c):
-        return memory.write(c.output.map, memory.read(c.ifm))
-    if c.block.accumulators not in ACCUMULATORS:
-        raise DeviceError(f"the model does not know {c.block.accumulators.name}")
-    values = held(pooled(c, memory.read(c.ifm)), ACCUMULATORS[c.block.accumulators])
-    out, own = c.output, None
-    if c.mode == PoolingMode.MAX:
-        # Vela 5.1 set a scale behind a maximum, which 5.2's changelog calls incorrect
-        # its older generator never set one
-        out = replace(out, scale=SAME)
-    elif c.mode == PoolingMode.REDUCE_SUM:
-        check_reduced(out)
-    elif c.kernel.padded:
-        values, out = averaged(c, values), replace(out, scale=SAME)
-    elif out.scale is None:
-        own = scales(tuple(memory.constant(s) for s in c.scales), out.map.depth)
-    _store(out, values, own, memory)
-
-
-def _store(o: Output, values: Array, own: Scales | None, memory: MemoryMap) -> None:
-    table = table_of(o, memory.region(None).shape[1], memory)
-    memory.write(o.map, activated(output(o, values, own), o.activation, o.map.element, table))
-
-
-def table_of(o: Output, shared: int, memory: Constants) -> bytes | None:
-    """Returns the table that is looked up, None if none is.
-
-    shared: bytes of the shared memory.
-    Raises DeviceError.
+    Vela leaves this division to the hardware, which does not document it.
+    Source: `ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling.
+    The model takes the reciprocals that Vela uses without padding (`ethos_u_scaling.cpp`).
+    These round a half away from zero.
     """
-    place = table_place(o, shared)
-    return None if place is None else memory.constant(place)
+    bits = np.where(counts > 1, np.frexp(np.maximum(counts - 1, 1).astype(np.float64))[1], 0)
+    shift = 31 + bits
+    return -(-((np.int64(1) << shift) + (np.int64(1) << bits)) // counts), shift

@@ -1,16 +1,14 @@
-"""The processing of operands and scaled accumulators of Ethos-U85: scaling, clamping, tables."""
+"""The processing of scaled accumulators of Ethos-U85: clamping and tables."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from eqsat.device.core.arithmetic import fitting, looked_up, scaled, table_bytes
+from eqsat.device.core.arithmetic import table_bytes
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.operands import SAME, ByteRange, Element
+from eqsat.device.core.machine import Machine, V
+from eqsat.device.core.operands import ByteRange, Element
 from eqsat.device.core.state import number
-from eqsat.device.ethos_u85.commands import Activation, InputScale
+from eqsat.device.ethos_u85.commands import Activation
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
-from eqsat.tensor.types import Array
 
 _BYTE, _BYTE_UNSIGNED, _SHORT = Element(True, 8), Element(False, 8), Element(True, 16)
 #: The types of the values that choose an entry of a table, and of its results.
@@ -22,12 +20,6 @@ TABLES = {
     ActivationFunction.LUT_S16_S16: (_SHORT, _SHORT),
     ActivationFunction.LUT_S16_S32: (_SHORT, Element(True, 32)),
 }
-
-
-def scaled_input(values: Array, how: InputScale) -> Array:
-    if how.scale == SAME:
-        return values
-    return scaled(values, how.scale.multiplier, how.scale.shift, how.rounding.rule, how.double)
 
 
 def clamp(activation: Activation, chosen: Element) -> tuple[int, int]:
@@ -48,10 +40,10 @@ def table_place(activation: Activation) -> ByteRange | None:
     return ByteRange(None, activation.table * size, size)
 
 
-def activated(values: Array, activation: Activation, element: Element, table: bytes | None) -> Array:
+def activated(machine: Machine[V], values: V, activation: Activation, element: Element, table: bytes | None) -> V:
     """Clamps results and looks them up in `table`.
 
-    values: int64, zero point added.
+    values: scaled accumulators, zero point added.
     Returns them as `element`.
     Raises DeviceError.
     """
@@ -59,7 +51,7 @@ def activated(values: Array, activation: Activation, element: Element, table: by
     if result != element:
         raise DeviceError(f"{activation.function.name} with results of {element.dtype}")
     if activation.clip_range == ActivationClipRange.B16:
-        values = np.clip(values, *clamp(activation, chosen))
+        values = machine.clipped(values, chosen, *clamp(activation, chosen))
     if table is not None:
-        values = looked_up(fitting(values, chosen), chosen, element, table)
-    return fitting(values, element).astype(element.dtype)
+        values = machine.looked_up(values, chosen, element, table)
+    return machine.fitting(values, element)

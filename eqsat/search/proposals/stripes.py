@@ -20,8 +20,8 @@ from eqsat.options.options import CYCLES, PARETO, SRAM
 from eqsat.search.proposal import Ask, Asking, State
 from eqsat.tensor.stripes import Region, cuts, is_of_channels, needed, striped
 from eqsat.tensor.types import Array, Shape
-from eqsat.vela.compile import InSram
 from eqsat.vela.occupancy import in_use, occupied
+from eqsat.vela.table import InSram
 
 #: Numbers of stripes that are tried.
 _PARTS = (2, 3, 4, 6, 8, 12, 16)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -151,6 +152,23 @@ class Op:
         if self.kind == "indexed" and self.roles is None:
             raise TypeError(f"the indexed op {self.name} does not say which roles its axes have")
 
+    def letters(self, shapes: Sequence[Shape]) -> list[str] | None:
+        """Returns a letter for each axis of the operands and of the result, by `roles`; None if there are none.
+
+        All axes of a pointwise operator correspond.
+        shapes: of the operands and of the result.
+        """
+        if self.kind == "pointwise":
+            return [ascii_lowercase[: len(shape)] for shape in shapes]
+        letters = (self.roles or "").replace("->", ",").split(",")
+        alone = (n for of, shape in zip(letters, shapes) for letter, n in zip(of, shape) if letter == "1")
+        return None if self.roles is None or max(alone, default=1) > 1 else letters
+
+    @property
+    def kernel_axis(self) -> int:
+        """The axis of a convolution's weights that is the height of the kernel; its width follows."""
+        return (self.roles or "").split(",")[1].index("K")
+
     def text(self, attrs: Attrs) -> str:
         """Returns the operator with the attributes that tell it from others, for people."""
         values = dict(attrs)
@@ -189,39 +207,10 @@ def record(
     *,
     shown: Shown = (),
     tosa: bool = True,
-    folded: tuple[tuple[str, str], ...] = (),
-    declared: bool = False,
-    copies: bool = False,
-    allowed: AllowedValues | None = None,
-    overflows: Callable[[Attributes], bool] = never,
-    running: Evaluate | None = None,
-    macs: Callable[[Sequence[Type], Type], int] | None = None,
-    along: Along | None = None,
-    roles: str | None = None,
-    aten: AtenForm | None = None,
+    **more: Any,
 ) -> None:
-    """Adds an operator to the table."""
-    define(
-        Op(
-            name=name,
-            kind=kind,
-            operands=operands,
-            infer=infer,
-            integer=integer,
-            shown=shown,
-            tosa=tosa,
-            folded=folded,
-            declared=declared,
-            copies=copies,
-            allowed=allowed,
-            overflows=overflows,
-            running=running,
-            macs=macs,
-            along=along,
-            roles=roles,
-            aten=aten,
-        )
-    )
+    """Adds an operator to the table; more: the other fields of its record."""
+    define(Op(kind=kind, name=name, operands=operands, infer=infer, integer=integer, shown=shown, tosa=tosa, **more))
 
 
 # ---- what many operators share --------------------------------------------------------------------

@@ -44,10 +44,10 @@ def _rescale(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return with_dtype(attrs, xs)
 
 
-def _scales(attrs: Attributes, dtype: type) -> tuple[Array, Array]:
+def _scales(attrs: Attributes) -> tuple[Array, Array]:
     """Returns multipliers and shifts: arrays per channel, or scalars, with which a tensor without axes stays one."""
     keep = slice(None) if attrs["per_channel"] else 0
-    return np.asarray(attrs["multiplier"], dtype)[keep], np.asarray(attrs["shift"], dtype)[keep]
+    return np.asarray(attrs["multiplier"], np.int64)[keep], np.asarray(attrs["shift"], np.int64)[keep]
 
 
 def _zero_points(attrs: Attributes, bits: int) -> tuple[int, int]:
@@ -81,7 +81,7 @@ def rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     if attrs["input_unsigned"]:
         value &= (1 << bits) - 1
     value = value - in_zp
-    multiplier, shift = _scales(attrs, np.int64)
+    multiplier, shift = _scales(attrs)
     rounding = np.left_shift(np.int64(1), shift - 1) + np.where(value >= 0, 1, -1) * _twice(attrs, shift)
     result: Array = ((value * multiplier + rounding) >> shift) + out_zp
     if attrs["output_unsigned"]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import Element
-from eqsat.device.ethos_u55.arithmetic import activated
+from eqsat.device.ethos_u55.arithmetic import activated as activated_by
 from eqsat.device.ethos_u55.commands import Activation
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
 
 INT8, INT16, INT32 = Element(True, 8), Element(True, 16), Element(True, 32)
 RELU, TABLE = ActivationFunction.RELU, ActivationFunction.TABLE_0
 OWN = ActivationClipRange.OFM_PRECISION
+activated = partial(activated_by, NumberMachine(1, {}, 0))
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import ByteRange, Element
-from eqsat.device.ethos_u85.arithmetic import activated, table_place
+from eqsat.device.ethos_u85.arithmetic import activated as activated_by
+from eqsat.device.ethos_u85.arithmetic import table_place
 from eqsat.device.ethos_u85.commands import Activation
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
 
 INT8, INT16, INT32 = (Element(True, n) for n in (8, 16, 32))
+activated = partial(activated_by, NumberMachine(1, {}, 0))
 
 
 def act(function: ActivationFunction, low: int = 0x8000, high: int = 0x7FFF, table: int = 0) -> Activation:

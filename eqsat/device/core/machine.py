@@ -1,0 +1,188 @@
+"""The interface between commands and the values that they compute with.
+
+What commands do is written once for a family (`execution.py` in its folder), for any machine.
+The functional model has numbers (`numbers.py`), and a proof has terms (`eqsat/proof/binary_machine.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from eqsat.device.core.arithmetic import Scales
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.memory import Constants
+from eqsat.device.core.operands import SAME, Dma, Element, FeatureMap, FixedPointScale, Kernel
+from eqsat.device.core.registers import IfmUpscaleMode, Rounding
+from eqsat.target.family import HWC
+from eqsat.tensor import makers
+from eqsat.tensor.types import Array, Attrs, Shape, attrs_of
+
+#: TOSA's operators that elementwise operations compute without a limit; the others compute with words of 32 bits.
+UNLIMITED = frozenset({"add", "sub", "mul", "minimum", "maximum", "equal", "greater_equal", "greater", "cmp_ne"})
+#: Comparisons among them.
+COMPARISONS = frozenset({"equal", "greater_equal", "greater", "cmp_ne"})
+#: {mode of an elementwise operation: TOSA's operator, its attributes}; TOSA does not have `cmp_ne` and `and_not`.
+_OPERATORS: Mapping[str, tuple[str, Attrs]] = {
+    "ADD": ("add", ()),
+    "SUB": ("sub", ()),
+    "MUL": ("mul", makers.mul()),
+    "MIN": ("minimum", makers.extremum()),
+    "MAX": ("maximum", makers.extremum()),
+    "CMP_EQ": ("equal", ()),
+    "CMP_NE": ("cmp_ne", ()),
+    "CMP_GE": ("greater_equal", ()),
+    "CMP_GT": ("greater", ()),
+    "AND": ("bitwise_and", ()),
+    "AND_NOT": ("and_not", ()),
+    "OR": ("bitwise_or", ()),
+    "XOR": ("bitwise_xor", ()),
+    "NOT": ("bitwise_not", ()),
+    "SHL": ("logical_left_shift", ()),
+    "LSR": ("logical_right_shift", ()),
+    "DIV": ("intdiv", ()),
+    "ABS": ("abs", ()),
+    "CLZ": ("clz", ()),
+}
+#: The attribute `round` of ARITHMETIC_RIGHT_SHIFT, by the name of the output's rounding.
+_SHIFTS = {"TRUNCATE_TO_LOWER": False, "NATURAL": True}
+
+
+class Shaped(Protocol):
+    """A value of shape [..., height, width, depth]."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+
+V = TypeVar("V", bound=Shaped)
+V_co = TypeVar("V_co", bound=Shaped, covariant=True)
+
+
+class Window(Protocol[V_co]):
+    """A kernel that moves over an upscaled input without its zero point."""
+
+    def convolved(self, weights: Array, depthwise: bool) -> V_co:
+        """Returns the sums of products with weights [out, height, width, in]."""
+
+    def summed(self) -> V_co:
+        """Returns the sum of each window for each channel."""
+
+    def summed_over_depth(self) -> V_co:
+        """Returns the sum of each window over all channels."""
+
+    def extremum(self, kind: str) -> V_co:
+        """Returns the maximum ("max") or minimum ("min") of each window."""
+
+    def first_largest(self) -> V_co:
+        """Returns the index of the first maximum of each window, which neither is upscaled nor reaches the padding."""
+
+    def counts(self) -> Array:
+        """Returns how many elements each window sees, [1, height, width, 1]. Raises DeviceError for one of none."""
+
+
+class Machine(Constants, Protocol[V]):
+    """Memory, and the arithmetic on the values in it.
+
+    A value that is read has the type of its elements, any other has no limit.
+    Each method raises DeviceError for what the machine does not know or has no room for.
+    That of terms raises Undecidable, too (`eqsat/proof/steps.py`).
+
+    internal: bytes of the NPU's own memory.
+    writer: number of the command that runs.
+    sources: numbers of the commands that wrote what it has read.
+    """
+
+    internal: int
+    writer: int
+    sources: set[int]
+
+    def read(self, m: FeatureMap) -> V: ...
+
+    def write(self, m: FeatureMap, v: V) -> None: ...
+
+    def move(self, source: FeatureMap, destination: FeatureMap) -> None:
+        """Copies a feature map to another of the same type."""
+
+    def copy(self, c: Dma) -> None:
+        """Copies pieces, all of which are read before one is written."""
+
+    def number(self, value: int) -> V:
+        """Returns one number of 32 bits, [1, 1, 1, 1]."""
+
+    def zeros(self, shape: HWC) -> V: ...
+
+    def operand(self, v: V, zero_point: int, op: str) -> V:
+        """Returns the operand of an operator, without its zero point."""
+
+    def window(self, m: FeatureMap, kernel: Kernel, out: tuple[int, int], upscale: IfmUpscaleMode) -> Window[V]:
+        """Returns a window that takes positions (height, width) `out`."""
+
+    def product(self, first: FeatureMap, second: FeatureMap, shape: HWC) -> V:
+        """Returns the product of two matrices; a row of the second has the weights of one output channel."""
+
+    def resized(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: HWC) -> V:
+        """Returns a feature map resized as by TOSA's RESIZE, in its units."""
+
+    def applied(self, op: str, attrs: Attrs, operands: Sequence[V], shape: HWC) -> V:
+        """Returns the result of a pointwise operator (`operator_of`)."""
+
+    def plus(self, v: V, summand: Array | int) -> V: ...
+
+    def times(self, v: V, factor: int) -> V: ...
+
+    def scaled(self, v: V, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> V:
+        """Returns v * multiplier / 2**shift, rounded.
+
+        double: by how many bits the first of two roundings lies lower.
+        """
+
+    def mean(self, v: V, counts: Array) -> V:
+        """Returns sums divided by counts, a half rounded away from zero."""
+
+    def recognized(self, v: V) -> V:
+        """Returns quotients in a form in which equal ones are the same."""
+
+    def held(self, v: V, bits: int) -> V:
+        """Returns sums unchanged, which accumulators of these bits must be able to hold."""
+
+    def clipped(self, v: V, element: Element, low: int, high: int) -> V:
+        """Returns values clipped to low..high; `element`: the type that has these limits."""
+
+    def looked_up(self, v: V, chosen: Element, result: Element, table: bytes) -> V:
+        """Returns the entries of a table (`arithmetic.looked_up`)."""
+
+    def fitting(self, v: V, element: Element) -> V:
+        """Returns results in their type, which must be able to hold them."""
+
+    def turned(self, v: V, flipped: int | None, axes: tuple[int, ...]) -> V:
+        """Returns values reversed along an axis, and then with these axes of [height, width, depth]."""
+
+
+#: (offset, step, scale): position k of the output lies at (offset + k * step) / scale of the input.
+ResizedAxis = tuple[int, int, int]
+
+
+def operator_of(mode: str, rounding: str) -> tuple[str, Attrs]:
+    """Returns TOSA's operator for the mode of an elementwise operation, and its attributes.
+
+    rounding: the name of the output's, which says how SHR rounds.
+    Raises DeviceError if the model does not know it.
+    """
+    if mode == "SHR":  # the two roundings that Vela sets (`graphir_optimiser.cpp`, ConvertAttributes)
+        if rounding not in _SHIFTS:
+            raise DeviceError(f"the model does not know how SHR rounds with {rounding}")
+        return "arithmetic_right_shift", attrs_of({"round": _SHIFTS[rounding]})
+    if mode not in _OPERATORS:
+        raise DeviceError(f"the model does not know {mode}")
+    return _OPERATORS[mode]
+
+
+def scaled_by(machine: Machine[V], v: V, scale: FixedPointScale, rounding: Rounding) -> V:
+    """Scales all elements by one factor."""
+    return v if scale == SAME else machine.scaled(v, scale.multiplier, scale.shift, rounding)
+
+
+def scaled_by_channel(machine: Machine[V], v: V, own: Scales, rounding: Rounding) -> V:
+    """Adds each channel's bias to sums and scales them."""
+    return machine.scaled(machine.plus(v, own.bias), own.multiplier, own.shift, rounding)

@@ -1,0 +1,181 @@
+"""The machine of proofs: its values are terms, [1, height, width, depth] (`eqsat/device/core/machine.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.device.core import arithmetic
+from eqsat.device.core.machine import COMPARISONS, ResizedAxis
+from eqsat.device.core.machine import UNLIMITED as UNLIMITED_OPERATORS
+from eqsat.device.core.operands import Element, FeatureMap, Kernel
+from eqsat.device.core.registers import IfmUpscaleMode, Rounding
+from eqsat.proof import indexing, linear, pointwise
+from eqsat.proof.binary_memory import DTYPES, ShadowMemory
+from eqsat.proof.binary_windows import Window, check_room, largest
+from eqsat.proof.functions import Ints
+from eqsat.proof.steps import Step, Undecidable
+from eqsat.proof.values import UNLIMITED, Value, merged, unique_rows
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.ops.indexing import NEAREST
+from eqsat.tensor.types import Array, Attrs, Shape, Type, attrs_of
+
+_WORD = Element(True, 32)
+#: Shifts for whose rounding terms 64 bits have room.
+_SHIFTS = 62
+#: The term that double rounding adds or subtracts first.
+_TWICE = 1 << 30
+#: The rounding term of a variant: independent of the sign, that of double rounding, or another.
+_PLAIN, _DOUBLE, _OTHER = 0, 1, 2
+
+
+class TermMachine(ShadowMemory):
+    """Memory with terms, and the arithmetic on them.
+
+    Its methods are those of `Machine`, and raise Undecidable, too.
+    """
+
+    def number(self, value: int) -> Value:
+        return self.terms.constant(np.full((1, 1, 1, 1), value), "INT32")
+
+    def zeros(self, shape: Shape) -> Value:
+        return self.terms.constant(np.zeros((1, *shape), np.int64), UNLIMITED)
+
+    def operand(self, v: Value, zero_point: int, op: str) -> Value:
+        wide = op in UNLIMITED_OPERATORS
+        v = self.terms.stepped(v, [("affine", 1, -zero_point)], UNLIMITED if wide else "INT32")
+        if not wide and self.terms.outside(v, *_WORD.limits).any():
+            raise Undecidable("an operand that 32 bits have no room for")
+        return v
+
+    def window(self, m: FeatureMap, kernel: Kernel, out: tuple[int, int], upscale: IfmUpscaleMode) -> Window:
+        return Window(self.terms, self.read(m), kernel, out, upscale, m.zero_point)
+
+    def product(self, first: FeatureMap, second: FeatureMap, shape: Shape) -> Value:
+        if max(first.element.bits, second.element.bits) > 16:
+            raise Undecidable("a product of matrices of 32 bits")
+        x, y = self.read(first), self.read(second)
+        height, width, depth = shape
+        rows = np.arange(x.elements).reshape(x.shape)[0, :height, :width].reshape(1, height * width, -1)
+        columns = np.arange(y.elements).reshape(y.shape)[:, 0].transpose(0, 2, 1)
+        zero_points = {"in_zp": (first.zero_point,), "w_zp": (second.zero_point,)}
+        check_room(self.terms, x, 2 * x.shape[3] * largest(self.terms, y))
+        operands = x.moved(rows, rows.shape), y.moved(columns, columns.shape)
+        v = linear.matmul(self.terms, zero_points, operands, Type((1, height * width, depth), UNLIMITED))
+        return v.moved(np.arange(v.elements), (1, *shape))
+
+    def resized(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: Shape) -> Value:
+        t, out = self.terms, Type((1, *shape), UNLIMITED)
+        v = t.stepped(self.read(m), [("affine", 1, -m.zero_point)], UNLIMITED)
+        scale, offset = (y[2], y[1], x[2], x[1]), (y[0], x[0])
+        if bilinear:
+            return linear.interpolated(t, {"scale": scale, "offset": offset}, v, out)
+        return indexing.moved(t, "resize", attrs_of({"scale": scale, "offset": offset, "mode": NEAREST}), [v], out)
+
+    def applied(self, op: str, attrs: Attrs, operands: Sequence[Value], shape: Shape) -> Value:
+        t = self.terms
+        if op not in OPS:
+            raise Undecidable(f"there is no form for {op.upper()}")
+        dtype = "BOOL" if op in COMPARISONS else UNLIMITED if op in UNLIMITED_OPERATORS else "INT32"
+        out = Type((1, *shape), dtype)
+        if op == "mul":
+            check_room(t, operands[0], largest(t, operands[1]))
+        if op == "abs" and largest(t, operands[0]) >= 1 << 31:
+            raise Undecidable("an absolute value that 32 bits have no room for")
+        if len(operands) == 1:
+            return pointwise.unary(t, op, attrs, operands[0].broadcast(out.shape), out)
+        return pointwise.binary(t, op, attrs, operands, out)
+
+    def plus(self, v: Value, summand: Array | int) -> Value:
+        if np.ndim(summand) == 0:
+            return self.terms.stepped(v, [("affine", 1, summand)], UNLIMITED)
+        (summands, _), variant = _variants(v, summand, 0)
+        return self.terms.stepped(v, [("affine", 1, summands)], UNLIMITED, variant)
+
+    def times(self, v: Value, factor: int) -> Value:
+        return self.terms.stepped(v, [("affine", factor, 0)], UNLIMITED)
+
+    def scaled(
+        self, v: Value, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0
+    ) -> Value:
+        t, (rows, variant) = self.terms, _variants(v, multiplier, shift)
+        multiplier, shift = rows
+        if shift.max() > _SHIFTS:
+            raise Undecidable(f"a shift by {shift.max()}")
+        positive, negative = arithmetic.rounding_terms(shift, rounding, double)
+        steps: dict[int, Step] = {
+            _PLAIN: ("scale", multiplier, positive, shift),
+            _DOUBLE: ("double", multiplier, shift),
+        }
+
+        def rounded(x: Ints, row: Ints) -> Ints:
+            added = np.where(x >= 0, positive[row], negative[row])
+            return np.asarray(arithmetic.shifted(x, multiplier[row], shift[row], added))
+
+        def of_kind(kind: int, v: Value, variant: Ints) -> Value:
+            if kind in steps:
+                return t.stepped(v, [steps[kind]], UNLIMITED, variant)
+            done = t.tabulated(v, rounded, UNLIMITED, variant)
+            if done is None:
+                raise Undecidable("an accumulator of which the sign decides how it is rounded")
+            return done
+
+        half = arithmetic.halves(shift)
+        twice = (positive - half == _TWICE) & (negative - half == -_TWICE)
+        kinds = np.where(positive == negative, _PLAIN, np.where(twice, _DOUBLE, _OTHER))[variant]
+        kinds = np.where((kinds == _OTHER) & (t.limits(v)[0] >= 0), _PLAIN, kinds)
+        if len(different := np.unique(kinds)) == 1:
+            return of_kind(int(different[0]), v, variant)
+        v, parts = t.plain(v), []
+        for kind in different.tolist():
+            mask = kinds == kind
+            parts.append((mask, of_kind(kind, v.moved(np.flatnonzero(mask)), variant[mask])))
+        return merged(v.shape, UNLIMITED, parts)
+
+    def mean(self, v: Value, counts: Array) -> Value:
+        (numbers, _), variant = _variants(v, counts, 0)
+        return self.terms.stepped(v, [("mean", numbers)], UNLIMITED, variant)
+
+    def recognized(self, v: Value) -> Value:
+        return self.terms.recognized(v)
+
+    def held(self, v: Value, bits: int) -> Value:
+        limit = 1 << bits - 1
+        self.terms.require(v, -limit, limit - 1)
+        return v
+
+    def clipped(self, v: Value, element: Element, low: int, high: int) -> Value:
+        least, most = element.limits
+        if low < least or high > most:
+            raise Undecidable(f"a clamp of {element.dtype} to {low} to {high}")
+        dtype = DTYPES[element.bytes] if element.signed else UNLIMITED
+        if element.bits <= 16:  # by what the type has room for, as graphs do, and then by the limits
+            v = self.terms.stepped(v, [("clip", least, most)], dtype)
+        return self.terms.stepped(v, [("clip", low, high)], dtype)
+
+    def looked_up(self, v: Value, chosen: Element, result: Element, table: bytes) -> Value:
+        if self.terms.outside(v, *chosen.limits).any():
+            raise Undecidable(f"a table of what {chosen.dtype} has no room for")
+        dtype = DTYPES[result.bytes]
+        done = self.terms.tabulated(v, lambda x, _: arithmetic.looked_up(x, chosen, result, table), dtype)
+        if done is None:
+            raise Undecidable("a table of too many values")
+        return done
+
+    def fitting(self, v: Value, element: Element) -> Value:
+        # Only beyond 32 bits does TOSA leave open what a graph computes: only such a requirement may equal a graph's.
+        self.terms.require(v, *element.limits, *(() if element == _WORD else ("fits",)))
+        return self.terms.stepped(v, [], DTYPES[element.bytes]) if element.signed else v
+
+    def turned(self, v: Value, flipped: int | None, axes: tuple[int, ...]) -> Value:
+        places = np.arange(v.elements).reshape(v.shape)
+        places = (places if flipped is None else np.flip(places, 1 + flipped)).transpose(0, *(1 + k for k in axes))
+        return v.moved(places, places.shape)
+
+
+def _variants(v: Value, one: Array | int, other: Array | int) -> tuple[tuple[Ints, Ints], Ints]:
+    """Returns the distinct pairs of two parameters, which broadcast to `v`, and the number of each element's pair."""
+    one, other = np.broadcast_arrays(np.asarray(one, np.int64), np.asarray(other, np.int64))
+    rows, index = unique_rows(one.reshape(-1), other.reshape(-1))
+    return (rows[:, 0], rows[:, 1]), np.broadcast_to(index.reshape(one.shape), v.shape).reshape(-1)
