@@ -1,24 +1,38 @@
-"""Small networks of PyTorch: layers, and a function of them and of inputs."""
+"""Small networks of PyTorch: layers, parameters and buffers, and a function of them and of inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
 
 class Network(torch.nn.Module):
-    """made: what `forward` is, of this module, whose attributes the layers are, and of the inputs."""
+    """made: what `forward` is, of this module, whose attributes the parts are, and of the inputs.
 
-    def __init__(self, made: Callable[..., Any], **layers: torch.nn.Module) -> None:
+    parts: layers and parameters; other tensors are buffers.
+    """
+
+    def __init__(self, made: Callable[..., Any], **parts: torch.nn.Module | torch.Tensor) -> None:
         super().__init__()
         self.made = made
-        for name, layer in layers.items():
-            self.add_module(name, layer)
+        for name, part in parts.items():
+            if isinstance(part, torch.nn.Module | torch.nn.Parameter):
+                setattr(self, name, part)
+            else:
+                self.register_buffer(name, part)
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         return self.made(self, *inputs)
+
+
+def written(place: Path, module: str, *shape: int) -> str:
+    """Writes a Python file with a module and a random input of this shape; returns what commands take for it."""
+    made = f"    torch.manual_seed(0)\n    return {module}.eval(), (torch.randn{shape},)\n"
+    place.write_text(f"import torch\nfrom torch.nn import *\n\n\ndef model():\n{made}")
+    return f"{place}:model"
 
 
 def sorted_between(a: torch.nn.Module, b: torch.nn.Module) -> Network:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -46,7 +46,7 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
 from eqsat.target import Target
-from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.schema import DTYPE_CODE
 from eqsat.tosa import TosaError, dumps, loads
 from extraction import InvalidGraph
@@ -63,6 +63,8 @@ pytestmark = pytest.mark.slow
 _WORDS = (0, 1, 3, 4, 0x7F, 0xFF, 0x100, 0xFFFF, 1 << 16, 1 << 24, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFC, 0xFFFFFFFF)
 _PRICES = {f"key{i}": float(i) for i in range(60)}
 _LIMITS = Limits(20.0, 1500.0)
+#: How examples are drawn.
+_HOW = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
 @st.composite
@@ -124,9 +126,14 @@ def _choice_graphs(place: Path) -> list[bytes]:
     return [gzip.decompress((_run(place) / CHOICE_GRAPH).read_bytes())]
 
 
-def _read_choice_graph(data: bytes, place: Path) -> None:
-    (place / "graph.json").write_bytes(data)
-    load(place / "graph.json")
+def _as_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], None]:
+    """Bytes are written to a file of this name, and that is read."""
+
+    def read_bytes(data: bytes, place: Path) -> None:
+        (place / name).write_bytes(data)
+        read(place / name)
+
+    return read_bytes
 
 
 def _read_run(data: bytes, place: Path) -> None:
@@ -164,20 +171,14 @@ def _records(_: Path) -> list[bytes]:
     return ["".join(f"{line}\n" for line in lines).encode()]
 
 
-def _read_records(data: bytes, place: Path) -> None:
-    (place / "records.jsonl").write_bytes(data)
-    RunFiles(place).close()
-    write(RecordedRun.read(place), place / "report")
+def _read_records(file: Path) -> None:
+    RunFiles(file.parent).close()
+    write(RecordedRun.read(file.parent), file.parent / "report")
 
 
 def _outlines(_: Path) -> list[bytes]:
     made = [outline(small_graph(seed)) for seed in range(3)]
     return [json.dumps([[f"m{i}", "ethos-u85-256", "eqsat", [[o, {}]], [[]]] for i, o in enumerate(made)]).encode()]
-
-
-def _read_outlines(data: bytes, place: Path) -> None:
-    (place / "outlines.json.xz").write_bytes(data)
-    read_outlines(place)
 
 
 def _raw(place: Path) -> list[bytes]:
@@ -230,11 +231,6 @@ def _certificates(place: Path) -> list[bytes]:
     return [json.dumps(written, indent=1).encode()]
 
 
-def _read_certificate(data: bytes, place: Path) -> None:
-    (place / "c.json").write_bytes(data)
-    _paths(None, None, place / "c.json")
-
-
 def _inputs(_: Path) -> list[bytes]:
     out = io.BytesIO()
     np.savez_compressed(out, x0=np.arange(300, dtype=np.int8).reshape(3, 100), x1=np.zeros((2, 5), np.int32))
@@ -258,11 +254,6 @@ def _defaults(_: Path) -> list[bytes]:
     return [b'[project]\nname = "p"\n\n[tool.eqsat]\ntarget = "ethos-u85-256"\neffort = 1\nuser-rules = ["a.py"]\n']
 
 
-def _read_defaults(data: bytes, place: Path) -> None:
-    (place / "pyproject.toml").write_bytes(data)
-    _table(place / "pyproject.toml")
-
-
 def _weights(_: Path) -> list[bytes]:
     from ethosu import mlw_codec
 
@@ -277,18 +268,20 @@ def _read_weights(data: bytes, _: Path) -> None:
 
 FORMATS = {
     "tosa": Format(_graphs, _read_tosa, (TosaError,), examples=1000),
-    "choice graph": Format(_choice_graphs, _read_choice_graph, (InvalidGraph,), examples=200),
+    "choice graph": Format(_choice_graphs, _as_file("graph.json", load), (InvalidGraph,), examples=200),
     "run": Format(_choice_graphs, _read_run, (ArchiveError,), gzip.compress),
     "prices": Format(_prices, _read_prices),
-    "records": Format(_records, _read_records, examples=25),
-    "outlines": Format(_outlines, _read_outlines, packed=lzma.compress),
+    "records": Format(_records, _as_file("records.jsonl", _read_records), examples=25),
+    "outlines": Format(
+        _outlines, _as_file("outlines.json.xz", lambda file: read_outlines(file.parent)), packed=lzma.compress
+    ),
     "raw output": Format(_raw, _read_binary, examples=40),
     "payload": Format(_payloads, _read_binary, examples=40),
     "external data": Format(_external_data, lambda data, _: read_external_data(data, "x.ptd"), examples=1000),
-    "certificate": Format(_certificates, _read_certificate),
+    "certificate": Format(_certificates, _as_file("c.json", lambda file: _paths(None, None, file))),
     "inputs": Format(_inputs, lambda data, _: unpack_arrays(data), (UnpackError,)),
     "answer": Format(_answers, _read_answer, packed=lambda data: gzip.compress(data, 1)),
-    "defaults": Format(_defaults, _read_defaults),
+    "defaults": Format(_defaults, _as_file("pyproject.toml", _table)),
     "weights": Format(_weights, _read_weights, (DeviceError,), examples=300),
 }
 
@@ -298,13 +291,7 @@ def test_damaged_files_give_named_errors(name: str, tmp_path: Path) -> None:
     form = FORMATS[name]
     files = form.files(tmp_path)
 
-    @settings(
-        max_examples=examples(form.examples),
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=examples(form.examples), **_HOW)
     @given(damaged(files))
     def read(data: bytes) -> None:
         try:
@@ -325,21 +312,13 @@ def wrong_graphs(draw: st.DrawFn) -> TensorGraph:
     node = g.nodes[n]
     shape = st.lists(st.sampled_from((0, -1, 1, 2, 1 << 30, (1 << 31) - 1)), max_size=7).map(tuple)
     inputs = st.lists(st.integers(0, len(g.nodes) - 1), max_size=4).map(tuple)
-    g.nodes[n] = draw(
-        st.sampled_from(
-            (
-                Node(node.op, node.inputs, node.attrs, draw(shape), node.dtype),
-                Node(node.op, node.inputs, node.attrs, node.shape, draw(st.sampled_from(sorted(DTYPE_CODE)))),
-                Node(node.op, draw(inputs), node.attrs, node.shape, node.dtype),
-            )
-        )
-    )
+    dtype = st.sampled_from(sorted(DTYPE_CODE))
+    wrong = {"shape": draw(shape)}, {"dtype": draw(dtype)}, {"inputs": draw(inputs)}
+    g.nodes[n] = replace(node, **draw(st.sampled_from(wrong)))
     return g
 
 
-@settings(
-    max_examples=examples(500), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=examples(500), **_HOW)
 @given(wrong_graphs())
 def test_wrong_graphs_give_named_errors(g: TensorGraph) -> None:
     try:
@@ -358,10 +337,8 @@ def test_wrong_graphs_give_named_errors(g: TensorGraph) -> None:
 @pytest.mark.parametrize("stride", [(0, 1), (1, 0), (-1, 1)])
 def test_strides_below_one_are_refused(stride: tuple[int, int]) -> None:
     g = graph("x:INT8[1,5,4,3]", lambda x: x.layer(2))
-    g.nodes = [
-        Node(n.op, n.inputs, tuple((k, stride if k == "stride" else v) for k, v in n.attrs), n.shape, n.dtype)
-        for n in g.nodes
-    ]
+    for n, node in enumerate(g.nodes):
+        g.nodes[n] = replace(node, attrs=tuple((k, stride if k == "stride" else v) for k, v in node.attrs))
     with pytest.raises(TosaError, match="strides?.* (0|-1)"):
         loads(dumps(g))
 

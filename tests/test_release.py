@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.command import ROOT, python
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent
 PACKAGES = ("eqsat", "extraction", "cost_models")
 #: What is no code and has to be there.
 DATA = ("**/*.in", "**/*.html", "**/py.typed")
 
 
 def test_wheel_and_sdist_have_all_code_and_data(tmp_path: Path) -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", *PACKAGES, "pyproject.toml", "README.md", "LICENSE"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    command = ["git", "ls-files", *PACKAGES, "pyproject.toml", "README.md", "LICENSE"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("no clone: nobody knows which files belong to it")
     names = listed.stdout.split()
@@ -32,7 +28,7 @@ def test_wheel_and_sdist_have_all_code_and_data(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     build = "import setuptools.build_meta as b; b.build_wheel('dist'); b.build_sdist('dist')"
-    done = subprocess.run([sys.executable, "-c", build], cwd=tmp_path, capture_output=True, text=True)
+    done = python("-c", build, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     wanted = {n for n in names if n.startswith(PACKAGES)}
     assert {p.relative_to(ROOT).as_posix() for k in DATA for d in PACKAGES for p in (ROOT / d).glob(k)} <= wanted

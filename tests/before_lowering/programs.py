@@ -16,9 +16,11 @@ from tests.networks import Network
 
 def there_and_back() -> Network:
     """Two permutes that cancel around pointwise ops, one of them with a constant that has to turn."""
-    network = Network(lambda self, x: (torch.relu(x.permute(0, 2, 3, 1)) * self.scale).permute(0, 3, 1, 2))
-    network.scale = nn.Parameter(torch.linspace(-1, 1, 6))
-    return network
+
+    def made(self: Any, x: Tensor) -> Tensor:
+        return (torch.relu(x.permute(0, 2, 3, 1)) * self.scale).permute(0, 3, 1, 2)
+
+    return Network(made, scale=nn.Parameter(torch.linspace(-1, 1, 6)))
 
 
 def shuffle() -> Network:
@@ -112,8 +114,6 @@ def make(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
 def program(name: str, kind: str) -> ExportedProgram:
     """The case exported, "float" or "quantized"; made once, as nothing may modify it."""
     module, inputs = make(name)
-    return (
-        torch.export.export(module, inputs)
-        if kind == "float"
-        else quantize(module, inputs, EthosUCompileSpec("ethos-u85-256"))
-    )
+    if kind == "float":
+        return torch.export.export(module, inputs)
+    return quantize(module, inputs, EthosUCompileSpec("ethos-u85-256"))

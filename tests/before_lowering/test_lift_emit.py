@@ -86,12 +86,8 @@ def sigmoid_of(f: Callable[[torch.Tensor], torch.Tensor]) -> Network:
 def test_every_written_movement_stands_between_its_tensor_s_dequantize_and_quantize() -> None:
     lifted = Lifted(with_own_graph(read(program("pieces", "quantized"))))
     new = emit(lifted, lifted.graph)
-    moving = [
-        n
-        for n in new.graph.nodes
-        if n.op == "call_function"
-        and name(n.target) in ("permute", "view", "reshape", "slice", "cat", "flip", "repeat")
-    ]
+    moves = ("permute", "view", "reshape", "slice", "cat", "flip", "repeat")
+    moving = [n for n in new.graph.nodes if n.op == "call_function" and name(n.target) in moves]
     assert len(moving) > 5
     for n in moving:
         assert all(is_dequantize(x) for x in n.all_input_nodes) and all(is_quantize(u) for u in n.users), n
@@ -104,10 +100,9 @@ def test_integers_out_of_the_range_of_their_dequantize_are_not_moved_as_quantize
     """dequantize; permute; quantize clamps them: only what is known to be in range is a pure movement."""
 
     def made(_, x):
-        y = torch.ops.quantized_decomposed.dequantize_per_tensor.default(x, 0.1, 0, -127, 127, torch.int8)
-        return torch.ops.quantized_decomposed.quantize_per_tensor.default(
-            y.permute(1, 0), 0.1, 0, -127, 127, torch.int8
-        )
+        ops, how = torch.ops.quantized_decomposed, (0.1, 0, -127, 127, torch.int8)
+        y = ops.dequantize_per_tensor.default(x, *how)
+        return ops.quantize_per_tensor.default(y.permute(1, 0), *how)
 
     x = torch.tensor([[-128, 5], [127, -128]], dtype=torch.int8)
     source = read(torch.export.export(Network(made), (x,)))
@@ -119,11 +114,8 @@ def test_integers_out_of_the_range_of_their_dequantize_are_not_moved_as_quantize
 
 
 def test_what_cannot_be_rewritten_is_named() -> None:
-    dynamic = torch.export.export(
-        sigmoid_of(lambda x: x.transpose(0, 1)),
-        (torch.randn(4, 3),),
-        dynamic_shapes=(({0: torch.export.Dim("n", min=2)},),),
-    )
+    turned, shapes = sigmoid_of(lambda x: x.transpose(0, 1)), (({0: torch.export.Dim("n", min=2)},),)
+    dynamic = torch.export.export(turned, (torch.randn(4, 3),), dynamic_shapes=shapes)
     with pytest.raises(ProgramError, match="fixed shapes"):
         read(dynamic)
     with pytest.raises(ProgramError, match="torch.export"):
@@ -131,16 +123,11 @@ def test_what_cannot_be_rewritten_is_named() -> None:
 
 
 def test_a_program_that_changes_a_buffer_in_place_is_read_as_one_that_returns_it() -> None:
-    class Counter(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("count", torch.zeros(3))
+    def counting(self, x):
+        self.count.add_(1)
+        return x + self.count
 
-        def forward(self, x):
-            self.count.add_(1)
-            return x + self.count
-
-    source = read(torch.export.export(Counter(), (torch.randn(3),)))
+    source = read(torch.export.export(Network(counting, count=torch.zeros(3)), (torch.randn(3),)))
     lifted = Lifted(with_own_graph(source))
     assert compare(source, emit(lifted, lifted.graph), 4, exact=True) == 0
     assert "count" in source.graph_signature.buffers_to_mutate.values()

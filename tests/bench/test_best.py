@@ -8,29 +8,25 @@ from typing import Any
 import pytest
 
 from eqsat.bench import isolated, run
+from eqsat.bench.measure import measure
 from eqsat.bench.records import read_records
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
-from eqsat.vela.compile import Estimate, compile_tflite
+from eqsat.tosa import dumps
+from eqsat.vela.compile import Estimate, compile_tflite, compile_tosa
 from eqsat.vela.roofline import Rates
 from tests.bench.runs import EXPLICIT, TARGET, attempt_here, tosa_files
-
-_MODEL = """
-import torch
-def model():
-    torch.manual_seed(0)
-    layers = torch.nn.Conv2d(3, 8, 3, 2, 1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
-    return torch.nn.Sequential(*layers).eval(), (torch.randn(1, 3, 32, 32),)
-"""
+from tests.graphs import residual
+from tests.networks import written
 
 
 @pytest.mark.slow
 def test_a_network_on_images_is_at_its_best_with_channels_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tmp_path / "camera.py"
-    source.write_text(_MODEL)
+    layers = "Sequential(Conv2d(3, 8, 3, 2, 1), ReLU(), AdaptiveAvgPool2d(1), Flatten())"
+    model = written(tmp_path / "camera.py", layers, 1, 3, 32, 32)
     monkeypatch.setattr(isolated, "attempt", attempt_here)
-    stock, tuned, best = run([f"{source}:model"], [TARGET], ["stock", "stock-tuned", "stock-best"], tmp_path / "RUN")
+    stock, tuned, best = run([model], [TARGET], ["stock", "stock-tuned", "stock-best"], tmp_path / "RUN")
     assert best["layout"] == "channels_last: input 0" and best["verified"]
     assert best["layouts"] == {"as given": tuned["calibrated"], best["layout"]: best["calibrated"]}
     assert best["calibrated"] < tuned["calibrated"] <= stock["calibrated"]
@@ -77,3 +73,15 @@ def test_settings_that_the_user_has_set_are_left_alone_and_others_need_no_more_s
     tried.clear()
     fixed = target.with_flags(("--optimise=Performance", "--arena-cache-size=9999"))
     assert in_best_settings(fixed, compiled)[1] == () and len(tried) == 1
+
+
+def test_stock_in_the_best_settings_of_vela(pool: Pool) -> None:
+    target, graph = Target.of("ethos-u55-128"), dumps(residual())
+    side: dict[str, Any] = {"stock_errors": [""], "seconds": {}, "pte_frame_bytes": None}
+    files = {"0.explicit": graph, "0.stock": graph}
+    plain, tuned = (measure(name, list(target.flags), files, side, cold=True)[0] for name in ("stock", "stock-tuned"))
+    assert plain["settings"] == [()] and len(tuned["settings"][0]) == 1
+    before, after = ((r["calibrated"], r["memory"]["Sram"]["peak"]) for r in (plain, tuned))
+    assert after[0] <= before[0] and after[1] <= before[1] and after != before
+    again = compile_tosa(graph, target.with_flags(tuned["settings"][0]), pool)
+    assert (again.cycles, again.sram_peak) == (tuned["cycles"], after[1])

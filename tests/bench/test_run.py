@@ -6,14 +6,17 @@ from importlib.metadata import version
 import pytest
 
 from eqsat.bench import isolated, run
+from eqsat.bench.measure import measure
 from eqsat.bench.records import read_records
 from eqsat.ground.files import InputError
 from eqsat.report.data import KIND_COLOURS, STAGES
-from eqsat.target import TargetError
-from eqsat.tosa import loads
+from eqsat.target import Target, TargetError
+from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import KINDS as VELA_KINDS
 from tests import command
 from tests.bench.runs import EXPLICIT, TARGET, attempt_here, figures, tosa_files
+from tests.graphs import transposed_relus
+from tests.networks import written
 
 pytestmark = pytest.mark.slow
 
@@ -47,31 +50,20 @@ def test_records_of_a_real_model(zoo_run):
         # eqsat's graph may multiply by zeros too, where it reads blocks of pixels as channels
         assert mac_cycles >= r["bound"]["mac_cycles"] and (r is eqsat or mac_cycles == r["bound"]["mac_cycles"])
         assert 0 < r["command_bytes"] + r["encoded_weight_bytes"] < r["pte_bytes"]
-    assert (
-        eqsat["stop"] == ["saturated"] and eqsat["e_nodes"] > 0 and eqsat["gap"] == 0 and eqsat["chosen"] == ["eqsat"]
-    )
+    assert (eqsat["stop"], eqsat["gap"], eqsat["chosen"]) == (["saturated"], 0, ["eqsat"]) and eqsat["e_nodes"] > 0
     assert "stock passes" not in explicit["seconds"] and "explicit passes" not in stock["seconds"]
     assert set(VELA_KINDS.values()) | {"elementwise"} == set(KIND_COLOURS)
-    names = {p.name for p in (zoo_run / "graphs").iterdir()}
-    assert {
-        f"pixel_shuffle.0.{TARGET}.explicit.tosa",
-        f"pixel_shuffle.0.{TARGET}.stock.tosa",
-        f"pixel_shuffle.{TARGET}.json",
-    } == names
+    graphs = {f"pixel_shuffle.0.{TARGET}.{kind}.tosa" for kind in ("explicit", "stock")}
+    assert {p.name for p in (zoo_run / "graphs").iterdir()} == {*graphs, f"pixel_shuffle.{TARGET}.json"}
 
 
 def test_compile_tells_what_the_record_says_and_writes_a_pte_of_that_size(zoo_run, tmp_path):
-    done = command.run(
-        "compile", "benchmarks.models.pixel_shuffle:model", "-t", TARGET, "-o", str(tmp_path / "m.pte"), "--json"
-    )
+    model, pte = "benchmarks.models.pixel_shuffle:model", tmp_path / "m.pte"
+    done = command.run("compile", model, "-t", TARGET, "-o", pte, "--json")
     assert done.exit_code == 0, done.output
-    eqsat = read_records(zoo_run)[2]
-    compiled = json.loads(done.stdout.splitlines()[-1])
-    assert (
-        compiled["cycles"]["eqsat"] == eqsat["cycles"]
-        and compiled["pte_bytes"] == eqsat["pte_bytes"] == (tmp_path / "m.pte").stat().st_size
-    )
-    stock = read_records(zoo_run)[0]
+    (stock, _, eqsat), compiled = read_records(zoo_run), json.loads(done.stdout.splitlines()[-1])
+    assert compiled["cycles"]["eqsat"] == eqsat["cycles"]
+    assert compiled["pte_bytes"] == eqsat["pte_bytes"] == pte.stat().st_size
     assert compiled["stock_pte_bytes"] == stock["pte_bytes"] and compiled["bound"] == stock["bound"]
     assert compiled["memory"]["stock"]["memory"] == stock["memory"]
     assert compiled["memory"]["eqsat"]["memory"] == eqsat["memory"]
@@ -88,9 +80,8 @@ def test_a_tosa_file_stands_for_itself(whole):
         (m, c) for m in ("transposed_relus", "channel_shuffle") for c in CONFIGURATIONS
     ]
     before, after = whole[:2]
-    assert (
-        after["cycles"] < before["cycles"] and after["op_counts"].get("transpose", 0) < before["op_counts"]["transpose"]
-    )
+    assert after["cycles"] < before["cycles"]
+    assert after["op_counts"].get("transpose", 0) < before["op_counts"]["transpose"]
     assert before["pte_bytes"] is None
 
 
@@ -156,40 +147,42 @@ def test_the_memory_mode_of_a_target_decides_its_figures(models, tmp_path):
 
 
 def test_bad_input_is_lines_before_anything_starts(models, tmp_path):
-    for models_, targets, configurations, error in (
-        (["nope"], [TARGET], ["eqsat"], InputError),
-        (models, ["ethos-u99"], ["eqsat"], TargetError),
-        (models, [TARGET], ["litert"], InputError),
-        ([models[0]] * 2, [TARGET], ["eqsat"], InputError),
+    network = ["benchmarks.models.ds_cnn:model"]
+    for given, target, configurations, quantization, error, words in (
+        (["nope"], TARGET, ["eqsat"], "int8", InputError, "nope"),
+        (models, "ethos-u99", ["eqsat"], "int8", TargetError, "ethos-u99"),
+        (models, TARGET, ["litert"], "int8", InputError, ""),
+        ([models[0]] * 2, TARGET, ["eqsat"], "int8", InputError, ""),
+        (network, TARGET, ["stock"], "int4", InputError, "quantiz"),
+        (network, TARGET, ["stock", "litert"], "a16w8", InputError, "quantiz"),
+        (models, TARGET, ["eqsat"], "a16w8", InputError, "quantiz"),  # .tosa files are quantized already
     ):
-        with pytest.raises(error):
-            run(models_, targets, configurations, tmp_path / "run")
-    for models_, configurations, quantization in (
-        (["benchmarks.models.ds_cnn:model"], ["stock"], "int4"),
-        (["benchmarks.models.ds_cnn:model"], ["stock", "litert"], "a16w8"),
-        (models, ["eqsat"], "a16w8"),  # .tosa files are quantized already
-    ):
-        with pytest.raises(InputError, match="quantiz"):
-            run(models_, [TARGET], configurations, tmp_path / "run", quantization=quantization)
+        with pytest.raises(error, match=words):
+            run(given, [target], configurations, tmp_path / "run", quantization=quantization)
     assert not (tmp_path / "run").exists()
 
 
 def test_the_quantization_decides_the_graphs_and_is_written_down(zoo_run, tmp_path, monkeypatch):
-    source = tmp_path / "tiny.py"
-    source.write_text(
-        "import torch\n"
-        "def model():\n"
-        "    torch.manual_seed(0)\n"
-        "    return torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.ReLU()).eval(), (torch.randn(1, 4, 8, 8),)\n"
-    )
-    wide = tmp_path / "a16w8"
+    model, wide = written(tmp_path / "tiny.py", "Sequential(Conv2d(4, 8, 3), ReLU())", 1, 4, 8, 8), tmp_path / "a16w8"
     monkeypatch.setattr(isolated, "attempt", attempt_here)
-    (record,) = run([f"{source}:model"], [TARGET], ["stock"], wide, quantization="a16w8")
+    (record,) = run([model], [TARGET], ["stock"], wide, quantization="a16w8")
     assert record["verified"]
-    for out, name, quantization, sums in (
-        (zoo_run, "pixel_shuffle", "int8", "INT32"),
-        (wide, "tiny", "a16w8", "INT48"),
-    ):
+    runs = ((zoo_run, "pixel_shuffle", "int8", "INT32"), (wide, "tiny", "a16w8", "INT48"))
+    for out, name, quantization, sums in runs:
         assert json.loads((out / "run.json").read_text())["quantization"] == quantization
         graph = loads((out / "graphs" / f"{name}.0.{TARGET}.explicit.tosa").read_bytes())
         assert {n.dtype for n in graph.nodes if n.op == "conv2d"} == {sums}
+
+
+def test_a_record_has_the_prices_of_both_command_streams_over_all_delegates() -> None:
+    graph = dumps(transposed_relus())
+    sides = []
+    for delegates in (1, 2):
+        files = {f"{i}.{kind}": graph for i in range(delegates) for kind in ("explicit", "stock")}
+        side = {"stock_errors": [""] * delegates, "pte_frame_bytes": None, "seconds": {}}
+        flags = list(Target.of("ethos-u55-128").flags)
+        found, *_ = measure("eqsat:extractor=dag_greedy,rounds=1", flags, files, side, False)
+        sides.append(found["command_stream"])
+    one, two = sides
+    assert 0 < one["eqsat"]["commands"] < one["stock"]["commands"]
+    assert {k: 2 * one[k]["cycles"] for k in one} == {k: two[k]["cycles"] for k in two}

@@ -42,11 +42,6 @@ def assert_alive(name: str) -> None:
             assert layer.weight.std() > 0 and layer.bias.std() > 0
 
 
-def test_an_unknown_name_lists_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="unknown model 'nope'.*ds_cnn.*lstm_speech"):
-        load("nope")
-
-
 @pytest.mark.parametrize("model", [trained.ds_cnn, trained.anomaly_autoencoder])
 def test_trained_networks_have_dead_filters_and_outputs_that_are_not(model) -> None:
     module, inputs = model()

@@ -87,12 +87,8 @@ def test_what_must_not_be_is_a_fault() -> None:
     delegate = arm_tests._told(optimize_tosa(given, "ethos-u55-128", stock=given, options=Options(effort=0)))
     record = {"case": "ops/a", "outcome": "passed", "error": "", "delegates": [delegate]}
     assert arm_tests.faults([record]) == []
-    for changed in (
-        {"calibrated": [1, 2]},
-        {"sram": [64, 65], "sram_limit": 64},
-        {"verified": False},
-        {"binary_verified": False},
-    ):
+    limited = {"sram": [64, 65], "sram_limit": 64}
+    for changed in ({"calibrated": [1, 2]}, limited, {"verified": False}, {"binary_verified": False}):
         assert len(arm_tests.faults([{**record, "delegates": [{**delegate, **changed}]}])) == 1, changed
     assert len(arm_tests.faults([{**record, "outcome": "failed", "alone": "passed"}])) == 1
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,9 +9,8 @@ import pytest
 
 from eqsat.executorch.logs import LEVELS, speak
 from eqsat.ground.files import InputError
-from tests.command import run
+from tests.command import python, run
 
-ROOT = Path(__file__).parents[2]
 LOWERS = """
 import sys
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
@@ -27,16 +24,8 @@ print(len(edge.to_executorch().buffer))
 """
 
 
-def execute(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "eqsat.cli", "exec", *arguments]
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "PYTHONPATH": path, **environment}
-    )
-
-
 def test_a_script_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    done = execute("none.py", cwd=tmp_path)
+    done = python("-m", "eqsat.cli", "exec", "none.py", cwd=tmp_path)
     assert done.returncode == 2 and "none.py does not exist" in done.stderr
 
 
@@ -77,14 +66,12 @@ def test_delegates_are_told_a_line_each(here: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", LEVELS)
-def test_what_eqsat_says_can_be_chosen(asked: str, tmp_path: Path) -> None:
+def test_what_eqsat_says_can_be_chosen(asked: str) -> None:
     code = (
         "import logging; from eqsat.executorch.logs import *; speak(); results.info('told'); "
         "logging.getLogger('eqsat.x').info('done'); logging.getLogger('eqsat.x').debug('tried')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "EQSAT_LOG": asked}, cwd=ROOT
-    )
+    done = python("-c", code, env={"EQSAT_LOG": asked})
     expected = {"off": [], "result": ["told"], "info": ["told", "done"], "debug": ["told", "done", "tried"]}
     assert [line.split()[-1] for line in done.stderr.splitlines()] == expected[asked] and not done.stdout
 
@@ -98,13 +85,7 @@ logging.basicConfig(**{"filename": name for name in sys.argv[1:]})
 speak()
 logging.getLogger("eqsat.search").info("done")"""
     file = tmp_path / "log"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *([str(file)] if elsewhere else [])],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "EQSAT_LOG": "info"},
-        cwd=ROOT,
-    )
+    done = python("-c", code, *[file] * elsewhere, env={"EQSAT_LOG": "info"})
     assert done.stderr.count("done") == 1 and done.returncode == 0
     assert not elsewhere or file.read_text().count("done") == 1
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.command import ROOT, python
+
 SETUP = """
 import gc, os, signal, subprocess, sys, tempfile, threading, time, weakref
 from pathlib import Path
@@ -89,16 +90,16 @@ def test_the_first_ends_only_a_search(within: str, tmp_path: Path) -> None:
     assert run(work, tmp_path) == (0, "went on\n", SAID)
 
 
-@pytest.mark.parametrize("second", ["        interrupt()", "    interrupt()"])
-def test_the_second_ends_the_command(second: str, tmp_path: Path) -> None:
-    """During the search, and after it."""
-    work = f"def work():\n    with ends_search_first(lambda: True):\n        interrupt()\n{second}"
-    assert run(work, tmp_path) == (130, "", SAID + "error: interrupted; nothing was written\n")
-
-
-def test_the_first_ends_the_command_where_no_search_is_under_way(tmp_path: Path) -> None:
-    work = "def work():\n    with ends_search_first(lambda: False):\n        interrupt()"
-    assert run(work, tmp_path) == (130, "", "error: interrupted; nothing was written\n")
+@pytest.mark.parametrize(
+    ("searches", "second", "said"),
+    [(True, "        interrupt()", SAID), (True, "    interrupt()", SAID), (False, "", "")],
+    ids=["the second during the search", "the second after it", "the first where none is under way"],
+)
+def test_the_second_ends_the_command_and_so_does_the_first_without_a_search(
+    searches: bool, second: str, said: str, tmp_path: Path
+) -> None:
+    work = f"def work():\n    with ends_search_first(lambda: {searches}):\n        interrupt()\n{second}"
+    assert run(work, tmp_path) == (130, "", said + "error: interrupted; nothing was written\n")
 
 
 def test_an_output_is_whole_before_it_ends(tmp_path: Path) -> None:
@@ -136,7 +137,6 @@ def test_without_a_signal_all_is_as_before(tmp_path: Path) -> None:
 def test_nothing_is_imported_before_ctrl_c_is_taken_care_of() -> None:
     """Python's own handler writes a traceback where the main module is still importing."""
     code = "import sys; before = set(sys.modules); import eqsat.cli.__main__; print(*sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
+    loaded = set(python("-c", code, check=True).stdout.split())
     others = {m for m in loaded if m.partition(".")[0] not in sys.stdlib_module_names}
     assert others == {"eqsat", "eqsat.cli", "eqsat.cli.__main__", "eqsat.ground", "eqsat.ground._version"}

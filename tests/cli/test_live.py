@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -16,11 +17,8 @@ import pytest
 import eqsat
 from eqsat.cli.common import causes
 from eqsat.tosa import dumps
-from tests.command import run
-from tests.graphs import residual, transposes
-
-ROOT = Path(__file__).parents[2]
-UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
+from tests.command import ROOT, UPSCALE, python, run
+from tests.graphs import transposes
 
 
 @pytest.fixture
@@ -42,23 +40,17 @@ def on_a_terminal(command: list[str], columns: int = 160) -> tuple[int, str]:
         env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns)},
     )
     os.close(theirs)
-    out = b""
-    while True:
-        try:
-            piece = os.read(ours, 1 << 16)
-        except OSError:  # how Linux says that nobody is left who writes
-            break
-        if not piece:
-            break
-        out += piece
-    return process.wait(), out.decode()
+    pieces = list[bytes]()
+    with contextlib.suppress(OSError):  # how Linux says that nobody is left who writes
+        while piece := os.read(ours, 1 << 16):
+            pieces.append(piece)
+    return process.wait(), b"".join(pieces).decode()
 
 
 @pytest.mark.slow
 def test_a_terminal_gets_stages_and_nobody_elses_output(tmp_path: Path) -> None:
-    code, seen = on_a_terminal(
-        ["compile", UPSCALE, "-t", "ethos-u55-128", "-o", str(tmp_path / "m.pte"), "--effort", "1"]
-    )
+    arguments = ["-t", "ethos-u55-128", "-o", str(tmp_path / "m.pte"), "--effort", "1"]
+    code, seen = on_a_terminal(["compile", UPSCALE, *arguments])
     assert code == 0, seen
     for ours in ("importing ExecuTorch", "quantizing", "forward/0 (1 of 1)", "best so far"):
         assert ours in seen
@@ -78,8 +70,6 @@ def test_a_pipe_gets_plain_lines(source: Path, tmp_path: Path) -> None:
     result = run("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
     assert result.exit_code == 0, result.output
     lines = result.stderr.splitlines()
-    # the given graph's cycles are known while the search is under way, and make no line unless they are the fewest so
-    # far
     assert lines and all(line.startswith(f"{source} for ethos-u85-256: ") and " cycles" in line for line in lines)
     assert "\x1b" not in result.stderr
 
@@ -128,15 +118,12 @@ def test_debug_shows_tracebacks(tmp_path: Path) -> None:
     assert "FileNotFoundError" in run(*call, "--debug").stderr
 
 
-def test_failures_are_json_where_json_is_asked_for(tmp_path: Path) -> None:
+def test_json_has_a_schema_and_tells_of_failures(tmp_path: Path) -> None:
+    for command in (("rules",), ("cache", "info")):
+        assert json.loads(run(*command, "--json").stdout)["schema"] == 1
     result = run("compile", "none.pt2", "-t", "ethos-u55-128", "-o", tmp_path / "x.pte", "--json")
     assert json.loads(result.stdout) == {"schema": 1, "error": {"message": "none.pt2 does not exist", "exit_code": 2}}
     assert result.stderr == "error: none.pt2 does not exist\n"
-
-
-def test_every_json_has_a_schema() -> None:
-    for command in (("rules", "--json"), ("cache", "info", "--json")):
-        assert json.loads(run(*command).stdout)["schema"] == 1
 
 
 def test_version_and_help() -> None:
@@ -144,6 +131,18 @@ def test_version_and_help() -> None:
     for command in ((), ("compile",), ("cache", "info")):
         assert run(*command, "-h").stdout == run(*command, "--help").stdout != ""
     assert "--debug" in run("compile", "-h").stdout and "--show-completion" in run("-h").stdout
+
+
+#: Prints the exit code of a command, and which modules it has imported.
+IMPORTS = """
+import sys
+from eqsat.cli.app import app
+try:
+    app(sys.argv[2:])
+except SystemExit as e:
+    code = e.code
+print(code, sorted(set(sys.argv[1].split(",")) & set(sys.modules)))
+"""
 
 
 @pytest.mark.parametrize(
@@ -157,28 +156,15 @@ def test_version_and_help() -> None:
 )
 def test_what_needs_no_work_imports_nothing_large(arguments: tuple[str, ...]) -> None:
     """Seconds depend on the machine; these modules are what takes them."""
-    code = (
-        "import sys\nfrom eqsat.cli.app import app\n"
-        "try:\n    app(sys.argv[1:])\nexcept SystemExit as e:\n    code = e.code\n"
-        "large = {'torch', 'executorch', 'egglog', 'numpy', 'networkx', 'extraction'} & set(sys.modules)\n"
-        "print(code, sorted(large))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True)
+    done = python("-c", IMPORTS, "torch,executorch,egglog,numpy,networkx,extraction", *arguments)
     assert done.stdout.splitlines()[-1] == f"{0 if arguments[0].startswith('-') else 2} []", done.stderr
 
 
 @pytest.mark.slow
-def test_a_tosa_file_is_optimized_without_pytorch(tmp_path: Path) -> None:
-    given, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
-    given.write_bytes(dumps(residual()))
-    code = (
-        "import sys\nfrom eqsat.cli.app import app\ntry:\n    app(sys.argv[1:])\nexcept SystemExit as e:\n    code = e.code\n"
-        "print(code, sorted({'torch', 'executorch'} & set(sys.modules)))"
-    )
-    arguments = ("optimize", str(given), "-t", "ethos-u85-256", "-o", str(out))
-    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True)
+def test_a_tosa_file_is_optimized_without_pytorch(source: Path, tmp_path: Path) -> None:
+    done = python("-c", IMPORTS, "torch,executorch", "optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out")
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr
-    assert out.exists()
+    assert (tmp_path / "out").exists()
 
 
 def test_the_deepest_cause_comes_first_and_whole() -> None:

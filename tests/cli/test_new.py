@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from eqsat.ground.registry import Registry, load
-from tests.command import run
+from tests.command import ROOT, python, run
 
-ROOT = Path(__file__).parents[2]
 PLUGINS = ("rule", "cost-model", "extractor")
 
 
@@ -30,9 +27,7 @@ def test_what_is_begun_passes_its_own_tests_and_the_linter(tmp_path: Path) -> No
     assert len(list(tmp_path.iterdir())) == 2 * len(PLUGINS)
     assert not re.findall(r"@[A-Z]+@", "".join(p.read_text() for p in tmp_path.iterdir()))
     for place, command in ((ROOT, ["ruff", "check", "--line-length=140"]), (tmp_path, ["pytest", "-q"])):
-        call = [sys.executable, "-m", *command, str(tmp_path)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(call, cwd=place, env=environment, capture_output=True, text=True)
+        done = python("-m", *command, tmp_path, cwd=place)
         assert done.returncode == 0, done.stdout
 
 

@@ -43,13 +43,9 @@ def test_text_is_broken_on_a_terminal_alone(terminal: bool) -> None:
     assert (stream.getvalue() == "warning: does not fit into this\n") is not terminal
 
 
-def test_an_error_shows_a_name_as_text(tmp_path: Path) -> None:
-    done = run("prove", tmp_path / NAME, "b.tosa")
-    assert done.exit_code == 2 and "\x1b" not in done.output
-    assert "a[red]b\\x1b[31m" in done.output
-
-
-def test_the_name_of_a_saved_run_is_shown_as_text(tmp_path: Path) -> None:
+def test_a_name_is_shown_as_text_in_an_error_and_out_of_a_saved_run(tmp_path: Path) -> None:
+    failed = run("prove", tmp_path / NAME, "b.tosa")
+    assert failed.exit_code == 2 and "a[red]b\\x1b[31m" in failed.output and "\x1b" not in failed.output
     options = Options(effort=1, remember=False)
     result = optimize_tosa(dumps(transposed_relus()), Target.of("ethos-u85-256"), options=options, name=NAME)
     save(result, tmp_path / "run")
@@ -58,19 +54,14 @@ def test_the_name_of_a_saved_run_is_shown_as_text(tmp_path: Path) -> None:
     assert done.output.startswith("a[red]b\\x1b[31m\\x1b]0;title")
 
 
-def test_a_title_is_no_markup(tmp_path: Path) -> None:
+def test_a_title_is_no_markup_and_seconds_of_stages_are_shown_with_v_alone(tmp_path: Path) -> None:
     source = tmp_path / "a[red]b.tosa"
     source.write_bytes(Path("examples/upscale.tosa").read_bytes())
-    arguments = ["optimize", str(source), "-t", "ethos-u85-256", "-o", str(tmp_path / "o.tosa"), "--effort", "0", "-v"]
-    done = run(*arguments)
-    assert done.exit_code == 0 and "a[red]b.tosa on ethos-u85-256" in done.output
-
-
-def test_seconds_of_stages_are_shown_with_v_alone(tmp_path: Path) -> None:
-    arguments = ["optimize", "examples/upscale.tosa", "-t", "ethos-u85-256", "-o", str(tmp_path / "o.tosa")]
-    brief, verbose = (run(*arguments, "--effort", "0", *v) for v in ((), ("-v",)))
-    told = "in all; by stage, some at once: "
-    assert brief.exit_code == verbose.exit_code == 0 and told in verbose.output and told not in brief.output
+    arguments = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "o.tosa", "--effort", "0")
+    for verbose in (False, True):
+        done = run(*arguments, *["-v"] * verbose)
+        assert done.exit_code == 0 and "a[red]b.tosa on ethos-u85-256" in done.output
+        assert ("in all; by stage, some at once: " in done.output) == verbose
 
 
 def test_help_begins_with_compile_and_shows_types_of_values_alone() -> None:

@@ -104,7 +104,7 @@ def test_commands_that_differ_in_places_alone_are_as_if_decoded_anew(monkeypatch
 
 
 def test_every_family_has_its_commands_and_their_price() -> None:
-    assert set(COMMAND_SETS) == set(command_stream._ISSUED) == {f.commands for f in FAMILIES}
+    assert set(COMMAND_SETS) == set(command_stream.ISSUED) == {f.commands for f in FAMILIES}
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from docs import keys
-from tests.command import run
+from tests.command import ROOT, UPSCALE, run
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
-UPSCALE = f"{ROOT / 'tests/cli/upscale.py'}:model"
 
 
 def printed(*arguments: object) -> dict[str, Any]:

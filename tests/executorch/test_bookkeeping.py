@@ -188,16 +188,11 @@ def test_arguments_of_nodes_are_alike():
         tracer = ExportPass.ExportTracer(ExportPass(), torch.fx.graph.CodeGen())
         tracer.fake_tensor_mode = FakeTensorMode(allow_non_fake_inputs=True)
         proxy = tracer.create_proxy("placeholder", "x", (), {})
+        one, part = torch.ones(2), slice(Other(proxy.node), None)
         given = (
             *(1, 1.5, True, "a", None, ..., 1j, torch.int8, torch.strided, torch.device("cpu"), torch.channels_last),
             *(torch.ops.aten.add.Tensor, proxy, [proxy, [1, (proxy,)]], immutable_list([1, proxy]), {"a": proxy}),
-            *(
-                _Pair(1, 2),
-                slice(Other(proxy.node), None),
-                torch.ones(2),
-                torch.nn.Parameter(torch.ones(2)),
-                torch.nn.ReLU(),
-            ),
+            *(_Pair(1, 2), part, one, torch.nn.Parameter(one), torch.nn.ReLU()),
         )
         return [(type(a), str(a)) for a in map(tracer.create_arg, given)], str(tracer.graph)
 

@@ -46,16 +46,10 @@ def edgenext_like() -> Network:
     return Network(made, stem=stem, position=position, depthwise=depthwise, pointwise=pointwise)
 
 
-class Plain(torch.nn.Module):
+def plain() -> Network:
     """Its constants are weights, and a quantized sum of two of them, which the NPU has."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(4, 4, 1)
-        self.a, self.b = torch.nn.Parameter(torch.randn(1, 4, 1, 1)), torch.nn.Parameter(torch.randn(1, 4, 8, 8))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.conv(x) + (self.a + self.b)
+    a, b = (torch.nn.Parameter(torch.randn(1, 4, n, n)) for n in (1, 8))
+    return Network(lambda self, x: self.conv(x) + (self.a + self.b), conv=torch.nn.Conv2d(4, 4, 1), a=a, b=b)
 
 
 def quantized(module: torch.nn.Module, x: torch.Tensor, spec: EthosUCompileSpec) -> torch.export.ExportedProgram:
@@ -67,9 +61,13 @@ def quantized(module: torch.nn.Module, x: torch.Tensor, spec: EthosUCompileSpec)
 def test_what_stock_fails_on_lowers_whole_and_to_the_bit() -> None:
     spec, x = EthosUCompileSpec("ethos-u85-256"), torch.randn(1, 3, 16, 16)
     program = quantized(edgenext_like(), x, spec)
-    before = [str(n) for n in program.graph.nodes], list(program.constants), list(program.state_dict)
+
+    def state() -> tuple[list[str], ...]:
+        return [str(n) for n in program.graph.nodes], list(program.constants), list(program.state_dict)
+
+    before = state()
     folded = fold_constants(program)
-    assert before == ([str(n) for n in program.graph.nodes], list(program.constants), list(program.state_dict))
+    assert state() == before
     for seed in range(3):
         y = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed))
         assert torch.equal(program.module()(y), folded.module()(y))
@@ -90,19 +88,14 @@ def test_an_operator_of_constants_that_the_quantizer_does_not_know_is_computed()
 
 
 def test_quantized_operators_of_constants_are_left_to_the_npu() -> None:
-    program = quantized(Plain(), torch.randn(1, 4, 8, 8), EthosUCompileSpec("ethos-u85-256"))
+    program = quantized(plain(), torch.randn(1, 4, 8, 8), EthosUCompileSpec("ethos-u85-256"))
     assert fold_constants(program) is program
 
 
 def test_random_numbers_and_written_buffers_are_no_constants() -> None:
-    class Counting(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("count", torch.zeros(4, dtype=torch.int64))
+    def counting(self: Network, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return x + self.count.cumsum(0) + torch.rand(4)
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.count.add_(1)
-            return x + self.count.cumsum(0) + torch.rand(4)
-
-    program = torch.export.export(Counting(), (torch.randn(4),))
+    program = torch.export.export(Network(counting, count=torch.zeros(4, dtype=torch.int64)), (torch.randn(4),))
     assert fold_constants(program) is program

@@ -24,6 +24,7 @@ from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
+from eqsat.options.options import OptionError
 from tests.networks import Network, sorted_between
 
 TARGET = "ethos-u85-256"
@@ -94,10 +95,8 @@ def test_several_methods_delegates_and_partitioners() -> None:
     left."""
     torch.manual_seed(0)
     x = (torch.randn(1, 4, 8, 8),)
-    modules = {
-        "small": sorted_between(torch.nn.Conv2d(4, 8, 1), torch.nn.Conv2d(8, 8, 1)),
-        "large": torch.nn.Conv2d(4, 8, 1),
-    }
+    first, second, large = (torch.nn.Conv2d(n, 8, 1) for n in (4, 8, 4))
+    modules = {"small": sorted_between(first, second), "large": large}
     specs = {"small": EthosUCompileSpec("ethos-u55-128"), "large": EthosUCompileSpec(TARGET)}
     programs = {name: quantize(modules[name], x, spec, calibration=[x]) for name, spec in specs.items()}
     options = eqsat.Options(effort=0)
@@ -133,7 +132,7 @@ def test_a_program_with_nothing_for_the_npu_warns() -> None:
     with pytest.warns(eqsat.EqsatWarning, match="it has dynamic shapes"):
         lowered_alone(dynamic, TARGET)
     with pytest.warns(eqsat.EqsatWarning, match="it is a float model"), eqsat.enabled():
-        stock_lowering(torch.export.export(module, (x,)), partitioner=[ArmPartitioner(EthosUCompileSpec(TARGET))])
+        stock_lowering(torch.export.export(module, (x,)), partitioner=[arms()])
     with pytest.warns(eqsat.EqsatWarning, match="nothing was lowered"), eqsat.enabled():
         pass
 
@@ -171,6 +170,13 @@ def test_shapes_that_depend_on_values_are_called_so(tmp_path) -> None:
         compile_model(f"{tmp_path / 'nonzero.py'}:model", EthosUCompileSpec(TARGET), eqsat.Options())
 
 
+LOWER = eqsat.to_edge_transform_and_lower
+
+
+def arms() -> ArmPartitioner:
+    return ArmPartitioner(EthosUCompileSpec(TARGET))
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [
@@ -180,23 +186,16 @@ def test_shapes_that_depend_on_values_are_called_so(tmp_path) -> None:
         (lambda p: eqsat.enabled(options={}).__enter__(), TypeError, "options are"),
         (lambda p: eqsat.AtenPass("u85"), eqsat.TargetError, "u85"),
         (lambda p: eqsat.AtenPass(TARGET, check="never"), ValueError, "never"),
-        (lambda p: eqsat.to_edge_transform_and_lower(p), TypeError, "no target"),
-        (lambda p: eqsat.to_edge_transform_and_lower(p, partitioner=[XnnpackPartitioner()]), TypeError, "no target"),
-        (lambda p: eqsat.to_edge_transform_and_lower(p, "ethos-u99-1"), eqsat.TargetError, "ethos-u99-1"),
-        (lambda p: eqsat.to_edge_transform_and_lower(p, TARGET, options=1), TypeError, "options are"),
-        (
-            lambda p: eqsat.to_edge_transform_and_lower(
-                p, TARGET, partitioner=[ArmPartitioner(EthosUCompileSpec(TARGET))]
-            ),
-            TypeError,
-            "both a compile_spec and an EthosUPartitioner",
-        ),
-        (
-            lambda p: eqsat.to_edge_transform_and_lower(p, partitioner=[eqsat.EthosUPartitioner(TARGET)]),
-            TypeError,
-            "ExecuTorch's own",
-        ),
+        (lambda p: LOWER(p), TypeError, "no target"),
+        (lambda p: LOWER(p, partitioner=[XnnpackPartitioner()]), TypeError, "no target"),
+        (lambda p: LOWER(p, "ethos-u99-1"), eqsat.TargetError, "ethos-u99-1"),
+        (lambda p: LOWER(p, TARGET, options=1), TypeError, "options are"),
+        (lambda p: LOWER(p, TARGET, partitioner=[arms()]), TypeError, "both a compile_spec and an EthosUPartitioner"),
+        (lambda p: LOWER(p, partitioner=[eqsat.EthosUPartitioner(TARGET)]), TypeError, "ExecuTorch's own"),
         (lambda p: eqsat.optimize(p, target=3), TypeError, "not int"),
+        (lambda p: eqsat.optimize(p, target="ethos-u99"), eqsat.TargetError, "ethos-u85-256"),
+        (lambda p: eqsat.optimize(p, target=TARGET, check="guess"), OptionError, "lower, model"),
+        (lambda p: eqsat.optimize(torch.nn.ReLU(), target=TARGET), TypeError, "ExportedProgram"),
     ],
 )
 def test_arguments_are_checked_before_work_starts(call, error: type[Exception], words: str) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import pytest
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.export import ExportedProgram
 
 import eqsat
 from eqsat.executorch.binaries import ran
@@ -21,6 +24,7 @@ from eqsat.ground.worker import Pool
 from tests.networks import Network
 from tests.sweeps import some
 
+Rewrite = Callable[..., Any]
 CASES = [
     ((1, 8, 300, 300), (1,)),  # in front 1, behind 90,000: the sum goes between H and W
     ((1, 70000), (1,)),  # an axis of 70,000: two axes
@@ -36,14 +40,28 @@ def mean(axes: tuple[int, ...], keepdim: bool = True) -> Network:
     return Network(lambda self, x: x.mean(axes, keepdim=keepdim))
 
 
-def program(shape: tuple[int, ...], axes: tuple[int, ...], target: str = "ethos-u55-128", keepdim: bool = True):
-    spec = EthosUCompileSpec(target)
+def program(network: Network, *shapes: tuple[int, ...], target: str = "ethos-u55-128", kind: str = "int8"):
     torch.manual_seed(0)
-    return quantize(mean(axes, keepdim), (torch.randn(shape),), spec), spec
+    return quantize(network.eval(), tuple(map(torch.randn, shapes)), EthosUCompileSpec(target), quantization=kind)
 
 
-def sums(ep: torch.export.ExportedProgram) -> list[torch.fx.Node]:
+def same_to_the_bit(before: ExportedProgram, rewrite: Rewrite) -> ExportedProgram:
+    """Returns the program after a rewrite, which computes what it did before."""
+    after = rewritten(copy.deepcopy(before), [rewrite])
+    (given,) = before.example_inputs[0]
+    for seed in range(3):
+        x = torch.randn(given.shape, generator=torch.Generator().manual_seed(seed))
+        a, b = before.module()(x), after.module()(x)
+        assert torch.equal(a, b) and a.shape == b.shape
+    return after
+
+
+def sums(ep: ExportedProgram) -> list[torch.fx.Node]:
     return [n for n in ep.graph.nodes if n.target is torch.ops.aten.sum.dim_IntList]
+
+
+def sums_fit(ep: ExportedProgram) -> bool:
+    return all(fits(n.args[0].meta["val"].shape, n.args[1]) for n in sums(ep))
 
 
 @pytest.mark.slow
@@ -63,24 +81,19 @@ def test_what_has_no_divisors_is_left_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "axes", "keepdim"), some([(*case, k % 2 == 0) for k, case in enumerate(CASES)], 4))
 def test_the_program_computes_the_same_to_the_bit(shape, axes, keepdim: bool) -> None:
-    before, _ = program(shape, axes, keepdim=keepdim)
-    assert not all(fits(n.args[0].meta["val"].shape, n.args[1]) for n in sums(before)), "the case is none"
-    after = rewritten(copy.deepcopy(before), [reshape_sum])
-    assert all(fits(n.args[0].meta["val"].shape, n.args[1]) for n in sums(after))
-    for seed in range(3):
-        x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-        a, b = before.module()(x), after.module()(x)
-        assert torch.equal(a, b) and a.shape == b.shape
+    before = program(mean(axes, keepdim), shape)
+    assert not sums_fit(before), "the case is none"
+    assert sums_fit(same_to_the_bit(before, reshape_sum))
 
 
 def test_sums_that_fit_stay_as_they_are() -> None:
-    before, _ = program((1, 8, 16, 16), (1, 2))
+    before = program(mean((1, 2)), (1, 8, 16, 16))
     nodes = [n.name for n in before.graph.nodes]
     assert [n.name for n in rewritten(before, [reshape_sum]).graph.nodes] == nodes
 
 
 def test_sums_in_another_precision_stay_as_they_are() -> None:
-    before, _ = program((1, 8, 300, 300), (1,))
+    before = program(mean((1,)), (1, 8, 300, 300))
     for dtype, written in ((torch.float64, False), (torch.float32, True)):
         asked = copy.deepcopy(before)
         for node in sums(asked):
@@ -93,53 +106,41 @@ def test_sums_in_another_precision_stay_as_they_are() -> None:
 
 
 def strided_convolution(stride: tuple[int, ...], padding: tuple[int, ...], groups: int = 1) -> Network:
-    kind = {1: torch.nn.Conv1d, 2: torch.nn.Conv2d}[len(stride)]
-    conv = kind(3, 3 if groups > 1 else 4, 5, stride, padding, groups=groups)
+    torch.manual_seed(0)
+    conv = (torch.nn.Conv1d if len(stride) == 1 else torch.nn.Conv2d)(
+        3, 3 if groups > 1 else 4, 5, stride, padding, groups=groups
+    )
     return Network(lambda self, x: torch.relu(self.conv(x)), conv=conv)
 
 
 STRIDED = [((5,), (2,)), ((4, 4), (1, 2)), ((2, 6), (2, 0))]
 
 
-def strided(
-    stride: tuple[int, ...], padding: tuple[int, ...], groups: int = 1
-) -> tuple[torch.export.ExportedProgram, torch.Tensor]:
-    torch.manual_seed(0)
-    x = torch.randn(1, 3, *(24 for _ in stride))
-    return quantize(strided_convolution(stride, padding, groups).eval(), (x,), EthosUCompileSpec("ethos-u55-128")), x
+def strided(stride: tuple[int, ...], padding: tuple[int, ...], groups: int = 1) -> ExportedProgram:
+    return program(strided_convolution(stride, padding, groups), (1, 3, *(24 for _ in stride)))
 
 
-def padding_of(ep: torch.export.ExportedProgram) -> list[int]:
+def padding_of(ep: ExportedProgram) -> list[int]:
     (conv,) = (n for n in ep.graph.nodes if n.target in (torch.ops.aten.conv1d.default, torch.ops.aten.conv2d.default))
     return list(conv.args[4])
 
 
 @pytest.mark.parametrize(("stride", "padding"), STRIDED)
 def test_a_convolution_of_a_large_stride_pads_outside_to_the_bit(stride, padding) -> None:
-    before, x = strided(stride, padding)
-    after = rewritten(copy.deepcopy(before), [pad_outside])
-    assert any(padding_of(before)) and not any(padding_of(after))
-    for seed in range(3):
-        x = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed))
-        assert torch.equal(before.module()(x), after.module()(x))
+    before = strided(stride, padding)
+    assert any(padding_of(before)) and not any(padding_of(same_to_the_bit(before, pad_outside)))
 
 
-def test_a_convolution_of_a_small_stride_pads_itself() -> None:
-    before, _ = strided((3, 2), (1, 1))
-    assert padding_of(rewritten(before, [pad_outside])) == [1, 1]
-
-
-def test_a_depthwise_convolution_stays_as_vela_compiles_none_of_a_large_stride() -> None:
-    before, _ = strided((4, 4), (2, 2), groups=3)
-    assert padding_of(rewritten(before, [pad_outside])) == [2, 2]
+@pytest.mark.parametrize(
+    ("stride", "padding", "groups"), [((3, 2), (1, 1), 1), ((4, 4), (2, 2), 3)], ids=["small stride", "depthwise"]
+)
+def test_a_convolution_pads_itself_where_it_can_and_where_vela_compiles_it_in_no_form(stride, padding, groups) -> None:
+    assert padding_of(rewritten(strided(stride, padding, groups), [pad_outside])) == list(padding)
 
 
 def test_the_given_program_is_not_modified() -> None:
     """Whoever lowers it again, with stock's partitioner, has stock's operators."""
-    for before in (
-        strided((4, 4), (1, 2))[0],
-        quantize(flip((0, 2)), (torch.randn(2, 3, 4, 5),), EthosUCompileSpec("ethos-u55-128")),
-    ):
+    for before in (strided((4, 4), (1, 2)), program(flip((0, 2)), (2, 3, 4, 5))):
         text = str(before.graph)
         after = eqsat.EthosUPartitioner(EthosUCompileSpec("ethos-u55-128")).transform_for_pre_decomposition(before)
         assert str(before.graph) == text != str(after.graph)
@@ -152,7 +153,7 @@ def flip(axes: tuple[int, ...]) -> Network:
     return Network(lambda self, x: torch.relu(x).flip(axes))
 
 
-def flips(ep: torch.export.ExportedProgram) -> list[tuple[int, list[int]]]:
+def flips(ep: ExportedProgram) -> list[tuple[int, list[int]]]:
     """The rank and the axes of each flip."""
     found = [n for n in ep.graph.nodes if n.target is torch.ops.aten.flip.default]
     return [(n.meta["val"].dim(), list(n.args[1])) for n in found]
@@ -169,12 +170,7 @@ def flips(ep: torch.export.ExportedProgram) -> list[tuple[int, list[int]]]:
     ],
 )
 def test_a_flip_becomes_flips_of_the_third_of_four_axes_to_the_bit(shape, axes, after) -> None:
-    torch.manual_seed(0)
-    before = quantize(flip(axes), (torch.randn(shape),), EthosUCompileSpec("ethos-u55-128"))
-    found = rewritten(copy.deepcopy(before), [reshape_flip])
-    assert flips(found) == after
-    x = torch.randn(shape)
-    assert torch.equal(found.module()(x), before.module()(x))
+    assert flips(same_to_the_bit(program(flip(axes), shape), reshape_flip)) == after
 
 
 # ---- argmax -----------------------------------------------------------------------------------------------
@@ -187,43 +183,36 @@ def argmax(axis: int, keepdim: bool = False) -> Network:
 @pytest.mark.parametrize(("axis", "keepdim"), [(1, False), (-1, True)])
 @pytest.mark.parametrize("kind", QUANTIZATIONS)
 def test_an_argmax_reads_integers_and_is_the_first_of_equal_ones(axis: int, keepdim: bool, kind: str) -> None:
-    torch.manual_seed(0)
-    x = torch.randn(2, 5, 6, 300)  # INT8 has many equal ones
-    before = quantize(argmax(axis, keepdim), (x,), EthosUCompileSpec("ethos-u85-256"), quantization=kind)
-    after = rewritten(copy.deepcopy(before), [integer_argmax])
+    before = program(argmax(axis, keepdim), (2, 5, 6, 300), target="ethos-u85-256", kind=kind)  # of 300 many are equal
+    after = same_to_the_bit(before, integer_argmax)
     (read,) = (n.args[0] for n in after.graph.nodes if n.target is torch.ops.aten.argmax.default)
     assert not read.meta["val"].is_floating_point()
-    assert torch.equal(after.module()(x), before.module()(x))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", QUANTIZATIONS)
 def test_an_argmax_runs_on_u85_with_pytorchs_integers(kind: str) -> None:
-    torch.manual_seed(0)
-    x, target = torch.randn(1, 10, 6, 7), "ethos-u85-256"
-    program = quantize(argmax(1), (x,), EthosUCompileSpec(target), quantization=kind)
-    options = eqsat.Options(effort=0, cache=None)
-    edge, session = eqsat.lower_with_session(program, target, options=options)
+    target = "ethos-u85-256"
+    given = program(argmax(1), (1, 10, 6, 7), target=target, kind=kind)
+    (x,) = given.example_inputs[0]
+    edge, session = eqsat.lower_with_session(given, target, options=eqsat.Options(effort=0, cache=None))
     assert set(cpu_operators(edge)) == {"quantized_decomposed.quantize_per_tensor"}
     (result,) = session.results
     assert result.verified and result.binary_verified
     with Pool(1) as pool:
         (found,) = (v.data for v in ran(edge.to_executorch().buffer, [x.numpy()], pool).outputs.values())
-    assert (found.reshape(-1) == program.module()(x).numpy().reshape(-1)).all()
+    assert (found.reshape(-1) == given.module()(x).numpy().reshape(-1)).all()
 
 
 # ---- all of them ------------------------------------------------------------------------------------------
 
 
-def refused(target: str) -> torch.export.ExportedProgram:
+def refused(target: str) -> ExportedProgram:
     """A mean, two convolutions and a flip that the partitioner refuses on U55 and U65."""
-    torch.manual_seed(0)
     parts = mean((1,)), *(strided_convolution(*how) for how in STRIDED[:2]), flip((0, 2))
-    both = Network(
-        lambda self, *xs: tuple(part(x) for part, x in zip(self.parts, xs)), parts=torch.nn.ModuleList(parts)
-    )
-    inputs = tuple(torch.randn(shape) for shape in ((1, 70000), (1, 3, 24), (1, 3, 24, 24), (2, 5, 7)))
-    return quantize(both.eval(), inputs, EthosUCompileSpec(target))
+    made, modules = (lambda self, *xs: tuple(part(x) for part, x in zip(self.parts, xs))), torch.nn.ModuleList(parts)
+    shapes = (1, 70000), (1, 3, 24), (1, 3, 24, 24), (2, 5, 7)
+    return program(Network(made, parts=modules), *shapes, target=target)
 
 
 #: What is outside of every delegate.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -107,49 +107,31 @@ def test_what_is_known_is_what_the_pipeline_gives(delegate: Delegate, place: Pat
     assert (hook.explicit, hook.stock.tosa) == (again.explicit, again.stock.tosa)
 
 
-def _other_weights(program: ExportedProgram, _: list[CompileSpec]) -> None:
-    name = next(n for n, x in program.state_dict.items() if x.dtype == torch.int8)
-    changed = program.state_dict[name].clone()
-    changed.view(-1)[0] ^= 1
-    program.state_dict[name] = changed
-
-
-def _other_argument(program: ExportedProgram, _: list[CompileSpec]) -> None:
-    node = next(n for n in program.graph.nodes if "permute" in str(n.target))
-    node.args = (node.args[0], list(reversed(node.args[1])))
-
-
-def _other_operator(program: ExportedProgram, _: list[CompileSpec]) -> None:
-    node = next(n for n in program.graph.nodes if "relu" in str(n.target))
-    node.target = torch.ops.aten.abs.default
-
-
-def _other_mark(program: ExportedProgram, _: list[CompileSpec]) -> None:
-    next(n for n in program.graph.nodes if n.op == "call_function").meta["custom"] = {"an_annotation": 1}
-
-
-def _other_handle(program: ExportedProgram, _: list[CompileSpec]) -> None:
-    next(n for n in program.graph.nodes if n.op == "call_function").meta["debug_handle"] = 12345
-
-
-def _other_name(program: ExportedProgram, _: list[CompileSpec]) -> None:
-    next(n for n in program.graph.nodes if n.op == "call_function").name = "another"
-
-
-def _other_spec(_: ExportedProgram, specs: list[CompileSpec]) -> None:
-    specs[0] = CompileSpec(specs[0].key, bytes(specs[0].value) + b"+int16")
-
-
-CHANGES = [_other_weights, _other_argument, _other_operator, _other_mark, _other_handle, _other_name, _other_spec]
-
-
-@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
-def test_what_decides_the_tosa_decides_the_entry(
-    change: Callable[[ExportedProgram, list[CompileSpec]], None], delegate: Delegate, place: Path
-) -> None:
+@pytest.mark.parametrize("changed", ["weights", "argument", "operator", "mark", "handle", "name", "spec"])
+def test_what_decides_the_tosa_decides_the_entry(changed: str, delegate: Delegate, place: Path) -> None:
     program, specs = delegate[0], list(delegate[1])
     assert known((program, specs), place).hook() is not None
-    change(program, specs)
+    call, permute, relu = (
+        next(n for n in program.graph.nodes if n.op == "call_function" and word in str(n.target))
+        for word in ("", "permute", "relu")
+    )
+    match changed:
+        case "weights":
+            name = next(n for n, x in program.state_dict.items() if x.dtype == torch.int8)
+            program.state_dict[name] = program.state_dict[name].clone()
+            program.state_dict[name].view(-1)[0] ^= 1
+        case "argument":
+            permute.args = (permute.args[0], list(reversed(permute.args[1])))
+        case "operator":
+            relu.target = torch.ops.aten.abs.default
+        case "mark":
+            call.meta["custom"] = {"an_annotation": 1}
+        case "handle":
+            call.meta["debug_handle"] = 12345
+        case "name":
+            call.name = "another"
+        case "spec":
+            specs[0] = CompileSpec(specs[0].key, bytes(specs[0].value) + b"+int16")
     assert known((program, specs), place).hook() is None
 
 

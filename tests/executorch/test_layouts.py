@@ -16,7 +16,7 @@ from eqsat.executorch.compiling import compile_in_best_layout, compile_model
 from eqsat.executorch.layouts import in_layout, other_layouts
 from eqsat.executorch.names import check_layouts
 from eqsat.ground.files import InputError
-from tests.networks import Network
+from tests.networks import Network, written
 
 
 def test_layouts_are_of_inputs_and_outputs_of_rank_4_all_at_once_and_few_alone() -> None:
@@ -57,22 +57,12 @@ def test_upsampling_on_the_cpu_gives_the_same_bits_in_both_layouts(mode: str) ->
     assert torch.equal(*found)
 
 
-IMAGE = """
-import torch
-
-def model():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3, 2), torch.nn.ReLU()), (torch.randn(1, 3, 32, 32),)
-"""
-
-
 @pytest.mark.slow
 def test_the_layout_with_the_fewest_cycles_is_in_the_pte_and_a_dearer_one_tells_of_its_transposes(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "image.py").write_text(IMAGE)
+    model = written(tmp_path / "image.py", "Sequential(Conv2d(3, 16, 3, 2), ReLU())", 1, 3, 32, 32)
     spec, options = EthosUCompileSpec("ethos-u85-256"), eqsat.Options(effort=0, cache=tmp_path / "store")
-    model = f"{tmp_path / 'image.py'}:model"
     pte, summary = compile_in_best_layout(model, spec, options)
     assert summary.layout in summary.layouts and len(summary.layouts) == 4
     assert summary.layouts[summary.layout] == min(summary.layouts.values()) < summary.layouts["as given"]

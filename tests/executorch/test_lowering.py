@@ -46,8 +46,6 @@ from tests.search.test_interruption import AsksAt
 pytestmark = pytest.mark.slow
 
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
-#: For what no search decides.
-BRIEF = Options(effort=1, binary_time_limit=0)
 
 
 def pixel_shuffle():
@@ -144,9 +142,8 @@ def test_a_delegate_that_is_not_what_was_run_is_stocks(monkeypatch: pytest.Monke
 def test_a_binary_that_is_known_to_be_wrong_need_not_be_the_one_that_was_run() -> None:
     """Vela 5.1 lets such a one read weights that it did not write."""
     spec, session = EthosUCompileSpec(TARGETS[0]), Session(Options())
-    found = optimize_tosa(
-        dumps(conv_graph()), Target.from_compile_spec(spec), options=Options(effort=0, remember=False)
-    )
+    options = Options(effort=0, remember=False)
+    found = optimize_tosa(dumps(conv_graph()), Target.from_compile_spec(spec), options=options)
     assert found.raw and found.binary_verified
     other = replace(found, raw={**found.raw, "read_only": found.raw["read_only"][::-1]})
     with pytest.raises(backend.ShippedError, match="the constants of the delegate are not those"):
@@ -229,6 +226,8 @@ def test_several_delegates_and_the_cpu_between():
     page = session._repr_html_()
     assert page.startswith("<table>") and f"<td>{session.cycles:,}</td>" in page and "<p>forward/1: " in page
     assert buffer.count(b"EthosUBackend") >= 1
+    first, second = (d.stock_sram for d in session.delegates)
+    assert first > 2 * second and [r.limits.sram for r in session.results] == [first, first], "they use one arena"
 
 
 def test_debug_information_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
@@ -238,12 +237,6 @@ def test_debug_information_that_cannot_be_written_is_an_error(tmp_path: Path) ->
     program = quantize(torch.nn.Conv2d(2, 3, 1), (torch.randn(1, 2, 4, 4),), spec)
     with pytest.raises(OutputError, match="cannot make .*inside.*writable place with dump_intermediate_artifacts_to"):
         eqsat.lower_with_session(program, spec)
-
-
-def test_delegates_of_one_method_use_one_arena():
-    _, session, _ = by_default(two_delegates, "ethos-u55-128")
-    first, second = (d.stock_sram for d in session.delegates)
-    assert first > 2 * second and [r.limits.sram for r in session.results] == [first, first]
 
 
 def test_an_interruption_ends_the_searches_of_all_delegates():

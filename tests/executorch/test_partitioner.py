@@ -28,19 +28,6 @@ U85 = EthosUCompileSpec("ethos-u85-256")
 BRIEF = Options(effort=0, remember=False, binary_time_limit=0)
 
 
-class Cached(torch.nn.Module):
-    """A step of decoding that writes its row into a cache, which is a buffer (ExecuTorch's issue 17700)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.key, self.out = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
-        self.register_buffer("cache", torch.zeros(1, 8, 16))
-
-    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        self.cache.index_copy_(1, position, self.key(x))
-        return self.out(self.cache)
-
-
 def split() -> Network:
     """A convolution whose halves an operator reads that no NPU has."""
     return Network(
@@ -49,8 +36,15 @@ def split() -> Network:
 
 
 def cached() -> ExportedProgram:
+    """A step of decoding that writes its row into a cache, which is a buffer (ExecuTorch's issue 17700)."""
+
+    def made(self: Network, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        self.cache.index_copy_(1, position, self.key(x))
+        return self.out(self.cache)
+
+    parts = {"key": torch.nn.Linear(16, 16), "out": torch.nn.Linear(16, 16), "cache": torch.zeros(1, 8, 16)}
     inputs = torch.randn(1, 1, 16), torch.tensor([3])
-    return quantize(Cached().eval().requires_grad_(False), inputs, U85)
+    return quantize(Network(made, **parts).eval().requires_grad_(False), inputs, U85)
 
 
 def split_in_float() -> ExportedProgram:

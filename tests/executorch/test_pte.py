@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -211,9 +209,9 @@ def test_a_program_is_read_without_pytorch_and_as_with_it(two: bytes, tmp_path: 
         "found = [delegates(Path(sys.argv[1]).read_bytes()) for _ in range(2)]; assert found[0] == found[1];"
         "assert not {'torch', 'executorch.exir'} & set(sys.modules); print(found[0])"
     )
-    printed = subprocess.run([sys.executable, "-c", script, tmp_path / "two.pte"], check=True, stdout=subprocess.PIPE)
+    printed = command.python("-c", script, tmp_path / "two.pte", check=True)
     program, found = deserialize_pte_binary(two).program, delegates(two)
-    assert printed.stdout.decode() == f"{found}\n" and len(found) == 2
+    assert printed.stdout == f"{found}\n" and len(found) == 2
     assert [d.payload for d in found] == [d.data for d in program.backend_delegate_data]
 
 

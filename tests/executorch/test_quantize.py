@@ -15,13 +15,8 @@ from eqsat.ground.files import InputError
 @pytest.mark.parametrize("quantization, activations", [("int8", torch.int8), ("a16w8", torch.int16)])
 def test_activations_have_the_dtype_of_the_quantization_and_weights_int8(quantization, activations):
     torch.manual_seed(0)
-    spec = EthosUCompileSpec("ethos-u55-128")
-    program = quantize(
-        torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), torch.nn.ReLU()),
-        (torch.randn(1, 2, 4, 4),),
-        spec,
-        quantization=quantization,
-    )
+    module, spec = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), torch.nn.ReLU()), EthosUCompileSpec("ethos-u55-128")
+    program = quantize(module, (torch.randn(1, 2, 4, 4),), spec, quantization=quantization)
     ops = torch.ops.quantized_decomposed
     quantized = {n.meta["val"].dtype for n in program.graph.nodes if n.target is ops.quantize_per_tensor.default}
     per_channel = [n for n in program.graph.nodes if n.target is ops.dequantize_per_channel.default]

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from torch.export import ExportedProgram
 
 import eqsat
 from eqsat.executorch.forms import rewritten
@@ -39,16 +40,13 @@ def between(function: Callable[..., torch.Tensor], operands: int) -> Network:
     return Network(lambda self, x: self.after(function(*(conv(x) for conv in self.before))), before=before, after=after)
 
 
-def program(
-    function: Callable[..., torch.Tensor], operands: int = 1, kind: str = "int8"
-) -> torch.export.ExportedProgram:
+def program(function: Callable[..., torch.Tensor], operands: int = 1, kind: str = "int8") -> ExportedProgram:
     torch.manual_seed(0)
     x = torch.randn(1, 3, 8, 8)
-    spec = EthosUCompileSpec("ethos-u55-128")
-    return quantize(between(function, operands).eval(), (x,), spec, [(3 * x,)], kind)
+    return quantize(between(function, operands).eval(), (x,), EthosUCompileSpec("ethos-u55-128"), [(3 * x,)], kind)
 
 
-def functions(found: torch.export.ExportedProgram) -> int:
+def functions(found: ExportedProgram) -> int:
     return sum(n.target is FUNCTION for n in found.graph.nodes)
 
 

@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tomllib
 from importlib.metadata import requires
 from pathlib import Path
 
 import eqsat
-from eqsat.ground.versions import ABSENT, versions
-
-ROOT = Path(__file__).parents[2]
-
-
-def test_of_a_package_that_is_not_installed() -> None:
-    assert versions(["no-such-package"]) == {"no-such-package": ABSENT}
+from eqsat.ground.versions import ABSENT
+from tests.command import ROOT, python
 
 
 def test_the_commit_is_of_the_checkout_that_the_sources_are(tmp_path: Path) -> None:
     def git(*command: str) -> str:
-        done = subprocess.run(
-            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *command],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
+        how = {"cwd": tmp_path, "stdout": subprocess.PIPE, "text": True, "check": True}
+        return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], **how).stdout.strip()
 
     def seen(place: Path) -> str:
         code = "import sys; sys.path.insert(0, '.'); from eqsat.ground.versions import commit; print(commit())"
-        done = subprocess.run([sys.executable, "-I", "-c", code], cwd=place, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return python("-I", "-c", code, cwd=place, check=True).stdout.strip()
 
     for place in (tmp_path, tmp_path / "site-packages"):
         (place / "eqsat" / "ground").mkdir(parents=True)
-        for name in (
-            "__init__.py",
-            "ground/__init__.py",
-            "ground/_version.py",
-            "ground/digest.py",
-            "ground/versions.py",
-        ):
+        for name in ("__init__.py", *(f"ground/{f}.py" for f in ("__init__", "_version", "digest", "versions"))):
             (place / "eqsat" / name).write_text((ROOT / "eqsat" / name).read_text())
     git("init", "-q")
     assert seen(tmp_path) == ABSENT, "nothing is committed"
@@ -59,11 +40,11 @@ def test_the_commit_is_of_the_checkout_that_the_sources_are(tmp_path: Path) -> N
 
 
 def test_of_a_clone_that_is_not_installed(tmp_path: Path) -> None:
-    """Without site-packages there is no metadata of eqsat at all, only its sources."""
+    """Without site-packages there is no metadata of eqsat at all, only its sources, nor of another package."""
     (tmp_path / "eqsat").symlink_to(ROOT / "eqsat")
     code = "import sys; sys.path.insert(0, '.'); from eqsat.ground.versions import versions"
     code += "; print(versions(['eqsat', 'numpy']))"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = python("-I", "-S", "-c", code, cwd=tmp_path)
     assert done.stdout.strip() == str({"eqsat": eqsat.__version__, "numpy": ABSENT}), done.stderr
 
 

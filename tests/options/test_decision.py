@@ -3,9 +3,9 @@ told."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,11 +41,6 @@ def options() -> Options:
     return Options(preset="none", effort=1, rounds=1)
 
 
-def needing(sram: int, flash: int) -> Figures:
-    return Figures(0, sram, flash)
-
-
-@pytest.mark.slow
 def test_more_memory_is_looked_for_after_the_default_limits() -> None:
     default = MemoryLimits(100, 50)
     for limits, aims in (
@@ -165,24 +160,17 @@ def test_what_does_not_fit_is_told_with_the_nearest_graph() -> None:
     assert shortfall(MemoryLimits(32 << 10), own, own) == f"{sram}; no graph that comes nearer was found"
 
 
-LARGE, SMALL = needing(100_000, 1_000_000), needing(100_000, 2000)
-
-
-def flash(limit: int | str, given: Figures, container: Container = ALONE) -> int | None:
-    """Bytes by which the payload may be larger than stock's."""
-    most = MemoryLimits.of(Options(max_flash=limit), given, container).flash
-    return None if most is None else most - given.flash
+LARGE, SMALL, TINY = Figures(0, 100_000, 1_000_000), Figures(0, 100_000, 2000), Figures(0, 1024, 2000)
 
 
 def test_limits_are_stocks_unless_they_are_given() -> None:
-    given = needing(100_000, 1_000_000)
     earned = Earned(1_050_150, 10_030)
-    assert MemoryLimits.of(Options(), given, Container(3000)) == MemoryLimits(100_000, 1_010_030, earned)
-    assert MemoryLimits.of(Options(), given, Container(3000, 16)).flash == 1_010_014
-    assert MemoryLimits.of(Options(max_flash="1%"), given, Container(3000)) == MemoryLimits(100_000, 1_010_030)
-    assert MemoryLimits.of(Options(), needing(90_000, 900)) == MemoryLimits(90_000, 900 + 4096)
-    assert MemoryLimits.of(Options(), None) == MemoryLimits.of(Options(max_sram="any", max_flash="any"), given)
-    assert MemoryLimits.of(Options(max_sram="64", max_flash=5), given) == MemoryLimits(64, 5)
+    assert MemoryLimits.of(Options(), LARGE, Container(3000)) == MemoryLimits(100_000, 1_010_030, earned)
+    assert MemoryLimits.of(Options(), LARGE, Container(3000, 16)).flash == 1_010_014
+    assert MemoryLimits.of(Options(max_flash="1%"), LARGE, Container(3000)) == MemoryLimits(100_000, 1_010_030)
+    assert MemoryLimits.of(Options(), Figures(0, 90_000, 900)) == MemoryLimits(90_000, 900 + 4096)
+    assert MemoryLimits.of(Options(), None) == MemoryLimits.of(Options(max_sram="any", max_flash="any"), LARGE)
+    assert MemoryLimits.of(Options(max_sram="64", max_flash=5), LARGE) == MemoryLimits(64, 5)
 
 
 def test_flash_beyond_the_limit_is_earned_by_cycles() -> None:
@@ -196,7 +184,7 @@ def test_flash_beyond_the_limit_is_earned_by_cycles() -> None:
     assert not decision.limits.fits(earned) and decision.limits.widest.fits(earned)
     sizes = Decision.of(Options(objective="sram"), stock._replace(sram=20_000), Container(0))
     assert sizes.limits.widest == sizes.limits == MemoryLimits(20_000, 1_010_000)
-    assert MemoryLimits.of(Options(objective="pareto"), needing(20_000, 10**6)).earned is not None
+    assert MemoryLimits.of(Options(objective="pareto"), Figures(0, 20_000, 10**6)).earned is not None
 
 
 def test_more_flash_than_is_earned_is_looked_for_last() -> None:
@@ -208,26 +196,53 @@ def test_more_flash_than_is_earned_is_looked_for_last() -> None:
     assert [aim.limits for aim in Decision(limits=given, default=default).wider_aims] == [within, given]
 
 
-def test_sram_that_the_npu_has_to_itself_is_allowed_where_stocks_is() -> None:
-    for limit, sram in (("stock", 409_600), ("any", None), ("+1K", 101_024), ("2K", 2048)):
-        assert MemoryLimits.of(Options(max_sram=limit), SMALL, dedicated=409_600).sram == sram
-    assert MemoryLimits.of(Options(), SMALL, dedicated=10).sram == 100_000
+#: Of what: stock's figures, what is around them, and {limit: bytes}.
+SRAM = {
+    "a network": (SMALL, {}, {"stock": 100_000, "any": None, "+16K": 100_000 + 16384, "5%": 105_000}),
+    "an NPU with SRAM of its own": (
+        SMALL,
+        {"dedicated": 409_600},
+        {"stock": 409_600, "any": None, "+1K": 101_024, "-50%": 50_000, "2K": 2048},
+    ),
+    "an NPU with little of its own": (SMALL, {"dedicated": 10}, {"stock": 100_000}),
+    "a network of next to nothing": (TINY, {}, {"stock": 16 << 10, "0%": 1024, "+1K": 2048}),
+    "a delegate beside a larger one": (
+        SMALL,
+        {"container": Container.of(2, arena=409_600)},
+        {"stock": 409_600, "any": None, "+16K": 409_600 + 16384, "-50%": 204_800, "1500": 1500},
+    ),
+    "a delegate beside a smaller one": (SMALL, {"container": Container.of(2, arena=10)}, {"stock": 100_000}),
+}
+#: The same of {limit: bytes beyond stock's payload}: the .pte may grow by 1%, or by 4 KiB for all its delegates.
+FLASH = {
+    "a small .pte": (SMALL, ALONE, {"stock": 4096, "0%": 0, "+0": 0, "-99.9%": -2000}),
+    "a small .pte of three delegates": (SMALL, Container.of(3), {"stock": 4096 // 3 - 127}),
+    "a small .pte of a hundred": (SMALL, Container.of(100), {"stock": 0}),
+    "a small .pte of nobody knows how many": (SMALL, Container.of(None), {"stock": 0}),
+    "a large .pte": (
+        LARGE,
+        ALONE,
+        {"+4K": 4096, "+4096": 4096, "5%": 50_089, "+5%": 50_089, "-5%": -50_090, "any": None},
+    ),
+    "a large .pte of two delegates": (LARGE, Container.of(2), {"+8K": 4096 - 127}),
+    "a large .pte of three": (LARGE, Container.of(3), {"stock": 10_000 - 127}),
+}
+
+
+@pytest.mark.parametrize(("stock", "around", "wanted"), SRAM.values(), ids=SRAM)
+def test_limits_of_sram(stock: Figures, around: dict[str, Any], wanted: dict[str, int | None]) -> None:
+    assert {limit: MemoryLimits.of(Options(max_sram=limit), stock, **around).sram for limit in wanted} == wanted
+
+
+@pytest.mark.parametrize(("stock", "container", "wanted"), FLASH.values(), ids=FLASH)
+def test_limits_of_flash(stock: Figures, container: Container, wanted: dict[str, int | None]) -> None:
+    found = {limit: MemoryLimits.of(Options(max_flash=limit), stock, container).flash for limit in wanted}
+    assert found == {limit: None if more is None else stock.flash + more for limit, more in wanted.items()}
+
+
+def test_the_default_limits_beside_a_users_own() -> None:
     assert Decision.of(Options(max_sram="2K"), SMALL, dedicated=409_600).default.sram == 409_600
-
-
-def test_a_stock_graph_that_takes_next_to_nothing_leaves_16_kib() -> None:
-    tiny = needing(1024, 2000)
-    for limit, sram in (("stock", 16 << 10), ("0%", 1024), ("+1K", 2048)):
-        assert MemoryLimits.of(Options(max_sram=limit), tiny).sram == sram
-
-
-@pytest.mark.parametrize(
-    ("limit", "sram"), [("stock", 409_600), ("1500", 1500), ("+16K", 409_600 + 16384), ("-50%", 204_800), ("any", None)]
-)
-def test_delegates_of_one_method_have_one_arena(limit: str, sram: int | None) -> None:
-    """What the arena has for the largest of stock's delegates is there for the others, too."""
-    assert MemoryLimits.of(Options(max_sram=limit), SMALL, Container.of(2, arena=409_600)).sram == sram
-    assert MemoryLimits.of(Options(), SMALL, Container.of(2, arena=10)).sram == 100_000
+    assert MemoryLimits.of(Options(max_flash="-5%"), LARGE).earned is None
     assert Container.of(1, arena=409_600) == ALONE
 
 
@@ -240,43 +255,12 @@ def test_the_limit_is_the_dedicated_sram_of_the_memory_mode(options: Options) ->
         assert result.limits.sram == max(result.stock_footprint.sram, granted, 16 << 10) and not result.warnings
 
 
-def test_a_small_pte_may_grow_by_4_kib_however_many_delegates_it_has() -> None:
-    assert flash("stock", SMALL) == flash("stock", SMALL, Container.of(1)) == 4096
-    assert flash("stock", SMALL, Container.of(3)) == 4096 // 3 - 127
-    assert 3 * (flash("stock", SMALL, Container.of(3)) + 127) <= 4096
-    assert flash("stock", LARGE, Container.of(3)) == 10_000 - 127
-    assert flash("stock", SMALL, Container.of(100)) == flash("stock", SMALL, Container.of(None)) == 0
-
-
-def test_limits_beyond_stocks() -> None:
-    assert flash("+4K", LARGE) == flash("+4096", LARGE) == 4096
-    assert flash("+8K", LARGE, Container.of(2)) == 4096 - 127
-    assert flash("5%", LARGE) == flash("+5%", LARGE) == int(0.05 * (1_000_000 + ALONE.fixed))
-    assert flash("0%", SMALL) == flash("+0", SMALL) == 0
-    sram = [MemoryLimits.of(Options(max_sram=m), SMALL, Container.of(2)).sram for m in ("+16K", "5%", "stock", "any")]
-    assert sram == [100_000 + 16384, 105_000, 100_000, None]
-
-
-def test_limits_below_stocks() -> None:
-    assert MemoryLimits.of(Options(max_sram="-50%"), SMALL, dedicated=4096).sram == 50_000
-    assert flash("-5%", LARGE) == -0.05 * 1_000_000 - math.ceil(0.05 * ALONE.fixed)
-    assert MemoryLimits.of(Options(max_flash="-5%"), LARGE).earned is None
-    assert MemoryLimits.of(Options(max_flash="-99.9%"), SMALL).flash == 0
-    for limit in ("-4K", "--5%"):
-        with pytest.raises(InputError, match="more or less than stock's"):
-            MemoryLimits.of(Options(max_sram=limit), SMALL)
-
-
-def test_limits_in_units() -> None:
-    for text, size in (
-        ("64K", 65536),
-        ("64kib", 65536),
-        ("64KB", 65536),
-        ("1.5M", 3 << 19),
-        ("2MiB", 2 << 20),
-        (" 7 ", 7),
-    ):
-        assert MemoryLimits.of(Options(max_sram=text, max_flash=text), SMALL) == MemoryLimits(size, size)
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("64K", 1 << 16), ("64kib", 1 << 16), ("64KB", 1 << 16), ("1.5M", 3 << 19), ("2MiB", 2 << 20), (" 7 ", 7)],
+)
+def test_limits_in_units(text: str, size: int) -> None:
+    assert MemoryLimits.of(Options(max_sram=text, max_flash=text), SMALL) == MemoryLimits(size, size)
 
 
 def test_by_how_much_a_graph_exceeds_its_limits() -> None:
@@ -298,10 +282,13 @@ def test_a_graph_may_beat_another_unless_its_cycles_are_too_many() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["64Q", "1.5", "-1", -1, True, "most", "", "K", "+", "%", "+any", "-100%", "1e3", "٣"]
+    "wrong", ["64Q", "1.5", "-1", -1, True, "most", "", "K", "+", "%", "+any", "-4K", "--5%", "-100%", "1e3", "٣"]
 )
 def test_a_limit_is_a_number_or_a_word(wrong: str | int) -> None:
-    with pytest.raises(InputError, match="^max_sram is .*: give a number of bytes .65536, 64K, 1M.*stock or any"):
+    with pytest.raises(
+        InputError,
+        match="^max_sram is .*: give a number of bytes .65536, 64K, 1M.*more or less than stock.*stock or any",
+    ):
         Options(max_sram=wrong)
 
 

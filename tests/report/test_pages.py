@@ -28,10 +28,8 @@ def report(zoo_run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(zoo_run) -> Result:
-    graphs = zoo_run / "graphs"
-    explicit, stock = (
-        (graphs / f"pixel_shuffle.0.{TARGET}.{which}.tosa").read_bytes() for which in ("explicit", "stock")
-    )
+    files = (zoo_run / "graphs" / f"pixel_shuffle.0.{TARGET}.{kind}.tosa" for kind in ("explicit", "stock"))
+    explicit, stock = (file.read_bytes() for file in files)
     return optimize_tosa(explicit, TARGET, stock=stock, options=Options(effort=1))
 
 
@@ -62,9 +60,8 @@ def test_bars_are_there_and_nothing_is_fetched_or_complained_about(report, brows
     assert browser.complaints() == []
     assert browser.requests() == [(report / "index.html").as_uri()]
     assert browser.value("document.body.innerText.includes('pixel_shuffle')")
-    colours = browser.value(
-        "[...document.querySelectorAll('.bars .bar span')].map(s => getComputedStyle(s).backgroundColor)"
-    )
+    spans = "[...document.querySelectorAll('.bars .bar span')]"
+    colours = browser.value(f"{spans}.map(s => getComputedStyle(s).backgroundColor)")
     assert "rgb(213, 94, 0)" in colours  # bars of transposes
     assert all(w > 200 for w, _ in shown(browser, ".bars .bar")) and len(shown(browser, ".bars .bar")) == 3
 
@@ -85,13 +82,11 @@ def test_a_heading_sorts_and_the_field_filters(compiled, browser):
     browser.open(compiled)
     rows = "[...document.querySelectorAll('tr[data-module]')]"
     cycles = f"{rows}.map(r => Number(r.cells[3].textContent.replaceAll(',', '')))"
-    for expected in (sorted, lambda x: sorted(x, reverse=True)):
-        browser.value("document.querySelector('tr[data-module]').closest('table').querySelectorAll('th')[3].click()")
-        if expected is sorted:  # figures come the largest first, a second click turns them
-            browser.value(
-                "document.querySelector('tr[data-module]').closest('table').querySelectorAll('th')[3].click()"
-            )
-        assert browser.value(cycles) == expected(browser.value(cycles)) and len(set(browser.value(cycles))) > 1
+    heading = "document.querySelector('tr[data-module]').closest('table').querySelectorAll('th')[3]"
+    for downwards in (True, False):
+        browser.value(f"{heading}.click()")
+        expected = sorted(browser.value(cycles), reverse=downwards)
+        assert browser.value(cycles) == expected and len(set(browser.value(cycles))) > 1
     table = "[...document.querySelectorAll('table')].find(t => t.closest('.scroll').previousElementSibling?.matches('.filter'))"
     field = f"{table}.closest('.scroll').previousElementSibling"
     browser.value(f"{field}.value = 'conv2d'; {field}.oninput()")
@@ -108,13 +103,10 @@ def test_graphs_zoom_and_show_what_belongs_together(compiled, browser):
     browser.value("document.querySelector('[data-act=in]').click()")
     assert browser.value(width) == pytest.approx(1.3 * before, rel=0.01)
     browser.value("document.querySelector('[data-act=whole]').click()")
-    pane = "document.querySelector('.pane:not([hidden])')"
-    assert browser.value(
-        f"{pane}.scrollHeight <= {pane}.clientHeight + 1 && {pane}.scrollWidth <= {pane}.clientWidth + 1"
-    )
-    module = browser.value(
-        "(() => { const row = document.querySelector('tr[data-module]'); row.click(); return row.dataset.module; })()"
-    )
+    pane, row = "document.querySelector('.pane:not([hidden])')", "document.querySelector('tr[data-module]')"
+    for side in ("Height", "Width"):
+        assert browser.value(f"{pane}.scroll{side} <= {pane}.client{side} + 1")
+    module = browser.value(f"{row}.click(), {row}.dataset.module")
     picked = browser.value("[...document.querySelectorAll('g.picked')].map(g => g.dataset.modules.split('\\n'))")
     assert picked and all(module in m for m in picked)
     assert browser.value("[...document.querySelectorAll('.side')].every(s => s.querySelector('g.picked'))")

@@ -4,6 +4,7 @@ import json
 import lzma
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -64,11 +65,8 @@ def test_what_was_found_in_the_binary_is_shown(fields, shown, zoo_run, tmp_path)
 
 def test_without_stock_the_graph_without_layout_passes_is_the_baseline(zoo_run, tmp_path):
     def fail_stock(r: dict) -> dict:
-        return (
-            {k: r[k] for k in ("model", "target", "configuration", "key")} | {"error": "no stock graph"}
-            if r["configuration"] == "stock"
-            else r
-        )
+        failed = {k: r[k] for k in ("model", "target", "configuration", "key")} | {"error": "no stock graph"}
+        return failed if r["configuration"] == "stock" else r
 
     run = changed(zoo_run, tmp_path, fail_stock)
     assert run.baseline("pixel_shuffle", TARGET)["configuration"] == EXPLICIT
@@ -79,30 +77,28 @@ def test_versions_of_vela_are_named_and_told_apart(zoo_run, tmp_path):
     run = RecordedRun.read(zoo_run)
     assert run.vela == (version(),) and f"the estimate of Vela {version()} for" in markdown(run)
     assert "Cycles are of Vela" not in note(compare(run, run))
-    older = changed(zoo_run, tmp_path / "older", lambda r: r | {"vela": "5.1.0"})
-    assert "new run and of Vela 5.1.0 in the old" in note(
-        compare(changed(zoo_run, tmp_path, lambda r: r | {"vela": "5.3.0"}), older)
-    )
+    older, newer = (changed(zoo_run, tmp_path / v, lambda r, v=v: r | {"vela": v}) for v in ("5.1.0", "5.3.0"))
+    assert "new run and of Vela 5.1.0 in the old" in note(compare(newer, older))
 
 
 def test_the_command_writes_and_exits_by_the_comparison(zoo_run, tmp_path):
     worse = changed(zoo_run, tmp_path, on("eqsat", calibrated=lambda c: 2 * c)).directory
     good = command.run("report", zoo_run, "--against", worse, "-o", tmp_path / "report")
     assert good.exit_code == 0, good.output
-    assert {"index.html", "report.md", f"pixel_shuffle.{TARGET}.html"} <= {
-        p.name for p in (tmp_path / "report").iterdir()
-    }
+    made = {p.name for p in (tmp_path / "report").iterdir()}
+    assert {"index.html", "report.md", f"pixel_shuffle.{TARGET}.html"} <= made
     bad = command.run("report", worse, "--against", zoo_run)
     assert bad.exit_code == 1 and "**regression** | pixel_shuffle" in bad.output
     assert "**regression**" in (worse / "report" / "report.md").read_text()
 
 
-def test_a_run_without_its_graphs_is_drawn_from_their_outlines(zoo_run, tmp_path):
-    """As a clone has it: records and outlines, without `chosen/`."""
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    for name in ("records.jsonl", "run.json", "outlines.json.xz"):
-        shutil.copy(zoo_run / name, kept)
+@pytest.fixture
+def kept(zoo_run, tmp_path) -> Path:
+    """The run as a clone has it: records and outlines, without `chosen/`."""
+    return shutil.copytree(zoo_run, tmp_path / "kept", ignore=shutil.ignore_patterns("chosen", "graphs"))
+
+
+def test_a_run_without_its_graphs_is_drawn_from_their_outlines(zoo_run, kept, tmp_path):
     written = {d: write(RecordedRun.read(d), tmp_path / f"report of {d.name}") for d in (zoo_run, kept)}
     whole, drawn = ({p.name: p.read_bytes() for p in paths} for paths in written.values())
     page = f"pixel_shuffle.{TARGET}.html"
@@ -111,18 +107,14 @@ def test_a_run_without_its_graphs_is_drawn_from_their_outlines(zoo_run, tmp_path
     assert whole[page].count(b' class="graph" ') == 2 and b'class="cost"' in whole[page]
 
 
-def test_outlines_outlast_a_run_that_measures_nothing_again(zoo_run, tmp_path):
-    kept = tmp_path / "kept"
-    shutil.copytree(zoo_run, kept, ignore=shutil.ignore_patterns("chosen"))
+def test_outlines_outlast_a_run_that_measures_nothing_again(zoo_run, kept):
     files = RunFiles(kept)
     files.save_outlines()
     files.close()
     assert (kept / "outlines.json.xz").read_bytes() == (zoo_run / "outlines.json.xz").read_bytes()
 
 
-def test_damaged_outlines_are_named(zoo_run, tmp_path):
-    kept = tmp_path / "kept"
-    shutil.copytree(zoo_run, kept, ignore=shutil.ignore_patterns("chosen"))
+def test_damaged_outlines_are_named(kept, tmp_path):
     data = (kept / "outlines.json.xz").read_bytes()
     bomb = lzma.compress(b"[" + b"0," * (8 << 20) + b"0]")
     for damaged in (data[: len(data) // 2], b"", lzma.compress(b'[["a"]]'), bomb):
@@ -137,19 +129,14 @@ def test_a_name_in_a_record_is_no_path(tmp_path, which, name):
     run.mkdir()
     (run / "records.jsonl").write_text(json.dumps({**FIELDS, which: name}) + "\n")
     result = command.run("report", run, "-o", tmp_path / "pages")
-    said = (
-        "not a plain file name"
-        if isinstance(name, str)
-        else f"Expected `str`, got `{'null' if name is None else 'int'}`"
-    )
+    said = "not a plain file name" if isinstance(name, str) else "Expected `str`, got `int`"
     assert result.exit_code == 2 and said in result.output and which in result.output
     assert [p.name for p in tmp_path.iterdir()] == ["run"] and [p.name for p in run.iterdir()] == ["records.jsonl"]
 
 
 def test_a_directory_without_records_names_the_remedy(tmp_path):
-    with pytest.raises(InputError, match="eqsat bench --out"):
-        RecordedRun.read(tmp_path)
-    assert command.run("report", tmp_path).exit_code == 2
+    done = command.run("report", tmp_path)
+    assert done.exit_code == 2 and "eqsat bench --out" in " ".join(done.output.split())
 
 
 def test_marks_what_is_gone_and_new():
@@ -173,57 +160,57 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["model", "verified", "cycles", "gap", "by_kind", "stop", "by_operator", "binary_verified"]
-)
-def test_a_field_of_another_form_is_named_with_its_file_and_line(tmp_path, name):
-    stock, path = {**FIELDS, "configuration": "stock"}, tmp_path / "records.jsonl"
-    for value in ("a" * 5000, {"a": {"b": -1}}, float("nan")):
-        path.write_text("".join(json.dumps(r) + "\n" for r in (stock, {**FIELDS, name: value})))
-        try:
-            write(RecordedRun.read(tmp_path), tmp_path / "pages")  # nothing else is raised
-        except InputError as e:
-            assert f"{path}, line 2: " in str(e) and len(str(e)) < 400, e
-            assert f"$.{name}" in str(e) or f"`{name}`" in str(e) or "surrogates" in str(e), e
-    damaged = 7 if name in ("model", "target", "configuration", "vela") else "7"
-    path.write_text("".join(json.dumps(r) + "\n" for r in (stock, {**FIELDS, name: damaged})))
-    result = command.run("report", tmp_path)
-    assert result.exit_code == 2 and re.search(f"line 2: .*{name}", " ".join(result.output.split()))
-
-
 ABOUT = {
     **{"commit": "3f9e39dc96da", "versions": {"torch": "2.13"}},
     **{"processors": 2, "memory_mib": 24105, "jobs": 2, "cold": False},
 }
+#: Where a field of another form is, and values that it may have there.
+LINE, ABOUT_FILE = "records.jsonl, line 2", "run.json"
+OTHERS = {LINE: ("a" * 5000, {"a": {"b": -1}}, float("nan")), ABOUT_FILE: ("a", [1], None)}
 
 
-@pytest.mark.parametrize("name", ["commit", "versions", "processors"])
-def test_a_field_of_run_json_of_another_form_is_named_with_its_file(tmp_path, name):
-    (tmp_path / "records.jsonl").write_text(json.dumps(FIELDS) + "\n")
-    for value in ("a", [1], None):
-        (tmp_path / "run.json").write_text(json.dumps({**ABOUT, name: value}))
+def read_with(directory: Path, at: str, name: str, value: object) -> None:
+    """A run of two cells, of which one field is this, and its report."""
+    second, about = ({**FIELDS, name: value}, ABOUT) if at == LINE else (FIELDS, {**ABOUT, name: value})
+    lines = (json.dumps(r) + "\n" for r in ({**FIELDS, "configuration": "stock"}, second))
+    (directory / "records.jsonl").write_text("".join(lines))
+    (directory / "run.json").write_text(json.dumps(about))
+    write(RecordedRun.read(directory), directory / "pages")
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "damaged"),
+    [
+        *((LINE, name, "7") for name in ("verified", "cycles", "gap", "by_kind", "stop", "by_operator")),
+        *((LINE, name, 7) for name in ("model", "binary_verified")),
+        *((ABOUT_FILE, name, -1) for name in ("commit", "versions", "processors")),
+    ],
+)
+def test_a_field_of_another_form_is_named_with_its_place(tmp_path, at: str, name: str, damaged: object) -> None:
+    for value in OTHERS[at]:
         try:
-            write(RecordedRun.read(tmp_path), tmp_path / "pages")  # nothing else is raised
+            read_with(tmp_path, at, name, value)  # nothing else is raised
         except InputError as e:
-            assert (
-                f"{tmp_path / 'run.json'}: Expected" in str(e)
-                and f"$.{name}" in str(e)
-                and "; remove the file" in str(e)
-            )
-    with pytest.raises(InputError, match=rf"run.json: Expected .* at `\$.{name}`; remove"):
-        (tmp_path / "run.json").write_text(json.dumps({**ABOUT, name: -1}))
-        RecordedRun.read(tmp_path)
+            assert f"{tmp_path}/{at}: " in str(e) and len(str(e)) < 400, e
+            assert f"$.{name}" in str(e) or f"`{name}`" in str(e) or "surrogates" in str(e), e
+    with pytest.raises(InputError, match=rf"{at}: Expected .* at `\$\.{name}[^ ]*`; remove the (line|file)"):
+        read_with(tmp_path, at, name, damaged)
+    assert command.run("report", tmp_path).exit_code == 2
 
 
-@pytest.mark.parametrize(("text", "reason"), [("[1]", ": Expected `object`, got `array`"), ("{", " is not JSON")])
-def test_a_run_json_of_something_else_is_one_line(tmp_path, text, reason):
+WITHOUT_CYCLES = json.dumps({k: v for k, v in FIELDS.items() if k != "cycles"})
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("run.json", "[1]", "run.json: Expected `object`, got `array`"),
+        ("run.json", "{", "run.json is not JSON"),
+        ("records.jsonl", WITHOUT_CYCLES, "line 1: Object missing required field `cycles`; remove the line"),
+    ],
+)
+def test_a_file_of_something_else_is_one_line(tmp_path, file: str, text: str, said: str) -> None:
     (tmp_path / "records.jsonl").write_text(json.dumps(FIELDS) + "\n")
-    (tmp_path / "run.json").write_text(text)
+    (tmp_path / file).write_text(text)
     result = command.run("report", tmp_path)
-    assert result.exit_code == 2 and f"run.json{reason}" in result.stderr and len(result.stderr.splitlines()) == 1
-
-
-def test_a_record_without_a_field_names_it(tmp_path):
-    (tmp_path / "records.jsonl").write_text(json.dumps({k: v for k, v in FIELDS.items() if k != "cycles"}) + "\n")
-    with pytest.raises(InputError, match="line 1: Object missing required field `cycles`; remove the line"):
-        RecordedRun.read(tmp_path)
+    assert result.exit_code == 2 and len(result.stderr.splitlines()) == 1 and re.search(said, result.stderr)

@@ -125,12 +125,11 @@ def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Setting.of() == Setting(user)
 
 
-@pytest.mark.parametrize("text", ["a,b", "file:///a,file:///b", "read-only:a"])
-def test_what_is_no_setting(text: str) -> None:
-    with pytest.raises(InputError, match="is no place"):
-        Setting.of(text)
-
-
-def test_a_protocol_that_nobody_has() -> None:
-    with pytest.raises(InputError, match="nowhere:// is unknown"):
-        Setting.of("nowhere://x").check()
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(text, "is no place") for text in ("a,b", "file:///a,file:///b", "read-only:a")]
+    + [("nowhere://x", "nowhere:// is unknown")],
+)
+def test_what_is_no_setting(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Setting.of(text).check()

@@ -33,13 +33,6 @@ def test_what_cannot_be_is_refused_with_what_may_be_meant(given: dict[str, str],
         sections_of(Target.of("ethos-u55-128", **given))
 
 
-def test_a_file_of_the_user_may_have_names_of_its_own(tmp_path: Path) -> None:
-    ini = tmp_path / "board.ini"
-    ini.write_text("[System_Config.Board]\ncore_clock=4e8\n[Memory_Mode.Mine]\nconst_mem_area=Axi1\n")
-    system, mode = sections_of(Target.of("ethos-u55-128", system_config="Board", memory_mode="Mine", config=str(ini)))
-    assert (system["core_clock"], mode["const_mem_area"]) == ("4e8", "Axi1")
-
-
 BOARD = """[System_Config.Board]
 core_clock=4e8
 inherit=System_Config.Base
@@ -59,9 +52,10 @@ def of_board(text: str, place: Path) -> tuple[Mapping[str, str], Mapping[str, st
     return sections_of(Target.of("ethos-u55-128", system_config="Board", memory_mode="Mine", config=str(place)))
 
 
-def test_a_system_configuration_has_what_it_inherits(tmp_path: Path) -> None:
-    system, _ = of_board(BOARD, tmp_path / "board.ini")
+def test_a_file_of_the_user_may_have_names_of_its_own_and_has_what_it_inherits(tmp_path: Path) -> None:
+    system, mode = of_board(BOARD, tmp_path / "board.ini")
     assert system == {"core_clock": "4e8", "axi0_port": "Sram", "axi1_port": "OffChipFlash"}
+    assert mode == {"const_mem_area": "Axi1"}
 
 
 @pytest.mark.parametrize(
