@@ -254,6 +254,8 @@ class _CallPipes:
         self._look = now + _POLL
         if self._limits.mib < math.inf:
             self.peak_mib = max(self.peak_mib, _resident_mib(self._pid))
+            if not self.peak_mib:  # it is only starting
+                self._look = now
             if self.peak_mib > self._limits.mib:
                 raise _LimitPassed(f"memory limit: {self.peak_mib:.0f} MiB of {self._limits.mib:.0f}")
         if self._limits.cpu_seconds < math.inf:

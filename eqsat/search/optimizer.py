@@ -34,7 +34,8 @@ from eqsat.search.origins import table, with_locations
 from eqsat.search.proposal import State, Step
 from eqsat.search.proposals.borders import borders
 from eqsat.search.proposals.chains import chains
-from eqsat.search.proposals.extraction import exact, greedy
+from eqsat.search.proposals.exact import exact
+from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings

@@ -19,23 +19,28 @@ from eqsat.search.optimizer import Result
 from eqsat.tosa import loads
 from eqsat.tosa.flatbuffer import tensor_names
 from eqsat.tosa.locations import read
-from tests.networks import Network
 
 pytestmark = pytest.mark.slow
 
 
-def block() -> Network:
-    conv = torch.nn.Conv2d(8, 8, 3, padding=1)
-    return Network(lambda self, x: self.act(self.conv(x)), conv=conv, act=torch.nn.Tanh())
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.act = torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.Tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.conv(x))
 
 
-def blocks() -> Network:
+class Net(torch.nn.Module):
     """Two blocks, a sum, and channels as pixels."""
 
-    def made(self: Network, x: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.pixel_shuffle(self.second(self.first(x)) + x, 2)
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Block(), Block()
 
-    return Network(made, first=block(), second=block())
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pixel_shuffle(self.second(self.first(x)) + x, 2)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +52,14 @@ def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lowered(tmp_path_factory: pytest.TempPathFactory, dumped: Path) -> tuple[torch.export.ExportedProgram, Result]:
     spec = EthosUCompileSpec("ethos-u85-256")
     spec.dump_intermediate_artifacts_to(str(dumped)).dump_debug_info(EthosUCompileSpec.DebugMode.JSON)
-    program = quantize(blocks().eval(), (torch.randn(1, 8, 16, 16),), spec)
-    store = tmp_path_factory.mktemp("cache") / "prices"
-    options = Options(effort=1, cache=store, binary_time_limit=0, max_sram="any", max_flash="any")
+    program = quantize(Net().eval(), (torch.randn(1, 8, 16, 16),), spec)
+    options = Options(
+        effort=1,
+        cache=tmp_path_factory.mktemp("cache") / "prices",
+        binary_time_limit=0,
+        max_sram="any",
+        max_flash="any",
+    )
     _, session = eqsat.lower_with_session(program, spec, options=options)
     (result,) = session.results
     return program, result

@@ -17,7 +17,8 @@ from eqsat.rules import RULES
 from eqsat.search.loop import Loop
 from eqsat.search.proposal import Proposal, State
 from eqsat.search.proposals.borders import borders
-from eqsat.search.proposals.extraction import exact, greedy
+from eqsat.search.proposals.exact import exact
+from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings

@@ -1,6 +1,6 @@
 """The interface between commands and the values that they compute with.
 
-What commands do is written once for a family (`execution.py` in its folder), for any machine.
+What commands do is written once for a family, for any machine: `eqsat/device/ethos_u55/execution.py`, for example.
 The functional model has numbers (`numbers.py`), and a proof has terms (`eqsat/proof/binary_machine.py`).
 """
 

@@ -1,1 +1,1 @@
-"""Proposals: generators that yield graphs for Vela to compile (`eqsat/search/loop.py`)."""
+"""Proposals: generators that yield graphs for Vela to compile, one file each (`eqsat/search/loop.py`)."""
