@@ -46,7 +46,6 @@ _PRICES = (*_DEVICE, *_EGRAPH, "eqsat/choice", "cost_models")
 #: The directories whose code each record measures.
 MEASURES: Mapping[str, Collection[str]] = {
     "ablation": _SEARCH,
-    "ablation-u85": _SEARCH,
     "arm_tests": _LOWERED,
     "calibrated": _ZOO,
     "changed_binaries": (*_DEVICE, "eqsat/proof", "tests/random_graphs"),
