@@ -11,7 +11,7 @@ from eqsat.device.ethos_u55.commands import Activation, Output
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
 
 #: The type that a result is clipped to, if it is not the output's.
-CLIPPED = {
+_CLIPPED = {
     ActivationClipRange.FORCE_UINT8: Element(False, 8),
     ActivationClipRange.FORCE_INT8: Element(True, 8),
     ActivationClipRange.FORCE_INT16: Element(True, 16),
@@ -29,9 +29,9 @@ def activated(machine: Machine[V], values: V, activation: Activation, element: E
     Returns them as `element`.
     Raises DeviceError for an activation or a table that the model does not know.
     """
-    clipped = CLIPPED.get(activation.clip_range, element)
+    clipped = _CLIPPED.get(activation.clip_range, element)
     if clipped.bits <= 16:
-        values = machine.clipped(values, clipped, *clamp(activation, clipped))
+        values = machine.clipped(values, clipped, *_clamp(activation, clipped))
     if table is not None:
         if not clipped.signed and clipped.bits == 16:
             raise DeviceError("the model does not know tables of UINT16")
@@ -43,7 +43,7 @@ def activated(machine: Machine[V], values: V, activation: Activation, element: E
     return machine.fitting(values, element)
 
 
-def clamp(activation: Activation, clipped: Element) -> tuple[int, int]:
+def _clamp(activation: Activation, clipped: Element) -> tuple[int, int]:
     """Returns the limits of results of up to 16 bits. Raises DeviceError for a clamp that leaves none."""
     low, high = (number(b, clipped.signed) for b in (activation.minimum, activation.maximum))
     low, high = max(low, clipped.limits[0]), min(high, clipped.limits[1])
@@ -61,4 +61,4 @@ def table_place(o: Output, shared: int) -> ByteRange | None:
     if function < ActivationFunction.TABLE_0:
         return None
     at = shared - _TABLES + (function - ActivationFunction.TABLE_0) * _SLOT
-    return ByteRange(None, at, arithmetic.table_bytes(CLIPPED.get(o.activation.clip_range, element), element))
+    return ByteRange(None, at, arithmetic.table_bytes(_CLIPPED.get(o.activation.clip_range, element), element))

@@ -22,7 +22,7 @@ TABLES = {
 }
 
 
-def clamp(activation: Activation, chosen: Element) -> tuple[int, int]:
+def _clamp(activation: Activation, chosen: Element) -> tuple[int, int]:
     """Returns the limits of results, or of what is looked up. Raises DeviceError for a clamp that leaves none."""
     low, high = (number(b, chosen.signed) for b in (activation.minimum, activation.maximum))
     if low > high:
@@ -51,7 +51,7 @@ def activated(machine: Machine[V], values: V, activation: Activation, element: E
     if result != element:
         raise DeviceError(f"{activation.function.name} with results of {element.dtype}")
     if activation.clip_range == ActivationClipRange.B16:
-        values = machine.clipped(values, chosen, *clamp(activation, chosen))
+        values = machine.clipped(values, chosen, *_clamp(activation, chosen))
     if table is not None:
         values = machine.looked_up(values, chosen, element, table)
     return machine.fitting(values, element)
