@@ -147,5 +147,6 @@ UNKNOWN = [
     Planted(U85, "resize_between", "do not follow each other along X", _word("SET_RESIZE_X", lambda v: v + 16)),
     Planted(U85, "resize_between", "do not follow each other along Y", _word("SET_RESIZE_Y", lambda v: v + 16)),
     Planted(U85, "resize_between", "upscaled RESIZE", _word("SET_IFM_UPSCALE", lambda v: 1)),
+    Planted(U85, "resize_between", "zero point of IFM2", _word("SET_IFM2_ZERO_POINT", lambda v: 3)),
     Planted(U85, "chain", "chaining buffer 1 holds no int32", _word("SET_IFM_PRECISION", lambda v: v | 0x8000, -1)),
 ]

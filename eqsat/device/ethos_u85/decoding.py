@@ -240,6 +240,8 @@ def _resize(r: Registers, i: Instruction) -> Resize:
     r.check_one_scale(output.scale)
     if r.upscale() != IfmUpscaleMode.NONE:
         raise DeviceError("the model does not know an upscaled RESIZE")
+    if r.get("IFM2_ZERO_POINT"):  # of an operand that it does not have
+        raise DeviceError("the model does not know a RESIZE with a zero point of IFM2")
     return Resize(
         offset=i.offset,
         mode=ResizeMode(i.fields["resize_mode"]),
