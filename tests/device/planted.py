@@ -143,6 +143,8 @@ UNKNOWN = [
     Planted(U85, "convolution_1x1", "unknown microblock 7", _word("SET_ACC_FORMAT", lambda v: v | 0x700)),
     Planted(U85, "addition", "with a scale for each channel", _word("SET_OFM_PRECISION", lambda v: v & ~0x100, -1)),
     Planted(U55, "addition", "with a scale for each channel", _word("SET_OFM_PRECISION", lambda v: v & ~0x100, -1)),
+    Planted(U85, "matrices", "in a format of weights", _word("SET_WEIGHT_FORMAT", lambda v: v | 1)),
+    Planted(U85, "matrices", "in a format of weights", _word("SET_WEIGHT_FORMAT", lambda v: v | 16)),
     Planted(U85, "addition", "rounded twice", _word("SET_OFM_SCALE", lambda v: v | 0x40)),
     Planted(U85, "resize_between", "do not follow each other along X", _word("SET_RESIZE_X", lambda v: v + 16)),
     Planted(U85, "resize_between", "do not follow each other along Y", _word("SET_RESIZE_Y", lambda v: v + 16)),

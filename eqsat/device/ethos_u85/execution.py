@@ -93,6 +93,8 @@ class Execution(Generic[V]):
         k = c.kernel
         if (k.height, k.width, k.stride) != (1, 1, (1, 1)) or k.padded or c.upscale != IfmUpscaleMode.NONE:
             raise DeviceError("the model does not know products of matrices with a window")
+        if (c.format, c.sparsity) != (WeightFormat.SWD, WeightSparsity.NONE):  # which Vela sets for them
+            raise DeviceError("the model does not know products of matrices in a format of weights")
         assert c.ifm2 is not None
         return self._machine.product(c.ifm, c.ifm2, c.output.shape)
 
