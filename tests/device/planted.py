@@ -134,6 +134,10 @@ ERRORS = [
 UNKNOWN = [
     # Vela 5.1 makes such poolings of some transpositions in five axes
     Planted(U55, "convolution", "nothing but padding", _word("SET_IFM_PAD_TOP", lambda v: 127)),
+    *(
+        Planted(t, "convolution_dilated", "ends between its elements", _word(f"SET_KERNEL_{name}_M1", lambda v: v + 1))
+        for t, name in ((U55, "HEIGHT"), (U85, "WIDTH"))
+    ),
     Planted(U55, "average_padded", "padded average that is scaled", _word("SET_OFM_SCALE", lambda v: v + 1)),
     Planted(U85, "chain", "does not know IFM in TILE3X1", _word("SET_IFM_PRECISION", lambda v: v | 0x4000)),
     Planted(U85, "convolution_1x1", "does not know D4X4", _word("SET_KERNEL_STRIDE", lambda v: v | 0x20)),

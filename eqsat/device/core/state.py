@@ -107,11 +107,17 @@ class Registers:
         return height, width, depth
 
     def kernel(self) -> Kernel:
+        """Returns the window. Raises DeviceError if a dilation does not divide its size."""
         s = self.instruction("KERNEL_STRIDE").fields
         dilation = s["dilation_y"] + 1, s["dilation_x"] + 1
+        (height, rest_y), (width, rest_x) = (
+            divmod(self.get(f"KERNEL_{name}_M1"), d) for name, d in zip(("HEIGHT", "WIDTH"), dilation, strict=True)
+        )
+        if rest_y or rest_x:
+            raise DeviceError(f"the model does not know a kernel that ends between its elements ({self.reader.name})")
         return Kernel(
-            height=self.get("KERNEL_HEIGHT_M1") // dilation[0] + 1,
-            width=self.get("KERNEL_WIDTH_M1") // dilation[1] + 1,
+            height=height + 1,
+            width=width + 1,
             stride=(s["stride_y_lsb"] + 2 * s["stride_y_msb"] + 1, s["stride_x_lsb"] + 2 * s["stride_x_msb"] + 1),
             dilation=dilation,
             top=self.get("IFM_PAD_TOP"),
