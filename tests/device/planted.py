@@ -149,6 +149,10 @@ UNKNOWN = [
     Planted(U55, "addition", "with a scale for each channel", _word("SET_OFM_PRECISION", lambda v: v & ~0x100, -1)),
     Planted(U85, "matrices", "in a format of weights", _word("SET_WEIGHT_FORMAT", lambda v: v | 1)),
     Planted(U85, "matrices", "in a format of weights", _word("SET_WEIGHT_FORMAT", lambda v: v | 16)),
+    *(
+        Planted(t, "sums_of_broadcasts", "of operands of", _word("SET_IFM2_PRECISION", lambda v: v & ~0xC, -1))
+        for t in (U55, U85)
+    ),
     Planted(U85, "addition", "rounded twice", _word("SET_OFM_SCALE", lambda v: v | 0x40)),
     Planted(U85, "resize_between", "do not follow each other along X", _word("SET_RESIZE_X", lambda v: v + 16)),
     Planted(U85, "resize_between", "do not follow each other along Y", _word("SET_RESIZE_Y", lambda v: v + 16)),

@@ -156,6 +156,11 @@ class Registers:
             where = f"{self.reader.name} at byte {self.reader.offset}"
             raise DeviceFault(f"{where} reads {found} channels for {depth} of its result")
 
+    def check_one_precision(self, bits: Iterable[int]) -> None:
+        """Raises DeviceError for operands whose elements do not have the same number of bits."""
+        if len(different := set(bits)) > 1:
+            raise DeviceError(f"the model does not know {self.reader.name} of operands of {sorted(different)} bits")
+
     def check_one_scale(self, scale: FixedPointScale | None) -> None:
         """Raises DeviceError for an operation whose channels should have scales of their own, but cannot."""
         if scale is None:

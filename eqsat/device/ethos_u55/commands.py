@@ -246,6 +246,7 @@ def _elementwise(r: Registers, i: Instruction) -> Elementwise:
         b = r.instruction("IFM2_BROADCAST").fields
         order = b["operand_order"]
         zero_point2 = r.zero_point("IFM2")
+        r.check_one_precision(r.element(prefix).bits for prefix in ("IFM", "IFM2"))
         if b["broadcast_constant"]:
             scalar = number(r.get("IFM2_SCALAR"), r.element("IFM2").signed)
         else:

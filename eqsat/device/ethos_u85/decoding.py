@@ -219,6 +219,7 @@ def _elementwise(r: Registers, i: Instruction) -> Elementwise:
     r.check_one_scale(output.scale)
     prefixes = ("IFM",) if mode in _UNARY else ("IFM", "IFM2")
     operands = tuple(_operand(r, p, output.shape) for p in prefixes)
+    r.check_one_precision(o.element.bits for o in operands)
     first, chained = operands[0], any(isinstance(o, Chained) for o in (*operands, output.map))
     if isinstance(first, FeatureMap) and not chained:
         r.check_depth(first.depth)  # in chains Vela leaves the shape of another operator in the register
