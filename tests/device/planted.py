@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from eqsat.device.binary import Binary
+from eqsat.device.stream import read_header, with_commands
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -41,6 +42,12 @@ def with_swapped_strides(binary: Binary) -> Binary:
     x, y = (_place(binary, by_name[f"SET_IFM_STRIDE_{axis}"].offset + 4) for axis in "XY")
     stream[x : x + 4], stream[y : y + 4] = stream[y : y + 4], stream[x : x + 4]
     return replace(binary, stream=bytes(stream))
+
+
+def with_one_scale(binary: Binary) -> Binary:
+    """The binary with a scale of one at its beginning, which the first command takes for all channels."""
+    words = [0x4024, 1, *read_header(binary.stream)[1]]
+    return with_word(replace(binary, stream=with_commands(binary.stream, words)), "SET_OFM_PRECISION", lambda v: v | 256)
 
 
 def _word(name: str, change: Callable[[int], int], nth: int = 0) -> Change:
@@ -138,6 +145,8 @@ UNKNOWN = [
         Planted(t, "convolution_dilated", "ends between its elements", _word(f"SET_KERNEL_{name}_M1", lambda v: v + 1))
         for t, name in ((U55, "HEIGHT"), (U85, "WIDTH"))
     ),
+    Planted(U55, "convolution", "OP_CONV with one scale for all channels", with_one_scale),
+    Planted(U55, "chain", "OP_ELEMENTWISE with one scale", _word("SET_OFM_PRECISION", lambda v: v | 256, -1)),
     Planted(U55, "average_padded", "padded average that is scaled", _word("SET_OFM_SCALE", lambda v: v + 1)),
     Planted(U85, "chain", "does not know IFM in TILE3X1", _word("SET_IFM_PRECISION", lambda v: v | 0x4000)),
     Planted(U85, "convolution_1x1", "does not know D4X4", _word("SET_KERNEL_STRIDE", lambda v: v | 0x20)),

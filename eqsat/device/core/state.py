@@ -166,6 +166,11 @@ class Registers:
         if scale is None:
             raise DeviceError(f"the model does not know {self.reader.name} with a scale for each channel")
 
+    def check_own_scales(self, scale: FixedPointScale | None) -> None:
+        """Raises DeviceError for an operation that should have one scale for all channels, but cannot."""
+        if scale is not None:
+            raise DeviceError(f"the model does not know {self.reader.name} with one scale for all channels")
+
     def range(self, name: str, region: str) -> ByteRange:
         return ByteRange(self.get(f"{region}_REGION"), self.get(f"{name}_BASE"), self.get(f"{name}_LENGTH"))
 
