@@ -162,6 +162,7 @@ UNKNOWN = [
         Planted(t, "sums_of_broadcasts", "of operands of", _word("SET_IFM2_PRECISION", lambda v: v & ~0xC, -1))
         for t in (U55, U85)
     ),
+    Planted(U85, "zeros_and_quotients", "DIV with a scaled result", _word("SET_OFM_SCALE", lambda v: v + 1, 1)),
     Planted(U85, "addition", "rounded twice", _word("SET_OFM_SCALE", lambda v: v | 0x40)),
     Planted(U85, "resize_between", "do not follow each other along X", _word("SET_RESIZE_X", lambda v: v + 16)),
     Planted(U85, "resize_between", "do not follow each other along Y", _word("SET_RESIZE_Y", lambda v: v + 16)),

@@ -44,6 +44,8 @@ _ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I48: 48}
 _REVERSED = {ActivationReverse.H: 0, ActivationReverse.W: 1, ActivationReverse.C: 2}
 #: Modes that scale their operands first.
 _SCALED = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MIN, ElementwiseMode.MAX)
+#: Modes whose results Vela asserts are not scaled.
+_UNSCALED = (ElementwiseMode.DIV, ElementwiseMode.SHL, ElementwiseMode.SHR)
 #: Bits by which a resized value, or the index of a maximum, is shifted up in an accumulator.
 _ABOVE = 16
 
@@ -145,6 +147,8 @@ class Execution(Generic[V]):
             operands = [self._scaled_input(v, how) for v, how in zip(operands, c.inputs, strict=True)]
         elif any(how.scale != SAME for how in c.inputs):
             raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
+        if c.mode in _UNSCALED and c.output.scale != SAME:
+            raise DeviceError(f"the model does not know {c.mode.name} with a scaled result")
         values = machine.applied(op, attrs, operands, shape)
         # a mask of all bits: Vela builds SELECT from bitwise operations, REDUCE_ALL from a maximum
         return machine.times(values, -1) if op in COMPARISONS else values
