@@ -101,6 +101,9 @@ def _output(r: Registers) -> Output:
     storage = _storage(r, "OFM")
     if r.get("OFM_SCALE", "dbl_rnd"):
         raise DeviceError(f"the model does not know results that are rounded twice (at byte {r.reader.offset})")
+    how = (storage == ActivationStorage.CHAINED, transpose != ActivationTranspose.HWC, bool(p["activation_reverse"]))
+    if sum(how) > 1:  # which Vela asserts that it never combines
+        raise DeviceError("the model does not know results of which two are true: chained, transposed, reversed")
     map_: FeatureMap | Chained | None = None
     if storage == ActivationStorage.CHAINED:
         map_ = Chained(r.get("OFM_REGION"), r.element("OFM"), r.zero_point("OFM"))
