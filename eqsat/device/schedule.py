@@ -64,6 +64,11 @@ class _Work:
             return _Work(c, None, None)
         return _Work(c, config.commands.accesses(c, config.internal), config.commands.blocks(c, config.core))
 
+    @property
+    def is_chained(self) -> bool:
+        """Whether the next kernel takes the results block by block, before they reach memory."""
+        return bool(self.blocks and self.accesses and self.command.output.map and not self.accesses.writes)
+
 
 def _name(c: Any) -> str:
     return f"{type(c).__name__} at byte {c.offset:#x}"
@@ -72,6 +77,7 @@ def _name(c: Any) -> str:
 def _check_queues(works: Sequence[_Work], config: Config) -> None:
     kernels: _UnderWay = []
     copies: _UnderWay = []
+    chained: Accesses | None = None  # of the kernels before in a chain, none of which is done before its last one
     for work in works:
         c, mine = work.command, work.accesses
         if isinstance(c, Wait):
@@ -85,25 +91,33 @@ def _check_queues(works: Sequence[_Work], config: Config) -> None:
             if mine.conflicts(theirs):
                 raise DeviceFault(f"{_name(c)} does not wait for {other}, which touches the same bytes", c.offset)
         queue, limit = (copies, config.family.outstanding_copies) if is_copy else (kernels, _KERNELS)
+        if not is_copy:
+            if chained is not None:
+                mine = chained.joined(mine)
+                del kernels[-1:]
+            chained = mine if work.is_chained else None
         queue.append((_name(c), mine))
         del queue[: max(0, len(queue) - limit)]
 
 
 def _check_dependencies(works: Sequence[_Work], config: Config) -> None:
     before: _Work | None = None
+    dependency = 0  # of all kernels of a chain, which begin together
     for work in works:
         c, blocks = work.command, work.blocks
         if isinstance(c, Wait) and c.kernel and not c.outstanding:
             before = None
         if blocks is None:
             continue
-        if before is not None and blocks.dependency > (allowed := _allowed(before, work, config)):
+        dependency = max(dependency, blocks.dependency)
+        if before is not None and dependency > (allowed := _allowed(before, work, config)):
             raise DeviceFault(
-                f"{_name(c)} may begin {blocks.dependency} blocks before the kernel before it is done, "
+                f"{_name(c)} may begin {dependency} blocks before the kernel before it is done, "
                 f"of which it reads what is written {allowed} blocks before its end",
                 c.offset,
             )
-        before = work
+        if not work.is_chained:
+            before, dependency = work, 0
 
 
 def _allowed(before: _Work, after: _Work, config: Config) -> int:

@@ -10,8 +10,9 @@ import pytest
 
 from eqsat.device.core.block_order import Blocks, Reading, most_dependency
 from eqsat.device.core.errors import DeviceError, DeviceFault
-from eqsat.device.core.operands import Dma, Element, FeatureMap, Kernel, Wait
+from eqsat.device.core.operands import Dma, DmaSide, Element, FeatureMap, Kernel, Wait
 from eqsat.device.core.registers import ActivationFormat
+from eqsat.device.ethos_u85.commands import Chained
 from eqsat.device.run import Device
 from eqsat.device.schedule import check_commands
 from eqsat.ground.worker import Worker
@@ -21,7 +22,7 @@ from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
 from tests.device.pieces import PIECES, Piece, addition, compiled, conv3, convolution, of, table
 from tests.device.planted import with_word
-from tests.term import graph
+from tests.term import Term, graph
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
@@ -63,6 +64,27 @@ def test_blocks_that_overlap_too_early_are_a_fault(target: str, worker: Worker) 
     with pytest.raises(DeviceFault, match=f"may begin {most} blocks before") as e:
         Device(with_word(binary, "SET_BLOCKDEP", lambda _: most, nth=-1))
     assert e.value.offset in binary.operators and f"at byte {e.value.offset:#x}" in str(e.value)
+
+
+def test_a_chain_waits_and_is_waited_for_as_one_kernel(worker: Worker) -> None:
+    """Its last kernel reads what the kernel before the chain writes; its first one is not done before its last."""
+
+    def chain(x: Term, y: Term) -> Term:
+        wide = x.layer(32, 3).rescale("INT32", 1 << 30, 30)
+        return (y.rescale("INT32", 1 << 30, 30) + 7).max(wide).rescale("INT8", 1 << 30, 31)
+
+    g = graph("x:INT8[1,12,16,32] y:INT8[1,12,16,32]", chain)
+    binary = compiled(dumps(g), Target.of("ethos-u85-256"), worker)
+    *_, first, number, last, stop = commands = binary.commands()
+    assert [type(c.output.map) for c in (first, number)] == [Chained, Chained] and stop == commands[-1]
+    check_commands(commands, binary.config)
+    with pytest.raises(DeviceFault, match=f"at byte {last.offset:#x} may begin 7 blocks before .* 1 blocks before"):
+        Device(with_word(binary, "SET_BLOCKDEP", lambda _: 7, nth=-1))
+    sides = (DmaSide(r, at, (0, 0)) for r, at in ((0, 0), (first.ifm.region, first.ifm.bases[0])))
+    copy = Dma(stop.offset, 16, (1, 1), *sides)
+    with pytest.raises(DeviceFault, match="does not wait for"):
+        check_commands([*commands[:-1], copy], binary.config)
+    check_commands([*commands[:-1], Wait(0, True, 0), copy], binary.config)
 
 
 def test_blocks_follow_each_other_depth_first() -> None:
