@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.device.binary import READ_ONLY
-from eqsat.device.core.block_order import Blocks, Reading, most_dependency
+from eqsat.device.core.block_order import Blocks, most_dependency
 from eqsat.device.core.errors import DeviceFault
 from eqsat.device.core.operands import ByteRange, Dma, Stop, Wait
-from eqsat.device.core.touched import Accesses, copies_onto_itself, overlap
+from eqsat.device.core.touched import Accesses, copies_onto_itself, of_map, overlap
 from eqsat.device.stream import Config
 
 #: Most kernels under way at a time (Vela's MaxOutstandingKernelOps).
@@ -38,6 +38,7 @@ def check_commands(commands: Sequence[Any], config: Config) -> None:
     Raises DeviceFault if a command's blocks have no room inside the NPU.
     Raises DeviceFault if a command may touch bytes that an earlier one still uses.
     Raises DeviceFault if a command writes to the constants, or over what it still reads itself.
+    Results that are transposed or reversed have no order there: their blocks may touch nothing that a block reads.
     Raises DeviceFault if a kernel looks up a table that the buffers of another one have overwritten.
     """
     for c in commands:
@@ -123,6 +124,9 @@ def _check_dependencies(works: Sequence[_Work], config: Config) -> None:
 def _allowed(before: _Work, after: _Work, config: Config) -> int:
     """Returns the largest BLOCKDEP of a kernel after another one."""
     assert before.blocks and after.blocks and before.accesses and after.accesses
+    # where blocks are written is not known if they are transposed or reversed: Vela sets 0 as well
+    if before.blocks.written is None and overlap(before.accesses.writes, after.accesses.reads):
+        return 0
     if overlap(before.accesses.reads, after.accesses.buffers):  # a table that is looked up until the last block
         return 0
     return most_dependency(before.blocks, after.blocks, config.commands.dependency)
@@ -131,7 +135,7 @@ def _allowed(before: _Work, after: _Work, config: Config) -> int:
 def _check_writes(works: Sequence[_Work]) -> None:
     tables: list[ByteRange] = []
     lost: list[tuple[str, ByteRange]] = []
-    chain: list[Reading] = []
+    chain: list[_Work] = []
     for work in works:
         c, mine = work.command, work.accesses
         if mine is None:
@@ -152,7 +156,25 @@ def _check_writes(works: Sequence[_Work]) -> None:
                 raise DeviceFault(f"{_name(c)} looks up a table that the buffers of {name} have overwritten", c.offset)
         if work.blocks is None:
             continue
-        if work.blocks.overwrite_operands(chain):
-            raise DeviceFault(f"{_name(c)} writes a block to bytes that a later block reads", c.offset)
-        is_chained = c.output.map is not None and not mine.writes
-        chain = [*chain, *work.blocks.readings] if is_chained else []
+        chain.append(work)
+        _check_operands(chain)
+        if not work.is_chained:
+            chain = []
+
+
+def _check_operands(chain: Sequence[_Work]) -> None:
+    """Raises DeviceFault if the last kernel of a chain writes over what one of its kernels still reads."""
+    last = chain[-1]
+    assert last.blocks and last.accesses
+    reads = {r for w in chain if w.accesses for r in w.accesses.reads}
+    if not overlap(last.accesses.writes, reads):
+        return
+    offset, (*earlier, own) = last.command.offset, (w.blocks.readings for w in chain if w.blocks)
+    # where blocks are written is not known if they are transposed or reversed
+    several = any(n > b for n, b in zip(last.blocks.shape, last.blocks.block, strict=True))
+    is_turned = last.blocks.written is None and several
+    if is_turned or last.blocks.overwrite_operands([r for readings in earlier for r in readings]):
+        raise DeviceFault(f"{_name(last.command)} writes a block to bytes that a later block reads", offset)
+    maps = {place for readings in (*earlier, own) for r in readings for place in of_map(r.map)}
+    if overlap(last.accesses.writes, reads - maps):
+        raise DeviceFault(f"{_name(last.command)} writes over weights or scales that it reads", offset)

@@ -163,6 +163,33 @@ def test_operands_and_constants_are_not_overwritten(target: str, worker: Worker)
             check_commands([replace(c, output=replace(c.output, map=place))], binary.config)
 
 
+def test_weights_are_not_overwritten(worker: Worker) -> None:
+    """By the convolution itself, which reads them for each block, from SRAM."""
+    binary = compiled(dumps(of(convolution)), Target.of("ethos-u65-512"), worker)
+    *_, c, stop = commands = binary.commands()
+    check_commands(commands, binary.config)
+    for place in (c.weights[1], c.scales[0]):
+        over = replace(c.output.map, region=place.region).at((place.address, 0, 0, 0))
+        with pytest.raises(DeviceFault, match="writes over weights or scales that it reads"):
+            check_commands([*commands[:-2], replace(c, output=replace(c.output, map=over)), stop], binary.config)
+
+
+@pytest.mark.parametrize("turn", [lambda x: x.transpose(0, 2, 1, 3), lambda x: x.reverse(1)], ids=["WHC", "reversed"])
+def test_results_that_are_turned_have_no_known_order(turn: Callable[[Term], Term], worker: Worker) -> None:
+    """Vela lets no kernel begin before they are written."""
+    g = graph("x:INT8[1,12,16,32]", lambda x: turn(x.layer(32, 1)).layer(32, 1))
+    binary = compiled(dumps(g), Target.of("ethos-u85-256"), worker)
+    first, second, stop = binary.commands()
+    for depends, place, said in (
+        (7, first.output.map.bases, "may begin 7 blocks before"),
+        (0, first.ifm.bases, "bytes that a later block reads"),
+    ):
+        output = replace(first.output, map=first.output.map.at(place))
+        later = replace(second, block=replace(second.block, dependency=depends))
+        with pytest.raises(DeviceFault, match=said):
+            check_commands([replace(first, output=output), later, stop], binary.config)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_copy_does_not_overwrite_what_it_reads(target: str, worker: Worker) -> None:
     binary = compiled(dumps(of(table)), Target.of(target), worker)
