@@ -26,6 +26,14 @@ def with_word(binary: Binary, name: str, change: Callable[[int], int], nth: int 
     return replace(binary, stream=binary.stream[:at] + changed.to_bytes(4, "little") + binary.stream[at + 4 :])
 
 
+def with_payload(binary: Binary, name: str, change: Callable[[int], int]) -> Binary:
+    """The binary with the payload of the first such instruction changed."""
+    found = next(i for i in binary.instructions() if i.name == name)
+    at = _place(binary, found.offset + 4)
+    word = (change(found.payload or 0) & 0xFFFFFFFF).to_bytes(4, "little")
+    return replace(binary, stream=binary.stream[:at] + word + binary.stream[at + 4 :])
+
+
 def _place(binary: Binary, offset: int) -> int:
     return len(binary.stream) - 4 * sum(1 + i.layout.long for i in binary.instructions()) + offset
 

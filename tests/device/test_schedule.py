@@ -20,8 +20,8 @@ from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
-from tests.device.pieces import PIECES, Piece, addition, compiled, conv3, convolution, of, table
-from tests.device.planted import with_word
+from tests.device.pieces import OF_U85, PIECES, Piece, addition, compiled, conv3, convolution, of, table
+from tests.device.planted import with_payload, with_word
 from tests.term import Term, graph
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
@@ -224,6 +224,7 @@ def test_a_table_is_lost_to_buffers_where_no_banks_are_reserved(worker: Worker) 
                 check_commands([*commands[:after], late, *commands[after + 1 :]], binary.config)
 
 
+LARGEST = next(p for p in OF_U85 if p.name == "largest_padded")
 CHANGED: dict[str, tuple[Piece, str, Callable[[int], int], str]] = {
     "no whole micro blocks": (convolution, "SET_OFM_BLK_DEPTH_M1", lambda v: v - 1, "no whole micro blocks"),
     "too large": (convolution, "SET_OFM_BLK_WIDTH_M1", lambda v: 63, "blocks of"),
@@ -250,6 +251,29 @@ def test_what_has_no_room_is_a_fault(
     Device(binary)
     with pytest.raises(DeviceFault, match=reason):
         Device(with_word(binary, register, value))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "piece, dtype, register, step",
+    [
+        (convolution, "INT8", "OFM_BASE0", 16),
+        (convolution, "INT8", "OFM_STRIDE_Y", 16),
+        (convolution, "INT8", "WEIGHT_BASE", 16),
+        (convolution, "INT8", "WEIGHT_LENGTH", 16),
+        (convolution, "INT8", "SCALE_LENGTH", 16),
+        (LARGEST, "INT16", "IFM_BASE0", 2),
+        (LARGEST, "INT16", "IFM_STRIDE_X", 2),
+    ],
+)
+def test_what_is_not_aligned_is_a_fault(
+    target: str, piece: Piece, dtype: str, register: str, step: int, worker: Worker
+) -> None:
+    """Bricks, weights and elements of several bytes."""
+    binary = compiled(dumps(piece.graph(dtype)), Target.of(target), worker)
+    Device(binary)
+    with pytest.raises(DeviceFault, match=rf"reads {register} 0x\w+, which is no multiple of {step}"):
+        Device(with_payload(binary, f"SET_{register}", lambda v: v + step // 2))
 
 
 @pytest.mark.parametrize("target", TARGETS)
