@@ -21,7 +21,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
 from tests.device.pieces import OF_U85, PIECES, Piece, addition, compiled, conv3, convolution, of, table
-from tests.device.planted import with_payload, with_word
+from tests.device.planted import graph_of, with_payload, with_word
 from tests.term import Term, graph
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
@@ -251,6 +251,22 @@ def test_what_has_no_room_is_a_fault(
     Device(binary)
     with pytest.raises(DeviceFault, match=reason):
         Device(with_word(binary, register, value))
+
+
+@pytest.mark.parametrize(
+    "name, dimension, blocks, nth, reason",
+    [
+        ("matrices", "WIDTH", 8, 0, r"blocks of \(2, 32, 8\), which are no whole micro blocks of \(1, 1, 16\)"),
+        ("weights_as_an_input", "WIDTH", 4, -1, "kept of more than one of the blocks"),
+    ],
+)
+def test_blocks_of_u85_are_whole_in_bricks_and_one_if_kept(
+    name: str, dimension: str, blocks: int, nth: int, reason: str, worker: Worker
+) -> None:
+    binary = compiled(dumps(graph_of(name)), Target.of("ethos-u85-256"), worker)
+    Device(binary)
+    with pytest.raises(DeviceFault, match=reason):
+        Device(with_word(binary, f"SET_OFM_BLK_{dimension}_M1", lambda _: blocks - 1, nth))
 
 
 @pytest.mark.parametrize("target", TARGETS)
