@@ -173,6 +173,7 @@ UNKNOWN = [
     Planted(U85, "zeros_and_quotients", "DIV with a scaled result", _word("SET_OFM_SCALE", lambda v: v + 1, 1)),
     Planted(U85, "chain", "chained, transposed, reversed", _word("SET_OFM_PRECISION", lambda v: v | 0x400, 1)),
     Planted(U85, "transpose_0213", "chained, transposed, reversed", _word("SET_OFM_PRECISION", lambda v: v | 0x400)),
+    Planted(U85, "weights_as_an_input", "I48 that begin with int32", _word("SET_ACC_FORMAT", lambda v: v ^ 1, 1)),
     Planted(U85, "addition", "rounded twice", _word("SET_OFM_SCALE", lambda v: v | 0x40)),
     Planted(U85, "resize_between", "do not follow each other along X", _word("SET_RESIZE_X", lambda v: v + 16)),
     Planted(U85, "resize_between", "do not follow each other along Y", _word("SET_RESIZE_Y", lambda v: v + 16)),

@@ -40,6 +40,8 @@ from eqsat.tensor.types import Array
 
 #: Bits of an accumulator.
 _ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I48: 48}
+#: Bits of the elements in memory that accumulators may begin with.
+_INITIAL = {AccFormat.I32: 32, AccFormat.I48: 64}
 #: The axis of [height, width, depth] along which results are reversed.
 _REVERSED = {ActivationReverse.H: 0, ActivationReverse.W: 1, ActivationReverse.C: 2}
 #: Modes that scale their operands first.
@@ -188,6 +190,8 @@ class Execution(Generic[V]):
         elif how.input == AccInput.IFM2:
             if start is None:
                 raise DeviceError("the model does not know what the accumulators begin with")
+            if start.element.bits != _INITIAL[how.format]:
+                raise DeviceError(f"the model does not know {how.format.name} that begin with {start.element.dtype}")
             first = machine.operand(machine.read(start), start.zero_point, "add")
             values = machine.applied("add", (), [values, first], out.shape)
         if sums:
