@@ -55,7 +55,9 @@ def with_swapped_strides(binary: Binary) -> Binary:
 def with_one_scale(binary: Binary) -> Binary:
     """The binary with a scale of one at its beginning, which the first command takes for all channels."""
     words = [0x4024, 1, *read_header(binary.stream)[1]]
-    return with_word(replace(binary, stream=with_commands(binary.stream, words)), "SET_OFM_PRECISION", lambda v: v | 256)
+    return with_word(
+        replace(binary, stream=with_commands(binary.stream, words)), "SET_OFM_PRECISION", lambda v: v | 256
+    )
 
 
 def _word(name: str, change: Callable[[int], int], nth: int = 0) -> Change:
@@ -159,7 +161,7 @@ UNKNOWN = [
     Planted(U85, "chain", "does not know IFM in TILE3X1", _word("SET_IFM_PRECISION", lambda v: v | 0x4000)),
     Planted(U85, "convolution_1x1", "does not know D4X4", _word("SET_KERNEL_STRIDE", lambda v: v | 0x20)),
     Planted(U85, "average_padded", "average that is scaled", _word("SET_OFM_SCALE", lambda v: v + 1)),
-    Planted(U85, "convolution_1x1", "were not kept", _word("SET_ACC_FORMAT", lambda v: v | 0x10)),
+    Planted(U85, "matrices", "were not kept", _word("SET_ACC_FORMAT", lambda v: v | 0x10, -1)),
     Planted(U85, "table_of_shorts", "activation LUT_TANH", _word("SET_ACTIVATION", lambda v: v & ~0x1F | 10)),
     Planted(U85, "convolution_1x1", "unknown microblock 7", _word("SET_ACC_FORMAT", lambda v: v | 0x700)),
     Planted(U85, "addition", "with a scale for each channel", _word("SET_OFM_PRECISION", lambda v: v & ~0x100, -1)),
