@@ -13,7 +13,7 @@ from functools import partial, reduce
 
 from eqsat.choice.copies import with_needed_copies
 from eqsat.search.proposal import Ask, Asking, State
-from eqsat.search.proposals.orders import COMMUTATIVE, Swap, swaps, with_swap
+from eqsat.search.proposals.orders import swaps, with_swap
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.stripes import Parts, Region, needed
 from eqsat.vela.defects import Copy, remedies
@@ -40,13 +40,13 @@ def chains(state: State) -> Asking:
 
 def before_sums(graph: TensorGraph) -> TensorGraph:
     """Returns the graph with convolutions right before the sums that read them; itself if they already are."""
-    return reduce(with_swap, (s for s in swaps(graph) if _is_convolved_last(graph, s)), graph)
+    return reduce(with_swap, (n for n in swaps(graph) if _is_convolved_last(graph, n)), graph)
 
 
-def _is_convolved_last(graph: TensorGraph, swap: Swap) -> bool:
+def _is_convolved_last(graph: TensorGraph, n: int) -> bool:
     """Whether the second of two operands, which runs first, is made by a convolution, and the first one is not."""
-    first, second = (_made_by(graph, graph.nodes[swap.node].inputs[k]) for k in (swap.first, swap.second))
-    return graph.nodes[swap.node].op in COMMUTATIVE and second in _CONVOLUTIONS and first not in _CONVOLUTIONS
+    first, second = (_made_by(graph, i) for i in graph.nodes[n].inputs)
+    return second in _CONVOLUTIONS and first not in _CONVOLUTIONS
 
 
 def _made_by(graph: TensorGraph, n: int) -> str:
