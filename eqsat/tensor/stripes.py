@@ -1,6 +1,6 @@
-"""Computes a value of a graph in stripes, of a few rows or channels each, which one CONCAT joins.
+"""Computes parts of a graph's values: a slice, or stripes of a few rows or channels each, which one CONCAT joins.
 
-Each stripe is computed from values that exist as a whole.
+Each part is computed from values that exist as a whole.
 Rows that the windows of two stripes read are computed for both.
 Channels are computed once: those of a convolution read all of its operand, with weights of their own.
 
@@ -20,7 +20,7 @@ Tiny Deep Learning", NeurIPS 2021.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -100,7 +100,13 @@ def striped(graph: TensorGraph, region: Region, ends: Sequence[int]) -> tuple[Te
     Raises GraphError if an operator of the region cannot compute some rows by themselves.
     """
     divided = (needed(graph, region, 0, ends[-1]) or {}).keys()
-    out = graph.rewritten({region.target: lambda out: _Writer(graph, region, out).joined(ends)}, without=divided)
+
+    def joined(out: Rewritten) -> int:
+        parts = Parts(graph)
+        stripes = [parts.write(region, a, b, out) for a, b in pairwise(ends)]
+        return out.graph.add("concat", stripes, axis=region.axis)
+
+    out = graph.rewritten({region.target: joined}, without=divided)
     return out.graph, out.source
 
 
@@ -221,62 +227,66 @@ def _moved(graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows) ->
     return [rows], node.attrs
 
 
-class _Writer:
-    """Writes a region in stripes into a copy of its graph."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Writes parts of a graph's values into a copy of it, each part once.
 
-    def __init__(self, graph: TensorGraph, region: Region, out: Rewritten) -> None:
-        self._graph, self._region = graph, region
-        self._new, self._number, self._source = out.graph, out.number, out.source
-        self._parts: dict[tuple[int, Rows], int] = {}
+    made: {(node, its rows): the new node}.
+    """
 
-    def joined(self, ends: Sequence[int]) -> int:
-        """Adds the stripes between `ends` and their CONCAT, and returns its node."""
-        stripes = [self._stripe(a, b) for a, b in pairwise(ends)]
-        return self._new.add("concat", stripes, axis=self._region.axis)
+    graph: TensorGraph
+    made: dict[tuple[int, Rows], int] = field(default_factory=dict)
 
-    def _stripe(self, begin: int, end: int) -> int:
-        """Adds the rows of the target from `begin` to `end` and returns their node, or raises GraphError."""
-        graph, region = self._graph, self._region
-        rows = needed(graph, region, begin, end)
+    def write(self, region: Region, begin: int, end: int, out: Rewritten) -> int:
+        """Adds the rows of the target from `begin` to `end` and returns their node.
+
+        Raises GraphError if an operator of the region cannot compute some rows by themselves.
+        """
+        rows = needed(self.graph, region, begin, end)
         if rows is None:
             raise GraphError(f"n{region.target} cannot be computed in stripes along axis {region.axis}")
-        own: dict[int, int] = {}
-        for n in (n for n in region.inner if n in rows):
-            read = rows_read(graph, n, rows[n])
+        for n in (n for n in region.inner if n in rows and (n, rows[n]) not in self.made):
+            node, read = self.graph.nodes[n], rows_read(self.graph, n, rows[n])
             assert read is not None, "what is needed is known"
-            operands = [self._operand(i, wanted, own, rows) for i, wanted in zip(graph.nodes[n].inputs, read[0])]
-            own[n] = self._new.add_with(graph.nodes[n].op, operands, read[1])
-            self._source[own[n]] = n
-        return self._operand(region.target, Rows(region.axis, begin, end), own, rows)
+            operands = [self._operand(i, wanted, rows, out) for i, wanted in zip(node.inputs, read[0], strict=True)]
+            new = self.made[n, rows[n]] = out.graph.add_with(node.op, operands, read[1])
+            out.source[new] = n
+        return self._operand(region.target, Rows(region.axis, begin, end), rows, out)
 
-    def _operand(self, n: int, wanted: Rows | None, own: Mapping[int, int], rows: Mapping[int, Rows]) -> int:
-        """Returns the node of the wanted rows of an operand; None stands for all rows."""
-        if n in own:
+    def _operand(self, n: int, wanted: Rows | None, rows: Mapping[int, Rows], out: Rewritten) -> int:
+        """Returns the node of the wanted rows of an operand; None stands for all rows. rows: those that are made."""
+        if n in rows:
             assert wanted is not None, "what is needed is known"
             begin = rows[n].begin
-            return self._sliced(own[n], n, Rows(wanted.axis, wanted.begin - begin, wanted.end - begin))
-        if wanted is None or wanted.size == self._graph.nodes[n].shape[wanted.axis]:
-            return self._number[n]
-        if (n, wanted) not in self._parts:
-            self._parts[n, wanted] = self._part(n, wanted)
-        return self._parts[n, wanted]
+            own = Rows(wanted.axis, wanted.begin - begin, wanted.end - begin)
+            return _sliced(self.made[n, rows[n]], n, own, out)
+        if wanted is None or wanted.size == self.graph.nodes[n].shape[wanted.axis]:
+            return out.number[n]
+        if (n, wanted) not in self.made:
+            self.made[n, wanted] = self._part(n, wanted, out)
+        return self.made[n, wanted]
 
-    def _part(self, n: int, wanted: Rows) -> int:
+    def _part(self, n: int, wanted: Rows, out: Rewritten) -> int:
         """Adds rows of a value that exists as a whole and returns their node."""
-        node = self._graph.nodes[n]
+        node = self.graph.nodes[n]
         if node.op == "const" and not DType.of(node.dtype).carried:
             data = node.attr("value").data.take(range(wanted.begin, wanted.end), wanted.axis)
-            part = self._new.add_const(data, node.dtype)
-            self._source[part] = n
+            part = out.graph.add_const(data, node.dtype)
+            out.source[part] = n
             return part
-        return self._sliced(self._number[n], n, wanted)
+        return _sliced(out.number[n], n, wanted, out)
 
-    def _sliced(self, value: int, n: int, wanted: Rows) -> int:
-        shape: Sequence[int] = self._new.nodes[value].shape
-        if wanted.size == shape[wanted.axis]:
-            return value
-        start, size = [0] * len(shape), list(shape)
-        start[wanted.axis], size[wanted.axis] = wanted.begin, wanted.size
-        part = self._new.add("slice", [value], start=tuple(start), size=tuple(size))
-        self._source[part] = n
-        return part
+
+def _sliced(value: int, n: int, wanted: Rows, out: Rewritten) -> int:
+    """Adds a slice of a new node, which computes node `n`, and returns it; of a slice, one that reads its operand."""
+    node = out.graph.nodes[value]
+    if wanted.size == node.shape[wanted.axis]:
+        return value
+    start, size = [0] * len(node.shape), list(node.shape)
+    if node.op == "slice":  # of two in a row, Vela makes the first by a copy
+        (value,), start = node.inputs, list(node.attr("start"))
+    start[wanted.axis] += wanted.begin
+    size[wanted.axis] = wanted.size
+    part = out.graph.add("slice", [value], start=tuple(start), size=tuple(size))
+    out.source[part] = n
+    return part

@@ -13,14 +13,14 @@ from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.oracle import Oracle
 from eqsat.search.proposal import State, Step
-from eqsat.search.proposals.orders import Allocation, Swap, execution, orders, swaps, with_swap
+from eqsat.search.proposals.orders import Allocation, execution, orders, swaps, with_swap
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.locations import Origin, text
 from tests.fake_oracle import by_vela
 from tests.graphs import ON_THE_NEWEST_VELA, are_equal
-from tests.term import Term, graph, inputs, outputs
+from tests.term import graph, inputs, outputs
 
 ANY = MemoryLimits()
 U55, U65, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
@@ -45,20 +45,6 @@ def halved() -> TensorGraph:
     y = x.conv(weights, np.zeros(64), pad=(0, 1, 0, 1), stride=(2, 2), in_zp=-3)
     deep = y.rescale("INT8", shift=38, out_zp=-5).layer(64, 3, seed=2)
     return outputs(deep.plus(x.slice((0, 0, 0, 0), (1, 8, 8, 32)).layer(64, seed=3)).layer(16, seed=4))
-
-
-def branches(*order: int) -> TensorGraph:
-    """Three branches of one, two and three convolutions, joined along the channels in an order, which a CLAMP and a
-    convolution read."""
-    (x,) = inputs("x:INT8[1,12,12,32]")
-    x = x.layer(32, seed=9)
-    ends = [
-        x.layer(8, seed=1),
-        x.layer(64, seed=2).layer(16, 3, seed=3),
-        x.layer(48, seed=4).layer(32, 3, seed=5).layer(24, 3, seed=6),
-    ]
-    first, *others = (ends[k] for k in order)
-    return outputs(first.concat(*others, axis=3).clamp(-100, 100).layer(16, 3, seed=7))
 
 
 def rounds(graph: TensorGraph, target: Target, pool: Pool, limits: MemoryLimits = ANY) -> list[Compiled]:
@@ -91,15 +77,6 @@ def test_swapped_operands_of_an_addition_save_cycles(pool: Pool) -> None:
 
 
 @ON_THE_NEWEST_VELA
-@pytest.mark.parametrize("target", [U65, U85], ids=lambda t: t.accelerator)
-def test_the_weights_that_read_a_concat_move_with_its_operands(target: Target, pool: Pool) -> None:
-    found = rounds(branches(0, 2, 1), target, pool)
-    before, after = found[0].figures, best(found)
-    assert after.cycles <= before.cycles and after.sram < 0.95 * before.sram
-    assert all(are_equal(found[0].graph, c.graph) for c in found) and len(found) > 1
-
-
-@ON_THE_NEWEST_VELA
 def test_a_faster_graph_that_does_not_fit_is_made_to_fit(pool: Pool) -> None:
     """The swap lowers the peak on U55 and takes a few cycles more: without a limit it is not the best one, with one it
     is the only one."""
@@ -110,9 +87,7 @@ def test_a_faster_graph_that_does_not_fit_is_made_to_fit(pool: Pool) -> None:
     assert not limits.fits(best(free))
 
 
-@pytest.mark.parametrize(
-    "given", [shortcut(False), halved(), branches(0, 2, 1)], ids=["shortcut", "halved", "branches"]
-)
+@pytest.mark.parametrize("given", [shortcut(False), halved()], ids=["shortcut", "halved"])
 @pytest.mark.parametrize("target", [U55, U65], ids=lambda t: t.accelerator)
 def test_the_peak_of_an_order_is_about_velas(given: TensorGraph, target: Target, pool: Pool) -> None:
     """Of the graph as it is, as far as nodes and weights have it."""
@@ -127,7 +102,7 @@ def test_vela_runs_the_last_operand_first() -> None:
     (total,) = g.outputs
     a, b = g.nodes[total].inputs
     assert execution(g) == [b, a, total]
-    assert execution(with_swap(g, Swap(total, 0, 1))) == [a, b, total]
+    assert execution(with_swap(g, total)) == [a, b, total]
 
 
 def test_what_is_read_twice_or_not_computed_is_not_swapped() -> None:
@@ -135,31 +110,14 @@ def test_what_is_read_twice_or_not_computed_is_not_swapped() -> None:
     y = x + x
     z = y * y.const(np.ones((1, 4)))
     g = outputs(y.max(z) - z)
-    assert [g.nodes[s.node].op for s in swaps(g)] == ["maximum"]
-
-
-@pytest.mark.parametrize("how", ["an output", "a scale per channel", "weights of another convolution", "rows"])
-def test_a_concat_stays_where_its_channels_are_seen(how: str) -> None:
-    (x,) = inputs("x:INT8[1,8,8,16]")
-    joined = x.layer(8, seed=1).concat(x.layer(8, seed=2), axis=1 if how == "rows" else 3)
-    read = joined.rescale("INT8", range(1 << 29, (1 << 29) + 16), [30] * 16) if "scale" in how else joined
-    more = {"weights of another convolution": x.layer(8, seed=3), "an output": joined}
-
-    def moved(x: Term) -> Term:
-        return x.layer(8, seed=1).concat(x.layer(8, seed=2), axis=3).layer(8, seed=4)
-
-    assert not swaps(outputs(read.layer(8, seed=3), *([more[how]] if how in more else [])))
-    g = graph("x:INT8[1,8,8,16]", moved)
-    assert [g.nodes[s.node].op for s in swaps(g)] == ["concat"]
+    assert [g.nodes[n].op for n in swaps(g)] == ["maximum"]
 
 
 @pytest.mark.slow
 @ON_THE_NEWEST_VELA
-@pytest.mark.parametrize(
-    "given, target", [(shortcut(False), U65), (branches(0, 2, 1), U85)], ids=["shortcut", "branches"]
-)
-def test_the_answer_runs_in_the_better_order(given: TensorGraph, target: Target) -> None:
+def test_the_answer_runs_in_the_better_order() -> None:
     """It is proved, its binary is run, and its operators keep their origins."""
+    given, target = shortcut(False), U65
     origins = {n: text([Origin(f"node{n}", "module")]) for n in given.live() if given.nodes[n].inputs}
     result = optimize_tosa(dumps(given, origins), target, options=Options(max_sram="any", effort=1))
     assert result.chosen == "eqsat" and result.verified and result.proved and result.binary_verified

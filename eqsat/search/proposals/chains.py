@@ -9,13 +9,13 @@ By itself one convolution of all gates takes fewer cycles, which is why prices o
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from eqsat.choice.copies import with_needed_copies
 from eqsat.search.proposal import Ask, Asking, State
-from eqsat.search.proposals.orders import COMMUTATIVE, Swap, swaps, with_swap
+from eqsat.search.proposals.orders import swaps, with_swap
 from eqsat.tensor.graph import Rewritten, TensorGraph
+from eqsat.tensor.stripes import Parts, Region, needed
 from eqsat.vela.defects import Copy, remedies
 
 #: Operators of which a part is the same operator on parts.
@@ -40,13 +40,13 @@ def chains(state: State) -> Asking:
 
 def before_sums(graph: TensorGraph) -> TensorGraph:
     """Returns the graph with convolutions right before the sums that read them; itself if they already are."""
-    return reduce(with_swap, (s for s in swaps(graph) if _is_convolved_last(graph, s)), graph)
+    return reduce(with_swap, (n for n in swaps(graph) if _is_convolved_last(graph, n)), graph)
 
 
-def _is_convolved_last(graph: TensorGraph, swap: Swap) -> bool:
+def _is_convolved_last(graph: TensorGraph, n: int) -> bool:
     """Whether the second of two operands, which runs first, is made by a convolution, and the first one is not."""
-    first, second = (_made_by(graph, graph.nodes[swap.node].inputs[k]) for k in (swap.first, swap.second))
-    return graph.nodes[swap.node].op in COMMUTATIVE and second in _CONVOLUTIONS and first not in _CONVOLUTIONS
+    first, second = (_made_by(graph, i) for i in graph.nodes[n].inputs)
+    return second in _CONVOLUTIONS and first not in _CONVOLUTIONS
 
 
 def _made_by(graph: TensorGraph, n: int) -> str:
@@ -63,8 +63,9 @@ def in_parts(graph: TensorGraph, copies: Sequence[Copy] = ()) -> tuple[TensorGra
     copies: the remedies without which Vela would compile graphs wrongly.
     Returns the graph itself if it has no such slice.
     """
-    parts = _Parts(graph, _products(graph))
-    cuts = {n: partial(parts.write, n) for n in graph.live() if _cuts_channels(graph, n, parts.products)}
+    parts, products = Parts(graph), _products(graph)
+    sliced = (n for n in graph.live() if _cuts_channels(graph, n, products))
+    cuts = {n: partial(_write, parts, n, region) for n in sliced if (region := _region(graph, n, products))}
     if not cuts:
         return graph, {}
     written = graph.rewritten(cuts)
@@ -94,49 +95,35 @@ def _products(graph: TensorGraph) -> set[int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """Writes slices of channels of products, each part of a node once. made: {(node, start, end): new node}."""
+def _region(graph: TensorGraph, cut: int, products: Collection[int]) -> Region | None:
+    """Returns what is computed in parts for a slice of a product, None if not all of it can be.
 
-    graph: TensorGraph
-    products: Collection[int]
-    made: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    These are products, and what leads to other operands of their sums without any computation of INT8.
+    """
+    target, axis = graph.nodes[cut].inputs[0], len(graph.nodes[cut].shape) - 1
 
-    def write(self, n: int, out: Rewritten) -> int:
-        """Writes a slice of channels, and returns its node."""
-        node = self.graph.nodes[n]
-        start = node.attr("start")[-1]
-        return self._part(node.inputs[0], start, start + node.shape[-1], out)
+    def is_in_parts(n: int) -> bool:
+        node = graph.nodes[n]
+        if node.op == "reshape":
+            return graph.nodes[node.inputs[0]].shape[-1] == node.shape[-1]
+        return n in products or node.op in _POINTWISE and node.dtype != "INT8"
 
-    def _part(self, n: int, start: int, end: int, out: Rewritten) -> int:
-        """Writes the channels of a node from `start` up to `end`, and returns their node."""
-        nodes, node, channels = self.graph.nodes, self.graph.nodes[n], slice(start, end)
-        if node.shape[-1] == 1:  # it broadcasts
-            return out.number[n]
-        if (n, start, end) in self.made:
-            return self.made[n, start, end]
-        if node.op == "const":
-            new = out.graph.add_const(node.attr("value").data[..., channels], node.dtype)
-        elif node.op == "conv2d" and n in self.products:
-            x, *constants = node.inputs
-            parts = ((nodes[k], nodes[k].attr("value").data) for k in constants)
-            cut = [out.graph.add_const(data[channels] if len(data) > 1 else data, k.dtype) for k, data in parts]
-            new = out.graph.add_with("conv2d", [out.number[x], *cut], node.attrs)
-        elif node.op in _POINTWISE and (node.dtype != "INT8" or n in self.products):
-            attrs, operands = dict(node.attrs), [self._part(i, start, end, out) for i in node.inputs]
-            if attrs.get("per_channel"):
-                attrs |= {name: attrs[name][channels] for name in ("multiplier", "shift")}
-            new = out.graph.add(node.op, operands, **attrs)
-        elif node.op == "reshape" and nodes[node.inputs[0]].shape[-1] == node.shape[-1]:
-            part = self._part(node.inputs[0], start, end, out)
-            new = out.graph.add("reshape", [part], shape=(*node.shape[:-1], end - start))
-        else:
-            read, starts = n, [0] * len(node.shape)
-            if node.op == "slice":  # of two in a row, Vela makes the first by a copy
-                (read,), starts = node.inputs, list(node.attr("start"))
-            starts[-1] += start
-            size = (*node.shape[:-1], end - start)
-            new = out.graph.add("slice", [out.number[read]], start=tuple(starts), size=size)
-        out.source[new] = n
-        self.made[n, start, end] = new
-        return new
+    found, stack = {target}, [target]
+    while stack:
+        n = stack.pop()
+        inner = () if graph.nodes[n].op == "conv2d" else [i for i in graph.nodes[n].inputs if is_in_parts(i)]
+        stack += [i for i in inner if i not in found]
+        found.update(inner)
+    region = Region(target, tuple(sorted(found)), axis)
+    return region if needed(graph, region, *_channels(graph, cut)) is not None else None
+
+
+def _channels(graph: TensorGraph, cut: int) -> tuple[int, int]:
+    """Returns the first channel that a slice takes, and the one behind the last."""
+    start = graph.nodes[cut].attr("start")[-1]
+    return start, start + graph.nodes[cut].shape[-1]
+
+
+def _write(parts: Parts, cut: int, region: Region, out: Rewritten) -> int:
+    """Writes a slice of channels, and returns its node."""
+    return parts.write(region, *_channels(parts.graph, cut), out)

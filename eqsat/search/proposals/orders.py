@@ -5,8 +5,6 @@ Vela walks from the outputs, depth first, and visits the last operand first.
 It runs each operator once all of its operands are there (TraverseGraphFromEnd in regor's graph.hpp).
 So the operands of a commutative operator decide which side of it is computed first.
 That changes which tensors are live meanwhile, and which operators are neighbours.
-Operands of a CONCAT of channels that only convolutions read may be swapped, too.
-The weights of these convolutions are then reordered with the channels.
 A graph with swapped operands has equal node numbers.
 """
 
@@ -15,107 +13,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations
-from typing import NamedTuple
-
-import numpy as np
 
 from eqsat.choice.compiled import Compiled
 from eqsat.search.proposal import Ask, Asking, State, one_by_one
-from eqsat.tensor.dtypes import DType
-from eqsat.tensor.graph import Node, TensorGraph
-from eqsat.tensor.types import Array, Const, attrs_of
+from eqsat.tensor.graph import TensorGraph
 
 #: Operators of two operands that may be swapped without changing any bit.
-COMMUTATIVE = frozenset(
+_COMMUTATIVE = frozenset(
     ("add", "mul", "maximum", "minimum", "equal", "bitwise_and", "bitwise_or", "bitwise_xor")
     + ("logical_and", "logical_or", "logical_xor")
 )
-#: Operators that treat all channels alike; a RESCALE does if it has a single scale.
-_IN_EVERY_CHANNEL = ("rescale", "clamp", "table")
-#: The last axis of an NHWC activation, and of the weights of a CONV2D: its input channels.
-_CHANNELS = 3
 
 
-class Swap(NamedTuple):
-    """Two operands of a node that change places.
+def swaps(graph: TensorGraph) -> list[int]:
+    """Returns the nodes whose two operands may change places, which may change the order in which the graph runs."""
 
-    first, second: their places.
-    channels: other nodes whose channels are reordered, and the weights that read them.
-    """
+    def may_swap(op: str, operands: Sequence[int]) -> bool:
+        return op in _COMMUTATIVE and len({*operands}) == 2 and all(graph.nodes[i].inputs for i in operands)
 
-    node: int
-    first: int
-    second: int
-    channels: tuple[int, ...] = ()
+    return [n for n in graph.live() if may_swap(graph.nodes[n].op, graph.nodes[n].inputs)]
 
 
-def swaps(graph: TensorGraph) -> list[Swap]:
-    """Returns the swaps that may change the order in which a graph runs."""
-    readers = graph.readers()
-    out: list[Swap] = []
-    for n in readers:
-        node = graph.nodes[n]
-        if node.op in COMMUTATIVE:
-            channels: list[int] | None = []
-        elif node.op == "concat" and node.attr("axis") == _CHANNELS == len(node.shape) - 1:
-            channels = _behind(graph, readers, n)
-        else:
-            continue
-        if channels is not None:
-            computed = [k for k, i in enumerate(node.inputs) if graph.nodes[i].inputs]
-            pairs = ((j, k) for j, k in combinations(computed, 2) if node.inputs[j] != node.inputs[k])
-            out += [Swap(n, j, k, tuple(channels)) for j, k in pairs]
-    return out
-
-
-def with_swap(graph: TensorGraph, swap: Swap) -> TensorGraph:
-    """Returns the graph with two operands swapped, and the weights that read their channels reordered."""
-    nodes, node = list(graph.nodes), graph.nodes[swap.node]
-    order = list(range(len(node.inputs)))
-    order[swap.first], order[swap.second] = swap.second, swap.first
-    nodes[swap.node] = replace(node, inputs=tuple(node.inputs[k] for k in order))
-    if swap.channels:
-        ends = np.cumsum([graph.nodes[i].shape[_CHANNELS] for i in node.inputs])
-        parts = np.split(np.arange(ends[-1]), ends[:-1])
-        channels = np.concatenate([parts[k] for k in order])
-        for n in (n for n in swap.channels if graph.nodes[n].op == "const"):
-            nodes[n] = _reordered(graph.nodes[n], channels)
+def with_swap(graph: TensorGraph, n: int) -> TensorGraph:
+    """Returns the graph with the two operands of a node swapped."""
+    nodes = list(graph.nodes)
+    nodes[n] = replace(nodes[n], inputs=nodes[n].inputs[::-1])
     return TensorGraph(nodes, graph.inputs, graph.outputs, graph.output_names)
-
-
-def _reordered(weights: Node, channels: Array) -> Node:
-    data = weights.attr("value").data[..., channels]
-    return replace(weights, attrs=attrs_of({"value": Const(data, weights.dtype, weights.shape)}))
-
-
-def _behind(graph: TensorGraph, readers: Mapping[int, Sequence[int]], concat: int) -> list[int] | None:
-    """Returns the nodes with the channels of a CONCAT, and the weights that read them.
-
-    Operators that treat all channels alike may lie between.
-    Returns None if an output or any other operator reads these channels.
-    """
-    out, stack = [concat], [concat]
-    while stack:
-        n = stack.pop()
-        if n in graph.outputs:
-            return None
-        for r in readers[n]:
-            node = graph.nodes[r]
-            if node.op == "conv2d" and _has_own_weights(graph, readers, r):
-                out.append(node.inputs[1])
-            elif node.op in _IN_EVERY_CHANNEL and len(dict(node.attrs).get("multiplier", (1,))) == 1:
-                out.append(r)
-                stack.append(r)
-            else:
-                return None
-    return out
-
-
-def _has_own_weights(graph: TensorGraph, readers: Mapping[int, Sequence[int]], convolution: int) -> bool:
-    number = graph.nodes[convolution].inputs[1]
-    weights = graph.nodes[number]
-    return weights.op == "const" and not DType.of(weights.dtype).carried and readers[number] == [convolution]
 
 
 def execution(graph: TensorGraph) -> list[int]:
@@ -207,7 +130,7 @@ def orders(state: State) -> Asking:
         state = yield Ask([start.rewritten(arranged, "order")])
     best = state.best or start
     order, (_, before) = allocation.order(best.graph), cost(best.graph)
-    changes = list[tuple[int, int, Swap]]()
+    changes = list[tuple[int, int, int]]()
     for swap in known:
         after = with_swap(best.graph, swap)
         if allocation.order(after) != order:

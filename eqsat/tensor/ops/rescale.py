@@ -25,8 +25,9 @@ def _rescale(attrs: Attributes, xs: Sequence[Type]) -> Type:
         raise GraphError(f"{len(multipliers)} multipliers and {len(shifts)} shifts for {channels} channels")
     if min(shifts) < 2 or max(shifts) > 62:
         raise GraphError(f"shifts from {min(shifts)} to {max(shifts)}: TOSA takes 2 to 62")
-    if min(multipliers) < 0 or max(multipliers) >> (31 if attrs["scale32"] else 15):
-        raise GraphError(f"multipliers from {min(multipliers)} to {max(multipliers)}: TOSA takes none below 0")
+    most = (1 << (31 if attrs["scale32"] else 15)) - 1
+    if min(multipliers) < 0 or max(multipliers) > most:
+        raise GraphError(f"multipliers from {min(multipliers)} to {max(multipliers)}: TOSA takes 0 to {most}")
     if attrs["rounding_mode"] not in (SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND):
         raise GraphError(f"rounding mode {attrs['rounding_mode']}: TOSA has 1 to 3")
     if not attrs["scale32"] and attrs["rounding_mode"] == DOUBLE_ROUND:
