@@ -30,9 +30,8 @@ SUMS = ("add", "sub", "mul", "maximum", "minimum")
 _READING_PARTS = frozenset((*_WINDOWS, *ACTIVATIONS, *SUMS, "concat"))
 #: Ops of one operator each, besides the arithmetic, that carry an activation.
 #: CONCAT, SLICE and TILE carry none.
-_CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
-#: Those of them for which Vela lets readers begin too early on U85 if they do (`too_early_behind_an_activation`).
-_READ_TOO_EARLY = ("transpose", "reverse")
+#: TRANSPOSE and REVERSE do, but then Vela lets readers begin too early (`too_early_behind_an_activation`).
+_CARRYING = ("reduce_max", "reduce_min")
 #: The factor of the operand of a sum that has the larger scale, by dtype, as ExecuTorch and TFLite have it.
 _OF_SUMMANDS = {"INT8": 1 << 19, "INT16": 1 << 14}
 #: The ratio of the scales of two operands of a sum, at most.
@@ -137,8 +136,7 @@ def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit], famil
     TABLE 8,812, both together 9,588; a convolution 3x3 of (1, 16, 16, 64) takes 41,544, a TABLE 17,364, both 42,984.
     """
     if read.op in (*MACS, *_CARRYING):
-        is_spoilt = _on_a_batch(read) or family.chains and read.op in _READ_TOO_EARLY
-        carriers = [] if is_spoilt else [read]
+        carriers = [] if _on_a_batch(read) else [read]
     elif read.op != "rescale" or any(p.op == "matmul" for p in producers):
         carriers = []
     else:
