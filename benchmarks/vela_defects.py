@@ -431,6 +431,24 @@ def too_early_behind_a_transpose(x: Term) -> Outputs:
     return _conv2d(x.transpose(0, 2, 1, 3), 48).rescale("INT8", _ONE, 38)
 
 
+@_smallest("x:INT8[1,1,64,16]")
+def too_early_behind_an_activation(x: Term) -> Outputs:
+    """A CLAMP or TABLE follows a TRANSPOSE or REVERSE, and a convolution or another operator reads the result.
+
+    A single operation transposes or reverses and applies the activation.
+    Vela sets BLOCKDEP to 0 behind a result that is transposed or reversed, but looks for that at the activation, which
+    is not.
+    So the reader may start before the blocks that it reads have been written.
+    Whether it does depends on the blocks: on U85, with a CLAMP or TABLE between a TRANSPOSE and a pointwise
+    convolution, 96 of 144 graphs start too early, and none of 72 without.
+    This defect occurred in a LeViT that eqsat chose before it checked results that are transposed.
+    The result on a device depends on how long each block takes.
+    The price of such an activation is that of an operator of its own, so that eqsat applies it before the TRANSPOSE.
+    """
+    x = x.transpose(0, 1, 3, 2).table(range(127, -129, -1))
+    return _conv2d(x, 48, 3, pad=(1, 1, 1, 1)).rescale("INT8", _ONE, 38)
+
+
 @_smallest("x:INT8[1,4,5,6] y:INT8[1,4,5,6]")
 def mask_that_is_an_output(x: Term, y: Term) -> Outputs:
     """A SELECT reads a comparison or logical operator that is also an output of the graph.

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.device.binary import READ_ONLY
-from eqsat.device.core.block_order import Blocks, Reading, most_dependency
+from eqsat.device.core.block_order import Blocks, most_dependency
 from eqsat.device.core.errors import DeviceFault
 from eqsat.device.core.operands import ByteRange, Dma, Stop, Wait
-from eqsat.device.core.touched import Accesses, copies_onto_itself, overlap
+from eqsat.device.core.touched import Accesses, copies_onto_itself, of_map, overlap
 from eqsat.device.stream import Config
 
 #: Most kernels under way at a time (Vela's MaxOutstandingKernelOps).
@@ -38,6 +38,7 @@ def check_commands(commands: Sequence[Any], config: Config) -> None:
     Raises DeviceFault if a command's blocks have no room inside the NPU.
     Raises DeviceFault if a command may touch bytes that an earlier one still uses.
     Raises DeviceFault if a command writes to the constants, or over what it still reads itself.
+    Results that are transposed or reversed have no order there: their blocks may touch nothing that a block reads.
     Raises DeviceFault if a kernel looks up a table that the buffers of another one have overwritten.
     """
     for c in commands:
@@ -64,6 +65,11 @@ class _Work:
             return _Work(c, None, None)
         return _Work(c, config.commands.accesses(c, config.internal), config.commands.blocks(c, config.core))
 
+    @property
+    def is_chained(self) -> bool:
+        """Whether the next kernel takes the results block by block, before they reach memory."""
+        return bool(self.blocks and self.accesses and self.command.output.map and not self.accesses.writes)
+
 
 def _name(c: Any) -> str:
     return f"{type(c).__name__} at byte {c.offset:#x}"
@@ -72,6 +78,7 @@ def _name(c: Any) -> str:
 def _check_queues(works: Sequence[_Work], config: Config) -> None:
     kernels: _UnderWay = []
     copies: _UnderWay = []
+    chained: Accesses | None = None  # of the kernels before in a chain, none of which is done before its last one
     for work in works:
         c, mine = work.command, work.accesses
         if isinstance(c, Wait):
@@ -85,30 +92,41 @@ def _check_queues(works: Sequence[_Work], config: Config) -> None:
             if mine.conflicts(theirs):
                 raise DeviceFault(f"{_name(c)} does not wait for {other}, which touches the same bytes", c.offset)
         queue, limit = (copies, config.family.outstanding_copies) if is_copy else (kernels, _KERNELS)
+        if not is_copy:
+            if chained is not None:
+                mine = chained.joined(mine)
+                del kernels[-1:]
+            chained = mine if work.is_chained else None
         queue.append((_name(c), mine))
         del queue[: max(0, len(queue) - limit)]
 
 
 def _check_dependencies(works: Sequence[_Work], config: Config) -> None:
     before: _Work | None = None
+    dependency = 0  # of all kernels of a chain, which begin together
     for work in works:
         c, blocks = work.command, work.blocks
         if isinstance(c, Wait) and c.kernel and not c.outstanding:
             before = None
         if blocks is None:
             continue
-        if before is not None and blocks.dependency > (allowed := _allowed(before, work, config)):
+        dependency = max(dependency, blocks.dependency)
+        if before is not None and dependency > (allowed := _allowed(before, work, config)):
             raise DeviceFault(
-                f"{_name(c)} may begin {blocks.dependency} blocks before the kernel before it is done, "
+                f"{_name(c)} may begin {dependency} blocks before the kernel before it is done, "
                 f"of which it reads what is written {allowed} blocks before its end",
                 c.offset,
             )
-        before = work
+        if not work.is_chained:
+            before, dependency = work, 0
 
 
 def _allowed(before: _Work, after: _Work, config: Config) -> int:
     """Returns the largest BLOCKDEP of a kernel after another one."""
     assert before.blocks and after.blocks and before.accesses and after.accesses
+    # where blocks are written is not known if they are transposed or reversed: Vela sets 0 as well
+    if before.blocks.written is None and overlap(before.accesses.writes, after.accesses.reads):
+        return 0
     if overlap(before.accesses.reads, after.accesses.buffers):  # a table that is looked up until the last block
         return 0
     return most_dependency(before.blocks, after.blocks, config.commands.dependency)
@@ -117,7 +135,7 @@ def _allowed(before: _Work, after: _Work, config: Config) -> int:
 def _check_writes(works: Sequence[_Work]) -> None:
     tables: list[ByteRange] = []
     lost: list[tuple[str, ByteRange]] = []
-    chain: list[Reading] = []
+    chain: list[_Work] = []
     for work in works:
         c, mine = work.command, work.accesses
         if mine is None:
@@ -138,7 +156,25 @@ def _check_writes(works: Sequence[_Work]) -> None:
                 raise DeviceFault(f"{_name(c)} looks up a table that the buffers of {name} have overwritten", c.offset)
         if work.blocks is None:
             continue
-        if work.blocks.overwrite_operands(chain):
-            raise DeviceFault(f"{_name(c)} writes a block to bytes that a later block reads", c.offset)
-        is_chained = c.output.map is not None and not mine.writes
-        chain = [*chain, *work.blocks.readings] if is_chained else []
+        chain.append(work)
+        _check_operands(chain)
+        if not work.is_chained:
+            chain = []
+
+
+def _check_operands(chain: Sequence[_Work]) -> None:
+    """Raises DeviceFault if the last kernel of a chain writes over what one of its kernels still reads."""
+    last = chain[-1]
+    assert last.blocks and last.accesses
+    reads = {r for w in chain if w.accesses for r in w.accesses.reads}
+    if not overlap(last.accesses.writes, reads):
+        return
+    offset, (*earlier, own) = last.command.offset, (w.blocks.readings for w in chain if w.blocks)
+    # where blocks are written is not known if they are transposed or reversed
+    several = any(n > b for n, b in zip(last.blocks.shape, last.blocks.block, strict=True))
+    is_turned = last.blocks.written is None and several
+    if is_turned or last.blocks.overwrite_operands([r for readings in earlier for r in readings]):
+        raise DeviceFault(f"{_name(last.command)} writes a block to bytes that a later block reads", offset)
+    maps = {place for readings in (*earlier, own) for r in readings for place in of_map(r.map)}
+    if overlap(last.accesses.writes, reads - maps):
+        raise DeviceFault(f"{_name(last.command)} writes over weights or scales that it reads", offset)

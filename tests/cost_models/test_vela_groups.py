@@ -186,10 +186,13 @@ def test_a_table_fuses_behind_a_sum_that_is_one_operator(shapes: str, fused: boo
     ],
 )
 def test_what_carries_an_activation(op: str, attrs: dict, fused: bool, model: VelaGroups) -> None:
+    """Behind one that is carried by a TRANSPOSE or REVERSE the next operator may begin too early, so that it has a
+    price of its own."""
     g = graph("x:INT8[1,8,20,16]", lambda x: x(op, **attrs).table(range(-128, 128)))
     read, reader = units(g)
     carried = (model.fusion(reader, read, []) or Fusion()).of_reader == 1.0
-    assert costs_nothing(g, model) == fused == carried
+    assert costs_nothing(g, model) == fused
+    assert carried == (fused and op not in ("transpose", "reverse"))
 
 
 @pytest.mark.parametrize("shift, fused", [(30, True), (20, False)])

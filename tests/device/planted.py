@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from eqsat.device.binary import Binary
+from eqsat.device.stream import read_header, with_commands
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -25,6 +26,14 @@ def with_word(binary: Binary, name: str, change: Callable[[int], int], nth: int 
     return replace(binary, stream=binary.stream[:at] + changed.to_bytes(4, "little") + binary.stream[at + 4 :])
 
 
+def with_payload(binary: Binary, name: str, change: Callable[[int], int]) -> Binary:
+    """The binary with the payload of the first such instruction changed."""
+    found = next(i for i in binary.instructions() if i.name == name)
+    at = _place(binary, found.offset + 4)
+    word = (change(found.payload or 0) & 0xFFFFFFFF).to_bytes(4, "little")
+    return replace(binary, stream=binary.stream[:at] + word + binary.stream[at + 4 :])
+
+
 def _place(binary: Binary, offset: int) -> int:
     return len(binary.stream) - 4 * sum(1 + i.layout.long for i in binary.instructions()) + offset
 
@@ -41,6 +50,14 @@ def with_swapped_strides(binary: Binary) -> Binary:
     x, y = (_place(binary, by_name[f"SET_IFM_STRIDE_{axis}"].offset + 4) for axis in "XY")
     stream[x : x + 4], stream[y : y + 4] = stream[y : y + 4], stream[x : x + 4]
     return replace(binary, stream=bytes(stream))
+
+
+def with_one_scale(binary: Binary) -> Binary:
+    """The binary with a scale of one at its beginning, which the first command takes for all channels."""
+    words = [0x4024, 1, *read_header(binary.stream)[1]]
+    return with_word(
+        replace(binary, stream=with_commands(binary.stream, words)), "SET_OFM_PRECISION", lambda v: v | 256
+    )
 
 
 def _word(name: str, change: Callable[[int], int], nth: int = 0) -> Change:
@@ -134,17 +151,35 @@ ERRORS = [
 UNKNOWN = [
     # Vela 5.1 makes such poolings of some transpositions in five axes
     Planted(U55, "convolution", "nothing but padding", _word("SET_IFM_PAD_TOP", lambda v: 127)),
+    *(
+        Planted(t, "convolution_dilated", "ends between its elements", _word(f"SET_KERNEL_{name}_M1", lambda v: v + 1))
+        for t, name in ((U55, "HEIGHT"), (U85, "WIDTH"))
+    ),
+    Planted(U55, "convolution", "OP_CONV with one scale for all channels", with_one_scale),
+    Planted(U55, "chain", "OP_ELEMENTWISE with one scale", _word("SET_OFM_PRECISION", lambda v: v | 256, -1)),
+    Planted(U55, "average_padded", "padded average that is scaled", _word("SET_OFM_SCALE", lambda v: v + 1)),
     Planted(U85, "chain", "does not know IFM in TILE3X1", _word("SET_IFM_PRECISION", lambda v: v | 0x4000)),
     Planted(U85, "convolution_1x1", "does not know D4X4", _word("SET_KERNEL_STRIDE", lambda v: v | 0x20)),
     Planted(U85, "average_padded", "average that is scaled", _word("SET_OFM_SCALE", lambda v: v + 1)),
-    Planted(U85, "convolution_1x1", "were not kept", _word("SET_ACC_FORMAT", lambda v: v | 0x10)),
+    Planted(U85, "matrices", "were not kept", _word("SET_ACC_FORMAT", lambda v: v | 0x10, -1)),
     Planted(U85, "table_of_shorts", "activation LUT_TANH", _word("SET_ACTIVATION", lambda v: v & ~0x1F | 10)),
     Planted(U85, "convolution_1x1", "unknown microblock 7", _word("SET_ACC_FORMAT", lambda v: v | 0x700)),
     Planted(U85, "addition", "with a scale for each channel", _word("SET_OFM_PRECISION", lambda v: v & ~0x100, -1)),
     Planted(U55, "addition", "with a scale for each channel", _word("SET_OFM_PRECISION", lambda v: v & ~0x100, -1)),
+    Planted(U85, "matrices", "in a format of weights", _word("SET_WEIGHT_FORMAT", lambda v: v | 1)),
+    Planted(U85, "matrices", "in a format of weights", _word("SET_WEIGHT_FORMAT", lambda v: v | 16)),
+    *(
+        Planted(t, "sums_of_broadcasts", "of operands of", _word("SET_IFM2_PRECISION", lambda v: v & ~0xC, -1))
+        for t in (U55, U85)
+    ),
+    Planted(U85, "zeros_and_quotients", "DIV with a scaled result", _word("SET_OFM_SCALE", lambda v: v + 1, 1)),
+    Planted(U85, "chain", "chained, transposed, reversed", _word("SET_OFM_PRECISION", lambda v: v | 0x400, 1)),
+    Planted(U85, "transpose_0213", "chained, transposed, reversed", _word("SET_OFM_PRECISION", lambda v: v | 0x400)),
+    Planted(U85, "weights_as_an_input", "I48 that begin with int32", _word("SET_ACC_FORMAT", lambda v: v ^ 1, 1)),
     Planted(U85, "addition", "rounded twice", _word("SET_OFM_SCALE", lambda v: v | 0x40)),
     Planted(U85, "resize_between", "do not follow each other along X", _word("SET_RESIZE_X", lambda v: v + 16)),
     Planted(U85, "resize_between", "do not follow each other along Y", _word("SET_RESIZE_Y", lambda v: v + 16)),
     Planted(U85, "resize_between", "upscaled RESIZE", _word("SET_IFM_UPSCALE", lambda v: 1)),
+    Planted(U85, "resize_between", "zero point of IFM2", _word("SET_IFM2_ZERO_POINT", lambda v: 3)),
     Planted(U85, "chain", "chaining buffer 1 holds no int32", _word("SET_IFM_PRECISION", lambda v: v | 0x8000, -1)),
 ]

@@ -10,8 +10,9 @@ import pytest
 
 from eqsat.device.core.block_order import Blocks, Reading, most_dependency
 from eqsat.device.core.errors import DeviceError, DeviceFault
-from eqsat.device.core.operands import Dma, Element, FeatureMap, Kernel, Wait
+from eqsat.device.core.operands import Dma, DmaSide, Element, FeatureMap, Kernel, Wait
 from eqsat.device.core.registers import ActivationFormat
+from eqsat.device.ethos_u85.commands import Chained
 from eqsat.device.run import Device
 from eqsat.device.schedule import check_commands
 from eqsat.ground.worker import Worker
@@ -19,9 +20,9 @@ from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape
 from eqsat.tosa import dumps
-from tests.device.pieces import PIECES, Piece, addition, compiled, conv3, convolution, of, table
-from tests.device.planted import with_word
-from tests.term import graph
+from tests.device.pieces import OF_U85, PIECES, Piece, addition, compiled, conv3, convolution, of, table
+from tests.device.planted import graph_of, with_payload, with_word
+from tests.term import Term, graph
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
@@ -63,6 +64,27 @@ def test_blocks_that_overlap_too_early_are_a_fault(target: str, worker: Worker) 
     with pytest.raises(DeviceFault, match=f"may begin {most} blocks before") as e:
         Device(with_word(binary, "SET_BLOCKDEP", lambda _: most, nth=-1))
     assert e.value.offset in binary.operators and f"at byte {e.value.offset:#x}" in str(e.value)
+
+
+def test_a_chain_waits_and_is_waited_for_as_one_kernel(worker: Worker) -> None:
+    """Its last kernel reads what the kernel before the chain writes; its first one is not done before its last."""
+
+    def chain(x: Term, y: Term) -> Term:
+        wide = x.layer(32, 3).rescale("INT32", 1 << 30, 30)
+        return (y.rescale("INT32", 1 << 30, 30) + 7).max(wide).rescale("INT8", 1 << 30, 31)
+
+    g = graph("x:INT8[1,12,16,32] y:INT8[1,12,16,32]", chain)
+    binary = compiled(dumps(g), Target.of("ethos-u85-256"), worker)
+    *_, first, number, last, stop = commands = binary.commands()
+    assert [type(c.output.map) for c in (first, number)] == [Chained, Chained] and stop == commands[-1]
+    check_commands(commands, binary.config)
+    with pytest.raises(DeviceFault, match=f"at byte {last.offset:#x} may begin 7 blocks before .* 1 blocks before"):
+        Device(with_word(binary, "SET_BLOCKDEP", lambda _: 7, nth=-1))
+    sides = (DmaSide(r, at, (0, 0)) for r, at in ((0, 0), (first.ifm.region, first.ifm.bases[0])))
+    copy = Dma(stop.offset, 16, (1, 1), *sides)
+    with pytest.raises(DeviceFault, match="does not wait for"):
+        check_commands([*commands[:-1], copy], binary.config)
+    check_commands([*commands[:-1], Wait(0, True, 0), copy], binary.config)
 
 
 def test_blocks_follow_each_other_depth_first() -> None:
@@ -141,6 +163,33 @@ def test_operands_and_constants_are_not_overwritten(target: str, worker: Worker)
             check_commands([replace(c, output=replace(c.output, map=place))], binary.config)
 
 
+def test_weights_are_not_overwritten(worker: Worker) -> None:
+    """By the convolution itself, which reads them for each block, from SRAM."""
+    binary = compiled(dumps(of(convolution)), Target.of("ethos-u65-512"), worker)
+    *_, c, stop = commands = binary.commands()
+    check_commands(commands, binary.config)
+    for place in (c.weights[1], c.scales[0]):
+        over = replace(c.output.map, region=place.region).at((place.address, 0, 0, 0))
+        with pytest.raises(DeviceFault, match="writes over weights or scales that it reads"):
+            check_commands([*commands[:-2], replace(c, output=replace(c.output, map=over)), stop], binary.config)
+
+
+@pytest.mark.parametrize("turn", [lambda x: x.transpose(0, 2, 1, 3), lambda x: x.reverse(1)], ids=["WHC", "reversed"])
+def test_results_that_are_turned_have_no_known_order(turn: Callable[[Term], Term], worker: Worker) -> None:
+    """Vela lets no kernel begin before they are written."""
+    g = graph("x:INT8[1,12,16,32]", lambda x: turn(x.layer(32, 1)).layer(32, 1))
+    binary = compiled(dumps(g), Target.of("ethos-u85-256"), worker)
+    first, second, stop = binary.commands()
+    for depends, place, said in (
+        (7, first.output.map.bases, "may begin 7 blocks before"),
+        (0, first.ifm.bases, "bytes that a later block reads"),
+    ):
+        output = replace(first.output, map=first.output.map.at(place))
+        later = replace(second, block=replace(second.block, dependency=depends))
+        with pytest.raises(DeviceFault, match=said):
+            check_commands([replace(first, output=output), later, stop], binary.config)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_copy_does_not_overwrite_what_it_reads(target: str, worker: Worker) -> None:
     binary = compiled(dumps(of(table)), Target.of(target), worker)
@@ -175,6 +224,7 @@ def test_a_table_is_lost_to_buffers_where_no_banks_are_reserved(worker: Worker) 
                 check_commands([*commands[:after], late, *commands[after + 1 :]], binary.config)
 
 
+LARGEST = next(p for p in OF_U85 if p.name == "largest_padded")
 CHANGED: dict[str, tuple[Piece, str, Callable[[int], int], str]] = {
     "no whole micro blocks": (convolution, "SET_OFM_BLK_DEPTH_M1", lambda v: v - 1, "no whole micro blocks"),
     "too large": (convolution, "SET_OFM_BLK_WIDTH_M1", lambda v: 63, "blocks of"),
@@ -201,6 +251,45 @@ def test_what_has_no_room_is_a_fault(
     Device(binary)
     with pytest.raises(DeviceFault, match=reason):
         Device(with_word(binary, register, value))
+
+
+@pytest.mark.parametrize(
+    "name, dimension, blocks, nth, reason",
+    [
+        ("matrices", "WIDTH", 8, 0, r"blocks of \(2, 32, 8\), which are no whole micro blocks of \(1, 1, 16\)"),
+        ("weights_as_an_input", "WIDTH", 4, -1, "kept of more than one of the blocks"),
+    ],
+)
+def test_blocks_of_u85_are_whole_in_bricks_and_one_if_kept(
+    name: str, dimension: str, blocks: int, nth: int, reason: str, worker: Worker
+) -> None:
+    binary = compiled(dumps(graph_of(name)), Target.of("ethos-u85-256"), worker)
+    Device(binary)
+    with pytest.raises(DeviceFault, match=reason):
+        Device(with_word(binary, f"SET_OFM_BLK_{dimension}_M1", lambda _: blocks - 1, nth))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "piece, dtype, register, step",
+    [
+        (convolution, "INT8", "OFM_BASE0", 16),
+        (convolution, "INT8", "OFM_STRIDE_Y", 16),
+        (convolution, "INT8", "WEIGHT_BASE", 16),
+        (convolution, "INT8", "WEIGHT_LENGTH", 16),
+        (convolution, "INT8", "SCALE_LENGTH", 16),
+        (LARGEST, "INT16", "IFM_BASE0", 2),
+        (LARGEST, "INT16", "IFM_STRIDE_X", 2),
+    ],
+)
+def test_what_is_not_aligned_is_a_fault(
+    target: str, piece: Piece, dtype: str, register: str, step: int, worker: Worker
+) -> None:
+    """Bricks, weights and elements of several bytes."""
+    binary = compiled(dumps(piece.graph(dtype)), Target.of(target), worker)
+    Device(binary)
+    with pytest.raises(DeviceFault, match=rf"reads {register} 0x\w+, which is no multiple of {step}"):
+        Device(with_payload(binary, f"SET_{register}", lambda v: v + step // 2))
 
 
 @pytest.mark.parametrize("target", TARGETS)

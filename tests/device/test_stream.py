@@ -115,6 +115,7 @@ def test_every_family_has_its_commands_and_their_price() -> None:
         ([0x0000_4010], "ends inside SET_OFM_BASE0"),
         ([0x0003_0107], "SET_IFM_UPSCALE at byte 0: unknown mode 3"),
         ([0x0012_0107], "SET_IFM_UPSCALE at byte 0: unknown bits 0x10"),
+        ([0x0100_4000, 0], "SET_IFM_BASE0 at byte 0: unknown bits 0x100"),
         ([0x0005_0125], "unknown activation_function 5"),
     ],
 )

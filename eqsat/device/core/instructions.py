@@ -68,6 +68,8 @@ def instructions(words: Sequence[int], layouts: Layouts) -> Iterator[Instruction
 
 def _fields(layout: CommandLayout, parameter: int, payload: int | None, offset: int) -> dict[str, int]:
     if layout.fields is ADDRESS:
+        if parameter >> 8:
+            raise DeviceError(f"{layout.name} at byte {offset}: unknown bits {parameter >> 8 << 8:#x}")
         return {"addr": (parameter & 0xFF) << 32 | (payload or 0)}
     bits = left = parameter | (payload or 0) << 16
     out: dict[str, int] = {}

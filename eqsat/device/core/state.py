@@ -16,6 +16,8 @@ from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 
 #: {prefix of a feature map's registers: those that say where its four tiles are}.
 _BASES = {prefix: tuple(f"{prefix}_BASE{k}" for k in range(4)) for prefix in ("IFM", "IFM2", "OFM")}
+#: Bytes of which the places of bricks and of weights are multiples.
+_BRICK = 16
 #: Instructions that say where a feature map is, and nothing else of an operation.
 _PLACES = frozenset(f"SET_{name}" for names in _BASES.values() for name in names)
 
@@ -73,6 +75,9 @@ class Registers:
         return number(self.get(f"{prefix}_ZERO_POINT"), self.element(prefix).signed)
 
     def feature_map(self, prefix: str, height: int, width: int, depth: int) -> FeatureMap:
+        """Returns a feature map of this size. Raises DeviceFault if its places are not aligned."""
+        strides = ("Y", "C") if self._is_in_bricks(prefix) else ("Y", "X")
+        self._check_aligned(self._alignment(prefix), *(f"{prefix}_STRIDE_{axis}" for axis in strides))
         return FeatureMap(
             region=self.get(f"{prefix}_REGION"),
             bases=self._bases(prefix),
@@ -95,8 +100,23 @@ class Registers:
         return m.at(self._bases(prefix))
 
     def _bases(self, prefix: str) -> tuple[int, int, int, int]:
+        self._check_aligned(self._alignment(prefix), *_BASES[prefix])
         a, b, c, d = map(self.get, _BASES[prefix])
         return a, b, c, d
+
+    def _is_in_bricks(self, prefix: str) -> bool:
+        return self.get(f"{prefix}_PRECISION", "activation_format") == ActivationFormat.NHCWB16
+
+    def _alignment(self, prefix: str) -> int:
+        """Returns the bytes of which the places of a feature map are multiples: of a brick, or else of an element."""
+        return _BRICK if self._is_in_bricks(prefix) else self.element(prefix).bytes
+
+    def _check_aligned(self, step: int, *names: str) -> None:
+        """Raises DeviceFault unless registers hold multiples of `step` (`register_command_stream_util.py` of Vela)."""
+        for name in names:
+            if (value := self.get(name)) % step:
+                where = f"{self.reader.name} at byte {self.reader.offset}"
+                raise DeviceFault(f"{where} reads {name} {value:#x}, which is no multiple of {step}")
 
     def scale(self, name: str) -> FixedPointScale:
         return FixedPointScale(self.get(name, "scale"), self.get(name, "shift"))
@@ -107,11 +127,17 @@ class Registers:
         return height, width, depth
 
     def kernel(self) -> Kernel:
+        """Returns the window. Raises DeviceError if a dilation does not divide its size."""
         s = self.instruction("KERNEL_STRIDE").fields
         dilation = s["dilation_y"] + 1, s["dilation_x"] + 1
+        (height, rest_y), (width, rest_x) = (
+            divmod(self.get(f"KERNEL_{name}_M1"), d) for name, d in zip(("HEIGHT", "WIDTH"), dilation, strict=True)
+        )
+        if rest_y or rest_x:
+            raise DeviceError(f"the model does not know a kernel that ends between its elements ({self.reader.name})")
         return Kernel(
-            height=self.get("KERNEL_HEIGHT_M1") // dilation[0] + 1,
-            width=self.get("KERNEL_WIDTH_M1") // dilation[1] + 1,
+            height=height + 1,
+            width=width + 1,
             stride=(s["stride_y_lsb"] + 2 * s["stride_y_msb"] + 1, s["stride_x_lsb"] + 2 * s["stride_x_msb"] + 1),
             dilation=dilation,
             top=self.get("IFM_PAD_TOP"),
@@ -150,12 +176,24 @@ class Registers:
             where = f"{self.reader.name} at byte {self.reader.offset}"
             raise DeviceFault(f"{where} reads {found} channels for {depth} of its result")
 
+    def check_one_precision(self, bits: Iterable[int]) -> None:
+        """Raises DeviceError for operands whose elements do not have the same number of bits."""
+        if len(different := set(bits)) > 1:
+            raise DeviceError(f"the model does not know {self.reader.name} of operands of {sorted(different)} bits")
+
     def check_one_scale(self, scale: FixedPointScale | None) -> None:
         """Raises DeviceError for an operation whose channels should have scales of their own, but cannot."""
         if scale is None:
             raise DeviceError(f"the model does not know {self.reader.name} with a scale for each channel")
 
+    def check_own_scales(self, scale: FixedPointScale | None) -> None:
+        """Raises DeviceError for an operation that should have one scale for all channels, but cannot."""
+        if scale is not None:
+            raise DeviceError(f"the model does not know {self.reader.name} with one scale for all channels")
+
     def range(self, name: str, region: str) -> ByteRange:
+        """Returns a stream of weights or scales. Raises DeviceFault if it is not aligned."""
+        self._check_aligned(_BRICK, f"{name}_LENGTH", *([f"{name}_BASE"] if region == "WEIGHT" else []))
         return ByteRange(self.get(f"{region}_REGION"), self.get(f"{name}_BASE"), self.get(f"{name}_LENGTH"))
 
 

@@ -24,6 +24,10 @@ class Accesses:
     writes: tuple[ByteRange, ...]
     buffers: tuple[ByteRange, ...] = ()
 
+    def joined(self, other: Accesses) -> Accesses:
+        """Returns the bytes that both together read and write."""
+        return Accesses(self.reads + other.reads, self.writes + other.writes, self.buffers + other.buffers)
+
     def conflicts(self, other: Accesses) -> bool:
         """Whether one writes what the other reads or writes."""
         ours, theirs = self.writes + self.buffers, other.writes + other.buffers

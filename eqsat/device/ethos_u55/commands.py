@@ -151,7 +151,7 @@ class Elementwise:
 
 Command = Convolution | Pooling | Elementwise | Dma
 
-#: Modes whose results are scaled; for the others Vela leaves the scale mode as it was.
+#: Modes whose results are scaled; for the others Vela sets the scale mode of channels, and no scale.
 _SCALED = (
     ElementwiseMode.MUL,
     ElementwiseMode.ADD,
@@ -198,6 +198,7 @@ def _convolution(r: Registers, i: Instruction) -> Convolution:
     kernel, output = r.kernel(), _output(r)
     if i.name == "OP_DEPTHWISE":
         r.check_depth(output.map.depth)
+    r.check_own_scales(output.scale)
     return Convolution(
         offset=i.offset,
         depthwise=i.name == "OP_DEPTHWISE",
@@ -239,13 +240,13 @@ def _pooling(r: Registers, i: Instruction) -> Pooling:
 def _elementwise(r: Registers, i: Instruction) -> Elementwise:
     mode, output = ElementwiseMode(i.fields["elementwise_mode"]), _output(r)
     r.check_depth(output.map.depth)
-    if mode in _SCALED:
-        r.check_one_scale(output.scale)
+    (r.check_one_scale if mode in _SCALED else r.check_own_scales)(output.scale)
     ifm2, scalar, zero_point2, order = None, None, 0, 0
     if mode not in _UNARY:
         b = r.instruction("IFM2_BROADCAST").fields
         order = b["operand_order"]
         zero_point2 = r.zero_point("IFM2")
+        r.check_one_precision(r.element(prefix).bits for prefix in ("IFM", "IFM2"))
         if b["broadcast_constant"]:
             scalar = number(r.get("IFM2_SCALAR"), r.element("IFM2").signed)
         else:

@@ -79,6 +79,8 @@ class Execution(Generic[V]):
             raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
         values = machine.held(window.summed_over_depth() if is_reduced else window.summed(), bits)
         if c.kernel.padded and not is_reduced:
+            if out.scale != SAME:
+                raise DeviceError("the model does not know a padded average that is scaled")
             values = machine.scaled(values, *_reciprocals(window.counts()), rule)
         elif out.scale is None:
             values = self._scaled_by_channel(c, values)

@@ -101,6 +101,9 @@ def _output(r: Registers) -> Output:
     storage = _storage(r, "OFM")
     if r.get("OFM_SCALE", "dbl_rnd"):
         raise DeviceError(f"the model does not know results that are rounded twice (at byte {r.reader.offset})")
+    how = (storage == ActivationStorage.CHAINED, transpose != ActivationTranspose.HWC, bool(p["activation_reverse"]))
+    if sum(how) > 1:  # which Vela asserts that it never combines
+        raise DeviceError("the model does not know results of which two are true: chained, transposed, reversed")
     map_: FeatureMap | Chained | None = None
     if storage == ActivationStorage.CHAINED:
         map_ = Chained(r.get("OFM_REGION"), r.element("OFM"), r.zero_point("OFM"))
@@ -219,6 +222,7 @@ def _elementwise(r: Registers, i: Instruction) -> Elementwise:
     r.check_one_scale(output.scale)
     prefixes = ("IFM",) if mode in _UNARY else ("IFM", "IFM2")
     operands = tuple(_operand(r, p, output.shape) for p in prefixes)
+    r.check_one_precision(o.element.bits for o in operands)
     first, chained = operands[0], any(isinstance(o, Chained) for o in (*operands, output.map))
     if isinstance(first, FeatureMap) and not chained:
         r.check_depth(first.depth)  # in chains Vela leaves the shape of another operator in the register
@@ -240,6 +244,8 @@ def _resize(r: Registers, i: Instruction) -> Resize:
     r.check_one_scale(output.scale)
     if r.upscale() != IfmUpscaleMode.NONE:
         raise DeviceError("the model does not know an upscaled RESIZE")
+    if r.get("IFM2_ZERO_POINT"):  # of an operand that it does not have
+        raise DeviceError("the model does not know a RESIZE with a zero point of IFM2")
     return Resize(
         offset=i.offset,
         mode=ResizeMode(i.fields["resize_mode"]),

@@ -40,10 +40,14 @@ from eqsat.tensor.types import Array
 
 #: Bits of an accumulator.
 _ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I48: 48}
+#: Bits of the elements in memory that accumulators may begin with.
+_INITIAL = {AccFormat.I32: 32, AccFormat.I48: 64}
 #: The axis of [height, width, depth] along which results are reversed.
 _REVERSED = {ActivationReverse.H: 0, ActivationReverse.W: 1, ActivationReverse.C: 2}
 #: Modes that scale their operands first.
 _SCALED = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MIN, ElementwiseMode.MAX)
+#: Modes whose results Vela asserts are not scaled.
+_UNSCALED = (ElementwiseMode.DIV, ElementwiseMode.SHL, ElementwiseMode.SHR)
 #: Bits by which a resized value, or the index of a maximum, is shifted up in an accumulator.
 _ABOVE = 16
 
@@ -93,6 +97,8 @@ class Execution(Generic[V]):
         k = c.kernel
         if (k.height, k.width, k.stride) != (1, 1, (1, 1)) or k.padded or c.upscale != IfmUpscaleMode.NONE:
             raise DeviceError("the model does not know products of matrices with a window")
+        if (c.format, c.sparsity) != (WeightFormat.SWD, WeightSparsity.NONE):  # which Vela sets for them
+            raise DeviceError("the model does not know products of matrices in a format of weights")
         assert c.ifm2 is not None
         return self._machine.product(c.ifm, c.ifm2, c.output.shape)
 
@@ -143,6 +149,8 @@ class Execution(Generic[V]):
             operands = [self._scaled_input(v, how) for v, how in zip(operands, c.inputs, strict=True)]
         elif any(how.scale != SAME for how in c.inputs):
             raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
+        if c.mode in _UNSCALED and c.output.scale != SAME:
+            raise DeviceError(f"the model does not know {c.mode.name} with a scaled result")
         values = machine.applied(op, attrs, operands, shape)
         # a mask of all bits: Vela builds SELECT from bitwise operations, REDUCE_ALL from a maximum
         return machine.times(values, -1) if op in COMPARISONS else values
@@ -182,6 +190,8 @@ class Execution(Generic[V]):
         elif how.input == AccInput.IFM2:
             if start is None:
                 raise DeviceError("the model does not know what the accumulators begin with")
+            if start.element.bits != _INITIAL[how.format]:
+                raise DeviceError(f"the model does not know {how.format.name} that begin with {start.element.dtype}")
             first = machine.operand(machine.read(start), start.zero_point, "add")
             values = machine.applied("add", (), [values, first], out.shape)
         if sums:
