@@ -33,7 +33,7 @@ SEES = {
     "runs": "ground tensor extraction target tosa vela egraph cost_models choice search",
     "explain": "ground tensor extraction tosa vela egraph rules options choice search",
     "checking": "ground tensor proof egraph rules explain",
-    "executorch": "ground store target tosa vela device options search runs",
+    "executorch": "ground target tosa vela device options search runs",
     "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",
     "bench": "ground tensor target tosa vela options search runs checking executorch",
     "report": "ground tensor tosa vela egraph search explain bench",

@@ -1,4 +1,4 @@
-"""`eqsat cache`: the store of prices, results and lowerings."""
+"""`eqsat cache`: the store of prices and results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eqsat.store.store import Store
 
 cache_app = App(
-    cls=Group, no_args_is_help=True, help="Inspect, clear or move the store of measured prices, results and lowerings."
+    cls=Group, no_args_is_help=True, help="Inspect, clear or move the store of measured prices and results."
 )
 app.add_typer(cache_app, name="cache")
 
@@ -29,35 +29,33 @@ PlaceOption = Annotated[
 @cache_app.command("info")
 def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
     """Show where prices and results are stored, how many there are, and how much space they take."""
-    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES, Store
+    from eqsat.store.store import ANSWERS, PRICES, Store
 
     with closing(Store(cache)) as store:
         local, setting = store.local, store.setting
-        (prices, _), (answers, size), (lowerings, of_lowerings) = map(local.size, (PRICES, ANSWERS, LOWERINGS))
+        (prices, _), (answers, size) = local.size(PRICES), local.size(ANSWERS)
         found = {"entries": prices, "limit": PRICES.entries, "bytes": local.bytes(), "failure": local.failure}
     if as_json:
         shared = {"shared": setting.url, "read_only": setting.read_only}
-        lowered = {"lowerings": lowerings, "lowering_bytes": of_lowerings}
-        print_json({"path": str(local.path), **found, "answers": answers, "answer_bytes": size, **lowered, **shared})
+        print_json({"path": str(local.path), **found, "answers": answers, "answer_bytes": size, **shared})
         return
     state = f"cannot be used: {local.failure}" if local.failure else f"{found['bytes']:,} bytes"
     behind = f"\nshared{', read only' if setting.read_only else ''}: {setting.url}" if setting.url else ""
     console.say(
         f"{local.path}\n{prices:,} of at most {PRICES.entries:,} prices, {state}\n"
-        f"{answers:,} remembered answers, {size:,} bytes\n"
-        f"{lowerings:,} remembered lowerings, {of_lowerings:,} bytes{behind}"
+        f"{answers:,} remembered answers, {size:,} bytes{behind}"
     )
 
 
 @cache_app.command("clear")
 def clear(cache: PlaceOption = None) -> None:
-    """Delete all prices, results and lowerings of this machine; they are computed again when they are needed."""
-    from eqsat.store.store import ANSWERS, LOWERINGS, PRICES
+    """Delete all prices and results of this machine; they are computed again when they are needed."""
+    from eqsat.store.store import ANSWERS, PRICES
 
     with _usable(cache) as store:
-        entries, answers, lowerings = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS, LOWERINGS))
+        entries, answers = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS))
         store.local.clear()
-    console.say(f"{store.local.path}\n{entries:,} prices, {answers:,} answers and {lowerings:,} lowerings forgotten")
+    console.say(f"{store.local.path}\n{entries:,} prices and {answers:,} answers forgotten")
 
 
 @cache_app.command("export")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,8 +64,8 @@ class Tail:
     """
 
     tosa: bytes | None
-    error: str = ""
-    seconds: float = 0.0
+    error: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class HookPoint:
 
     explicit: bytes
     stock: Tail
-    explicit_seconds: float = 0.0
-    details: Mapping[Origin, Mapping[str, Any]] = field(default_factory=dict)
+    explicit_seconds: float
+    details: Mapping[Origin, Mapping[str, Any]]
 
 
 class _Split(ArmPassManager):
@@ -126,7 +126,7 @@ class _Split(ArmPassManager):
             tosa, seconds = self._lowered(passes, hook, program)
         except Exception as e:  # noqa: BLE001 - stock may fail where eqsat does not; that is stock's outcome
             return Tail(None, f"{type(e).__name__}: {e}", time.perf_counter() - started)
-        return Tail(tosa, seconds=seconds)
+        return Tail(tosa, "", seconds)
 
     def _lowered(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> tuple[bytes, float]:
         """Runs passes on a program, and returns its TOSA and the wall-clock seconds that this took."""
@@ -161,14 +161,14 @@ class _LocationHook:
     def add(self, node: Node, tosa_op: str, tosa_op_id: int) -> SimpleNamespace:
         """Returns the object that node visitors ask for the text of a location."""
         tables = (self.of_tables[n.name] for n in node.all_input_nodes if n.name in self.of_tables)
-        found = next(tables, origin(node))
+        found = next(tables, _origin(node))
         if self.details is not None and found not in self.details:
             aten, torch = ATenDebugSchema.from_node(node), TorchDebugSchema.from_node(node)
             self.details[found] = {"aten_info": asdict(aten), "torch_info": asdict(torch)}
         return SimpleNamespace(to_dict=found.record)
 
 
-def origin(node: Node) -> Origin:
+def _origin(node: Node) -> Origin:
     """Returns the origin of a node of a lowered program."""
     first = first_source(node)
     stack = list((node.meta.get("nn_module_stack") or {}).values())
@@ -181,7 +181,7 @@ def origin(node: Node) -> Origin:
 
 def _origins_by_table(module: GraphModule) -> dict[str, Origin]:
     """Returns origins by the constant of the TABLE, which has none itself (executorch 1.5, insert_table_ops.py)."""
-    return {f"b_{n.name}_table_constant": origin(n) for n in module.graph.nodes if n.op == "call_function"}
+    return {f"b_{n.name}_table_constant": _origin(n) for n in module.graph.nodes if n.op == "call_function"}
 
 
 def _serialise(program: ExportedProgram, tosa_spec: Any, hook: _LocationHook) -> bytes:

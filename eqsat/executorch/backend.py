@@ -30,8 +30,7 @@ from torch.export import ExportedProgram
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of
 from eqsat.executorch import debug
-from eqsat.executorch.arm import HookPoint, lower
-from eqsat.executorch.known_tosa import known_or_lowered
+from eqsat.executorch.arm import lower
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.ground.files import LoweringError, OutputError, PluginError
@@ -211,19 +210,17 @@ def _result(
 ) -> Result:
     """Optimizes one delegate."""
     options = session.options
-
-    def lowered() -> HookPoint:
-        copied = EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
-        return lower(copied, TOSABackend.filter_tosa_compile_specs(spec))
+    hook = lower(
+        EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs),
+        TOSABackend.filter_tosa_compile_specs(spec),
+    )
+    session.add_seconds("eqsat: explicit tail", hook.explicit_seconds)
 
     def stock() -> bytes:
         if hook.stock.tosa is None:
             raise StockError(hook.stock.error)
         return hook.stock.tosa
 
-    remembers = options.remember and spec.tosa_debug_mode is None
-    hook = known_or_lowered(edge_program, compile_specs, options.cache, lowered) if remembers else lowered()
-    session.add_seconds("eqsat: explicit tail", hook.explicit_seconds)
     result = optimize_tosa(
         hook.explicit,
         Target.from_compile_spec(spec),

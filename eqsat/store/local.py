@@ -38,13 +38,11 @@ class Kind:
 
     entries: how many are kept
     bytes  : total size that is kept (0: bytes are not counted)
-    shared : whether other machines can use them
     """
 
     name: str
     entries: int
     bytes: int = 0
-    shared: bool = True
 
     def key(self, name: str) -> str:
         return f"{self.name}:{name}"

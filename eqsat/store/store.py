@@ -20,9 +20,7 @@ from eqsat.store.shared import shared_store
 PRICES = Kind("price", 400_000)
 #: Answers to whole graphs.
 ANSWERS = Kind("answer", 4_000, 256 << 20)
-#: TOSA of delegates, by `executorch.known_tosa`.
-LOWERINGS = Kind("lowering", 400, 512 << 20, shared=False)
-KINDS = (PRICES, ANSWERS, LOWERINGS)
+KINDS = (PRICES, ANSWERS)
 #: Entries that are copied at once.
 _BATCH = 2_000
 
@@ -64,7 +62,7 @@ class Store:
         """Returns {name: bytes} of the entries that are known, those from the team's store after a check."""
         known = self.local.get([kind.key(n) for n in names])
         found = {key.partition(":")[2]: value for key, value in known.items()}
-        if self.shared and kind.shared and len(found) < len(set(names)):
+        if self.shared and len(found) < len(set(names)):
             batch = _unpacked(self.shared.get(_batch_name(kind, names)))
             new = {n: batch[n] for n in names if n in batch and n not in found}
             self._keep(kind, new)
@@ -76,7 +74,7 @@ class Store:
         """Stores entries; the team's store gets all that was asked for before if they complete it."""
         self._keep(kind, entries)
         asked = self._asked or dict[str, bytes | None].fromkeys(entries)
-        if self.shared and kind.shared and any(entries.get(n, old) != old for n, old in asked.items()):
+        if self.shared and any(entries.get(n, old) != old for n, old in asked.items()):
             self._asked = {n: entries.get(n, old) for n, old in asked.items()}
             every = {n: value for n, value in self._asked.items() if value is not None}
             self.shared.put(_batch_name(kind, asked), pack_json(to_builtins(every)))
@@ -162,7 +160,7 @@ def _rows(path: Path) -> Iterator[Iterator[tuple[object, object, object]]]:
 
 def _copied(rows: Iterable[tuple[object, object, object]], store: LocalStore) -> tuple[int, int]:
     """Copies rows into a store and returns (entries that it took, rows that are not valid)."""
-    by_kind: dict[Kind, dict[str, bytes]] = {kind: {} for kind in KINDS if kind.shared}
+    by_kind: dict[Kind, dict[str, bytes]] = {kind: {} for kind in KINDS}
     kinds = {kind.name: kind for kind in by_kind}
     taken = refused = 0
     for key, value, checksum in rows:

@@ -17,6 +17,8 @@ import pytest
 import torch
 
 from cost_models.cache import PriceCache
+from eqsat.store.local import Kind
+from eqsat.store.store import PRICES, Store
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.cli import upscale
@@ -219,5 +221,18 @@ def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         cache.put({"a": 1, "b": 2})
     info = json.loads(run("cache", "info", "--json").output)
     assert info["entries"] == 2 and info["path"].startswith(str(tmp_path)) and info["bytes"] > 0
-    assert "2 prices, 0 answers and 0 lowerings forgotten" in run("cache", "clear").output
+    assert "2 prices and 0 answers forgotten" in run("cache", "clear").output
     assert "0 of at most" in run("cache", "info").output
+
+
+def test_entries_of_a_kind_that_is_gone_are_kept_until_the_store_is_cleared(tmp_path: Path) -> None:
+    """Earlier versions stored lowerings, and signed them with a key beside the store."""
+    (tmp_path / "store.key").write_bytes(bytes(32))
+    with closing(Store(tmp_path)) as store:
+        store.put(Kind("lowering", 400), {"ab": bytes(100_000)})
+        store.put(PRICES, {"a": bytes(8)})
+    info = json.loads(run("cache", "info", "--json", "--cache", tmp_path).output)
+    assert info["entries"] == 1 and info["answers"] == 0 and info["bytes"] > 100_000
+    assert "1 prices and 0 answers forgotten" in run("cache", "clear", "--cache", tmp_path).output
+    assert json.loads(run("cache", "info", "--json", "--cache", tmp_path).output)["bytes"] < 100_000
+    assert (tmp_path / "store.key").exists(), "it may be a file of the user's"
