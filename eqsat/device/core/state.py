@@ -112,7 +112,10 @@ class Registers:
         return _BRICK if self._is_in_bricks(prefix) else self.element(prefix).bytes
 
     def _check_aligned(self, step: int, *names: str) -> None:
-        """Raises DeviceFault unless registers hold multiples of `step` (`register_command_stream_util.py` of Vela)."""
+        """Raises DeviceFault unless registers hold multiples of `step`.
+
+        Source: the checks in Vela's `ethosu/vela/register_command_stream_util.py`.
+        """
         for name in names:
             if (value := self.get(name)) % step:
                 where = f"{self.reader.name} at byte {self.reader.offset}"
