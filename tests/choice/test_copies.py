@@ -147,8 +147,9 @@ def test_an_output_that_vela_loses_is_a_copy(target: str, worker: Worker) -> Non
     given = cached()
     copied, _ = with_needed_copies(given, {}, COPIES)
     assert copied.op_counts() == given.op_counts() | {"depthwise_conv2d": 1, "rescale": 1}
-    with pytest.raises(WorkerError, match="only 1 of 2 outputs"):
+    with pytest.raises(WorkerError, match="only 1 of 2 outputs") as e:
         compile_tosa(dumps(given), Target.of(target), worker)
+    assert e.value.refused
     assert are_right((copied,), target, worker) == [True]
 
 

@@ -108,16 +108,15 @@ def lowered(groups: int, size: int, edge: int, explicit: bool = True) -> TensorG
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "most"), [("ethos-u85-256", 3200)])
-def test_the_e_graph_of_32_groups_is_linear_in_their_number(target: str, most: int) -> None:
+def test_the_e_graph_of_32_groups_is_linear_in_their_number() -> None:
     """To merge any two neighbours would take 2^31 concats. After one pass there are 663 e-nodes; U85 has orders of
     channels too."""
     counts = []
     for groups in (16, 32):
-        found = saturate(lowered(groups, 4, 14), Options().identities(Target.of(target)))
+        found = saturate(lowered(groups, 4, 14), Options().identities(Target.of("ethos-u85-256")))
         assert found.saturation.stop == "saturated" and found.saturation.matches["grouped"] > 0
         counts.append(found.n_nodes)
-    assert counts[1] < most and counts[1] < 2.2 * counts[0]
+    assert counts[1] < 3200 and counts[1] < 2.2 * counts[0]
 
 
 def choices(target: str, groups: int, size: int, edge: int) -> list[int]:
