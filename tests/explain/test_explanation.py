@@ -16,19 +16,18 @@ from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.tosa.locations import Origin, text
 from extraction import extract
 from tests.explain.test_chains import halves
-from tests.graphs import channel_shuffle, operators, transposed_relus
+from tests.graphs import channel_shuffle, located, transposed_relus
 
 U85 = Target.of("ethos-u85-256")
 
 
 def optimized(build, where: Path, origins: bool = False, **options) -> Result:
     """origins: whether each operator has one."""
-    graph, own = build(), Options(effort=1, cache=where / "prices", **options)
-    named = {n: text([Origin(f"op{n}", f"layer{n}", "their.Kind")]) for n in operators(graph) if origins}
-    return optimize_tosa(dumps(graph, named), U85, options=own, name=build.__name__)
+    given = located(build()) if origins else dumps(build())
+    own = Options(effort=1, cache=where / "prices", **options)
+    return optimize_tosa(given, U85, options=own, name=build.__name__)
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +117,10 @@ def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> No
     assert any(e.removal(n).extra is None for n, v in e.ops.items() if v.verdict == "stayed")
 
 
-def test_another_winner_is_told(tmp_path: Path) -> None:
+def test_another_winner_is_told(relus: tuple[Result, Explanation]) -> None:
     """Stock's graph won: the explanation says that it is about a candidate that was not used."""
-    options = Options(effort=1, cache=tmp_path / "p", preset="none")
-    result = optimize_tosa(dumps(transposed_relus()), U85, stock=dumps(transposed_relus(0)), options=options)
-    run = replace(result.run, chosen="stock")
-    assert "The stock graph won" in explain(run).text(removals=False)
+    result, _ = relus
+    assert "The stock graph won" in explain(replace(result.run, chosen="stock")).text(removals=False)
 
 
 def test_json_holds_everything(relus: tuple[Result, Explanation], shuffled: tuple[Result, Explanation]) -> None:
@@ -159,9 +156,8 @@ def test_a_run_that_ran_out_of_time_is_explained(tmp_path: Path) -> None:
     assert all(v.verdict == "stayed" or v.rules for v in explain(result).ops.values())
 
 
-@pytest.mark.slow
-def test_own_rules_must_be_at_hand(tmp_path: Path) -> None:
-    result = optimized(halves, tmp_path)
+def test_own_rules_must_be_at_hand(relus: tuple[Result, Explanation]) -> None:
+    result, _ = relus
     with pytest.raises(ExplainError, match="no-such-rule"):
         explain(replace(result.run, rules=[*result.run.rules, "no-such-rule"]))
     with pytest.raises(ExplainError, match="another e-graph"):
