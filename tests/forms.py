@@ -294,6 +294,9 @@ def _indexed() -> Iterator[Form]:
             ((1, 1, 3, 1), (0, -1), (0, 1)),
             ((3, 2, 3, 2), (-2, 2), (0, 0)),
             ((16, 1, 1, 1), (0, 0), (0, 0)),
+            ((1, 2, 2, 5), (0, -1), (0, 0)),
+            ((5, 3, 4, 6), (-2, 2), (0, 0)),
+            ((3, 4, 6, 5), (2, 3), (0, 1)),
         ):
             attrs = _attrs(scale=scale, offset=offset, border=border, mode=mode)
             x = Type((1, 3, 3, 1), dtype)
@@ -313,13 +316,18 @@ def _windows() -> Iterator[Form]:
                 continue
             ends = ((), (), ((1 << 31) - 1 - (1 << 14), -(1 << 31) + (1 << 14))) if sums == "INT32" else ()
             bias = None if sums == "INT32" else -(1 << 20)
-            for pad, stride in (((0, 0, 0, 0), (1, 1)), ((1, 0, 0, 1), (1, 1)), ((1, 1, 1, 1), (2, 2))):
+            for pad, stride, dilation, out_pad in (
+                ((0, 0, 0, 0), (1, 1), (1, 1), (0, 1, -1, 0)),
+                ((1, 0, 0, 1), (1, 1), (1, 1), (-1, 0, 0, 1)),
+                ((1, 1, 1, 1), (1, 1), (2, 2), (0, -1, 1, 0)),
+                ((1, 1, 1, 1), (2, 2), (1, 1), (0, 1, -1, 0)),
+            ):
                 x, b = Type((1, 3, 3, 1), dtype), Type((1,), sums)
                 k = (2, 2) if stride == (1, 1) else (1, 1)
-                attrs = makers.conv(dtype, pad=pad, stride=stride, in_zp=zp, w_zp=w_zp)
+                attrs = makers.conv(dtype, pad=pad, stride=stride, dilation=dilation, in_zp=zp, w_zp=w_zp)
                 yield Form("conv2d", attrs, (x, Type((1, *k, 1), "INT8"), b), ends, narrow, bias)
                 yield Form("depthwise_conv2d", attrs, (x, Type((*k, 1, 1), "INT8"), b), ends, narrow, bias)
-                out = makers.transpose_conv(dtype, out_pad=(0, 1, -1, 0), stride=stride, in_zp=zp, w_zp=w_zp)
+                out = makers.transpose_conv(dtype, out_pad=out_pad, stride=stride, in_zp=zp, w_zp=w_zp)
                 yield Form("transpose_conv2d", out, (x, Type((1, 2, 2, 1), "INT8"), b), ends, narrow, bias)
         for zp, other in itertools.product(_zero_points(dtype), repeat=2):
             two = Type((1, 1, 3), dtype), Type((1, 3, 1), dtype)

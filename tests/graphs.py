@@ -10,6 +10,8 @@ import pytest
 
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
+from eqsat.tosa import dumps
+from eqsat.tosa.locations import Origin, text
 from eqsat.vela.facts import is_table_by_default, version
 from tests.term import graph, inputs, outputs
 
@@ -76,6 +78,12 @@ def widening() -> TensorGraph:
 def operators(graph: TensorGraph) -> list[int]:
     """Its live nodes but inputs and constants."""
     return [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
+
+
+def located(graph: TensorGraph, each: int = 2) -> bytes:
+    """The graph in a file with an origin per operator, so many operators a module."""
+    numbered = enumerate(operators(graph))
+    return dumps(graph, {n: text([Origin(f"op{n}", f"layer{i // each}", "torch.nn.Some")]) for i, n in numbered})
 
 
 def are_equal(one: TensorGraph, other: TensorGraph) -> bool:

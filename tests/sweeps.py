@@ -25,11 +25,6 @@ def some(cases: Iterable[Any], taken: int) -> list[Any]:
     ]
 
 
-def few(cases: Sequence[Any], most: int) -> Sequence[Any]:
-    """Returns at most so many cases, at even distances."""
-    return cases[:: -(-len(cases) // most)]
-
-
 def parts(cases: Mapping[str, Sequence[Any]], most: int) -> list[Any]:
     """Returns parameters of a test: the cases of each name in parts of at most so many, in an order drawn by the name.
 

@@ -51,6 +51,7 @@ from eqsat.tensor.schema import DTYPE_CODE
 from eqsat.tosa import TosaError, dumps, loads
 from extraction import InvalidGraph
 from extraction.io import load
+from tests.bench.runs import FIELDS
 from tests.device.pieces import PIECES, of
 from tests.graphs import transposes
 from tests.random_graphs import random_graph
@@ -163,11 +164,8 @@ def _read_prices(data: bytes, place: Path) -> None:
 
 
 def _records(_: Path) -> list[bytes]:
-    record = {"target": "ethos-u85-256", "vela": "5.2.0", "verified": True, "seconds": {"vela": 1.5}}
-    record |= {"by_kind": {"rescale": 7}, "memory": {"Sram": {"peak": 64}}, "peak_mib": 1.5}
-    record["by_operator"] = {"Rescale": {"operators": 1, "cycles": 7, "ideal": 5.0, "waiting": 1}}
     cells = [(f"m{i}", c) for i in range(3) for c in ("stock", "eqsat")]
-    lines = [json.dumps({**record, "model": m, "configuration": c, "cycles": 7 + i}) for i, (m, c) in enumerate(cells)]
+    lines = [json.dumps({**FIELDS, "model": m, "configuration": c, "cycles": 7 + i}) for i, (m, c) in enumerate(cells)]
     return ["".join(f"{line}\n" for line in lines).encode()]
 
 

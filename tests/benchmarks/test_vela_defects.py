@@ -14,7 +14,6 @@ from benchmarks.vela_defects import (
     REFUSED_ELSEWHERE,
     equal_weights,
     is_wrong,
-    lost_output,
     verdict,
 )
 from cost_models.op_count import OpCount
@@ -32,7 +31,7 @@ from eqsat.target.families import U55
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import defects
-from eqsat.vela.compile import LostOutputs, compile_graph
+from eqsat.vela.compile import LostOutputs
 from eqsat.vela.defects import DEFECTS, Copy, Defect, Guard, remedies
 from eqsat.vela.guards import guarded, violations
 from eqsat.vela.patterns import Operator, Place
@@ -109,16 +108,6 @@ def test_a_guard_names_equal_weights_with_other_biases() -> None:
         g.nodes[last], attrs=tuple((k, (35,) if k == "shift" else v) for k, v in g.nodes[last].attrs)
     )
     assert violations(g, U55) == []
-
-
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_a_binary_that_has_lost_an_output_counts_as_refused(target: str, worker: Worker) -> None:
-    g = lost_output()
-    with pytest.raises(WorkerError, match="only 1 of 2 outputs") as e:
-        compile_graph(g, Target.of(target), worker)
-    assert e.value.refused
-    g.outputs, g.output_names = g.outputs[:1], g.output_names[:1]
-    assert compile_graph(g, Target.of(target), worker).cycles > 0
 
 
 def is_reverse(o: Operator) -> bool:

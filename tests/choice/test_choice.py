@@ -49,11 +49,6 @@ def shared_rescale() -> TensorGraph:
 GRAPHS = (residual, pytest.param(channel_shuffle, marks=pytest.mark.slow), forked, shared_rescale)
 
 
-@pytest.fixture(scope="module", params=["ethos-u55-128", "ethos-u85-256"])
-def model(request: pytest.FixtureRequest, pool: Pool, prices: PriceCache) -> VelaGroups:
-    return VelaGroups(Target.of(request.param), pool, prices)
-
-
 def choices_of(graph: TensorGraph, model: VelaGroups) -> Choices:
     return build(saturate(graph, RULES), model)
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from eqsat.choice.choice import Choices, build, correct
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
-from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.table import Row
@@ -19,11 +17,6 @@ from extraction import extract
 from tests.fake_oracle import by_vela
 from tests.graphs import channel_shuffle
 from tests.term import graph, inputs, outputs
-
-
-@pytest.fixture(scope="module", params=["ethos-u55-128", "ethos-u85-256"])
-def model(request: pytest.FixtureRequest, pool: Pool, prices: PriceCache) -> VelaGroups:
-    return VelaGroups(Target.of(request.param), pool, prices)
 
 
 def changed(before: Choices, after: Choices) -> list[int]:

@@ -63,10 +63,6 @@ def _computed(x: Term) -> Term:
     return x.clamp(-100, 90)
 
 
-def _model(target: str, pool: Pool, tmp_path) -> VelaGroups:
-    return VelaGroups(Target.of(target), pool, PriceCache(tmp_path / "prices"))
-
-
 def _charged(choices: Choices, choice: dict[int, int]) -> float:
     """Cycles that a choice is charged for copies of parts."""
     copies = {n for c, n in choice.items() if c >= len(choices.classes)}
@@ -76,10 +72,10 @@ def _charged(choices: Choices, choice: dict[int, int]) -> float:
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
-def test_a_part_costs_what_vela_copies(target: str, reader: str, pool: Pool, tmp_path) -> None:
+def test_a_part_costs_what_vela_copies(target: str, reader: str, pool: Pool, prices: PriceCache) -> None:
     write, copied = READERS[reader]
     copied = copied and not (reader == "transpose" and Target.of(target).family.transposes.fused)
-    model = _model(target, pool, tmp_path)
+    model = VelaGroups(Target.of(target), pool, prices)
     choices = build(saturate(graph(X, lambda x: write(part(_computed(x)))), []), model)
     found = extract(choices.graph)
     written, _ = choices.tensor_graph(found.choice)
@@ -90,8 +86,8 @@ def test_a_part_costs_what_vela_copies(target: str, reader: str, pool: Pool, tmp
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
-def test_a_part_is_copied_once_for_all_its_readers(target: str, pool: Pool, tmp_path) -> None:
-    model = _model(target, pool, tmp_path)
+def test_a_part_is_copied_once_for_all_its_readers(target: str, pool: Pool, prices: PriceCache) -> None:
+    model = VelaGroups(Target.of(target), pool, prices)
 
     def charged(turned: int) -> float:
         (x,) = inputs(X)
@@ -103,8 +99,10 @@ def test_a_part_is_copied_once_for_all_its_readers(target: str, pool: Pool, tmp_
     assert charged(1) == charged(3) > 0
 
 
-def test_an_output_is_a_copy(pool: Pool, tmp_path) -> None:
-    choices = build(saturate(graph(X, lambda x: part(_computed(x))), []), _model("ethos-u55-128", pool, tmp_path))
+def test_an_output_is_a_copy(pool: Pool, prices: PriceCache) -> None:
+    choices = build(
+        saturate(graph(X, lambda x: part(_computed(x))), []), VelaGroups(Target.of("ethos-u55-128"), pool, prices)
+    )
     assert _charged(choices, extract(choices.graph).choice) > 0
 
 
@@ -117,10 +115,10 @@ def sliced_and_alone(made: Callable[[Term], Term | tuple[Term, ...]]) -> tuple[T
     "target, in_place", [("ethos-u55-128", False), ("ethos-u65-256", False), ("ethos-u85-256", True)]
 )
 def test_a_widening_rescale_that_does_not_fuse_reads_the_whole_on_u55(
-    target: str, in_place: bool, pool: Pool, tmp_path
+    target: str, in_place: bool, pool: Pool, prices: PriceCache
 ) -> None:
     """Vela makes a sum and a product of it there, of all the tensor (`tests` ask by the commands' cycles)."""
-    model = _model(target, pool, tmp_path)
+    model = VelaGroups(Target.of(target), pool, prices)
     graphs = sliced_and_alone(lambda x: _multiplied(x, 1518500250))
     cycles = [
         sum(r.corrected for r in compile_graph(g, model.target, pool).rows if r.operator != "Clamp") for g in graphs
@@ -131,9 +129,9 @@ def test_a_widening_rescale_that_does_not_fuse_reads_the_whole_on_u55(
         assert (cycles[0] <= 1.1 * cycles[1]) == in_place
 
 
-def test_a_transpose_of_a_part_costs_no_more_than_of_a_whole_on_u85(pool: Pool, tmp_path) -> None:
+def test_a_transpose_of_a_part_costs_no_more_than_of_a_whole_on_u85(pool: Pool, prices: PriceCache) -> None:
     """The whole has another reader, so that no TRANSPOSE fuses into what computes it."""
-    model = _model("ethos-u85-256", pool, tmp_path)
+    model = VelaGroups(Target.of("ethos-u85-256"), pool, prices)
     moves = ("MemoryCopy", "Transpose")
     sliced, alone = (
         sum(r.corrected for r in compile_graph(g, model.target, pool).rows if r.operator in moves)
@@ -163,8 +161,8 @@ def copies(choices: Choices, choice: dict[int, int]) -> float:
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
-def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, tmp_path) -> None:
-    model = _model(target, pool, tmp_path)
+def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, prices: PriceCache) -> None:
+    model = VelaGroups(Target.of(target), pool, prices)
     for shapes in ((A,), (B,), (B, B), (A, B), (A, C), (B, C), (A, B, C)):
         choices = build(saturate(viewed(*shapes), []), model)
         found = extract(choices.graph)
@@ -174,9 +172,9 @@ def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, tmp_
         assert sum(rows) == pytest.approx(copies(choices, found.choice), rel=0.05, abs=1)
 
 
-def test_a_copy_without_a_price_is_no_price(pool: Pool, tmp_path) -> None:
+def test_a_copy_without_a_price_is_no_price(pool: Pool, prices: PriceCache) -> None:
     """Workers that die leave some copies unpriced."""
-    model = _model("ethos-u85-256", pool, tmp_path)
+    model = VelaGroups(Target.of("ethos-u85-256"), pool, prices)
     choices = build(saturate(viewed(A, B), []), model)
     found = choices.candidates
     unpriced = [replace(c, price=replace(c.price, copied=math.inf)) if c.price.copied else c for c in found]

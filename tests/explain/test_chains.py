@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from eqsat.egraph.encoding import Frozen, _freeze, engine_for, load, saturate
+from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.log import Row
 from eqsat.explain.closure import Link, Proof
@@ -72,23 +72,6 @@ def test_the_record_has_every_e_node_and_joins_what_the_rules_join(build: Callab
         assert len(later) < len(waiting)
         waiting = later
     assert len(set(found.values())) == len(found) > len(frozen.handle)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("build", [halves])
-def test_a_log_does_not_change_the_e_graph(build: Callable[[], TensorGraph]) -> None:
-    plain, logged = saturate(build(), RULES, BUDGET), _saturate_logged(build())
-    assert (logged.n_nodes, logged.saturation.stop) == (plain.n_nodes, plain.saturation.stop)
-    assert [i.nodes for i in logged.saturation.iterations] == [i.nodes for i in plain.saturation.iterations]
-    assert sorted(sorted(e.op for e in c) for c in logged.classes) == sorted(
-        sorted(e.op for e in c) for c in plain.classes
-    )
-
-
-def _saturate_logged(graph: TensorGraph) -> Frozen:
-    with engine_for(RULES, logged=True) as engine:
-        load(engine, graph, graph.live())
-        return _freeze(engine, graph, graph.live(), engine.saturate(BUDGET))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from eqsat import runs
 from eqsat.explain import explain
 from eqsat.tosa import dumps
 from tests.command import run
-from tests.graphs import operators, transposed_relus
+from tests.graphs import transposed_relus
 
 pytestmark = pytest.mark.slow
 
@@ -29,19 +29,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "run"
 
 
-def test_explain_lists_every_operator(saved: Path) -> None:
-    done = run("explain", saved)
-    assert done.exit_code == 0, done.output
-    listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("n")]
-    assert listed == [f"n{n}" for n in operators(runs.load(saved).source)]
-
-
-def test_explain_a_node_with_pictures(saved: Path, tmp_path: Path) -> None:
+def test_the_region_of_a_node_is_written_as_a_picture_and_as_data(saved: Path, tmp_path: Path) -> None:
     node = next(n for n, x in enumerate(runs.load(saved).source.nodes) if x.op == "transpose")
     written = ("--svg", tmp_path / "a.svg", "--json", tmp_path / "a.json")
-    done = run("explain", saved, f"n{node}", *written, "--radius", 1)
-    assert done.exit_code == 0, done.output
-    assert "Proof" in done.stdout and "Candidates" in done.stdout
+    assert run("explain", saved, f"n{node}", *written, "--radius", 1).exit_code == 0
     data = json.loads((tmp_path / "a.json").read_text())
     assert data["explanation"]["node"] == node and data["egraph"]["boxes"]
     ElementTree.fromstring((tmp_path / "a.svg").read_text())

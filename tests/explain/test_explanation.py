@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, replace
 from operator import attrgetter
 from pathlib import Path
@@ -17,23 +16,23 @@ from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.tosa.locations import Origin, text
 from extraction import extract
 from tests.explain.test_chains import halves
-from tests.graphs import channel_shuffle, operators, transposed_relus
+from tests.graphs import channel_shuffle, located, transposed_relus
 
 U85 = Target.of("ethos-u85-256")
 
 
-def optimized(build, where: Path, **options) -> Result:
-    return optimize_tosa(
-        dumps(build()), U85, options=Options(effort=1, cache=where / "prices", **options), name=build.__name__
-    )
+def optimized(build, where: Path, origins: bool = False, **options) -> Result:
+    """origins: whether each operator has one."""
+    given = located(build()) if origins else dumps(build())
+    own = Options(effort=1, cache=where / "prices", **options)
+    return optimize_tosa(given, U85, options=own, name=build.__name__)
 
 
 @pytest.fixture(scope="module")
 def relus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Explanation]:
-    result = optimized(transposed_relus, tmp_path_factory.mktemp("relus"))
+    result = optimized(transposed_relus, tmp_path_factory.mktemp("relus"), origins=True)
     return result, explain(result)
 
 
@@ -68,21 +67,6 @@ def test_cycles_are_those_of_the_graphs_and_none_is_lost(case: str, request: pyt
         assert abs(now - of(result)) <= rounding, cycles
 
 
-def test_the_text_shows_shapes_rules_and_totals(relus: tuple[Result, Explanation]) -> None:
-    result, e = relus
-    text = e.text()
-    assert f"{result.cycles:,}" in text and f"{result.explicit_cycles:,}" in text
-    assert "INT8 [1,16,16,24]" in text and "REMOVED" in text and "by " in text
-    last = next(n for n, v in reversed(e.ops.items()) if v.op.startswith("transpose"))
-    lines = e.op_text(last)
-    assert re.search(r"n\d+ = transpose\[0,2,3,1\]\(n\d+\)", lines) and "move-identity" in lines
-    assert "Candidates for this value" in lines and "*" in lines
-    with pytest.raises(ExplainError, match="no node"):
-        e.op(999)
-    with pytest.raises(ExplainError, match="input"):
-        e.op(0)
-
-
 @pytest.mark.parametrize("case", ["relus", "shuffled"])
 def test_path_costs_are_those_of_whole_graphs(case: str, request: pytest.FixtureRequest) -> None:
     """Never below the optimum with the candidate; 0 for what is chosen."""
@@ -106,22 +90,6 @@ def test_path_costs_are_those_of_whole_graphs(case: str, request: pytest.Fixture
             compared += 1
     assert compared
     assert "path_cycles" in json.dumps(e.op_dict(node)) and "path_cycles" not in json.dumps(e.as_dict(False))
-
-
-def test_the_names_of_pytorch_are_told(relus: tuple[Result, Explanation], tmp_path: Path) -> None:
-    graph = transposed_relus()
-    kinds = {n: graph.nodes[n].op for n in operators(graph)}
-    given = dumps(graph, {n: text([Origin(f"{op}_{n}", f"layer{n}", "their.Kind")]) for n, op in kinds.items()})
-    e = explain(optimize_tosa(given, U85, options=Options(effort=1, cache=tmp_path / "prices"), name="named"))
-    lines = e.text().splitlines()
-    first = next(n for n in e.ops if e.ops[n].op.startswith("conv2d"))
-    assert next(line for line in lines if line.startswith(f"n{first} ")).endswith(f"# layer{first}: conv2d_{first}")
-    assert f"In PyTorch: layer{first}: conv2d_{first} (their.Kind)" in e.op_text(first)
-    data = e.as_dict(removals=False)
-    assert all(op["origins"] for op in data["ops"]) and all(a["origins"] for a in data["added"])
-    _, plain = relus
-    assert "#" not in plain.text().replace("After #", "")
-    assert not any(op["origins"] for op in plain.as_dict(False)["ops"])
 
 
 def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> None:
@@ -149,18 +117,18 @@ def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> No
     assert any(e.removal(n).extra is None for n, v in e.ops.items() if v.verdict == "stayed")
 
 
-def test_another_winner_is_told(tmp_path: Path) -> None:
+def test_another_winner_is_told(relus: tuple[Result, Explanation]) -> None:
     """Stock's graph won: the explanation says that it is about a candidate that was not used."""
-    options = Options(effort=1, cache=tmp_path / "p", preset="none")
-    result = optimize_tosa(dumps(transposed_relus()), U85, stock=dumps(transposed_relus(0)), options=options)
-    run = replace(result.run, chosen="stock")
-    assert "The stock graph won" in explain(run).text(removals=False)
+    result, _ = relus
+    assert "The stock graph won" in explain(replace(result.run, chosen="stock")).text(removals=False)
 
 
-def test_json_holds_everything(relus: tuple[Result, Explanation]) -> None:
+def test_json_holds_everything(relus: tuple[Result, Explanation], shuffled: tuple[Result, Explanation]) -> None:
     _, e = relus
+    assert not any(op["origins"] for op in shuffled[1].as_dict(removals=False)["ops"])
     data = json.loads(json.dumps(e.as_dict()))
     assert len(data["ops"]) == len(e.ops) == sum(data["counts"].values())
+    assert all(op["origins"] for op in data["ops"]) and all(a["origins"] for a in data["added"])
     removed = next(o for o in data["ops"] if o["verdict"] == "removed")
     assert removed["proofs"] and all(len(line) == 2 for p in removed["proofs"] for line in p["lines"])
 
@@ -188,9 +156,8 @@ def test_a_run_that_ran_out_of_time_is_explained(tmp_path: Path) -> None:
     assert all(v.verdict == "stayed" or v.rules for v in explain(result).ops.values())
 
 
-@pytest.mark.slow
-def test_own_rules_must_be_at_hand(tmp_path: Path) -> None:
-    result = optimized(halves, tmp_path)
+def test_own_rules_must_be_at_hand(relus: tuple[Result, Explanation]) -> None:
+    result, _ = relus
     with pytest.raises(ExplainError, match="no-such-rule"):
         explain(replace(result.run, rules=[*result.run.rules, "no-such-rule"]))
     with pytest.raises(ExplainError, match="another e-graph"):

@@ -94,8 +94,6 @@ def test_with_everything_free_the_part_is_the_whole(graph):
 
 
 def test_reduce_and_lift_meet_the_part():
-    from extraction import ChoiceGraph
-
     g = ChoiceGraph.build([[(0, [1, 2])], [(5, [3]), (4, [])], [(1, [3])], [(2, []), (3, [])]], [0])
     best = {0: 0, 1: 1, 2: 3, 3: 5}
     part = Neighbours(g, random.Random(0)).part(reachable(g, best), {3})

@@ -677,6 +677,12 @@ def summed_products(x: Term, y: Term) -> Term:
     return wide.reduce("sum", 2).reshape(2, 3, 5)
 
 
+def centred(x: Term, axis: int) -> Term:
+    """x without the maximum along an axis, as softmax has it: one value before it is repeated."""
+    wide, most = (v.rescale("INT32", in_zp=3) for v in (x, x.reduce("max", axis)))
+    return wide - most
+
+
 def headroom(x: Term, y: Term, shift: int, scale: int = SCALE) -> Term:
     """A sum of which one operand is scaled, with more or less room below the point."""
     return (x.rescale("INT32", 1 << 30, shift) + y.rescale("INT32", scale, shift)).rescale("INT8", 1 << 30, 61 - shift)

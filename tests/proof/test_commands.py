@@ -16,8 +16,8 @@ from eqsat.device.ethos_u55.registers import PoolingMode as Pooling55
 from eqsat.device.ethos_u85.commands import Accumulators
 from eqsat.device.ethos_u85.registers import AccFormat as AccFormat85
 from eqsat.device.ethos_u85.registers import AccInput, PoolingMode
+from tests import sweeps
 from tests.proof.commands import KINDS, Case, and85, claim, disagreement, pool55, pool85, row85, run, weights_of
-from tests.sweeps import some
 
 SAMPLES = range(2)
 #: Kinds that have no term.
@@ -32,11 +32,13 @@ def plain_weights(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"eqsat.{module}.weights_of", weights_of)
 
 
-def agree(kind: str, number: int) -> int:
-    """The number of samples on which both agree in so many cases; they differ on none."""
-    agreed = 0
+@pytest.mark.usefixtures("plain_weights")
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in MANY)) for k in KINDS])
+def test_commands_at_their_limits_are_what_the_functional_model_computes(kind: str) -> None:
+    """In no case do both differ; with a term for the kind they agree in some."""
+    agreed, every = 0, kind in MANY or sweeps.exhaustive
 
-    @settings(max_examples=number, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=200 if every else 20, deadline=None, suppress_health_check=list(HealthCheck))
     @given(KINDS[kind])
     def check(case: Case) -> None:
         nonlocal agreed
@@ -46,20 +48,7 @@ def agree(kind: str, number: int) -> int:
             agreed += found is not None
 
     check()
-    return agreed
-
-
-@pytest.mark.usefixtures("plain_weights")
-@pytest.mark.parametrize("kind", KINDS)
-def test_commands_at_their_limits_are_what_the_functional_model_computes(kind: str) -> None:
-    assert bool(agree(kind, 20)) != (kind in UNCLAIMED)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("plain_weights")
-@pytest.mark.parametrize("kind", some([*MANY, *(k for k in KINDS if k not in MANY)], len(MANY)))
-def test_many_commands_at_their_limits_are_what_the_functional_model_computes(kind: str) -> None:
-    assert bool(agree(kind, 200)) != (kind in UNCLAIMED)
+    assert bool(agreed) != (kind in UNCLAIMED)
 
 
 BYTE, WORD = Element(True, 8), Element(True, 32)
@@ -95,47 +84,39 @@ def test_a_sum_that_only_its_bias_brings_back_into_accumulators_is_noted() -> No
     assert run(fits, 0).item() == -2 and claim(fits, 0)[0].item() == -2
 
 
-def test_accumulators_that_are_kept_may_be_added_to_themselves() -> None:
-    case = pool85(PoolingMode.SUM, BYTE, (1, 2), result=WORD)
-    (c,) = case.commands
-    how = Accumulators(AccFormat85.I32, AccInput.RESET, False), Accumulators(AccFormat85.I32, AccInput.KEEP, True)
-    case = replace(case, commands=tuple(replace(c, accumulators=k) for k in how), given=(np.full((1, 2, 1), -100),))
-    assert run(case, 0).item() == claim(case, 0)[0].item() == -400
-
-
 def test_an_operand_that_is_no_word_without_its_zero_point_is_not_claimed() -> None:
     case = replace(and85(WORD, zero_point=1), given=(np.full((1, 1, 1), -(1 << 31)),))
     assert claim(case, 0) is None
     assert disagreement(replace(case, commands=and85(WORD, zero_point=0).commands), 0) == ""
 
 
-FAR = Kernel(2, 2, (1, 1), (1, 1), 0, 0, 1, 1)
+def kept_accumulators() -> Case:
+    """Sums that are kept, and added to themselves."""
+    case = pool85(PoolingMode.SUM, BYTE, (1, 2), result=WORD)
+    (c,) = case.commands
+    how = Accumulators(AccFormat85.I32, AccInput.RESET, False), Accumulators(AccFormat85.I32, AccInput.KEEP, True)
+    return replace(case, commands=tuple(replace(c, accumulators=k) for k in how))
+
+
+#: Padding at the far end hides what an upscaled input has there; zeros between elements do not count in an average.
+FAR, AROUND = Kernel(2, 2, (1, 1), (1, 1), 0, 0, 1, 1), Kernel(3, 3, (1, 1), (1, 1), 1, 1, 0, 0)
 
 
 @pytest.mark.parametrize(
-    "mode, upscale, value",
+    "case, given, result",
     [
-        (PoolingMode.MAX, IfmUpscaleMode.ZEROS, -7),
-        (PoolingMode.MIN, IfmUpscaleMode.ZEROS, 7),
-        (PoolingMode.SUM, IfmUpscaleMode.NEAREST, 7),
+        (kept_accumulators(), -100, -400),
+        (pool85(PoolingMode.MAX, BYTE, kernel=FAR, upscale=IfmUpscaleMode.ZEROS), -7, -7),
+        (pool85(PoolingMode.MIN, BYTE, kernel=FAR, upscale=IfmUpscaleMode.ZEROS), 7, 7),
+        (pool85(PoolingMode.SUM, BYTE, kernel=FAR, upscale=IfmUpscaleMode.NEAREST), 7, 7),
+        (pool55(Pooling55.AVERAGE, BYTE, kernel=AROUND, upscale=IfmUpscaleMode.ZEROS), 100, 100),
+        (pool85(PoolingMode.AVERAGE, BYTE, kernel=AROUND, upscale=IfmUpscaleMode.ZEROS), 100, 100),
     ],
 )
-def test_padding_at_the_far_end_hides_what_an_upscaled_input_has_there(
-    mode: PoolingMode, upscale: IfmUpscaleMode, value: int
-) -> None:
-    case = pool85(mode, BYTE, kernel=FAR, upscale=upscale)
-    case = replace(case, given=(np.full((1, 1, 1), value),))
-    assert run(case, 0).item() == claim(case, 0)[0].item() == value
-
-
-AROUND = Kernel(3, 3, (1, 1), (1, 1), 1, 1, 0, 0)
-
-
-@pytest.mark.parametrize("pool, mode", [(pool55, Pooling55.AVERAGE), (pool85, PoolingMode.AVERAGE)])
-def test_zeros_between_elements_do_not_count_in_an_average(pool, mode) -> None:
-    case = pool(mode, BYTE, kernel=AROUND, upscale=IfmUpscaleMode.ZEROS)
-    case = replace(case, given=(np.full((1, 1, 1), 100),))
-    assert run(case, 0).item() == claim(case, 0)[0].item() == 100
+def test_both_give_what_the_command_computes(case: Case, given: int, result: int) -> None:
+    ((m, *_),) = case.held
+    case = replace(case, given=(np.full((m.height, m.width, m.depth), given),))
+    assert run(case, 0).item() == claim(case, 0)[0].item() == result
 
 
 @pytest.mark.parametrize("upscale", [IfmUpscaleMode.NEAREST, IfmUpscaleMode.ZEROS])

@@ -14,10 +14,8 @@ from eqsat.tensor.ops.rescale import DOUBLE_ROUND
 from eqsat.tensor.types import Array
 from tests.forms import CRASHES, INTEGERS, OPEN, SILENT, answers, value
 from tests.proof.near_misses import KINDS, Pair, combined, differs, pairs, witness
-from tests.sweeps import few, parts
+from tests.sweeps import parts
 
-#: Pairs of a kind in the fast tier, at most.
-_FEW = 6
 #: Pairs of a kind in the suite, at most.
 _MOST = 16
 
@@ -32,25 +30,12 @@ def is_proved(pair: Pair, first: int) -> bool:
     return Prover(graphs[first], seed=5).prove(graphs[1 - first], search=False).verdict == PROVED
 
 
-def proved_wrongly(pairs: Sequence[Pair]) -> tuple[list[str], int]:
-    """What is proved though an input shows that it is wrong, and the number of pairs with one."""
-    shown = [(pair, k) for pair in pairs for k, _ in directions(pair)]
-    return [f"{pair.name} ({k})" for pair, k in shown if is_proved(pair, k)], len(shown)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_near_misses_are_not_proved(kind: str) -> None:
-    wrong, tried = proved_wrongly(few(KINDS[kind], _FEW))
-    assert not wrong
-    assert tried >= 3
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("pairs", parts(KINDS, _MOST))
 def test_no_near_miss_is_proved(pairs: Sequence[Pair]) -> None:
-    wrong, tried = proved_wrongly(pairs)
-    assert not wrong
-    assert tried >= 2
+    """In a direction of which an input shows that it is wrong."""
+    shown = [(pair, k) for pair in pairs for k, _ in directions(pair)]
+    assert [f"{pair.name} ({k})" for pair, k in shown if is_proved(pair, k)] == []
+    assert len(shown) >= 2
 
 
 @pytest.mark.slow
@@ -121,6 +106,7 @@ EQUAL += combined("equal", "INT32 INT32 INT32", """
     x.mul(y, 1).concat(z, x, y).reduce('sum') = x.mul(y, 1).concat(z, x, y).reduce('sum').min(high)
     x.max(y).max(z) = z.max(x.max(y))
     x.concat(y, z).reduce('sum') = x + y + z
+    x + y + z = z + (y + x)
     x.div(y).min(5) = x.div(y).min(7).min(5)
     x.max(y) = (x > y)('select', x, y)
     x - y > 0 = x > y
@@ -174,6 +160,7 @@ EQUAL += combined("equal", "INT8[2,3,4] INT8[2,4,5]", """
     x.matmul(y, 3, -2) = summed_products(x, y)
     with_zeros(x).matmul(y, 3, -2).rescale('INT8', 1 << 30, 38) = summed_products(with_zeros(x), y).rescale('INT8', 1 << 30, 38)
 """)
+EQUAL += combined("equal", "INT8[3,24,24]", "centred(x, 2) = centred(x.transpose(0, 2, 1), 1).transpose(0, 2, 1)")
 EQUAL += combined("equal", "INT8[1,5,4] INT32[1,3]", "x.clamp(-3, 9)('gather', y) = x('gather', y).clamp(-3, 9)")
 EQUAL += combined("equal", "INT32", "x.rescale('INT16', 1 << 30, 31) = x.clamp(-70000, 70000).rescale('INT16', 1 << 30, 31)")
 # fmt: on

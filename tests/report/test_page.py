@@ -20,16 +20,9 @@ from eqsat.report.sides import Sides
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.tosa.locations import Origin, text
 from tests.command import run
-from tests.graphs import operators, transposed_relus
+from tests.graphs import located, transposed_relus
 from tests.term import graph
-
-
-def located(graph: TensorGraph, each: int = 2) -> bytes:
-    """The graph with an origin per operator, so many operators a module."""
-    numbered = enumerate(operators(graph))
-    return dumps(graph, {n: text([Origin(f"op{n}", f"layer{i // each}", "torch.nn.Some")]) for i, n in numbered})
 
 
 def computed_twice() -> TensorGraph:

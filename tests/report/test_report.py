@@ -17,7 +17,7 @@ from eqsat.report.tables import standings
 from eqsat.report.write import markdown, write
 from eqsat.vela.facts import version
 from tests import command
-from tests.bench.runs import EXPLICIT, TARGET
+from tests.bench.runs import EXPLICIT, FIELDS, TARGET
 from tests.graphs import transposed_relus
 from tests.term import graph
 
@@ -148,16 +148,6 @@ def test_marks_what_is_gone_and_new():
     assert graphs.marks(before, before) == (set(), set())
     picture = graphs.svg(before, gone, "gone")
     assert picture.count('class="transpose gone"') == 2 and picture.count("<rect") == len(graphs.shown(before))
-
-
-FIELDS = {
-    **{"model": "m", "target": TARGET, "configuration": "eqsat", "vela": "5.2.0", "verified": True},
-    **{"cycles": 7, "corrected": 7, "seconds": {"vela": 1.5}, "peak_mib": 1.5, "gap": 0.5, "max_difference": 0.0},
-    **{"by_kind": {"rescale": 7}, "memory": {"Sram": {"peak": 64}}, "pte_bytes": 9, "weight_bytes": 9, "stop": ["x"]},
-    "by_operator": {"Rescale": {"operators": 1, "cycles": 7, "ideal": 5.0, "waiting": 1}},
-    "bound": {"roofline": 5.0, "operators": 5.0, "mac_cycles": 1.0},
-    **{"binary_verified": [True], "binary_proved": [True], "proved": True, "stock_binary_verified": [None]},
-}
 
 
 ABOUT = {

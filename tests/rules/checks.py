@@ -11,7 +11,6 @@ Reusable by every family: `check` for a graph, `only` for one rule with the help
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from hypothesis import strategies as st
 
@@ -19,11 +18,8 @@ from eqsat.checking import soundness
 from eqsat.egraph.encoding import Frozen
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
 from eqsat.egraph.rule import Rule, with_helpers
-from eqsat.options.options import Options
 from eqsat.rules import RULES
-from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa import dumps
 
 
 def only(*names: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
@@ -49,14 +45,6 @@ def saturated(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) ->
 def fires(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> bool:
     """Whether the first of the named rules matched on `graph`, under these rules alone."""
     return saturated(graph, *names, rules=rules).saturation.matches.get(names[0], 0) > 0
-
-
-def optimized(graph: TensorGraph, target: str, place: Path) -> Result:
-    """What a short search without limits of memory finds, verified. place: of its prices."""
-    options = Options(effort=1, cache=place / "prices", max_sram="any", max_flash="any")
-    found = optimize_tosa(dumps(graph), target, options=options)
-    assert found.verified and found.explicit_calibrated
-    return found
 
 
 def ops_of_output(frozen: Frozen) -> set[str]:

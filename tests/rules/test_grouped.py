@@ -3,7 +3,6 @@ total."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,7 @@ from eqsat.options.options import Options
 from eqsat.rules import grouped
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa import loads
 from tests.rules.cases import of_table
-from tests.rules.checks import optimized
 from tests.term import Term, graph
 
 Kernel = tuple[int, int]
@@ -111,16 +108,15 @@ def lowered(groups: int, size: int, edge: int, explicit: bool = True) -> TensorG
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "most"), [("ethos-u85-256", 3200)])
-def test_the_e_graph_of_32_groups_is_linear_in_their_number(target: str, most: int) -> None:
+def test_the_e_graph_of_32_groups_is_linear_in_their_number() -> None:
     """To merge any two neighbours would take 2^31 concats. After one pass there are 663 e-nodes; U85 has orders of
     channels too."""
     counts = []
     for groups in (16, 32):
-        found = saturate(lowered(groups, 4, 14), Options().identities(Target.of(target)))
+        found = saturate(lowered(groups, 4, 14), Options().identities(Target.of("ethos-u85-256")))
         assert found.saturation.stop == "saturated" and found.saturation.matches["grouped"] > 0
         counts.append(found.n_nodes)
-    assert counts[1] < most and counts[1] < 2.2 * counts[0]
+    assert counts[1] < 3200 and counts[1] < 2.2 * counts[0]
 
 
 def choices(target: str, groups: int, size: int, edge: int) -> list[int]:
@@ -136,14 +132,3 @@ def test_what_is_offered_depends_on_the_target_and_the_channels() -> None:
     assert choices("ethos-u55-128", 8, 4, 32) == [1, 2, 4]
     assert choices("ethos-u55-128", 8, 24, 14) == [1]
     assert choices("ethos-u65-256", 8, 32, 14) == [1]
-
-
-@pytest.mark.slow
-def test_a_grouped_convolution_gains(tmp_path: Path) -> None:
-    """Vela 5.2, groups two by two: about 0.7 of the cycles."""
-    g = lowered(8, 4, 28, explicit=False)
-    result = optimized(g, "ethos-u85-256", tmp_path)
-    assert result.chosen == "eqsat" and result.calibrated < 0.8 * result.explicit_calibrated
-    chosen = loads(result.tosa)
-    kernels = [chosen.nodes[n.inputs[1]].shape for n in chosen.nodes if n.op == "conv2d"]
-    assert kernels.count((8, 3, 3, 8)) == 4 and (4, 3, 3, 4) not in kernels

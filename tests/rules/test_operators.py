@@ -1,18 +1,9 @@
 """Another operator for the same integers: sums in one step, planes interleaved by a convolution,
 ARGMAX along a better axis."""
 
-from pathlib import Path
-
-import pytest
 from hypothesis import strategies as st
 
-from eqsat.options.options import Options
-from eqsat.search.optimizer import optimize_tosa
-from eqsat.target import Target
-from eqsat.tosa import dumps, loads
 from tests.rules import cases
-from tests.rules.checks import optimized
-from tests.term import graph
 
 sizes = st.lists(st.integers(2, 4), min_size=2, max_size=4)
 LAST = (0, 2, 3, 1)
@@ -63,22 +54,3 @@ test_fires_and_is_exact, test_spares_near_misses = cases.of_table(
     d=["INT8", "INT16"],
     kind=["max", "min"],
 )
-
-
-@pytest.mark.slow
-def test_a_large_max_pool_gains(tmp_path: Path) -> None:
-    """Calibrated cycles of 5x5 on (1, 32, 32, 32): 52,940 -> 25,176."""
-    g = graph("x:INT8[1,32,32,32]", lambda x: x.largest(5, 5, pad=(2, 2, 2, 2)))
-    found = optimized(g, "ethos-u55-128", tmp_path)
-    assert found.calibrated < 0.75 * found.explicit_calibrated
-
-
-@pytest.mark.slow
-def test_argmax_over_channels_gets_a_transpose_in_front(tmp_path) -> None:
-    """Segmentation: a convolution, then the largest channel of each pixel."""
-    g = graph("x:INT8[1,16,20,8]", lambda x: x.layer(21, 3).argmax(3))
-    result = optimize_tosa(
-        dumps(g), Target.of("ethos-u85-256"), options=Options(time_limit=2, cache=tmp_path / "prices")
-    )
-    assert result.verified and result.calibrated < 0.5 * result.explicit_calibrated
-    assert loads(result.tosa).op_counts()["transpose"] == 1

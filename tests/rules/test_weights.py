@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from eqsat.rules.weights import channel_order
 from eqsat.tensor.movement import Move
 from tests.rules import cases
-from tests.rules.cases import convolved, narrowed, shuffled
-from tests.rules.checks import check
+from tests.rules.cases import convolved, narrowed
 from tests.sweeps import examples
-from tests.term import Term, graph
+from tests.term import Term
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -99,12 +98,3 @@ reduce-pool          INT8[1,7]       x.reduce('max', 1)
 test_fires_and_is_exact, test_spares_near_misses = cases.of_table(
     globals(), TABLE, beside="move-move", axis=[0, 1], kernel=[(1, 1), (2, 2)], r=[2, 3], run=[(0, 2), (1, 3), (4, 1)]
 )
-
-
-def test_all_rules_on_a_shuffle_unit():
-    def unit(x: Term) -> Any:
-        y = shuffled(x)
-        both = y.part(0, 4, 3).concat(narrowed(convolved(y.part(4, 4, 3), 4, 1, 1)), axis=3)
-        return narrowed(convolved(shuffled(both), 4, 1, 1, in_zp=2))
-
-    check(graph("x:INT8[1,2,3,8]", unit))

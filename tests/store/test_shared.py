@@ -112,7 +112,8 @@ def answered(place: str, effort: int = 1) -> Result:
 
 
 @pytest.mark.slow
-def test_another_machine_takes_the_answer(url: str, tmp_path: Path) -> None:
+def test_another_machine_takes_the_answer(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/shared"
     first = answered(f"{tmp_path}/first,{url}")
     other = answered(f"{tmp_path}/other,read-only:{url}")
     assert not first.remembered and other.remembered and other.verified and other.tosa == first.tosa
@@ -130,7 +131,8 @@ def test_a_server_that_is_not_there_costs_one_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_shared_store_changes_no_answer(url: str, tmp_path: Path) -> None:
+def test_a_damaged_shared_store_changes_no_answer(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/shared"
     first = answered(f"{tmp_path}/first,{url}")
     for file in (f for f in (tmp_path / "shared").rglob("*") if f.is_file()):
         file.write_bytes(file.read_bytes()[:-3])

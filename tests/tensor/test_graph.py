@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 
-from eqsat.tensor import graph as graphs
-from eqsat.tensor import makers, movement, schema
+from eqsat.tensor import makers, schema
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.ops.op import broadcast
@@ -17,12 +14,6 @@ from eqsat.tensor.types import Attrs, Const, GraphError, Type, attrs_of, occurre
 from eqsat.tosa import dumps, loads
 from tests.graphs import residual
 from tests.term import Term, graph, inputs, outputs
-
-
-@pytest.mark.parametrize("module", [graphs, movement])
-def test_examples_in_the_text(module) -> None:
-    outcome = doctest.testmod(module)
-    assert outcome.attempted and not outcome.failed
 
 
 @pytest.mark.parametrize(
