@@ -1,4 +1,4 @@
-"""The command line in this process, and Python in another one."""
+"""The command line in this process, and Python and Vela's own command in another one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from eqsat.cli.app import app
+from eqsat.target import Target
 
 ROOT = Path(__file__).parents[1]
 #: A model, as commands take it.
@@ -28,3 +29,11 @@ def python(*arguments: object, env: dict[str, str] | None = None, **how: Any) ->
     given = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **how}
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": path, **(env or {})}, **given)
+
+
+def run_vela(tosa: bytes, target: str, place: Path, *flags: str) -> str:
+    """Returns what Vela's command prints, which compiles a graph into files `graph_*` of a directory."""
+    (place / "graph.tosa").write_bytes(tosa)
+    vela = Path(sys.executable).parent / "vela"
+    command = [vela, *Target.of(target).flags, *flags, f"--output-dir={place}", place / "graph.tosa"]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout

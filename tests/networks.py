@@ -38,3 +38,10 @@ def written(place: Path, module: str, *shape: int) -> str:
 def sorted_between(a: torch.nn.Module, b: torch.nn.Module) -> Network:
     """sort stays on the CPU, between two delegates."""
     return Network(lambda self, x: torch.relu(self.b(torch.sort(torch.relu(self.a(x)), dim=3)[0])), a=a, b=b)
+
+
+def pixel_shuffle() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """A network whose stock lowering takes many times the cycles, and its inputs."""
+    torch.manual_seed(0)
+    layers = torch.nn.Conv2d(4, 16, 3, padding=1), torch.nn.PixelShuffle(2), torch.nn.ReLU()
+    return torch.nn.Sequential(*layers).eval(), (torch.randn(1, 4, 8, 8),)

@@ -23,7 +23,7 @@ from eqsat.executorch.quantize import quantize
 from eqsat.options.options import Options
 from tests.before_lowering.programs import CASES, make, program
 from tests.executorch.test_forms import BORDERS, refused
-from tests.networks import Network
+from tests.networks import Network, pixel_shuffle
 from tests.planted import UNMOVED
 
 pytestmark = pytest.mark.slow
@@ -138,10 +138,7 @@ def test_views_and_identity_permutes_go_though_they_cost_no_cycles() -> None:
 
 def test_stock_s_lowering_gains_from_native_steps() -> None:
     """Vela decomposes the six axes of a pixel shuffle; written in steps that the NPU has, it costs a fraction."""
-    upscale = Network(
-        lambda self, x: torch.pixel_shuffle(torch.relu(self.conv(x)), 2), conv=torch.nn.Conv2d(4, 12, 3, padding=1)
-    )
-    before = quantize(upscale.eval(), (torch.randn(1, 4, 32, 32),), EthosUCompileSpec(TARGET))
+    before = quantize(*pixel_shuffle(), EthosUCompileSpec(TARGET))
     # by default eqsat may need no more memory than stock, which needs less for the rewritten program
     after, report = eqsat.optimize(before, target=TARGET, options=BRIEF)
     old, new = report.lowered

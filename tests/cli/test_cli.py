@@ -28,9 +28,11 @@ from tests.term import graph
 
 
 def optimized(place: Path, *more: object, given: TensorGraph | None = None, target: str = "ethos-u85-256"):
-    """What a command says that optimizes a graph, by default two transposes of no use, and its output."""
+    """What a command says that optimizes a graph, by default two transposes of no use, and its output; with little
+    effort unless `more` says otherwise."""
     (place / "in.tosa").write_bytes(dumps(given or transposes(16)))
-    return run("optimize", place / "in.tosa", "-t", target, "-o", place / "out.tosa", *more), place / "out.tosa"
+    arguments = (place / "in.tosa", "-t", target, "-o", place / "out.tosa", "--effort", 1, *more)
+    return run("optimize", *arguments), place / "out.tosa"
 
 
 @pytest.mark.slow
@@ -51,7 +53,7 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
     from eqsat.executorch.quantize import quantize
 
     torch.export.save(quantize(*upscale.model(), EthosUCompileSpec("ethos-u55-128")), tmp_path / "m.pt2")
-    arguments = ("compile", tmp_path / "m.pt2", "-t", "ethos-u55-128", "-o", tmp_path / "m.pte")
+    arguments = ("compile", tmp_path / "m.pt2", "-t", "ethos-u55-128", "-o", tmp_path / "m.pte", "--effort", 1)
     brief = run(*arguments)
     assert re.search(r"x fewer cycles \(-[\d.]+% \+- [\d.]+%\), SRAM -", brief.output)
     assert "\ncalibrated cycles " in brief.output and "inferences per second" in brief.output
@@ -80,23 +82,22 @@ def test_optimize_a_tosa_file(tmp_path):
 
 
 def test_a_quiet_command_prints_warnings_alone(tmp_path):
-    done, out = optimized(tmp_path, "-q", "--effort", 1)
+    done, out = optimized(tmp_path, "-q")
     assert (done.exit_code, done.output) == (0, "") and out.is_file()
-    done, _ = optimized(tmp_path, "-q", "--effort", 1, "--max-sram", 1024)
+    done, _ = optimized(tmp_path, "-q", "--max-sram", 1024)
     (warning,) = done.output.splitlines()
     assert warning.startswith("warning: does not fit: ") and " of 1,024 bytes of SRAM; " in warning
 
 
 def test_a_limit_that_nothing_meets_has_an_exit_code(tmp_path):
-    limited = ("--max-sram", 1024, "--effort", 1)
-    result, out = optimized(tmp_path, *limited, "--json")
+    result, out = optimized(tmp_path, "--max-sram", 1024, "--json")
     record = json.loads(result.stdout)
     assert result.exit_code == 4 and record["fits"] is False and out.is_file()
     (told,) = record["warnings"]
     assert told.startswith(f"does not fit: {record['footprint']['sram']:,} of 1,024 bytes of SRAM; ")
     assert record["nearest"].keys() == {"cycles", "sram", "flash", "vela_total"}
     assert all(record[k]["eqsat"] <= record[k]["stock"] for k in ("cycles", "corrected"))
-    again, _ = optimized(tmp_path, *limited)
+    again, _ = optimized(tmp_path, "--max-sram", 1024)
     assert again.exit_code == 4 and again.stdout.splitlines()[-1] == told
 
 
@@ -138,7 +139,7 @@ def test_a_cache_that_cannot_be_used_is_told_once(tmp_path, monkeypatch):
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_last_line_says_why_nothing_was_gained(tmp_path, as_json):
     clamped = graph("x:INT8[1,4,4,8]", lambda x: x.clamp(0, 9))
-    result, _ = optimized(tmp_path, *["--json"] * as_json, given=clamped)
+    result, _ = optimized(tmp_path, "--effort", 2, *["--json"] * as_json, given=clamped)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     said = json.loads(result.stdout)["kept"] if as_json else lines[-2]
@@ -205,7 +206,7 @@ def test_a_disk_that_fails_costs_the_files_and_not_the_figures(tmp_path):
     """Every write of more than 100 bytes fails."""
     (tmp_path / "in.tosa").write_bytes(dumps(transposes(16)))
     (tmp_path / "out.tosa").write_bytes(b"precious")
-    command = ("optimize", "in.tosa", "-t", "ethos-u85-256", "-o", "out.tosa", "--json", "--save", "run")
+    command = ("optimize", "in.tosa", "-t", "ethos-u85-256", "-o", "out.tosa", "--json", "--save", "run", "--effort=1")
     limit = resource.RLIMIT_FSIZE, (100, 100)
     done = python("-m", "eqsat.cli", *command, cwd=tmp_path, preexec_fn=lambda: resource.setrlimit(*limit))
     assert done.returncode == 3 and "error: cannot write out.tosa" in done.stderr

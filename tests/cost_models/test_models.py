@@ -4,7 +4,6 @@ need Vela."""
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -127,20 +126,3 @@ def test_a_model_whose_method_is_misspelt_is_refused_before_anything_is_done(tmp
     for load in (cost_models.find, lambda name: Options(cost_model=name)):
         with pytest.raises(PluginError, match="own.py:Mine' is no cost model: the class Mine has no method cycles; "):
             load(name)
-
-
-def test_a_users_model_guides_the_optimizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the working directory, as a user of the command line has it."""
-    from eqsat.search.optimizer import optimize_tosa
-    from eqsat.tosa import dumps, loads
-
-    (tmp_path / "my_costs.py").write_text(
-        "from cost_models import NodeModel\n\nclass Fewest(NodeModel):\n"
-        "    def cycles(self, unit):\n        return 1000.0 if unit.op == 'transpose' else 1.0\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    result = optimize_tosa(
-        dumps(transposed_relus()), Target.of("ethos-u55-128"), options=Options(cost_model="my_costs:Fewest")
-    )
-    assert result.chosen == "eqsat" and "transpose" not in loads(result.tosa).op_counts()

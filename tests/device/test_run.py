@@ -63,14 +63,6 @@ def test_every_operator_of_u85_computes_what_the_reference_does(piece: Piece, dt
     assert verify(dumps(piece.graph(dtype)), U85, worker, 6) == Verdict(True, "", 6)
 
 
-@pytest.mark.parametrize("target", ["ethos-u85-128", "ethos-u85-512", "ethos-u85-2048"])
-@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
-@pytest.mark.parametrize("name", ["convolution_1x1", "convolution_strided", "depthwise", "matrices"])
-def test_weights_of_every_core(name: str, dtype: str, target: str, worker: Worker) -> None:
-    graph = next(p for p in OF_U85 if p.name == name).graph(dtype)
-    assert verify(dumps(graph), Target.of(target), worker, 3) == Verdict(True, "", 3)
-
-
 @pytest.mark.parametrize("error", ERRORS, ids=str)
 def test_a_planted_error_is_caught(error: Planted, worker: Worker) -> None:
     graph, binary, wrong = error.binaries(worker)

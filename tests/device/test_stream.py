@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from eqsat.ground.worker import Pool
 from eqsat.target import FAMILIES, Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
+from tests.command import run_vela
 from tests.device.pieces import PIECES, of
 from tests.term import graph
 
@@ -33,16 +32,8 @@ _LINE = re.compile(r"0x([0-9a-f]{6}): (?:([0-9a-f]{8}) | {9})([0-9a-f]{4}) ([0-9
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_all_fields_are_those_that_vela_prints(target: str, tmp_path: Path) -> None:
-    (tmp_path / "graph.tosa").write_bytes(dumps(of(*PIECES)))
-    command = [
-        Path(sys.executable).parent / "vela",
-        *Target.of(target).flags,
-        "--verbose-register-command-stream",
-        f"--output-dir={tmp_path}",
-        tmp_path / "graph.tosa",
-    ]
-    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=300)
-    printed = [m.groups() for m in map(_LINE.match, done.stdout.splitlines()) if m]
+    shown = run_vela(dumps(of(*PIECES)), target, tmp_path, "--verbose-register-command-stream")
+    printed = [m.groups() for m in map(_LINE.match, shown.splitlines()) if m]
     binary = read_binary((tmp_path / "graph_vela.npz").read_bytes())
     assert binary.config.accelerator == target
     assert len(printed) > 300

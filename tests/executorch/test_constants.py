@@ -15,33 +15,25 @@ from eqsat.executorch.quantize import quantize
 from tests.networks import Network
 
 
-class PositionEncoding(torch.nn.Module):
-    """Sines of the positions of columns, counted in a BOOL mask, and projected: EdgeNeXt has them of rows, too."""
-
-    def __init__(self, channels: int, hidden: int = 8):
-        super().__init__()
-        self.projection = torch.nn.Conv2d(hidden, channels, 1)
-        self.hidden = hidden
-
-    def forward(self, n: int, h: int, w: int) -> torch.Tensor:
-        mask = ~torch.zeros((n, h, w)).to(torch.bool)
-        place = mask.cumsum(2, dtype=torch.float32)
-        place = place / (place.amax(2, keepdim=True) + 1e-6) * 2 * math.pi
-        powers = torch.arange(self.hidden, dtype=torch.int64).to(torch.float32)
-        powers = 10000 ** (2 * torch.div(powers, 2, rounding_mode="floor") / self.hidden)
-        place = place[..., None] / powers
-        places = torch.stack((place[..., 0::2].sin(), place[..., 1::2].cos()), dim=4).flatten(3)
-        return self.projection(places.permute(0, 3, 1, 2))
+def positions(n: int, h: int, w: int, channels: int = 8) -> torch.Tensor:
+    """Sines of the positions of columns, counted in a BOOL mask: EdgeNeXt has them of rows, too."""
+    mask = ~torch.zeros((n, h, w)).to(torch.bool)
+    place = mask.cumsum(2, dtype=torch.float32)
+    place = place / (place.amax(2, keepdim=True) + 1e-6) * 2 * math.pi
+    powers = torch.arange(channels, dtype=torch.int64).to(torch.float32)
+    powers = 10000 ** (2 * torch.div(powers, 2, rounding_mode="floor") / channels)
+    place = place[..., None] / powers
+    return torch.stack((place[..., 0::2].sin(), place[..., 1::2].cos()), dim=4).flatten(3).permute(0, 3, 1, 2)
 
 
 def edgenext_like() -> Network:
     def made(self: Network, x: torch.Tensor) -> torch.Tensor:
         x = self.stem(x)
         n, _, h, w = x.shape
-        y = self.depthwise(x) + self.position(n, h, w)
+        y = self.depthwise(x) + self.position(positions(n, h, w))
         return x + self.pointwise(torch.nn.functional.gelu(y))
 
-    stem, position = torch.nn.Conv2d(3, 16, 4, 4), PositionEncoding(16)
+    stem, position = torch.nn.Conv2d(3, 16, 4, 4), torch.nn.Conv2d(8, 16, 1)
     depthwise, pointwise = torch.nn.Conv2d(16, 16, 3, padding=1, groups=16), torch.nn.Conv2d(16, 16, 1)
     return Network(made, stem=stem, position=position, depthwise=depthwise, pointwise=pointwise)
 

@@ -25,7 +25,7 @@ from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
 from eqsat.options.options import OptionError
-from tests.networks import Network, sorted_between
+from tests.networks import Network, pixel_shuffle, sorted_between
 
 TARGET = "ethos-u85-256"
 
@@ -37,28 +37,21 @@ class NoRelu(OperatorSupportBase):
         return "relu" not in str(node.target)
 
 
-@pytest.fixture(scope="module")
-def model() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    torch.manual_seed(0)
-    layers = torch.nn.Conv2d(4, 16, 3, padding=1), torch.nn.PixelShuffle(2), torch.nn.ReLU()
-    return torch.nn.Sequential(*layers).eval(), (torch.randn(1, 4, 8, 8),)
-
-
 def arm_recipe() -> ExportRecipe:
     return ExportRecipe.get_recipe(ArmRecipeType.ETHOS_U85_INT8)
 
 
 @pytest.fixture(scope="module")
-def program(model) -> tuple[ExportedProgram, EthosUCompileSpec]:
+def program() -> tuple[ExportedProgram, EthosUCompileSpec]:
     """As Arm's recipe makes them."""
-    recipe = arm_recipe()
-    spec = recipe.lowering_recipe.partitioners[0].compile_spec
-    return quantize(*model, spec, calibration=[model[1]]), spec
+    module, inputs = pixel_shuffle()
+    spec = arm_recipe().lowering_recipe.partitioners[0].compile_spec
+    return quantize(module, inputs, spec, calibration=[inputs]), spec
 
 
 @pytest.mark.slow
-def test_arms_recipe_gives_ours_while_eqsat_is_enabled(model) -> None:
-    module, inputs = model
+def test_arms_recipe_gives_ours_while_eqsat_is_enabled() -> None:
+    module, inputs = pixel_shuffle()
     recipe = ExportRecipe.get_recipe(eqsat.RecipeType.ETHOS_U85_INT8)
     pte = export(module, [inputs], recipe).get_pte_buffer()
     (partitioner,) = recipe.lowering_recipe.partitioners

@@ -38,20 +38,13 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import compile_tosa
 from tests.graphs import conv_graph
-from tests.networks import Network, sorted_between
-from tests.planted import RETYPED
+from tests.networks import Network, pixel_shuffle, sorted_between
 from tests.reference import run_reference
 from tests.search.test_interruption import AsksAt
 
 pytestmark = pytest.mark.slow
 
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
-
-
-def pixel_shuffle():
-    torch.manual_seed(0)
-    layers = torch.nn.Conv2d(4, 16, 3, padding=1), torch.nn.PixelShuffle(2), torch.nn.ReLU()
-    return torch.nn.Sequential(*layers).eval(), (torch.randn(1, 4, 8, 8),)
 
 
 def few_channels():
@@ -251,15 +244,6 @@ def test_an_interruption_ends_the_searches_of_all_delegates():
     assert session.complete and session.results[1].chosen in ("stock", "explicit")
     told = [str(w.message).split(":")[0] for w in caught if "interrupted" in str(w.message)]
     assert told == ["forward/0", "forward/1"]
-    assert b"EthosUBackend" in edge.to_executorch().buffer
-
-
-def test_a_failing_rule_costs_the_gain_not_the_model():
-    options = Options(preset="none", rules=(RETYPED,), remember=False)
-    _, _, edge, session = lowered(quantized(pixel_shuffle, "ethos-u85-256"), "ethos-u85-256", options)
-    (result,) = session.results
-    assert result.verified and result.chosen in ("stock", "explicit") and result.calibrated <= result.stock_calibrated
-    assert any("no alternatives" in w for w in result.warnings)
     assert b"EthosUBackend" in edge.to_executorch().buffer
 
 

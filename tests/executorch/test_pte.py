@@ -19,45 +19,19 @@ from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 
-from benchmarks.models import load
-from eqsat.device.binary import read_binary
-from eqsat.device.run import run
-from eqsat.executorch.binaries import ran, read
-from eqsat.executorch.lowering import lower_with_session
+from eqsat.executorch.binaries import ran
 from eqsat.executorch.program_file import read_external_data
 from eqsat.executorch.pte import Quantization, delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
-from eqsat.options.options import Options
 from eqsat.target import Target
-from eqsat.tosa import dumps, loads
+from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from tests import command
 from tests.graphs import residual
 from tests.networks import Network
-from tests.reference import run_reference
 from tests.term import graph
-
-
-@pytest.mark.slow
-def test_a_delegate_computes_what_its_graph_says(worker: Worker) -> None:
-    spec = EthosUCompileSpec("ethos-u55-128")
-    edge, session = lower_with_session(quantize(*load("pixel_shuffle"), spec), spec, options=Options(time_limit=2))
-    buffer = edge.to_executorch().buffer
-    (delegate,) = delegates(buffer)
-    assert any("quantize_per_tensor" in op for op in delegate.outside)
-    binary = read_binary(delegate.payload)
-    (result,) = session.results
-    assert result.binary_verified is True
-    (t,) = binary.inputs
-    x = np.random.default_rng(0).integers(-128, 128, t.bytes).astype(np.int8)
-    (y,) = run(binary, [x])
-    given = loads(result.tosa)
-    (want,) = run_reference(result.tosa, [x.reshape(given.type(given.inputs[0]).shape)], worker)
-    assert np.array_equal(y.reshape(want.shape), want)
-    shaped = read(buffer).binary
-    assert [t.shape for t in (*shaped.inputs, *shaped.outputs)] == [(1, 3, 32, 32), (1, 3, 64, 64)]
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
@@ -77,23 +51,20 @@ def test_flash_is_what_commands_and_weights_take_in_a_payload(target: str, worke
     assert sizes[0] == 0 < sizes[1]
 
 
-class Two(torch.nn.Module):
+@pytest.fixture(scope="module")
+def two() -> bytes:
     """Two delegates around a sort; one input and the outputs have names in the program."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = torch.nn.Conv2d(4, 8, 1), torch.nn.Conv2d(8, 8, 1)
-
-    def forward(self, x: torch.Tensor, more: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def made(self: Network, x: torch.Tensor, more: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         y = torch.relu(self.a(x)) + more["mask"]
         return {"file": self.b(torch.sort(y, dim=-1)[0]), "y": y}
 
-
-@pytest.fixture(scope="module")
-def two() -> bytes:
-    spec = EthosUCompileSpec("ethos-u55-128")
+    spec, network = (
+        EthosUCompileSpec("ethos-u55-128"),
+        Network(made, a=torch.nn.Conv2d(4, 8, 1), b=torch.nn.Conv2d(8, 8, 1)),
+    )
     inputs = torch.randn(1, 4, 8, 8), {"mask": torch.randn(1, 8, 8, 8)}
-    edge = stock_lowering(quantize(Two().eval(), inputs, spec, [inputs]), partitioner=[EthosUPartitioner(spec)])
+    edge = stock_lowering(quantize(network.eval(), inputs, spec, [inputs]), partitioner=[EthosUPartitioner(spec)])
     return edge.to_executorch().buffer
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from eqsat.ground.worker import Pool
+from eqsat.options.options import Options
 from eqsat.search.channels import channel_steps
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
@@ -47,7 +48,7 @@ def test_depthwise_convolutions_count_if_their_channels_are_all_they_write(multi
 
 
 def test_the_result_tells_it() -> None:
-    result = optimize_tosa(dumps(convolutions(17)), U55)
+    result = optimize_tosa(dumps(convolutions(17)), U55, options=Options(effort=0))
     (line,) = (line for line in result.verdicts() if "channels" in line)
     (step,) = result.record()["channel_steps"]
     assert f"with 17 channels: a model with 16 of these channels would take about {step['cycles']:,}" in line

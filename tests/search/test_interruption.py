@@ -93,15 +93,6 @@ def test_what_is_asked_for_before_the_search_is_the_callers_to_act_on(tmp_path: 
     assert asks.answer is False and not result.interrupted and result.searched
 
 
-def test_later_searches_end_at_once_too(tmp_path: Path) -> None:
-    """As those of a program's other delegates."""
-    asks = AsksAt("saturate")
-    interrupted(asks, tmp_path)
-    asks.left = -1
-    again = interrupted(asks, tmp_path)
-    assert again.interrupted and not again.searched and again.verified
-
-
 def test_an_interruption_says_whether_it_is_active() -> None:
     interruption = Interruption()
     assert not interruption.ask() and not interruption.asked()

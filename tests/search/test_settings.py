@@ -5,18 +5,13 @@ from __future__ import annotations
 import pytest
 
 from eqsat.ground.worker import Pool
-from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.figures import GraphFigures
-from eqsat.search.loop import Loop
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.oracle import Oracle
-from eqsat.search.proposal import State
-from eqsat.search.proposals.settings import arena_sizes, settings
+from eqsat.search.proposals.settings import arena_sizes
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa
-from tests.fake_oracle import by_vela
 from tests.graphs import widening
 
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
@@ -57,13 +52,3 @@ def test_sizes_of_the_arena_are_those_of_the_steps() -> None:
     wide, thin = 24 * 24 * 48, 24 * 24 * 8
     assert all(0 < n < estimate.sram_peak for n in sizes)
     assert any(wide + thin <= n < 2 * wide for n in sizes)
-
-
-def test_memory_that_is_short_is_met_by_a_setting() -> None:
-    graph = widening()
-    with Pool(1) as pool:
-        start = by_vela(graph, U55, pool, "stock")
-        limits = MemoryLimits(sram=int(0.6 * start.figures.sram))
-        state = State(U55, Options(), True, Decision(limits=limits)).setting_out(start)
-        best = Loop(Oracle(U55, pool)).drive(state, settings, most=4).best
-    assert best and len(best.settings) == 1 and limits.fits(best.figures)

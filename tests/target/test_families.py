@@ -65,14 +65,8 @@ def test_families_are_named_in_tables_only() -> None:
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)
-def test_every_accelerator_compiles(name: str, worker: Worker) -> None:
-    target = Target.of(name)
-    assert target.accelerator == name and name.startswith(f"ethos-{target.family.name}-")
-    assert compile_graph(conv_graph(), target, worker).cycles > 0
-
-
-@pytest.mark.parametrize("name", ACCELERATORS)
 def test_without_executorch_it_is_the_same(name: str) -> None:
+    assert Target.of(name).accelerator == name and name.startswith(f"ethos-{Target.of(name).family.name}-")
     assert Target.of(name) == Target.of(name.title()) == Target.from_compile_spec(EthosUCompileSpec(name))
     system, mode = "Ethos_U55_Deep_Embedded", "Sram_Only"
     spec = EthosUCompileSpec(name, system, mode, config_ini="mine.ini")

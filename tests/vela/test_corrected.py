@@ -15,6 +15,7 @@ from eqsat.device.stream import commands
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.broadcasts import Cut, elements_read
 from eqsat.vela.compile import Estimate, compile_graph, compile_tflite
 from eqsat.vela.facts import is_table_by_default, version
@@ -73,13 +74,6 @@ def test_reads_are_those_of_the_commands_blocks(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("build", [residual, transposed_relus, channel_shuffle, conv_graph])
-def test_what_does_not_broadcast_costs_what_vela_says(build, target: str, worker: Worker) -> None:
-    estimate = compile_graph(build(), Target.of(target), worker)
-    assert estimate.corrected == estimate.cycles == sum(r.cycles for r in estimate.rows)
-
-
-@pytest.mark.parametrize("target", TARGETS)
 def test_no_row_is_dearer_than_vela_says(target: str, worker: Worker) -> None:
     rows = compile_graph(products(False, (1, 3, 5, 7)), Target.of(target), worker).rows
     assert all(r.npu_cycles <= r.corrected <= r.cycles for r in rows)
@@ -108,29 +102,20 @@ def test_what_is_read_is_counted_block_by_block() -> None:
         assert elements_read(shape, result, Cut(stripe, block)) == read  # type: ignore[arg-type]
 
 
-def compiled(dilation: int, target: str, worker: Worker) -> Estimate:
-    g = graph("x:INT8[1,32,32,48]", lambda x: x.layer(48, 3, dilation=dilation))
-    return compile_graph(g, Target.of(target), worker)
+def dilated(dilation: int) -> TensorGraph:
+    return graph("x:INT8[1,32,32,48]", lambda x: x.layer(48, 3, dilation=dilation))
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_dilated_convolution_costs_about_what_its_commands_do(target: str, worker: Worker) -> None:
     """By Vela's own constants; by Vela's own total of 5.2 thirteen times as much, in sixteen pieces."""
-    found = compiled(4, target, worker)
-    priced, plain = (
-        price(e.stream, Target.of(target), vela_constants(Target.of(target)))
-        for e in (found, compiled(1, target, worker))
-    )
+    asked = Target.of(target)
+    found, whole = (compile_graph(dilated(n), asked, worker) for n in (4, 1))
+    priced, plain = (price(e.stream, asked, vela_constants(asked)) for e in (found, whole))
     assert priced.by_kind["convolution"].commands == 16
     assert "u85" not in target or plain.cycles < priced.cycles
     assert priced.cycles / 1.5 < found.corrected < 1.5 * priced.cycles
     assert len(found.operators) == 16 and found.cycles > 10 * found.corrected
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_what_is_not_cut_is_charged_as_it_is(target: str, worker: Worker) -> None:
-    found = compiled(1, target, worker)
-    assert found.corrected == found.cycles
 
 
 def test_a_piece_waits_for_its_weights_as_a_whole_does() -> None:
@@ -149,8 +134,8 @@ def test_a_piece_waits_for_its_weights_as_a_whole_does() -> None:
 STEPS = 8
 
 
-def with_weights(others: bool, target: str, worker: Worker) -> Estimate:
-    """Of one matrix with each of STEPS rows, or of one matrix each."""
+def with_weights(others: bool) -> TensorGraph:
+    """Products of one matrix with each of STEPS rows, or of one matrix each."""
     random = np.random.default_rng(0)
     (x,) = inputs(f"x:INT8[1,1,{STEPS},40]")
     weights = [x.const(random.integers(-127, 128, (256, 1, 1, 40))) for _ in range(STEPS)]
@@ -160,22 +145,30 @@ def with_weights(others: bool, target: str, worker: Worker) -> Estimate:
         operands = weights[t if others else 0], bias
         return x.part(t, 1, 2).made("conv2d", makers.conv("INT8"), *operands).rescale("INT8", shift=40)
 
-    return compile_graph(outputs(*map(product, range(STEPS))), Target.of(target), worker)
+    return outputs(*map(product, range(STEPS)))
 
 
 def test_weights_that_are_shared_are_charged_one_copy(worker: Worker) -> None:
     """By Vela's own total each product waits for a copy, of which the stream has one."""
-    found = with_weights(False, "ethos-u55-128", worker)
     target = Target.of("ethos-u55-128")
+    found = compile_graph(with_weights(others=False), target, worker)
     by_commands = price(found.stream, target, vela_constants(target)).cycles
     assert by_commands / 1.1 < found.corrected < 1.1 * by_commands
     assert found.cycles > 3 * found.corrected
 
 
+#: Without operands that broadcast, convolutions that are cut, or weights that are shared.
+AS_THEY_ARE = {
+    **{f.__name__: f() for f in (residual, transposed_relus, channel_shuffle, conv_graph)},
+    **{"dilated by 1": dilated(1), "weights of its own": with_weights(others=True)},
+}
+
+
 @pytest.mark.parametrize("target", TARGETS)
-def test_weights_of_its_own_are_charged_as_they_are(target: str, worker: Worker) -> None:
-    found = with_weights(True, target, worker)
-    assert found.corrected == found.cycles
+@pytest.mark.parametrize("given", AS_THEY_ARE.values(), ids=AS_THEY_ARE)
+def test_what_needs_no_correction_costs_what_vela_says(given: TensorGraph, target: str, worker: Worker) -> None:
+    estimate = compile_graph(given, Target.of(target), worker)
+    assert estimate.corrected == estimate.cycles == sum(r.cycles for r in estimate.rows)
 
 
 def operator(number: int, step: int, size: int = 64, **more: str) -> dict[str, str]:
