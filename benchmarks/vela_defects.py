@@ -443,7 +443,8 @@ def too_early_behind_an_activation(x: Term) -> Outputs:
     convolution, 96 of 144 graphs start too early, and none of 72 without.
     This defect occurred in a LeViT that eqsat chose before it checked results that are transposed.
     The result on a device depends on how long each block takes.
-    The price of such an activation is that of an operator of its own, so that eqsat applies it before the TRANSPOSE.
+    Where eqsat finds that a binary has it, activations behind all of these operators have a price of their own from
+    then on, so that they are applied before them.
     """
     x = x.transpose(0, 1, 3, 2).table(range(127, -129, -1))
     return _conv2d(x, 48, 3, pad=(1, 1, 1, 1)).rescale("INT8", _ONE, 38)

@@ -30,8 +30,7 @@ SUMS = ("add", "sub", "mul", "maximum", "minimum")
 _READING_PARTS = frozenset((*_WINDOWS, *ACTIVATIONS, *SUMS, "concat"))
 #: Ops of one operator each, besides the arithmetic, that carry an activation.
 #: CONCAT, SLICE and TILE carry none.
-#: TRANSPOSE and REVERSE do, but then Vela lets readers begin too early (`too_early_behind_an_activation`).
-_CARRYING = ("reduce_max", "reduce_min")
+_CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
 #: The factor of the operand of a sum that has the larger scale, by dtype, as ExecuTorch and TFLite have it.
 _OF_SUMMANDS = {"INT8": 1 << 19, "INT16": 1 << 14}
 #: The ratio of the scales of two operands of a sum, at most.

@@ -24,6 +24,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.defects import Copy, remedies
+from eqsat.vela.patterns import ACTIVATIONS, TURNING
 from eqsat.vela.table import Row
 from extraction import ChoiceGraph
 
@@ -154,11 +155,13 @@ _EXCESS_CYCLES = 1000
 
 
 def correct(
-    choices: Choices, graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Row]
+    choices: Choices, graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Row], reads_too_early: bool = False
 ) -> tuple[Choices, bool]:
     """Returns choices with prices corrected by rows of Vela's table of a graph.
 
     origin: {node: choice node}.
+    reads_too_early: whether an operator behind an activation that turns fuse begins too early.
+    Then activations have a price of their own behind all TRANSPOSEs and REVERSEs, so that they are chosen before them.
     A unit whose row costs far more than the unit and everything fused into it gets the excess.
     Fusions that did not happen are dropped, such as with a producer that has other readers.
     Also returns whether the next extraction may differ.
@@ -183,8 +186,18 @@ def correct(
             if len(readers[m]) > 1 and cycles[n] > _EXCESS * bonus > 0:
                 del pairs[origin[n], origin[m]]
                 missed += bonus
+    for n, m in [pair for pair in pairs if reads_too_early and _is_activated_turn(candidates, *pair)]:
+        del pairs[n, m]
+        raised = True
     new = replace(choices, graph=replace(choices.graph, cost=cost, pair_costs=pairs), candidates=tuple(candidates))
     return new, raised or missed > _EXCESS_CYCLES
+
+
+def _is_activated_turn(candidates: Sequence[Candidate], reader: int, read: int) -> bool:
+    """Whether a pair of choice nodes is a CLAMP or TABLE that reads a TRANSPOSE or REVERSE."""
+    if max(reader, read) >= len(candidates):
+        return False
+    return candidates[reader].priced.op in ACTIVATIONS and candidates[read].priced.op in TURNING
 
 
 def _cycles(graph: TensorGraph, rows: Sequence[Row]) -> dict[int, int]:

@@ -13,11 +13,13 @@ from typing import NamedTuple, TypeVar
 
 from eqsat.choice.choice import Choices, correct
 from eqsat.choice.compiled import Candidate, Compiled, Key
+from eqsat.device.schedule import breaks_rules
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.options import CYCLES, SRAM, Options
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import dumps
+from eqsat.vela.patterns import activated_turns
 from extraction import check
 
 #: Cycles of the fastest graph of a kind, as a multiple of the fastest one that fits, above which none of the kind is
@@ -93,7 +95,7 @@ class State:
         choices, rose, compiled = self.choices, False, {**self.compiled, **new}
         for c in new.values():
             if choices and c and c.is_chosen:
-                choices, differs = correct(choices, c.graph, c.made_for, c.estimate.rows)
+                choices, differs = correct(choices, c.graph, c.made_for, c.estimate.rows, _reads_too_early(c))
                 rose = rose or differs
         results = tuple(compiled[c.key] for c in asked)
         known = [c for c in (self.best, *results) if c]
@@ -108,6 +110,11 @@ class State:
         graph, made_for = self.priced.tensor_graph(choice)
         known, cost = gap if math.isfinite(gap) else None, float(self.cost(choice))
         return Candidate("eqsat", graph, dumps(graph), self.choices, choice, made_for, by=by, predicted=cost, gap=known)
+
+
+def _reads_too_early(c: Compiled) -> bool:
+    """Whether an activation is fused into a TRANSPOSE or REVERSE, and the binary breaks a rule of the hardware."""
+    return any(activated_turns(c.graph)) and any(map(breaks_rules, c.estimate.streams))
 
 
 def starting_points(state: State, decision: Decision, among: Callable[[Compiled], bool]) -> list[Compiled]:

@@ -233,7 +233,7 @@ DEFECTS: tuple[Defect, ...] = (
             patterns.early_readers,
         ),
     ),
-    # an activation has its own price behind them (`cost_models/fusion.py`), so that it stands before them
+    # where a binary shows it, activations are chosen before them (`correct` in `eqsat/choice/choice.py`)
     Defect("too_early_behind_an_activation", _ALL, "transpose|reverse > clamp|table"),
     Defect("mask_that_is_an_output", _U85, f"{_COMPARISONS} > select"),
     Defect("negated_and_widened", _U85, "negate|bitwise_not:INT16 > rescale:INT32"),

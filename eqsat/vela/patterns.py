@@ -19,6 +19,10 @@ from eqsat.vela.fused import is_fused, sums_unlike_integers
 Place = tuple[int, ...]
 #: A function that yields the places of a defect in a graph.
 Places = Callable[[TensorGraph], Iterator[Place]]
+#: Operators behind which Vela lets readers of an activation begin too early (`too_early_behind_an_activation`).
+TURNING = ("transpose", "reverse")
+#: Activations that Vela fuses into the operator before.
+ACTIVATIONS = ("clamp", "table")
 #: The largest stride of a convolution that Vela does not cut.
 LARGEST_STRIDE = 3
 
@@ -212,6 +216,13 @@ def _reading_as(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int
             yield from _reading_as(graph, readers, r, shape)
         elif same:
             yield r
+
+
+def activated_turns(graph: TensorGraph) -> Iterator[Place]:
+    """Yields TRANSPOSEs and REVERSEs, each with the CLAMP or TABLE that alone reads it."""
+    for n, reading in graph.readers().items():
+        if graph.nodes[n].op in TURNING and [graph.nodes[r].op in ACTIVATIONS for r in reading] == [True]:
+            yield n, *reading
 
 
 def strided_convolutions_of_slices(graph: TensorGraph) -> Iterator[Place]:

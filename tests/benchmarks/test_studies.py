@@ -128,7 +128,8 @@ def test_families_are_left_out(tmp_path: Path) -> None:
     asked = ("--columns", f"none,{WITHOUT}across")
     records, text = _run(tmp_path, *asked)
     assert list(records) == [ALL, f"{WITHOUT}across", "none"]
-    assert all(r["verified"] and r["warnings"] == [] for r in records.values())
+    assert all(r["verified"] for r in records.values())
+    assert all("Vela compiles" in w for r in records.values() for w in r["warnings"]), "the given graphs, wrongly"
     (measured,) = ratios(list(records.values())).values()
     assert measured[ALL]["relus"] < measured["none"]["relus"] == measured[f"{WITHOUT}across"]["relus"] <= 1
     gain = measured["none"]["relus"] / measured[ALL]["relus"]

@@ -9,13 +9,17 @@ from cost_models.vela_groups import VelaGroups
 from eqsat.choice.choice import Choices, build, correct
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.worker import Pool
+from eqsat.options.options import Options
 from eqsat.rules import RULES
+from eqsat.search.optimizer import optimize_tosa
 from eqsat.tensor import makers
+from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.patterns import activated_turns
 from eqsat.vela.table import Row
 from extraction import extract
 from tests.fake_oracle import by_vela
-from tests.graphs import channel_shuffle
+from tests.graphs import ON_THE_NEWEST_VELA, channel_shuffle
 from tests.term import graph, inputs, outputs
 
 
@@ -79,3 +83,15 @@ def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool
     assert after.choice == found.choice and found.cost < after.cost, "the same operators, the TABLE for its full price"
     assert abs(after.cost - compiled.figures.cycles) < abs(found.cost - compiled.figures.cycles)
     assert not correct(choices, *written, compiled.estimate.rows)[1]
+
+
+@ON_THE_NEWEST_VELA
+def test_an_activation_is_chosen_before_the_transpose_behind_which_a_reader_begins_too_early() -> None:
+    """The first choice applies it behind, at no cost."""
+    given = graph("x:INT8[1,1,64,16]", lambda x: x.transpose(0, 1, 3, 2).table(range(127, -129, -1)).layer(48, 3))
+    result = optimize_tosa(dumps(given), "ethos-u85-256", options=Options(effort=1))
+    (refused,) = result.warnings
+    assert "may begin" in refused and any(activated_turns(given))
+    assert result.chosen == "eqsat" and result.proved and result.binary_proved
+    assert result.calibrated < 0.5 * result.explicit_calibrated
+    assert not any(activated_turns(loads(result.tosa)))

@@ -635,7 +635,8 @@ def pool55(
     """A pooling of one element to one."""
     ifm, ofm = (_plain(at, element, zero_point=zero_point) for at in (_IFM, _OFM))
     activation = u55.Activation(r55.ActivationFunction.RELU, r55.ActivationClipRange.OFM_PRECISION, 0x8000, 0x7FFF)
-    output = u55.Output(ofm, FixedPointScale(1 << 30, 30), r55.RoundMode.NATURAL, activation)
+    scale = SAME if kernel.padded else FixedPointScale(1 << 30, 30)  # a padded average has its own
+    output = u55.Output(ofm, scale, r55.RoundMode.NATURAL, activation)
     block = u55.Block((2, 2, 16), 0, r55.AccFormat.I32, 8, None, 16)
     c = u55.Pooling(0, mode, ifm, output, kernel, upscale, (), block)
     return Case(U55, (c,), ((ifm, False, False),), ofm, b"", bytes(U55.internal))
