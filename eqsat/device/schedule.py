@@ -21,10 +21,10 @@ from typing import Any
 
 from eqsat.device.binary import READ_ONLY
 from eqsat.device.core.block_order import Blocks, most_dependency
-from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.core.errors import DeviceFault
 from eqsat.device.core.operands import ByteRange, Dma, Stop, Wait
 from eqsat.device.core.touched import Accesses, copies_onto_itself, of_map, overlap
-from eqsat.device.stream import Config, read_header
+from eqsat.device.stream import Config
 
 #: Most kernels under way at a time (Vela's MaxOutstandingKernelOps).
 _KERNELS = 2
@@ -49,18 +49,6 @@ def check_commands(commands: Sequence[Any], config: Config) -> None:
     _check_queues(works, config)
     _check_dependencies(works, config)
     _check_writes(works)
-
-
-def breaks_rules(payload: bytes) -> bool:
-    """Whether a driver payload is known to break a rule of the hardware (`check_commands`)."""
-    try:
-        config, words = read_header(payload)
-        check_commands(list(config.commands.decoded(words)), config)
-    except DeviceFault:
-        return True
-    except (DeviceError, ValueError, LookupError):  # commands that the model does not know
-        return False
-    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from typing import NamedTuple, TypeVar
 
 from eqsat.choice.choice import Choices, correct
 from eqsat.choice.compiled import Candidate, Compiled, Key
-from eqsat.device.schedule import breaks_rules
+from eqsat.device.compile import binary_of, raw_of
+from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.run import Device
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.options import CYCLES, SRAM, Options
@@ -114,7 +116,15 @@ class State:
 
 def _reads_too_early(c: Compiled) -> bool:
     """Whether an activation is fused into a TRANSPOSE or REVERSE, and the binary breaks a rule of the hardware."""
-    return any(activated_turns(c.graph)) and any(map(breaks_rules, c.estimate.streams))
+    if not any(activated_turns(c.graph)):
+        return False
+    try:
+        Device(binary_of(raw_of(c.estimate)))
+    except DeviceFault:
+        return True
+    except DeviceError:  # what the model does not know is no reason to choose otherwise
+        return False
+    return False
 
 
 def starting_points(state: State, decision: Decision, among: Callable[[Compiled], bool]) -> list[Compiled]:
