@@ -13,13 +13,12 @@ from cost_models.protocol import Fusion, Unit
 from eqsat.target import Family
 from eqsat.target.native_chains import step_cycles
 from eqsat.tensor.dtypes import DType
+from eqsat.vela.patterns import ACTIVATIONS
 
 #: Ops of the MAC array.
 MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
 #: Ops of the MAC array that slide a window over a feature map.
 _WINDOWS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "avg_pool2d", "max_pool2d")
-#: Activations that fuse into the op before.
-ACTIVATIONS = ("clamp", "table")
 #: Arithmetic on two operands.
 SUMS = ("add", "sub", "mul", "maximum", "minimum")
 #: Ops, besides RESCALE, that read a SLICE of a tensor where it lies.

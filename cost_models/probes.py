@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cost_models.fusion import ACTIVATIONS, MACS, SUMS, is_noop, is_times_one
+from cost_models.fusion import MACS, SUMS, is_noop, is_times_one
 from cost_models.pads import add_pad, has_pad
 from cost_models.protocol import Unit
 from eqsat.tensor import makers
@@ -14,6 +14,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, Const, Type, attrs_of
 from eqsat.vela import rows
+from eqsat.vela.patterns import ACTIVATIONS
 
 #: The dtype of the operands of a sum in a probe.
 _NARROW = "INT8"

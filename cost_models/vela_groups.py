@@ -29,7 +29,7 @@ from typing import NamedTuple
 from cost_models.cache import PriceCache
 from cost_models.closed_form import copied, estimated
 from cost_models.command_stream import ISSUED
-from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
+from cost_models.fusion import MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
 from cost_models.measuring import measured
 from cost_models.pads import has_pad
@@ -46,6 +46,7 @@ from eqsat.tensor.types import Shape, Steps, Type, attrs_of
 from eqsat.tosa import flatbuffer
 from eqsat.vela import broadcasts, bursts, regor, rows
 from eqsat.vela.facts import version as vela_version
+from eqsat.vela.patterns import ACTIVATIONS
 
 #: Ops on single elements that are measured.
 _POINTWISE = ("rescale", *ACTIVATIONS)

@@ -59,7 +59,7 @@ def activated(graph: TensorGraph, wanted: Callable[[Operator], bool]) -> Iterato
     readers = graph.readers()
     for n in (n for n in readers if wanted(Operator.of(graph, n))):
         behind = [r for q in readers[n] for r in (q, *(readers[q] if graph.nodes[q].op == "rescale" else ()))]
-        if any(graph.nodes[r].op in ("clamp", "table") for r in behind):
+        if any(graph.nodes[r].op in ACTIVATIONS for r in behind):
             yield (n,)
 
 

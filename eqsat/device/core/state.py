@@ -17,7 +17,7 @@ from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 #: {prefix of a feature map's registers: those that say where its four tiles are}.
 _BASES = {prefix: tuple(f"{prefix}_BASE{k}" for k in range(4)) for prefix in ("IFM", "IFM2", "OFM")}
 #: Bytes of which the places of bricks and of weights are multiples.
-_BRICK = 16
+_ALIGNED = 16
 #: Instructions that say where a feature map is, and nothing else of an operation.
 _PLACES = frozenset(f"SET_{name}" for names in _BASES.values() for name in names)
 
@@ -109,7 +109,7 @@ class Registers:
 
     def _alignment(self, prefix: str) -> int:
         """Returns the bytes of which the places of a feature map are multiples: of a brick, or else of an element."""
-        return _BRICK if self._is_in_bricks(prefix) else self.element(prefix).bytes
+        return _ALIGNED if self._is_in_bricks(prefix) else self.element(prefix).bytes
 
     def _check_aligned(self, step: int, *names: str) -> None:
         """Raises DeviceFault unless registers hold multiples of `step`.
@@ -196,7 +196,7 @@ class Registers:
 
     def range(self, name: str, region: str) -> ByteRange:
         """Returns a stream of weights or scales. Raises DeviceFault if it is not aligned."""
-        self._check_aligned(_BRICK, f"{name}_LENGTH", *([f"{name}_BASE"] if region == "WEIGHT" else []))
+        self._check_aligned(_ALIGNED, f"{name}_LENGTH", *([f"{name}_BASE"] if region == "WEIGHT" else []))
         return ByteRange(self.get(f"{region}_REGION"), self.get(f"{name}_BASE"), self.get(f"{name}_LENGTH"))
 
 
