@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,17 @@ def test_rules_meet_every_integer_operator_on_small_graphs() -> None:
 
 
 @pytest.mark.slow
+def test_the_example_is_sound_and_fires() -> None:
+    done = run("check-rules", EXAMPLE, "--graphs", 8, "--json")
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout)
+    assert record["unsound"] == {} and record["matches"]["reverse-unary"] > 0
+    pack = user_rules.find(EXAMPLE)
+    report = user_rules.examine(pack, 0, [reversed_twice()])
+    assert report.unused == [] and report.unsound == {} and report.graphs == 4
+
+
+@pytest.mark.slow
 def test_the_example_improves_a_graph(tmp_path: Path) -> None:
     pack = user_rules.load(EXAMPLE, graphs=8)
     options = Options(effort=1, cache=tmp_path / "p", rules=pack.rules)
@@ -67,7 +80,9 @@ def test_the_example_improves_a_graph(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_unsound_rule_has_a_small_counterexample(tmp_path: Path) -> None:
-    written(tmp_path, DROPS)
+    done = run("check-rules", written(tmp_path, DROPS), "--graphs", 12)
+    assert done.exit_code == 1
+    assert "drop-inner" in done.stdout and "UNSOUND" in done.stdout and "counterexample to drop-inner" in done.stdout
     with pytest.raises(user_rules.UnsoundRules, match="drop-inner.* on the graph n0 = input x"):
         user_rules.load(str(tmp_path / "own.py"), graphs=12)
     given = (tmp_path / "none.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
@@ -169,3 +184,17 @@ def test_names_of_functions_and_variables_are_free(tmp_path: Path) -> None:
     g = graph("x:INT8[2,3]", lambda x: x.relu().relu(-128))
     report = user_rules.examine(user_rules.find(written(tmp_path, text)), 0, [g])
     assert report.unsound == {} and all(report.matches.values()), report
+
+
+def test_an_entry_point_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an installed package would offer it; it takes part only where it is named."""
+    (tmp_path / "reversal_rules.py").write_text(Path(EXAMPLE).read_text())
+    info = tmp_path / "reversal_rules-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: reversal-rules\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[eqsat.rules]\nreversals = reversal_rules\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "reversals" in user_rules.available()
+    assert [r.name for r in user_rules.find("reversals").rules] == ["reverse-reverse", "reverse-unary"]
+    assert Options().rules == ()
+    sys.modules.pop("reversal_rules", None)

@@ -159,6 +159,20 @@ def test_ctrl_c_while_clingo_begins_leaves_no_thread_behind(tmp_path):
     assert done.stdout.strip() == "feasible True" and done.returncode == 0, done.stderr
 
 
+def test_entry_points_add_extractors(tmp_path, monkeypatch):
+    package = tmp_path / "theirs-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[extraction.extractors]\nfirst = theirs:extract\n")
+    (tmp_path / "theirs.py").write_text(
+        "from extraction import Extraction\n"
+        "def extract(graph, *, time_limit, seed, warm_start):\n"
+        "    return Extraction({0: 0}, 7, 0.0, 'feasible')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert extract(ChoiceGraph.build([[(7, [])]], [0]), "first").cost == 7
+
+
 def test_the_package_knows_nothing_of_tensors():
     """Of the project it loads what is in the ground, where processes and names are."""
     program = (
