@@ -2,8 +2,8 @@
 
     edge = eqsat.to_edge_transform_and_lower(exported_program, compile_spec)
 
-replaces ExecuTorch's call of the same name; `eqsat.optimize_tosa` does the same for a TOSA flatbuffer, and
-`eqsat.optimize` for a program before lowering.
+replaces ExecuTorch's call of the same name; `eqsat.optimize_tosa` does the same for a TOSA flatbuffer.
+`eqsat.optimize` prepares a program for a lowering without eqsat.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from eqsat.ground._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from eqsat import runs as runs
-    from eqsat.before_lowering.optimize import AtenPass as AtenPass
-    from eqsat.before_lowering.optimize import ProgramReport as ProgramReport
-    from eqsat.before_lowering.optimize import optimize as optimize
     from eqsat.checking import user_rules as user_rules
     from eqsat.egraph import kinds as kinds
     from eqsat.egraph.attributes import Call as Call
@@ -30,11 +27,12 @@ if TYPE_CHECKING:
     from eqsat.egraph.terms import fact as fact
     from eqsat.egraph.terms import let as let
     from eqsat.egraph.terms import symbols as symbols
+    from eqsat.executorch.forms import ProgramReport as ProgramReport
+    from eqsat.executorch.forms import optimize as optimize
     from eqsat.executorch.lowering import lower_with_session as lower_with_session
     from eqsat.executorch.lowering import to_edge_transform_and_lower as to_edge_transform_and_lower
     from eqsat.executorch.partitioner import EthosUPartitioner as EthosUPartitioner
     from eqsat.executorch.partitioner import enabled as enabled
-    from eqsat.executorch.recipe import RecipeType as RecipeType
     from eqsat.executorch.session import EqsatWarning as EqsatWarning
     from eqsat.executorch.session import Session as Session
     from eqsat.ground.files import PluginError as PluginError
@@ -47,15 +45,14 @@ if TYPE_CHECKING:
 
 #: {module: names in it that users may rely on}.
 _NAMES = {
-    "eqsat.before_lowering.optimize": ("AtenPass", "ProgramReport", "optimize"),
     "eqsat.egraph.attributes": ("Call",),
     "eqsat.egraph.externs": ("extern",),
     "eqsat.egraph.kinds": ("RuleError", "op", "such"),
     "eqsat.egraph.rule": ("Rule", "rule"),
     "eqsat.egraph.terms": ("each", "fact", "let", "symbols"),
+    "eqsat.executorch.forms": ("ProgramReport", "optimize"),
     "eqsat.executorch.lowering": ("lower_with_session", "to_edge_transform_and_lower"),
     "eqsat.executorch.partitioner": ("EthosUPartitioner", "enabled"),
-    "eqsat.executorch.recipe": ("RecipeType",),
     "eqsat.executorch.session": ("EqsatWarning", "Session"),
     "eqsat.ground.files": ("PluginError",),
     "eqsat.options.options": ("Options",),

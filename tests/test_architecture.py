@@ -34,7 +34,6 @@ SEES = {
     "explain": "ground tensor extraction tosa vela egraph rules options choice search",
     "checking": "ground tensor proof egraph rules explain",
     "executorch": "ground target tosa vela device options search runs",
-    "before_lowering": "ground tensor extraction target egraph cost_models options choice executorch",
     "bench": "ground tensor target tosa vela options search runs checking executorch",
     "report": "ground tensor tosa vela egraph search explain bench",
     "cli": "ground store target tosa vela proof egraph rules options search runs explain checking "
@@ -50,7 +49,7 @@ ROOMS = tuple(map(_module, SEES))
 PACKAGES = ("eqsat", "extraction", "cost_models")
 TORCH = ("torch", "torchao", "executorch")
 #: The rooms that may see torch at all.
-TORCH_ROOMS = ("eqsat.target", "eqsat.executorch", "eqsat.before_lowering", "eqsat.bench", "eqsat.cli")
+TORCH_ROOMS = ("eqsat.target", "eqsat.executorch", "eqsat.bench", "eqsat.cli")
 
 
 def module_of(path: Path) -> str:

@@ -7,16 +7,29 @@ Source: executorch 1.5, backends/arm/operator_support.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from eqsat.executorch.constants import Constants
-from eqsat.executorch.nodes import append, arguments, is_dequantize, is_quantize, operand, qparams, shape_of
+from eqsat.executorch.constants import Constants, fold_constants
+from eqsat.executorch.nodes import (
+    append,
+    arguments,
+    is_dequantize,
+    is_quantize,
+    operand,
+    qparams,
+    shape_of,
+    with_own_graph,
+)
+from eqsat.executorch.session import EqsatWarning, compile_spec_of
 
 logger = logging.getLogger(__name__)
 
@@ -180,6 +193,60 @@ def integer_argmax(node: Node, _constants: Constants) -> bool:
 #: The rewrites for Ethos-U55 and U65, and those for U85.
 FOR_U55: tuple[Rewrite, ...] = (reshape_sum, reshape_flip, pad_outside)
 FOR_U85: tuple[Rewrite, ...] = (integer_argmax,)
+
+
+def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec, *more: Rewrite) -> ExportedProgram:
+    """Returns a program in which operators have forms that Arm's partitioner accepts; the given one may be modified.
+
+    Constants that ExecuTorch cannot compute are computed.
+    For U55 and U65 sums and flips are reshaped, and convolutions of a large stride pad outside.
+    For U85 an argmax reads integers.
+    """
+    rewrites = FOR_U55 if compile_spec.tosa_spec.is_U55_subset else FOR_U85
+    return rewritten(fold_constants(program), [*rewrites, *more])
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramReport:
+    """The report of `optimize`.
+
+    reason: why the program was left as it was; "" if it changed.
+    """
+
+    reason: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the program is another one."""
+        return not self.reason
+
+
+def optimize(program: ExportedProgram, *, target: str | EthosUCompileSpec) -> tuple[ExportedProgram, ProgramReport]:
+    """Returns a program of which more can run on the NPU if it is lowered without eqsat, and a report.
+
+    >>> program, report = eqsat.optimize(exported_program, target="ethos-u55-128")
+    >>> edge = to_edge_transform_and_lower(program, partitioner=[EthosUPartitioner(spec)])
+
+    Operators that Arm's partitioner refuses are written in forms that it accepts, with equal outputs.
+    A lowering with eqsat does this by itself.
+    program: quantized (PT2E), at ATen level, with fixed shapes; it is not modified.
+    It is returned if there is nothing to change, or, with an EqsatWarning, if something failed.
+    target: an accelerator ("ethos-u55-128") or a compile spec.
+
+    Raises TypeError for other kinds of programs and targets, TargetError for an unknown target.
+    """
+    if not isinstance(program, ExportedProgram):
+        raise TypeError(f"expected an ExportedProgram, got {type(program).__name__}")
+    spec = compile_spec_of(target)
+    try:
+        new = use_accepted_forms(with_own_graph(program), spec)
+    except Exception as e:  # noqa: BLE001 - never worse: any failure leaves the program as it was
+        reason = f"{type(e).__name__}: {e}"
+        warnings.warn(f"the program was left as it is: {reason}", EqsatWarning, stacklevel=2)
+        return program, ProgramReport(reason)
+    if str(new.graph) == str(program.graph):
+        return program, ProgramReport("no operator needs another form")
+    return new, ProgramReport()
 
 
 class _Writer:

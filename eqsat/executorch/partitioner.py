@@ -20,8 +20,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._pytree import tree_leaves
 
 from eqsat.executorch.backend import ENABLED, mark, preprocess, preprocess_multimethod, session_of
-from eqsat.executorch.constants import fold_constants
-from eqsat.executorch.forms import FOR_U55, FOR_U85, Rewrite, rewritten
+from eqsat.executorch.forms import use_accepted_forms
 from eqsat.executorch.nodes import overload, with_own_graph
 from eqsat.executorch.remedies import remedy
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
@@ -131,17 +130,6 @@ def _left(
 def operator_name(node: torch.fx.Node) -> str:
     """Returns the name of a node's operator, such as "aten.sort"."""
     return str(getattr(node.target, "__name__", node.target)).removesuffix(".default")
-
-
-def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec, *more: Rewrite) -> ExportedProgram:
-    """Returns a program in which operators have forms that Arm's partitioner accepts; the given one may be modified.
-
-    Constants that ExecuTorch cannot compute are computed.
-    For U55 and U65 sums and flips are reshaped, and convolutions of a large stride pad outside.
-    For U85 an argmax reads integers.
-    """
-    rewrites = FOR_U55 if compile_spec.tosa_spec.is_U55_subset else FOR_U85
-    return rewritten(fold_constants(program), [*rewrites, *more])
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:

@@ -1,7 +1,6 @@
 """Element types of tensors, each stated once.
 
 Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; its properties are here.
-A name may go on after a colon, to tell apart tensors that must not be joined, as those of different scales.
 
 >>> DType.of("INT16").limits, DType.of("INT16").accumulator
 ((-32768, 32767), 'INT48')
@@ -60,10 +59,9 @@ class DType:
     def of(name: str) -> DType:
         """Returns the dtype of a name.
 
-        What follows a colon does not matter.
         A name that TOSA does not have is carried, with elements of 4 bytes.
         """
-        return DTYPES.get(name.partition(":")[0]) or DType(name, 0, "other", 32, 4, carried=True)
+        return DTYPES.get(name) or DType(name, 0, "other", 32, 4, carried=True)
 
     @property
     def is_integral(self) -> bool:

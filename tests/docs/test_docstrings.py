@@ -13,8 +13,8 @@ import pytest
 from eqsat.ground.versions import PACKAGES
 
 ROOT = Path(__file__).parents[2]
-#: Rooms whose examples need a model that is lowered; docs/executorch.md and docs/before-lowering.md run such ones.
-_LOWERS = ("eqsat/executorch", "eqsat/before_lowering")
+#: The room whose examples need a model that is lowered; docs/executorch.md runs such ones.
+_LOWERS = "eqsat/executorch"
 #: An example that is run: neither a comment nor one that is skipped.
 _RUN = re.compile(r"^ *>>> (?!#)(?!.*doctest: \+SKIP)", re.MULTILINE)
 EXAMPLES = [

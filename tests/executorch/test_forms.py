@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.exir import to_edge_transform_and_lower
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.export import ExportedProgram
 
 import eqsat
+from eqsat.executorch import forms
 from eqsat.executorch.binaries import ran
 from eqsat.executorch.forms import fits, integer_argmax, pad_outside, reshape_flip, reshape_sum, rewritten, split
 from eqsat.executorch.lowering import cpu_operators
@@ -143,7 +145,8 @@ def test_the_given_program_is_not_modified() -> None:
     for before in (strided((4, 4), (1, 2)), program(flip((0, 2)), (2, 3, 4, 5))):
         text = str(before.graph)
         after = eqsat.EthosUPartitioner(EthosUCompileSpec("ethos-u55-128")).transform_for_pre_decomposition(before)
-        assert str(before.graph) == text != str(after.graph)
+        alone, _ = eqsat.optimize(before, target="ethos-u55-128")
+        assert str(before.graph) == text != str(after.graph) == str(alone.graph)
 
 
 # ---- flips ------------------------------------------------------------------------------------------------
@@ -224,3 +227,39 @@ def test_nothing_of_it_stays_on_the_cpu() -> None:
     edge, session = eqsat.lower_with_session(refused("ethos-u65-256"), "ethos-u65-256", options=eqsat.Options(effort=0))
     assert set(cpu_operators(edge)) == BORDERS
     assert all(r.verified and r.binary_verified is not False for r in session.results)
+
+
+def outside(program: ExportedProgram, target: str) -> set[str]:
+    """The operators that stock ExecuTorch leaves to the CPU."""
+    partitioner = EthosUPartitioner(EthosUCompileSpec(target))
+    return set(cpu_operators(to_edge_transform_and_lower(copy.deepcopy(program), partitioner=[partitioner])))
+
+
+@pytest.mark.slow
+def test_stock_s_lowering_leaves_nothing_of_an_optimized_program_to_the_cpu() -> None:
+    target = "ethos-u55-128"
+    before = refused(target)
+    after, report = eqsat.optimize(before, target=target)
+    assert report.changed and after is not before
+    for a, b in zip(after.module()(*before.example_inputs[0]), before.module()(*before.example_inputs[0]), strict=True):
+        assert torch.equal(a, b)
+    left = outside(before, target)
+    assert {"aten.sum.dim_IntList", "aten.convolution", "aten.flip"} <= left
+    assert outside(after, target) == BORDERS < left
+
+
+def test_a_program_without_such_operators_is_given_back() -> None:
+    before = program(mean((1, 2)), (1, 8, 16, 16))
+    after, report = eqsat.optimize(before, target="ethos-u55-128")
+    assert after is before and not report.changed and report.reason == "no operator needs another form"
+
+
+def test_a_failure_gives_the_program_back_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(forms, "rewritten", fails)
+    before = strided((4, 4), (1, 2))
+    with pytest.warns(eqsat.EqsatWarning, match="left as it is: ZeroDivisionError: planted"):
+        after, report = eqsat.optimize(before, target="ethos-u55-128")
+    assert after is before and report.reason == "ZeroDivisionError: planted"

@@ -180,13 +180,6 @@ def test_one_module_of_int16_in_a_network_of_int8():
     assert b"EthosUBackend" in edge.to_executorch().buffer
 
 
-def test_a_network_of_int16_and_int8_is_optimized_before_lowering():
-    before = mixed(TARGETS[1])
-    after, report = eqsat.optimize(before, target=TARGETS[1], check="model")
-    (x,) = before.example_inputs[0]
-    assert report.changed and torch.equal(after.module()(x), before.module()(x))
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_permute_that_stock_loses_is_kept(target):
     _, session, _ = by_default(sub_permute, target)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,6 @@ record(
     lambda attrs, xs, t: xs[0].transpose(attrs["perms"]),
     shown=("perms",),
     copies=True,
-    aten=lambda attrs, shape: [("permute", list(attrs["perms"]))],
 )
 record(
     "move",
@@ -46,9 +44,8 @@ record(
     shown=("shape",),
     folded=(("shape", "SHAPE"),),
     copies=True,
-    aten=lambda attrs, shape: [("reshape", list(attrs["shape"]))],
 )
-record("pointwise", "identity", 1, same, lambda attrs, xs, t: xs[0], copies=True, aten=lambda attrs, shape: [])
+record("pointwise", "identity", 1, same, lambda attrs, xs, t: xs[0], copies=True)
 
 
 # ---- concat -------------------------------------------------------------------------------------
@@ -73,7 +70,6 @@ record(
     lambda attrs, xs, t: np.concatenate(xs, axis=attrs["axis"]),
     shown=("axis",),
     copies=True,
-    aten=lambda attrs, shape: [("cat", attrs["axis"])],
 )
 
 
@@ -102,11 +98,6 @@ def _slice_axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
     return tuple(d for d, n in enumerate(shape) if attrs["size"][d] != n)
 
 
-def _slices(attrs: Attributes, shape: Shape) -> list[tuple[Any, ...]]:
-    """Returns a slice for each axis that is cut."""
-    return [("slice", d, attrs["start"][d], attrs["start"][d] + attrs["size"][d]) for d in _slice_axes(attrs, shape)]
-
-
 record(
     "axial",
     "slice",
@@ -117,7 +108,6 @@ record(
     folded=(("start", "SHAPE"), ("size", "SHAPE")),
     along=Along(_slice_axes, _slice_across),
     copies=True,
-    aten=_slices,
 )
 
 
@@ -145,10 +135,6 @@ def _pad_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"pads": tuple(pads)}
 
 
-def _pad_last_first(attrs: Attributes, shape: Shape) -> list[tuple[Any, ...]]:
-    return [("constant_pad_nd", np.reshape(attrs["pads"], (-1, 2))[::-1].ravel().tolist(), attrs["value"][0])]
-
-
 record(
     "axial",
     "pad",
@@ -159,7 +145,6 @@ record(
     folded=(("pads", "SHAPE"), ("value", "in0")),
     along=Along(_pad_axes, _pad_across),
     copies=True,
-    aten=_pad_last_first,
 )
 
 
@@ -176,13 +161,6 @@ def _tile_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"multiples": tuple(multiples)}
 
 
-def _repeat(attrs: Attributes, shape: Shape) -> list[tuple[Any, ...]]:
-    """Returns a repetition; as an expansion, which copies nothing, if only axes of size 1 grow."""
-    multiples = list(attrs["multiples"])
-    grows = all(1 in pair for pair in zip(multiples, shape, strict=True))
-    return [("expand", [n * d for n, d in zip(multiples, shape, strict=True)]) if grows else ("repeat", multiples)]
-
-
 record(
     "axial",
     "tile",
@@ -193,7 +171,6 @@ record(
     folded=(("multiples", "SHAPE"),),
     along=Along(lambda attrs, shape: tuple(d for d, n in enumerate(attrs["multiples"]) if n != 1), _tile_across),
     copies=True,
-    aten=_repeat,
 )
 
 
@@ -211,5 +188,4 @@ record(
     shown=("axis",),
     along=ALONG_AXIS,
     copies=True,
-    aten=lambda attrs, shape: [("flip", [attrs["axis"]])],
 )

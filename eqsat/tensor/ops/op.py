@@ -26,9 +26,6 @@ Evaluate = Callable[[Attributes, Sequence[Array], Type], Array]
 #: Returns {operand: the values that TOSA allows there} for (attributes, types of the operands).
 #: Operands whose values are all allowed are left out.
 AllowedValues = Callable[[Attributes, Sequence[Type]], Mapping[int, Allowed]]
-#: Returns operators of PyTorch's ATen for (attributes, shape of the operand).
-#: Each is (name, arguments after the tensor).
-AtenForm = Callable[[Attributes, Shape], Sequence[tuple[Any, ...]]]
 
 #: How an operator treats axes, which decides by which rules data movement crosses it.
 #: leaf: it has no operands.
@@ -124,7 +121,6 @@ class Op:
     along: for axial operators, and for those whose form per channel is axial.
     roles: for operators whose axes have roles, a letter for each axis of operands and result, as "nKc,nw->nwc".
     The operator acts along upper-case ones; 1 stands for an axis that must have size 1 for the letters to hold.
-    aten: how PyTorch writes it, for operators that `eqsat.optimize` writes into programs.
     Raises TypeError if an axial operator has no `along`, or an indexed one no `roles`.
     """
 
@@ -144,7 +140,6 @@ class Op:
     macs: Callable[[Sequence[Type], Type], int] | None = None
     along: Along | None = None
     roles: str | None = None
-    aten: AtenForm | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "axial" and self.along is None:
