@@ -6,7 +6,7 @@ A record is a directory of `benchmarks/results` with JSON files, or the files of
 was measured at stand in these files. What it measures is in `MEASURES`. A commit counts if it touched a file whose code
 differs from that of the record today: comments, docstrings and what was taken back do not count.
 
-A release has records of its own code: all ages are 0. A version in development has records of any commit before it.
+The record of a release's results (`OF_RELEASE`) is of its own code: its age is 0. All others are of any commit before.
 
 Takes seconds.
 """
@@ -67,6 +67,9 @@ MEASURES: Mapping[str, Collection[str]] = {
     "vela-5.1": _ZOO,
     "whole_job": (*_ZOO, "eqsat/store"),
 }
+
+#: The record behind the results in the README, which is made anew for each release.
+OF_RELEASE = "calibrated"
 
 #: A commit of records that a page quotes: "3f9e39d, `benchmarks/results/zoo`", with any number of records.
 _QUOTE = re.compile(rf"\b([0-9a-f]{{7,40}})((?:,\s+`{RESULTS}/[\w.-]+`)+)")
@@ -149,12 +152,11 @@ def _are_known(named: set[str], root: Path) -> bool:
 def unfit(version: str, root: Path = ROOT, measures: Mapping[str, Collection[str]] = MEASURES) -> list[str]:
     """Returns the records that a version cannot be published with.
 
-    For a release these are all whose code has changed.
-    For a version in development they are those that name no commit of this history.
+    They are those that name no commit of this history, and for a release the one of its results if that is older.
     """
-    if ".dev" in version:
-        return [name for name in measures if not _are_known(commits(name, root), root)]
-    return [name for name, found in ages(root, measures).items() if found != 0]
+    unknown = [name for name in measures if not _are_known(commits(name, root), root)]
+    own = {} if ".dev" in version else {OF_RELEASE: measures[OF_RELEASE]}
+    return sorted({*unknown, *(name for name, found in ages(root, own).items() if found != 0)})
 
 
 def misquoted(text: str, root: Path = ROOT) -> list[str]:

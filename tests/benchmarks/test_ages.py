@@ -1,4 +1,4 @@
-"""Records are of commits that exist, and pages quote the commit of their record; a release has none of other code."""
+"""Records are of commits that exist, pages quote the commit of their record, and a release has results of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ages import MEASURES, RESULTS, ROOT, ages, commits, files, misquoted, unfit
+from benchmarks.ages import MEASURES, OF_RELEASE, RESULTS, ROOT, ages, commits, files, misquoted, unfit
 from eqsat import __version__
 
 
@@ -67,8 +67,8 @@ def commit(place: Path, **texts: str) -> str:
     return git(place, "rev-parse", "HEAD")
 
 
-def test_a_release_has_records_of_its_own_code(tmp_path: Path) -> None:
-    measures = {"study": ["one"], "other": ["two"]}
+def test_a_release_has_results_of_its_own_code(tmp_path: Path) -> None:
+    measures = {OF_RELEASE: ["one"], "other": ["two"]}
     git(tmp_path, "init", "--quiet")
     first = commit(tmp_path, one="x = 1\n", two="y = 1\n")
     for name in measures:
@@ -79,25 +79,25 @@ def test_a_release_has_records_of_its_own_code(tmp_path: Path) -> None:
         return ages(tmp_path, measures), unfit(version, tmp_path, measures)
 
     commit(tmp_path, one='"""Says what it is."""\nx = 1  # one\n')
-    assert found() == ({"study": 0, "other": 0}, [])
+    assert found() == ({OF_RELEASE: 0, "other": 0}, [])
     commit(tmp_path, one="x = 2\n")
-    commit(tmp_path, one="x = 3\n")
-    assert found() == ({"study": 3, "other": 0}, ["study"])
+    commit(tmp_path, one="x = 3\n", two="y = 2\n")
+    assert found() == ({OF_RELEASE: 3, "other": 1}, [OF_RELEASE])
     assert found("1.1.dev0")[1] == []
     commit(tmp_path, one="x = 1\n", three="")
-    assert found() == ({"study": 0, "other": 0}, [])
+    assert found() == ({OF_RELEASE: 0, "other": 1}, [])
 
 
 def test_records_name_a_commit_of_the_history(tmp_path: Path) -> None:
-    measures = {"study": ["one"]}
+    measures = {OF_RELEASE: ["one"]}
     git(tmp_path, "init", "--quiet")
     first = commit(tmp_path, one="x = 1\n")
-    (tmp_path / RESULTS / "study").mkdir(parents=True)
-    run, lines = tmp_path / RESULTS / "study" / "run.json", tmp_path / RESULTS / "study" / "records.jsonl"
+    (tmp_path / RESULTS / OF_RELEASE).mkdir(parents=True)
+    run, lines = tmp_path / RESULTS / OF_RELEASE / "run.json", tmp_path / RESULTS / OF_RELEASE / "records.jsonl"
     lines.write_text('{"model": "a"}\n')
     for named, good in (("0ff1ce0", False), (f"{first[:12]}-dirty", False), (first, True)):
         run.write_text(json.dumps({"commit": named}))
-        assert unfit("1.dev0", tmp_path, measures) == ([] if good else ["study"])
-        assert unfit("1", tmp_path, measures) == ([] if good else ["study"])
+        assert unfit("1.dev0", tmp_path, measures) == ([] if good else [OF_RELEASE])
+        assert unfit("1", tmp_path, measures) == ([] if good else [OF_RELEASE])
     lines.write_text('{"model": "a", "commit": "0ff1ce0"}\n')
-    assert unfit("1.dev0", tmp_path, measures) == ["study"]
+    assert unfit("1.dev0", tmp_path, measures) == [OF_RELEASE]
