@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.text import Text
 
-from eqsat.cli.common import NOT_AS_ASKED, JsonOption, ReportOption, check_report, console, failures, print_json, quiet
+from eqsat.cli.common import NOT_AS_ASKED, JsonOption, ReportOption, console, failures, print_json, quiet
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import COMMAND, Work, working
 from eqsat.ground.files import check_distinct, check_output, write_atomically
@@ -148,16 +148,15 @@ def answer(
 
 def _check_places(job: Job, target: Target, inputs: Sequence[Path]) -> None:
     """Checks the paths of outputs, and the target without importing PyTorch. Raises TargetError and InputError."""
-    check_output(job.output)
-    check_report(job.report)
-    if job.csv:
-        check_output(job.csv, "--csv")
+    files = {"-o": job.output, "--csv": job.csv, "--report": job.report}
+    for option, place in files.items():
+        if place:
+            check_output(place, option)
     if job.save:
         from eqsat.runs import check_place
 
         check_place(job.save)
-    outputs = {"-o": job.output, "--csv": job.csv, "--report": job.report, "--save": job.save}
-    check_distinct(outputs, [*inputs, *([Path(job.config)] if job.config else [])])
+    check_distinct({**files, "--save": job.save}, [*inputs, *([Path(job.config)] if job.config else [])])
     sections_of(target)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import SCHEMA, ReportOption, app, check_report, console
+from eqsat.cli.common import SCHEMA, ReportOption, app, console
 from eqsat.cli.live import working
 from eqsat.ground.files import InputError, check_distinct, check_output, write_atomically
 
@@ -43,11 +43,11 @@ def explain(
 ) -> None:
     """Explain why a result equals its source: list every operator that stayed, changed, moved or disappeared, its
     cycles and the rules that prove the change."""
-    for option, output in (("--svg", svg), ("--json", as_json)):
+    outputs = {"--svg": svg, "--json": as_json, "--report": report}
+    for option, output in outputs.items():
         if output is not None:
             check_output(output, option)
-    check_report(report)
-    check_distinct({"--svg": svg, "--json": as_json, "--report": report}, [run])
+    check_distinct(outputs, [run])
     from eqsat import runs
     from eqsat.checking import user_rules as own
     from eqsat.explain import explain as explained

@@ -16,7 +16,7 @@ from eqsat.ground.table import markdown as lines
 from eqsat.report import compiled, tables
 from eqsat.report.compare import RunComparison, changes
 from eqsat.report.data import KIND_COLOURS, OWN_STAGES, STAGE_COLOURS, RecordedRun, total
-from eqsat.report.page import Bars, Note, Part, Section, check_library, page
+from eqsat.report.page import Bars, Note, Part, Section, page
 from eqsat.report.sides import Side, Sides
 from eqsat.search.clock import called
 from eqsat.vela.facts import is_table_by_default
@@ -25,9 +25,8 @@ from eqsat.vela.facts import is_table_by_default
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
     """Writes the report into `directory` and returns the paths of its files.
 
-    Raises InputError if the library for pages is missing or the place is not writable.
+    Raises InputError if the place is not writable.
     """
-    check_library()
     ensure_directory(directory, "--output")
     sections = _sections(run, comparison)
     head, charts = Section("", [Note(text) for text in notes(run)]), _charts(run)
