@@ -55,6 +55,8 @@ class BoundFigures(TypedDict):
 
 class Measured(Place):
     cycles: Count
+    corrected: Count
+    calibrated: Count
     by_kind: dict[str, Number]
     by_operator: dict[str, OperatorFigures]
     seconds: dict[str, Number]
@@ -62,8 +64,6 @@ class Measured(Place):
     memory: dict[str, MemoryFigures]
     peak_mib: Number
     vela: str
-    corrected: NotRequired[Count]
-    calibrated: NotRequired[Count]
     weight_bytes: NotRequired[Count]
     encoded_weight_bytes: NotRequired[Count]
     command_bytes: NotRequired[Count]

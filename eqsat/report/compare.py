@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from eqsat.bench.cells import EQSAT, RANKED_BY
 from eqsat.bench.fields import Record
 from eqsat.ground.table import Table, ratio
-from eqsat.report.data import RecordedRun
+from eqsat.report.data import RecordedRun, quotient
 
 #: Share by which the cycles of a cell may differ whose choice is not proved in one of the runs.
 #: An extraction that stops at its time limit may end with another choice on another machine or a busy one.
@@ -61,7 +61,7 @@ def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComp
     """Compares `new` with `old`.
 
     A regression is a cell with more cycles, one that fails now, or one that lost bit-exactness.
-    Cycles are calibrated where both records have them.
+    Cycles are calibrated.
     noise: the share by which the cycles of a cell may differ whose choice is not proved in one of the runs.
     """
     found = []
@@ -69,13 +69,12 @@ def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComp
     unproved = {p for p in common if not (_is_proved(new.records[p]) and _is_proved(old.records[p]))}
     for place in common:
         a, b = old.records[place], new.records[place]
-        figure = RANKED_BY if RANKED_BY in a and RANKED_BY in b else "cycles"
-        before, after = _state(a, figure), _state(b, figure)
+        before, after = _state(a), _state(b)
         if "error" in a or "error" in b:
             if before != after:
                 found.append(Change(*place, before, after, None, "error" in b))
             continue
-        over = b[figure] / a[figure] if a[figure] else None
+        over = quotient(b, a, RANKED_BY)
         allowed = noise if place in unproved else 0.0
         broken = a["verified"] is True and b["verified"] is False
         mended = a["verified"] is False and b["verified"] is True
@@ -98,10 +97,10 @@ def _is_proved(record: Record) -> bool:
     return "error" in record or record["configuration"].split(":")[0] != EQSAT or record.get("gap") == 0
 
 
-def _state(record: Record, figure: str) -> str:
+def _state(record: Record) -> str:
     if "error" in record:
         return "failed"
-    return f"{record[figure]:,}" + (" (not bit-exact)" if record["verified"] is False else "")
+    return f"{record[RANKED_BY]:,}" + (" (not bit-exact)" if record["verified"] is False else "")
 
 
 def note(c: RunComparison) -> str:

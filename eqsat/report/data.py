@@ -29,24 +29,9 @@ KIND_COLOURS = {
     "transpose": "#d55e00",
     "memory copy": "#e69f00",
 }
-#: ExecuTorch's stages, then eqsat's own, in the order in which they run, with their colours.
-STAGE_COLOURS = {
-    "load and quantize": "#d9d9d9",
-    "lowering": "#bdbdbd",
-    "stock passes": "#969696",
-    "convert": "#d9d9d9",
-    "quantize": "#bdbdbd",
-    "explicit passes": "#cc79a7",
-    "import": "#9ecae1",
-    "saturate": "#0072b2",
-    "price": "#009e73",
-    "extract": "#f0e442",
-    "given graphs": "#56b4e9",
-    "vela": "#e69f00",
-    "verify": "#d55e00",
-}
-STAGES = tuple(STAGE_COLOURS)
-OWN_STAGES = STAGES[STAGES.index("explicit passes") :]
+#: eqsat's own stages, in the order in which they run; ExecuTorch's run before them.
+OWN_STAGES = ("explicit passes", "import", "saturate", "price", "extract", "given graphs", "vela", "verify")
+STAGES = ("load and quantize", "lowering", "stock passes", "convert", "quantize", *OWN_STAGES)
 
 
 @dataclass
@@ -109,20 +94,14 @@ class RecordedRun:
     def baseline(self, model: str, target: str) -> Record | None:
         return self.stock(model, target) or self.get(model, target, EXPLICIT)
 
-    @cached_property
-    def decides(self) -> str:
-        """The cycles by which configurations are judged: calibrated, or Vela's in records that are too old."""
-        records = [r for r in self.records.values() if "error" not in r]
-        return next(name for name in (RANKED_BY, "corrected", "cycles") if all(name in r for r in records))
-
     def by_model(
         self, target: str, configuration: str, figure: Callable[..., float | None], *more: Any
     ) -> dict[str, float]:
         """Returns a figure of each model that has it; `figure` takes the cell and `more`."""
         return {m: x for m in self.models if (x := figure(m, target, configuration, *more)) is not None}
 
-    def peer(self, model: str, target: str, total: str = "cycles") -> Record | None:
-        """Returns the best of stock, stock at its best, and LiteRT by a total.
+    def peer(self, model: str, target: str) -> Record | None:
+        """Returns the best of stock, stock at its best, and LiteRT.
 
         Only records that leave nothing to the CPU count.
         None if this run has only stock.
@@ -130,7 +109,7 @@ class RecordedRun:
         if not {BEST, LITERT} & set(self.configurations):
             return None
         peers = (self._whole(model, target, c) for c in (STOCK, TUNED, BEST, LITERT) if self.stock(model, target, c))
-        return min((p for p in peers if p and total in p), key=lambda p: p[total], default=None)
+        return min((p for p in peers if p), key=lambda p: p[RANKED_BY], default=None)
 
     def _whole(self, model: str, target: str, configuration: str) -> Record | None:
         """Returns the record if it has figures and leaves nothing to the CPU."""
@@ -155,16 +134,16 @@ class RecordedRun:
         over = self.over(model, target, configuration, "mac_cycles")
         return 1 / over if over else None
 
-    def to_baseline(self, model: str, target: str, configuration: str, name: str = "cycles") -> float | None:
+    def to_baseline(self, model: str, target: str, configuration: str, name: str = RANKED_BY) -> float | None:
         """Returns a figure of a cell, by its name, over that of its baseline."""
         return quotient(self.get(model, target, configuration), self.baseline(model, target), name)
 
-    def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
-        """Returns a total of a cell over that of the better peer."""
-        return quotient(self._whole(model, target, configuration), self.peer(model, target, total), total)
+    def over_peer(self, model: str, target: str, configuration: str) -> float | None:
+        """Returns the calibrated cycles of a cell over those of the best peer."""
+        return quotient(self._whole(model, target, configuration), self.peer(model, target), RANKED_BY)
 
     def over_best(self, model: str, target: str, configuration: str) -> float | None:
-        """Returns the ranking figure of a cell over that of stock at its best."""
+        """Returns the calibrated cycles of a cell over those of stock at its best."""
         return quotient(self._whole(model, target, configuration), self.stock(model, target, BEST), RANKED_BY)
 
     def excess(self, target: str, configuration: str) -> dict[str, tuple[float, float]]:
@@ -203,7 +182,7 @@ class RecordedRun:
 
 
 def figure(record: Record, name: str) -> Any:
-    """Returns a figure of a record, None if it has none; records that are too old lack some.
+    """Returns a figure of a record, None if it has none.
 
     name: a field, or "sram" for the most bytes of it in use at once, or "file" for the bytes of the .pte or .tflite.
     """

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
-from eqsat.bench.cells import BEST, STOCK
+from eqsat.bench.cells import BEST, LITERT, RANKED_BY, STOCK
 from eqsat.bench.fields import Record
 from eqsat.bench.records import place
 from eqsat.ground.table import Table, kib, number, ratio, share
 from eqsat.report.data import (
     OWN_STAGES,
-    STAGE_COLOURS,
+    STAGES,
     RecordedRun,
     figure,
     geometric_mean,
     graph_figures,
-    quotient,
     total,
 )
 from eqsat.search.clock import called
@@ -32,28 +32,26 @@ _LEAST = 0.0005
 
 def standings(run: RecordedRun) -> Table:
     """Returns the table of geometric means over the models, a row per target and configuration."""
-    rows, best = [], BEST in run.configurations
+    rows, best, peers = [], BEST in run.configurations, bool({BEST, LITERT} & set(run.configurations))
     for target, c in product(run.targets, run.configurations):
         cells = partial(run.by_model, target, c)
         models = sum(run.get(m, target, c) is not None for m in run.models)
         if not models:
             continue
         to_stock = cells(run.to_baseline) if c != STOCK else {}
-        decided = cells(run.to_baseline, run.decides) if c != STOCK else {}
-        peer, utilisation = cells(run.over_peer, "cycles"), cells(run.utilisation).values()
+        peer, utilisation = cells(run.over_peer), cells(run.utilisation).values()
+        worst = max((peer or to_stock).items(), key=itemgetter(1), default=None)
         rows.append(
             (
                 target,
                 c,
                 str(models),
                 _mean(to_stock),
-                _mean(peer),
-                _mean(cells(run.to_baseline, "corrected")),
-                _mean(cells(run.to_baseline, "calibrated")),
-                _mean(cells(run.over_peer, "calibrated")),
                 *([_mean(cells(run.over_best))] if best else ()),
-                _worst(peer or to_stock),
-                str(sum(r > 1 for r in decided.values())) if decided else "-",
+                *([_mean(peer)] if peers else ()),
+                f"{worst[1]:.3f} {worst[0]}" if worst else "-",
+                str(sum(r > 1 for r in to_stock.values())) if to_stock else "-",
+                _mean(cells(run.to_baseline, "cycles") if c != STOCK else {}),
                 _mean(cells(run.over)),
                 _mean(cells(run.over, "operators")),
                 f"{sum(utilisation) / len(utilisation):.1%}" if utilisation else "-",
@@ -63,27 +61,23 @@ def standings(run: RecordedRun) -> Table:
         )
     return Table(
         "Where configurations stand",
-        "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock, stock-best (in the "
-        "settings of Vela and the layouts of inputs and outputs that are best by calibrated cycles) and, where it "
-        "leaves nothing to the CPU, LiteRT; by Vela's own totals, by the corrected ones, and by calibrated cycles, "
-        "which decide. The worst model is that of the peers, or of stock where there are none; losses are models with "
-        "more cycles than stock's, by those that decide. Cycles over the roofline (the largest of MACs, weight bytes, "
-        "and bytes in and out, at the full rates that Vela has configured) and over the tighter bound by operators "
-        "(of each the larger of MACs and weight bytes, added up). MACs: the share of all cycles that they need at the "
-        "full rate, a plain mean. SRAM in use and .pte file to stock's.",
+        "Geometric means over the models. Calibrated cycles, which decide, to stock's, to those of stock-best (in the "
+        "settings of Vela and the layouts of inputs and outputs that are best), and to the best peer's: of stock, "
+        "stock-best and, where it leaves nothing to the CPU, LiteRT. The worst model is that of the peers, "
+        "or of stock where there are none; losses are models with more cycles than stock's. Vela's total to stock's, over the roofline (the largest of MACs, weight bytes, and "
+        "bytes in and out, at the full rates that Vela has configured) and over the tighter bound by operators (of each "
+        "the larger of MACs and weight bytes, added up). MACs: the share of all cycles that they need at the full rate, "
+        "a plain mean. SRAM in use and .pte file to stock's.",
         (
-            *("target", "configuration", "models"),
-            *("to stock", "to peer", "corrected", "calibrated", "calibrated to peer"),
+            *("target", "configuration", "models", "to stock"),
             *(["to stock-best"] if best else ()),
-            *("worst", "losses", "roofline", "operators", "MACs", "SRAM", ".pte"),
+            *(["to peer"] if peers else ()),
+            *("worst", "losses"),
+            *("Vela's total", "roofline", "operators", "MACs", "SRAM", ".pte"),
         ),
         tuple(rows),
         words=2,
     )
-
-
-def _worst(ratios: Mapping[str, float]) -> str:
-    return max((f"{x:.3f} {m}" for m, x in ratios.items()), key=lambda text: float(text.split()[0]), default="-")
 
 
 def bounds(run: RecordedRun, target: str) -> Table:
@@ -140,38 +134,6 @@ def excess(run: RecordedRun, target: str) -> Table:
     )
 
 
-def headline(run: RecordedRun) -> list[Table]:
-    """Returns the tables of all models on all targets, by the cycles that decide and by Vela's totals.
-
-    They show stock's cycles, those of eqsat's first configuration, and their ratio.
-    Stock at its best, if it is there, is shown by the cycles that decide.
-    """
-    if not run.optimized:
-        return []
-    shown = [(STOCK, run.decides), *([(STOCK, "cycles")] if run.decides != "cycles" else ())]
-    shown += [(BEST, run.decides)] if BEST in run.configurations else []
-    return [_against(run, peer, total) for peer, total in shown]
-
-
-def _against(run: RecordedRun, peer: str, total: str) -> Table:
-    """Returns the table of one figure, "calibrated", "corrected" or "cycles" (Vela's total), beside a peer's."""
-    c = run.optimized[0]
-    columns = [name for t in run.targets for name in (f"{t.removeprefix('ethos-').upper()} {peer}", "eqsat", "ratio")]
-    ratios: dict[str, list[float]] = {t: [] for t in run.targets}
-    rows = []
-    for model in run.models:
-        cells: list[str] = []
-        for target in run.targets:
-            base, record = run.stock(model, target, peer), run.get(model, target, c)
-            found = quotient(record, base, total)
-            ratios[target] += [] if found is None else [found]
-            cells += [*(number(r.get(total) if r else None) for r in (base, record)), ratio(found)]
-        rows.append((model, *cells))
-    means = (cell for r in ratios.values() for cell in ("", "", f"**{geometric_mean(r):.3f}**"))
-    title = f"{c} against {peer}" + ("" if total == "cycles" else f", {total} cycles")
-    return Table(title, "", ("model", *columns), (*rows, ("**geometric mean**", *means)))
-
-
 def models(run: RecordedRun, target: str) -> Table:
     """Returns the table of a target, with a row per model; names of models lead to their pages."""
     others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]
@@ -197,8 +159,8 @@ def _cell(run: RecordedRun, record: Record | None) -> str:
     if "error" in record:
         return "failed"
     at = place(record)
-    found = run.to_baseline(*at, run.decides)
-    text = f"{record[run.decides]:,}"
+    found = run.to_baseline(*at)
+    text = f"{record[RANKED_BY]:,}"
     if record is not run.baseline(record["model"], record["target"]) and found is not None:
         text += f" (**{found:.3f}**, loss)" if found > 1 else f" ({found:.3f})"
     if left := record.get("cpu_operators"):
@@ -264,7 +226,7 @@ def figures(run: RecordedRun, model: str, target: str) -> list[Table]:
         "end of the saturation": _of(_each, "stop"),
         "extraction gap": lambda r: _gap(r.get("gap")) if r.get("stop") else "-",
         "graph taken": _of(_each, "chosen"),
-        **{f"seconds: {called(stage)}": _of("{:.2f}".format, "seconds", stage) for stage in STAGE_COLOURS},
+        **{f"seconds: {called(stage)}": _of("{:.2f}".format, "seconds", stage) for stage in STAGES},
         "seconds in all": lambda r: f"{total(r):.2f}",
         "peak memory of the compilation, MiB": _of(number, "peak_mib"),
     }
