@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from eqsat.options.options import Options
 
 STOCK, TUNED, BEST, EXPLICIT = "stock", "stock-tuned", "stock-best", "stock-without-layout-passes"
-LITERT, EQSAT = "litert", "eqsat"
-KINDS = (STOCK, TUNED, BEST, EXPLICIT, LITERT, EQSAT)
+EQSAT = "eqsat"
+KINDS = (STOCK, TUNED, BEST, EXPLICIT, EQSAT)
+#: The configuration of records that `python -m benchmarks.litert` adds to a run.
+LITERT = "litert"
 #: The figure of a record by which peers are at their best.
 RANKED_BY = "calibrated"
 
@@ -115,11 +117,8 @@ class Configuration:
     def applies_to(self, model: Model) -> bool:
         """Whether a model has such a cell.
 
-        A .tosa file has no stock graph, and like a .pt2 file no PyTorch module.
-        It is its own graph at its best.
+        A .tosa file has no stock graph, and is its own graph at its best.
         """
-        if self.kind == LITERT:
-            return not model.reference.endswith((".tosa", ".pt2"))
         return not (model.reference.endswith(".tosa") and self.kind in (STOCK, TUNED))
 
     @property

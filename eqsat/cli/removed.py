@@ -11,6 +11,8 @@ REMOVED = {
     "--shard": "`--models` and `--out` divide a benchmark between machines",
     "--scheduler": "`--models` and `--out` divide a benchmark between machines",
     "--into": "`eqsat report` reads one run",
+    "--litert": "`python -m benchmarks.litert` in a clone of the repository measures LiteRT",
+    "--setup-litert": "use `python -m benchmarks.litert setup DIR` in a clone of the repository",
     "--dot": "`--svg` draws it, `--json` has its boxes and edges",
     "discover": "use `python -m benchmarks.discovery graph` in a clone of the repository",
     "fit": "use `python -m benchmarks.measured FILE.csv FOLDER --fit` in a clone of the repository",

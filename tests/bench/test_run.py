@@ -151,10 +151,9 @@ def test_bad_input_is_lines_before_anything_starts(models, tmp_path):
     for given, target, configurations, quantization, error, words in (
         (["nope"], TARGET, ["eqsat"], "int8", InputError, "nope"),
         (models, "ethos-u99", ["eqsat"], "int8", TargetError, "ethos-u99"),
-        (models, TARGET, ["litert"], "int8", InputError, ""),
+        (models, TARGET, ["litert"], "int8", InputError, "no configuration"),
         ([models[0]] * 2, TARGET, ["eqsat"], "int8", InputError, ""),
         (network, TARGET, ["stock"], "int4", InputError, "quantiz"),
-        (network, TARGET, ["stock", "litert"], "a16w8", InputError, "quantiz"),
         (models, TARGET, ["eqsat"], "a16w8", InputError, "quantiz"),  # .tosa files are quantized already
     ):
         with pytest.raises(error, match=words):

@@ -2,7 +2,7 @@
 
 It runs in an environment of its own (see `litert`), so it imports nothing of eqsat.
 
-python litert_convert.py REFERENCE OUT.tflite
+python benchmarks/litert_convert.py REFERENCE OUT.tflite
 """
 
 import importlib
