@@ -34,13 +34,6 @@ class Failed(Place):
     error: str
 
 
-class OperatorFigures(TypedDict):
-    operators: Count
-    cycles: Count
-    ideal: NotRequired[Number]
-    waiting: NotRequired[Number]
-
-
 class MemoryFigures(TypedDict):
     peak: Count
     read: NotRequired[Count]
@@ -58,7 +51,6 @@ class Measured(Place):
     corrected: Count
     calibrated: Count
     by_kind: dict[str, Number]
-    by_operator: dict[str, OperatorFigures]
     seconds: dict[str, Number]
     verified: bool | None
     memory: dict[str, MemoryFigures]

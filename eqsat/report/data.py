@@ -146,26 +146,6 @@ class RecordedRun:
         """Returns the calibrated cycles of a cell over those of stock at its best."""
         return quotient(self._whole(model, target, configuration), self.stock(model, target, BEST), RANKED_BY)
 
-    def excess(self, target: str, configuration: str) -> dict[str, tuple[float, float]]:
-        """Returns the cycles of each of Vela's operators above what its MACs and weights need, the most first.
-
-        They are (computing, waiting for memory), as shares of the model's cycles, mean over the models.
-        """
-        found = (self.get(m, target, configuration) for m in self.models)
-        records = [
-            r
-            for r in found
-            if r and r["cycles"] and all(o.keys() >= {"ideal", "waiting"} for o in r["by_operator"].values())
-        ]
-        total: dict[str, tuple[float, float]] = {}
-        for r in records:
-            for name, o in r["by_operator"].items():
-                above = max(0.0, o["cycles"] - o["ideal"])
-                waiting, (computes, waits) = min(above, o["waiting"]), total.get(name, (0.0, 0.0))
-                share = r["cycles"] * len(records)
-                total[name] = computes + (above - waiting) / share, waits + waiting / share
-        return dict(sorted(total.items(), key=lambda found: -sum(found[1])))
-
     def failures(self) -> list[Record]:
         return [r for r in self.records.values() if "error" in r]
 

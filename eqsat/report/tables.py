@@ -24,11 +24,6 @@ from eqsat.report.data import (
 from eqsat.search.clock import called
 from eqsat.search.comparison import tables as figure_tables
 
-#: Most operators in the table of excess cycles; the others are added up.
-_NAMED = 10
-#: Least share of the model's cycles of an operator in that table.
-_LEAST = 0.0005
-
 
 def standings(run: RecordedRun) -> Table:
     """Returns the table of geometric means over the models, a row per target and configuration."""
@@ -106,31 +101,6 @@ def bounds(run: RecordedRun, target: str) -> Table:
         "need at the full rate, SRAM in use at once, and the .pte file (LiteRT: .tflite).",
         ("model", "roofline", "by operators", *(f"{c}: {what}" for c in shown for what in each)),
         tuple(rows),
-    )
-
-
-def excess(run: RecordedRun, target: str) -> Table:
-    """Returns the table of cycles above what MACs and weights need, by Vela's operators.
-
-    They are shares of the model's cycles, mean over the models.
-    """
-    found = {c: some for c in run.configurations if (some := run.excess(target, c))}
-    size = {o: max(sum(f[o]) for f in found.values() if o in f) for f in found.values() for o in f}
-    named = [o for o in sorted(size, key=lambda o: -size[o]) if size[o] >= _LEAST][:_NAMED]
-    rows = []
-    for o in [*named, "others"]:
-        row = [o]
-        for f in found.values():
-            mine = [shares for name, shares in f.items() if name == o or o == "others" and name not in named]
-            row += [f"{sum(shares[i] for shares in mine):.1%}" for i in (0, 1)]
-        rows.append(tuple(row))
-    return Table(
-        f"Where the excess lies: {target}",
-        "Cycles of Vela's operators above what their MACs and weights need at the full rates, as shares of the "
-        "model's cycles, mean over the models: while they compute or move data, and while they wait for memory. An "
-        "operator that Vela cuts into many needs its weights once.",
-        ("operator", *(f"{c}: {what}" for c in found for what in ("computing", "waiting"))),
-        tuple(rows) if found else (),
     )
 
 

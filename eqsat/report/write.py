@@ -53,7 +53,6 @@ def _sections(run: RecordedRun, comparison: RunComparison | None) -> list[Sectio
     each = {
         "Where configurations stand": [tables.standings(run)],
         "Roofline and memory": [tables.bounds(run, t) for t in run.targets],
-        "Excess": [tables.excess(run, t) for t in run.targets],
         "Models": [tables.models(run, t) for t in run.targets],
         "Cells that failed": [tables.failures(run)],
     }

@@ -171,7 +171,7 @@ def read_with(directory: Path, at: str, name: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("at", "name", "damaged"),
     [
-        *((LINE, name, "7") for name in ("verified", "cycles", "gap", "by_kind", "stop", "by_operator")),
+        *((LINE, name, "7") for name in ("verified", "cycles", "gap", "by_kind", "stop")),
         *((LINE, name, 7) for name in ("model", "binary_verified")),
         *((ABOUT_FILE, name, -1) for name in ("commit", "versions", "processors")),
     ],

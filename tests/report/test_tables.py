@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eqsat.report.data import RecordedRun
-from eqsat.report.tables import excess, models, standings
+from eqsat.report.tables import models, standings
 
 TARGET = "ethos-u55-128"
 BOUND = {"macs": 1000, "weight_bytes": 10, "io_bytes": 10, "mac_cycles": 8.0, "roofline": 10.0, "operators": 20.0}
@@ -80,20 +80,3 @@ def test_eqsat_stands_beside_stock_and_beside_stock_at_its_best() -> None:
     assert run.over_peer("a", TARGET, "eqsat") == 0.75
     del run.records["a", TARGET, "stock-best"]
     assert not {"to stock-best", "to peer"} & set(standings(run).header)
-
-
-def test_excess_is_a_mean_of_shares_of_each_models_cycles() -> None:
-    def operators(**cycles: tuple[int, float, int]) -> dict[str, Any]:
-        return {k: {"cycles": c, "ideal": i, "waiting": w} for k, (c, i, w) in cycles.items()}
-
-    run = run_of(
-        record("a", "stock", 100, by_operator=operators(Conv2D=(80, 20.0, 50), Transpose=(20, 0.0, 0))),
-        record("b", "stock", 1000, by_operator=operators(Conv2D=(1000, 900.0, 300))),  # what it needs is waiting too
-        record("a", "litert", 50, cpu_operators=0, by_operator={"Conv2D": {"cycles": 50}}),
-    )
-    excesses = {"Conv2D": pytest.approx((0.05, 0.30)), "Transpose": pytest.approx((0.10, 0.0))}
-    assert run.excess(TARGET, "stock") == excesses
-    assert run.excess(TARGET, "litert") == {}
-    table = excess(run, TARGET)
-    assert table.header == ("operator", "stock: computing", "stock: waiting")
-    assert table.rows[0] == ("Conv2D", "5.0%", "30.0%") and table.rows[-1] == ("others", "0.0%", "0.0%")
