@@ -25,8 +25,8 @@ def explain(
     svg: Annotated[
         Path | None,
         typer.Option(
-            help="draw the e-graph to this file: the entire chosen graph, or the region around NODE with the rejected "
-            "candidates"
+            help="draw the e-graph to this file: the values of the chosen graph, or the region around NODE, with "
+            "rejected candidates"
         ),
     ] = None,
     as_json: Annotated[
