@@ -18,9 +18,8 @@ from eqsat.ground.versions import code, versions
 if TYPE_CHECKING:
     from eqsat.options.options import Options
 
-STOCK, TUNED, BEST, EXPLICIT = "stock", "stock-tuned", "stock-best", "stock-without-layout-passes"
-EQSAT = "eqsat"
-KINDS = (STOCK, TUNED, BEST, EXPLICIT, EQSAT)
+STOCK, BEST, EXPLICIT, EQSAT = "stock", "stock-best", "stock-without-layout-passes", "eqsat"
+KINDS = (STOCK, BEST, EXPLICIT, EQSAT)
 #: The configuration of records that `python -m benchmarks.litert` adds to a run.
 LITERT = "litert"
 #: The figure of a record by which peers are at their best.
@@ -90,7 +89,7 @@ class Configuration:
             made.optimizer_options()
         return made
 
-    def optimizer_options(self, **more: Any) -> Options:
+    def optimizer_options(self) -> Options:
         """Returns the options of the optimizer.
 
         Raises InputError, also for rules that fail their check, and PluginError.
@@ -100,7 +99,7 @@ class Configuration:
 
         given = dict(self.options)
         rules = user_rules.load_all(filter(None, [given.pop(_USER_RULES, "")]))
-        return Options(**given, rules=rules, **more)
+        return Options(**given, rules=rules)
 
     def plugins(self) -> list[str]:
         """Fingerprints of the plugins and rules that the options name. Raises InputError."""
@@ -119,7 +118,7 @@ class Configuration:
 
         A .tosa file has no stock graph, and is its own graph at its best.
         """
-        return not (model.reference.endswith(".tosa") and self.kind in (STOCK, TUNED))
+        return not (model.reference.endswith(".tosa") and self.kind == STOCK)
 
     @property
     def name(self) -> str:

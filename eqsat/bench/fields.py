@@ -80,7 +80,6 @@ class About(TypedDict, total=False):
     processors: Count | None
     memory_mib: Count
     jobs: Count
-    cold: bool
 
 
 def check_fields(record: Record) -> None:

@@ -32,7 +32,6 @@ def run(
     *,
     jobs: int = 1,
     limits: Limits | None = None,
-    cold: bool = False,
     quantization: str = INT8,
     progress: CellProgress = lambda done, total, what: None,
 ) -> list[Record]:
@@ -43,7 +42,6 @@ def run(
     configurations: see `Configuration.parse`.
     jobs: how many tasks run at a time, each in a process of its own.
     limits: on each task.
-    cold: see `measure`.
     quantization: one of QUANTIZATIONS.
     Raises InputError and TargetError before anything starts.
 
@@ -63,12 +61,11 @@ def run(
         targets=list(targets),
         configurations=[c.name for c in plan.configurations],
         jobs=jobs,
-        cold=cold,
         quantization=quantization,
         names=[m.name for m in plan.models],
     )
     with closing(files), isolated.threads(jobs) as pool:
-        return _Measuring(plan, fingerprints, files, pool, limits or isolated.LIMITS, cold, progress).all()
+        return _Measuring(plan, fingerprints, files, pool, limits or isolated.LIMITS, progress).all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,6 @@ class _Measuring:
     files: RunFiles
     pool: Executor
     limits: Limits
-    cold: bool
     progress: CellProgress
     done: int = 0
 
@@ -182,7 +178,7 @@ class _Measuring:
         about = json.dumps([side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")])
         for c, at in cells:
             cell = key(*(graphs[n] for n in sorted(graphs)), about, c.name, sources(), *c.plugins())
-            args: tuple[Any, ...] = (c.name, side["flags"], graphs, side, self.cold)
+            args: tuple[Any, ...] = (c.name, side["flags"], graphs, side)
             task = _Task((cell, at), "eqsat.bench.measure:measure", args)
             if c.kind == BEST:  # it lowers the model in other layouts, too
                 cell, source = key(cell, lowered), (model.reference, target, self.plan.quantization)

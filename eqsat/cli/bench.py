@@ -40,7 +40,7 @@ def bench(
         typer.Option(
             "--configuration",
             "-c",
-            help="stock, stock-best, stock-tuned, stock-without-layout-passes, eqsat, or eqsat with options, "
+            help="stock, stock-best, stock-without-layout-passes, eqsat, or eqsat with options, "
             "for example eqsat:preset=none,extractor=dag_greedy; may be repeated (default: stock and eqsat)",
         ),
     ] = None,
@@ -51,14 +51,6 @@ def bench(
     ] = 1,
     time_limit: Annotated[float, typer.Option(help="time limit per cell, in seconds")] = 1800,
     memory_limit: Annotated[float, typer.Option(help="memory limit per cell, in MiB")] = 8192,
-    cold_cache: Annotated[
-        bool,
-        typer.Option(
-            "--cold-cache",
-            help="measure all prices again in every cell, so that the recorded seconds are those of a first "
-            "compilation",
-        ),
-    ] = False,
 ) -> None:
     """Measure models on targets in several configurations, and write one record per cell to OUT/records.jsonl.
 
@@ -85,7 +77,6 @@ def bench(
             out,
             jobs=jobs,
             limits=library.Limits(time_limit, memory_limit),
-            cold=cold_cache,
             quantization=quantization,
             progress=progress,
         )

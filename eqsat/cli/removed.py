@@ -11,6 +11,7 @@ REMOVED = {
     "--shard": "`--models` and `--out` divide a benchmark between machines",
     "--scheduler": "`--models` and `--out` divide a benchmark between machines",
     "--into": "`eqsat report` reads one run",
+    "--cold-cache": "let `EQSAT_CACHE` name a directory that is not there yet",
     "--csv": "`--json` has the same figures",
     "--litert": "`python -m benchmarks.litert` in a clone of the repository measures LiteRT",
     "--setup-litert": "use `python -m benchmarks.litert setup DIR` in a clone of the repository",

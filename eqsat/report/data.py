@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK, TUNED
+from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK
 from eqsat.bench.fields import Record
 from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
 from eqsat.ground.files import InputError
@@ -108,7 +108,7 @@ class RecordedRun:
         """
         if not {BEST, LITERT} & set(self.configurations):
             return None
-        peers = (self._whole(model, target, c) for c in (STOCK, TUNED, BEST, LITERT) if self.stock(model, target, c))
+        peers = (self._whole(model, target, c) for c in (STOCK, BEST, LITERT) if self.stock(model, target, c))
         return min((p for p in peers if p), key=lambda p: p[RANKED_BY], default=None)
 
     def _whole(self, model: str, target: str, configuration: str) -> Record | None:

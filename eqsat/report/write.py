@@ -123,12 +123,11 @@ def notes(run: RecordedRun) -> list[str]:
             "cycles are comparable, and only if no operator stays on the CPU: Vela does not count those."
             + (_FLATTERED if any(map(is_table_by_default, run.vela)) else "")
         )
-    if run.about.keys() >= {"versions", "processors", "memory_mib", "jobs", "cold"}:
+    if run.about.keys() >= {"versions", "processors", "memory_mib", "jobs"}:
         made = f"Commit {run.about['commit']}. " if "commit" in run.about else ""
-        cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"
         out.append(
             f"{made}Versions: {', '.join(f'{k} {x}' for k, x in run.about['versions'].items() if x != 'absent')}. "
             f"Machine: {run.about['processors']} processors, "
-            f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time, {cache}."
+            f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time."
         )
     return out

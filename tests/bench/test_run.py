@@ -180,7 +180,7 @@ def test_a_record_has_the_prices_of_both_command_streams_over_all_delegates() ->
         files = {f"{i}.{kind}": graph for i in range(delegates) for kind in ("explicit", "stock")}
         side = {"stock_errors": [""] * delegates, "pte_frame_bytes": None, "seconds": {}}
         flags = list(Target.of("ethos-u55-128").flags)
-        found, *_ = measure("eqsat:extractor=dag_greedy,rounds=1", flags, files, side, False)
+        found, *_ = measure("eqsat:extractor=dag_greedy,rounds=1", flags, files, side)
         sides.append(found["command_stream"])
     one, two = sides
     assert 0 < one["eqsat"]["commands"] < one["stock"]["commands"]

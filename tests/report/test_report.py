@@ -152,7 +152,7 @@ def test_marks_what_is_gone_and_new():
 
 ABOUT = {
     **{"commit": "3f9e39dc96da", "versions": {"torch": "2.13"}},
-    **{"processors": 2, "memory_mib": 24105, "jobs": 2, "cold": False},
+    **{"processors": 2, "memory_mib": 24105, "jobs": 2},
 }
 #: Where a field of another form is, and values that it may have there.
 LINE, ABOUT_FILE = "records.jsonl, line 2", "run.json"
