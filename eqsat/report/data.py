@@ -161,22 +161,12 @@ class RecordedRun:
         return read_outlines(self.directory)
 
 
-def figure(record: Record, name: str) -> Any:
-    """Returns a figure of a record, None if it has none.
-
-    name: a field, or "sram" for the most bytes of it in use at once, or "file" for the bytes of the .pte or .tflite.
-    """
-    if name == "sram":
-        found = record.get("memory", {}).get("Sram")
-        return found["peak"] if found else None
-    if name == "file":
-        return record.get("tflite_bytes", record.get("pte_bytes"))
-    return record.get(name)
-
-
 def quotient(record: Record | None, base: Record | None, name: str) -> float | None:
-    """Returns a figure of a record, by its name, over that of another one; None if one of them has none."""
-    a, b = (None if r is None else figure(r, name) for r in (record, base))
+    """Returns a figure of a record over that of another one; None if one of them has none.
+
+    name: of `GraphFigures`.
+    """
+    a, b = (None if r is None else getattr(graph_figures(r), name) for r in (record, base))
     return a / b if a is not None and b else None
 
 
@@ -184,11 +174,12 @@ def graph_figures(record: Record) -> GraphFigures:
     """Returns the figures of a record's graphs; bytes in flash that it does not tell are None."""
     told = defaultdict[str, Any](lambda: None, record)
     flash = told["command_bytes"], told["encoded_weight_bytes"], told["pte_bytes"]
+    sram = record["memory"].get("Sram", {}).get("peak")
     return GraphFigures(
         told["cycles"],
         told["corrected"],
         record["by_kind"],
-        Footprint(figure(record, "sram"), *flash, record["memory"]),
+        Footprint(sram, *flash, record["memory"]),
         pte_bytes=told["pte_bytes"],
         calibrated=told["calibrated"],
     )

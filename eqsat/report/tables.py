@@ -16,13 +16,13 @@ from eqsat.report.data import (
     OWN_STAGES,
     STAGES,
     RecordedRun,
-    figure,
     geometric_mean,
     graph_figures,
     total,
 )
 from eqsat.search.clock import called
 from eqsat.search.comparison import tables as figure_tables
+from eqsat.search.figures import GraphFigures
 
 
 def standings(run: RecordedRun) -> Table:
@@ -86,12 +86,13 @@ def bounds(run: RecordedRun, target: str) -> Table:
         if least := run.bound(m, target):
             row = [m, f"{least['roofline']:,.0f}", f"{least['operators']:,.0f}"]
             for c in shown:
-                r = run.get(m, target, c) or {}
+                r = run.get(m, target, c)
+                known = graph_figures(r) if r else GraphFigures()
                 row += [
                     _number(run.over(m, target, c), ".2f"),
                     _number(run.utilisation(m, target, c), ".1%"),
-                    kib(figure(r, "sram")),
-                    kib(figure(r, "file")),
+                    kib(known.sram),
+                    kib(r.get("tflite_bytes", known.pte_bytes) if r else None),
                 ]
             rows.append(tuple(row))
     each = ("over roofline", "MACs", "SRAM, KiB", "file, KiB")
