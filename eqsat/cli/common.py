@@ -20,7 +20,6 @@ import typer
 import typer.core
 from rich.text import Text
 
-from eqsat.cli.defaults import defaults
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import COMMAND
 from eqsat.cli.options import with_parameters
@@ -161,8 +160,6 @@ def _every_command(
 ) -> None:
     with failures("temporary files cannot be made"):
         context.with_resource(stops_command())
-    with failures("the project's defaults"):
-        context.default_map = defaults(context.command.commands, Path.cwd())  # type: ignore[attr-defined]
 
 
 console = TextConsole()

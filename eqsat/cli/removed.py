@@ -21,13 +21,8 @@ REMOVED = {
 }
 
 
-def why_gone(name: str) -> str | None:
-    """Returns the message for a removed command or option, or None if it was not removed."""
-    return f"{name}: removed in 0.2: {REMOVED[name]}" if name in REMOVED else None
-
-
 def removed(arguments: list[str]) -> str | None:
     """Returns the message for the first removed command or option of a command line, or None if it has none."""
     options = arguments[1 : arguments.index("--") if "--" in arguments else None]
     given = [*arguments[:1], *(a.partition("=")[0] for a in options if a.startswith("--"))]
-    return next(filter(None, map(why_gone, given)), None)
+    return next((f"{name}: removed in 0.2: {REMOVED[name]}" for name in given if name in REMOVED), None)
