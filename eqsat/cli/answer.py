@@ -14,7 +14,7 @@ from rich.text import Text
 from eqsat.cli.common import NOT_AS_ASKED, JsonOption, ReportOption, console, failures, print_json, quiet
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import COMMAND, Work, working
-from eqsat.ground.files import check_distinct, check_output, write_atomically
+from eqsat.ground.files import check_distinct, check_outputs, write_atomically
 from eqsat.search.clock import called
 from eqsat.search.interruption import Interruption
 from eqsat.target import Target
@@ -140,15 +140,13 @@ def answer(
 
 def _check_places(job: Job, target: Target, inputs: Sequence[Path]) -> None:
     """Checks the paths of outputs, and the target without importing PyTorch. Raises TargetError and InputError."""
-    files = {"-o": job.output, "--report": job.report}
-    for option, place in files.items():
-        if place:
-            check_output(place, option)
+    files, read = {"-o": job.output, "--report": job.report}, [*inputs, *([Path(job.config)] if job.config else [])]
+    check_outputs(files, read)
     if job.save:
         from eqsat.runs import check_place
 
         check_place(job.save)
-    check_distinct({**files, "--save": job.save}, [*inputs, *([Path(job.config)] if job.config else [])])
+        check_distinct({**files, "--save": job.save}, read)
     sections_of(target)
 
 

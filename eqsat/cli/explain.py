@@ -12,7 +12,7 @@ import typer
 
 from eqsat.cli.common import SCHEMA, ReportOption, app, console
 from eqsat.cli.live import working
-from eqsat.ground.files import InputError, check_distinct, check_output, write_atomically
+from eqsat.ground.files import InputError, check_outputs, write_atomically
 
 
 @app.command()
@@ -43,11 +43,7 @@ def explain(
 ) -> None:
     """Explain why a result equals its source: list every operator that stayed, changed, moved or disappeared, its
     cycles and the rules that prove the change."""
-    outputs = {"--svg": svg, "--json": as_json, "--report": report}
-    for option, output in outputs.items():
-        if output is not None:
-            check_output(output, option)
-    check_distinct(outputs, [run])
+    check_outputs({"--svg": svg, "--json": as_json, "--report": report}, [run])
     from eqsat import runs
     from eqsat.checking import user_rules as own
     from eqsat.explain import explain as explained

@@ -19,6 +19,7 @@ from eqsat.ground.files import (
     check_distinct,
     check_input,
     check_output,
+    check_outputs,
     read_bytes,
     write_atomically,
 )
@@ -108,6 +109,15 @@ def test_no_output_takes_the_place_of_another_one_or_of_an_input(
         return
     with pytest.raises(InputError, match=f"and {taken} would be in one place"):
         check_distinct(places, [Path("in"), Path("d/in")])
+
+
+def test_outputs_are_checked_one_by_one_and_together(tmp_path: Path) -> None:
+    place = tmp_path / "a"
+    check_outputs({"-o": place, "--report": None}, [tmp_path / "in"])
+    with pytest.raises(InputError, match="missing does not exist: .* with --report"):
+        check_outputs({"-o": place, "--report": tmp_path / "missing" / "x"})
+    with pytest.raises(InputError, match="would be in one place"):
+        check_outputs({"-o": place, "--report": place})
 
 
 ROOT = Path(__file__).parents[2]
