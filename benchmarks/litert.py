@@ -132,7 +132,10 @@ def converted(reference: str, environment: str) -> tuple[bytes, dict[str, float]
     with tempfile.TemporaryDirectory() as d:
         out = Path(d) / "model.tflite"
         done = subprocess.run(
-            [str(_python(Path(environment))), str(_SCRIPT), reference, str(out)], capture_output=True, text=True
+            # -P: the names of this folder's modules are not those of the environment
+            [str(_python(Path(environment))), "-P", str(_SCRIPT), reference, str(out)],
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             raise RuntimeError(f"conversion to .tflite failed: {_last_words(done.stderr)}")
