@@ -49,7 +49,7 @@ def find(name: str) -> Callable[..., CostModel]:
     if inspect.isclass(model) and issubclass(model, NodeModel) and model.lacks_cycles():
         raise PluginError(
             f"{name!r} is no cost model: the class {model.__name__} has no method cycles; "
-            "`eqsat new cost-model` writes one that works"
+            "define it: it takes a Unit and returns its cycles"
         )
     return model
 

@@ -25,7 +25,6 @@ from cost_models.cache import PriceCache
 from eqsat import runs
 from eqsat.bench.records import RunFiles, read_outlines
 from eqsat.checking.random_graphs import random_graph as small_graph
-from eqsat.cli.defaults import _table
 from eqsat.cli.prove import _paths
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.weight_stream import decoded
@@ -248,10 +247,6 @@ def _read_answer(data: bytes, place: Path) -> None:
     assert all(isinstance(s, str) for a in found for s in (a.chosen, a.given, *a.settings))
 
 
-def _defaults(_: Path) -> list[bytes]:
-    return [b'[project]\nname = "p"\n\n[tool.eqsat]\ntarget = "ethos-u85-256"\neffort = 1\nuser-rules = ["a.py"]\n']
-
-
 def _weights(_: Path) -> list[bytes]:
     from ethosu import mlw_codec
 
@@ -279,7 +274,6 @@ FORMATS = {
     "certificate": Format(_certificates, _as_file("c.json", lambda file: _paths(None, None, file))),
     "inputs": Format(_inputs, lambda data, _: unpack_arrays(data), (UnpackError,)),
     "answer": Format(_answers, _read_answer, packed=lambda data: gzip.compress(data, 1)),
-    "defaults": Format(_defaults, _as_file("pyproject.toml", _table)),
     "weights": Format(_weights, _read_weights, (DeviceError,), examples=300),
 }
 

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from executorch.exir import EdgeProgramManager, to_edge_transform_and_lower
-from executorch.exir.backend.partitioner import DelegationSpec
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Interpreter
@@ -22,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 
 import eqsat
 from benchmarks.operators.cases import Case
-from eqsat.bench.capture import CAPTURED, Captured, GraphCapture
+from eqsat.bench.capture import Captured, capturing
 from eqsat.bench.fields import Record
 from eqsat.executorch import constants, forms
 from eqsat.executorch.backend import innermost
@@ -97,15 +96,11 @@ def _lowered(
     program: ExportedProgram, partitioner: EthosUPartitioner
 ) -> tuple[EdgeProgramManager | str, dict[bytes, Captured]]:
     """Lowers with a partitioner, and returns the program, or why there is none, and its delegates by payload."""
-    partitioner.delegation_spec = DelegationSpec(GraphCapture.__name__, partitioner.delegation_spec.compile_specs)
-    token = CAPTURED.set([])
     try:
-        lowered = to_edge_transform_and_lower(program, partitioner=[partitioner])
-        found = CAPTURED.get()
+        with capturing(partitioner) as found:
+            lowered = to_edge_transform_and_lower(program, partitioner=[partitioner])
     except Exception as e:  # noqa: BLE001 - it is what becomes of the case
         return innermost(e)[:300], {}
-    finally:
-        CAPTURED.reset(token)
     failed = next((reason for c in found if (reason := c.stock.error or c.refused)), "")
     return failed[:300] or lowered, {c.payload: c for c in found}
 

@@ -3,8 +3,7 @@
 >>> # run(["emg", "mine.py:make"], ["ethos-u85-256"], ["stock", "eqsat"], Path("RUN"))
 
 `cells` defines the cells to measure, and `lowering` runs ExecuTorch once per model and target.
-`measure` returns the figures of a cell, `best` the figures of stock at its best, and `litert` the figures of the LiteRT
-path to an Ethos-U.
+`measure` returns the figures of a cell, and `best` the figures of stock at its best.
 `isolated` runs each task in its own process, `records` handles the files of a run, and `run` combines all of this.
 """
 

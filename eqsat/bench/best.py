@@ -11,7 +11,7 @@ from eqsat.executorch.loading import layouts_to_try
 
 
 def measure(
-    name: str, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool, source: tuple[str, str, str]
+    name: str, flags: list[str], files: dict[str, bytes], side: Fields, source: tuple[str, str, str]
 ) -> tuple[Fields, dict[str, bytes], list[list[Fields]]]:
     """Measures a model like `measure.measure`, in the layout with the least RANKED_BY.
 
@@ -29,7 +29,7 @@ def measure(
         try:
             lowered = (files, side) if layout is None else prepare(*source, layout)
             if lowered[1]["operators_outside"] <= side["operators_outside"]:
-                found[called] = measured(name, flags, *lowered, cold)
+                found[called] = measured(name, flags, *lowered)
         except Exception as e:  # noqa: BLE001 - ExecuTorch and Vela refuse a layout in many ways
             errors.append(e)
     if not found:

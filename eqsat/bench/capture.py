@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import final
 
-from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
+from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec, EthosUPartitioner
 from executorch.backends.arm.tosa.backend import TOSABackend
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.backend.partitioner import DelegationSpec
 from torch.export import ExportedProgram
 
 from eqsat.executorch.arm import Tail, lower
@@ -39,8 +42,18 @@ class Captured:
     vela_seconds: float
 
 
-#: Delegates that the lowering in this thread has captured, in their order.
-CAPTURED: ContextVar[list[Captured]] = ContextVar("eqsat_captured")
+_CAPTURED: ContextVar[list[Captured]] = ContextVar("eqsat_captured")
+
+
+@contextmanager
+def capturing(partitioner: EthosUPartitioner) -> Iterator[list[Captured]]:
+    """Within it the delegates of a partitioner are captured, in the order in which they are lowered."""
+    partitioner.delegation_spec = DelegationSpec(GraphCapture.__name__, partitioner.delegation_spec.compile_specs)
+    token = _CAPTURED.set([])
+    try:
+        yield _CAPTURED.get()
+    finally:
+        _CAPTURED.reset(token)
 
 
 @final
@@ -62,5 +75,5 @@ class GraphCapture(BackendDetails):
         except WorkerError as e:
             binary, payload, refused = None, b"", str(e)
         spent = time.perf_counter() - started
-        CAPTURED.get().append(Captured(explicit, stock, payload, refused, binary, spent))
+        _CAPTURED.get().append(Captured(explicit, stock, payload, refused, binary, spent))
         return PreprocessResult(processed_bytes=payload)

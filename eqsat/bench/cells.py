@@ -18,9 +18,10 @@ from eqsat.ground.versions import code, versions
 if TYPE_CHECKING:
     from eqsat.options.options import Options
 
-STOCK, TUNED, BEST, EXPLICIT = "stock", "stock-tuned", "stock-best", "stock-without-layout-passes"
-LITERT, EQSAT = "litert", "eqsat"
-KINDS = (STOCK, TUNED, BEST, EXPLICIT, LITERT, EQSAT)
+STOCK, BEST, EXPLICIT, EQSAT = "stock", "stock-best", "stock-without-layout-passes", "eqsat"
+KINDS = (STOCK, BEST, EXPLICIT, EQSAT)
+#: The configuration of records that `python -m benchmarks.litert` adds to a run.
+LITERT = "litert"
 #: The figure of a record by which peers are at their best.
 RANKED_BY = "calibrated"
 
@@ -88,7 +89,7 @@ class Configuration:
             made.optimizer_options()
         return made
 
-    def optimizer_options(self, **more: Any) -> Options:
+    def optimizer_options(self) -> Options:
         """Returns the options of the optimizer.
 
         Raises InputError, also for rules that fail their check, and PluginError.
@@ -98,7 +99,7 @@ class Configuration:
 
         given = dict(self.options)
         rules = user_rules.load_all(filter(None, [given.pop(_USER_RULES, "")]))
-        return Options(**given, rules=rules, **more)
+        return Options(**given, rules=rules)
 
     def plugins(self) -> list[str]:
         """Fingerprints of the plugins and rules that the options name. Raises InputError."""
@@ -115,12 +116,9 @@ class Configuration:
     def applies_to(self, model: Model) -> bool:
         """Whether a model has such a cell.
 
-        A .tosa file has no stock graph, and like a .pt2 file no PyTorch module.
-        It is its own graph at its best.
+        A .tosa file has no stock graph, and is its own graph at its best.
         """
-        if self.kind == LITERT:
-            return not model.reference.endswith((".tosa", ".pt2"))
-        return not (model.reference.endswith(".tosa") and self.kind in (STOCK, TUNED))
+        return not (model.reference.endswith(".tosa") and self.kind == STOCK)
 
     @property
     def name(self) -> str:

@@ -34,13 +34,6 @@ class Failed(Place):
     error: str
 
 
-class OperatorFigures(TypedDict):
-    operators: Count
-    cycles: Count
-    ideal: NotRequired[Number]
-    waiting: NotRequired[Number]
-
-
 class MemoryFigures(TypedDict):
     peak: Count
     read: NotRequired[Count]
@@ -55,15 +48,14 @@ class BoundFigures(TypedDict):
 
 class Measured(Place):
     cycles: Count
+    corrected: Count
+    calibrated: Count
     by_kind: dict[str, Number]
-    by_operator: dict[str, OperatorFigures]
     seconds: dict[str, Number]
     verified: bool | None
     memory: dict[str, MemoryFigures]
     peak_mib: Number
     vela: str
-    corrected: NotRequired[Count]
-    calibrated: NotRequired[Count]
     weight_bytes: NotRequired[Count]
     encoded_weight_bytes: NotRequired[Count]
     command_bytes: NotRequired[Count]
@@ -88,7 +80,6 @@ class About(TypedDict, total=False):
     processors: Count | None
     memory_mib: Count
     jobs: Count
-    cold: bool
 
 
 def check_fields(record: Record) -> None:

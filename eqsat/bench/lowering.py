@@ -54,9 +54,8 @@ def prepare(
     """
     from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
     from executorch.exir import to_edge_transform_and_lower
-    from executorch.exir.backend.partitioner import DelegationSpec
 
-    from eqsat.bench.capture import CAPTURED, GraphCapture
+    from eqsat.bench.capture import capturing
     from eqsat.executorch.bookkeeping import less_bookkeeping
     from eqsat.executorch.loading import load_program
 
@@ -66,14 +65,8 @@ def prepare(
     program, calibration = load_program(reference, spec, quantization, layout)
     quantized = time.perf_counter()
     partitioner = EthosUPartitioner(spec)
-    partitioner.delegation_spec = DelegationSpec(GraphCapture.__name__, spec._to_list())
-    token = CAPTURED.set([])
-    try:
-        with less_bookkeeping():
-            edge = to_edge_transform_and_lower(program, partitioner=[partitioner])
-        found = CAPTURED.get()
-    finally:
-        CAPTURED.reset(token)
+    with capturing(partitioner) as found, less_bookkeeping():
+        edge = to_edge_transform_and_lower(program, partitioner=[partitioner])
     lowered = time.perf_counter()
     if not found:
         raise InputError(f"no part of {reference} can run on {target}: the partitioner found no delegate")

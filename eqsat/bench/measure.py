@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, STOCK, TUNED, Configuration
+from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, STOCK, Configuration
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Container
@@ -47,12 +45,10 @@ _LISTED = (
 
 
 def measure(
-    name: str, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool
+    name: str, flags: list[str], files: dict[str, bytes], side: Fields
 ) -> tuple[Fields, dict[str, bytes], list[list[dict[str, Any]]]]:
     """Measures a configuration by its name.
 
-    cold: use an empty price cache.
-    Seconds are then those of a first compilation, and no cell depends on another.
     Returns (fields of the record, graph per delegate, Vela's table per delegate).
     The graphs are those that Vela compiled; sums are over the delegates.
     Raises RuntimeError if stock has no graph, else what Vela or the reference model raise.
@@ -65,7 +61,7 @@ def measure(
             delegates.append(_compiled(*given))
         else:
             arena = max((d["stock"].sram or 0 for d in delegates), default=0)
-            delegates.append(_optimized(*given, cold, Container.of(len(side["stock_errors"]), arena)))
+            delegates.append(_optimized(*given, Container.of(len(side["stock_errors"]), arena)))
     total = {"vela": vela_version(), **_over_delegates(delegates, side["pte_frame_bytes"])}
     seconds = {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}
     total["seconds"] = {k: round(v, 3) for k, v in seconds.items()}
@@ -110,7 +106,7 @@ def _compiled(configuration: Configuration, target: Target, explicit: bytes, sto
     with Pool(1) as pool:
         compile_tosa(explicit, target, pool)  # the worker's imports are not Vela's time
         started = time.perf_counter()
-        if configuration.kind in (TUNED, BEST):
+        if configuration.kind == BEST:
             estimate, settings = in_best_settings(target, partial(compile_tosa, tosa, via=pool))
         else:
             estimate, settings = compile_tosa(tosa, target, pool), ()
@@ -136,19 +132,17 @@ def _optimized(
     explicit: bytes,
     stock: bytes | None,
     error: str,
-    cold: bool,
     container: Container,
 ) -> Fields:
-    with tempfile.TemporaryDirectory() as own:
-        options = configuration.optimizer_options(**({"cache": Path(own) / "store.sqlite"} if cold else {}))
-        result = optimize_tosa(
-            explicit,
-            target,
-            stock=partial(_failed, error) if stock is None else stock,
-            options=options,
-            container=container,
-            with_settings=True,
-        )
+    options = configuration.optimizer_options()
+    result = optimize_tosa(
+        explicit,
+        target,
+        stock=partial(_failed, error) if stock is None else stock,
+        options=options,
+        container=container,
+        with_settings=True,
+    )
     found = [e for e in result.extractions if e.extractor == options.extractor]
     record, rows = result.record(), [replace(Row.read(r), origins=None) for r in result.table]
     return {
@@ -177,8 +171,7 @@ def _graph(tosa: bytes, rows: list[Row], ours: GraphFigures, stock: GraphFigures
 
 def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -> dict[str, float]:
     """Returns the seconds of the lowering that this configuration needs: of the two tails one, for eqsat both."""
-    stock = dict.fromkeys((STOCK, TUNED, BEST), "explicit passes")
-    unused = {**stock, EXPLICIT: "stock passes"}.get(configuration.kind)
+    unused = {STOCK: "explicit passes", BEST: "explicit passes", EXPLICIT: "stock passes"}.get(configuration.kind)
     return {k: v for k, v in seconds.items() if k != unused}
 
 

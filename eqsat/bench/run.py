@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import partial
-from operator import attrgetter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench import isolated, litert, lowering
-from eqsat.bench.cells import BEST, LITERT, Configuration, Model, key, sources
+from eqsat.bench import isolated, lowering
+from eqsat.bench.cells import BEST, Configuration, Model, key, sources
 from eqsat.bench.fields import Record
 from eqsat.bench.isolated import TaskOutcome
 from eqsat.bench.records import CellKey, RunFiles
@@ -34,8 +32,6 @@ def run(
     *,
     jobs: int = 1,
     limits: Limits | None = None,
-    cold: bool = False,
-    litert_environment: Path | None = None,
     quantization: str = INT8,
     progress: CellProgress = lambda done, total, what: None,
 ) -> list[Record]:
@@ -46,7 +42,6 @@ def run(
     configurations: see `Configuration.parse`.
     jobs: how many tasks run at a time, each in a process of its own.
     limits: on each task.
-    cold: see `measure`.
     quantization: one of QUANTIZATIONS.
     Raises InputError and TargetError before anything starts.
 
@@ -56,157 +51,145 @@ def run(
     An interruption leaves a valid partial run.
     """
     plan = _Plan(
-        [Model.find(m) for m in models],
-        list(targets),
-        [Configuration.parse(c) for c in configurations],
-        litert_environment,
-        quantization,
+        [Model.find(m) for m in models], list(targets), [Configuration.parse(c) for c in configurations], quantization
     )
+    plan.check()
+    fingerprints = {m.name: m.fingerprint() for m in plan.models}
     files = RunFiles(out)
     files.about(
         models=list(models),
         targets=list(targets),
         configurations=[c.name for c in plan.configurations],
         jobs=jobs,
-        cold=cold,
         quantization=quantization,
-        names=plan.names,
+        names=[m.name for m in plan.models],
     )
     with closing(files), isolated.threads(jobs) as pool:
-        return _Measuring(plan, files, pool, limits or isolated.LIMITS, cold, progress).all()
+        return _Measuring(plan, fingerprints, files, pool, limits or isolated.LIMITS, progress).all()
 
 
+@dataclass(frozen=True, slots=True)
 class _Plan:
-    def __init__(
-        self,
-        models: list[Model],
-        targets: list[str],
-        configurations: list[Configuration],
-        environment: Path | None,
-        quantization: str,
-    ):
-        for target in targets:
+    """What a run measures."""
+
+    models: list[Model]
+    targets: list[str]
+    configurations: list[Configuration]
+    quantization: str
+
+    def check(self) -> None:
+        """Raises InputError and TargetError for what cannot be measured."""
+        for target in self.targets:
             parse_target(target)
-        self.names = [m.name for m in models]
-        if twice := [n for n in self.names if self.names.count(n) > 1]:
+        names = [m.name for m in self.models]
+        if twice := [n for n in names if names.count(n) > 1]:
             raise InputError(f"two models would be called {twice[0]!r}: rename one of the files")
-        if not models or not targets or not configurations:
+        if not self.models or not self.targets or not self.configurations:
             raise InputError("a run needs at least one model, target and configuration")
-        if any(c.kind == LITERT for c in configurations):
-            if quantization != INT8:
-                raise InputError(f"the configuration {LITERT} quantizes to {INT8} only, not to {quantization}")
-            litert.check(environment)
-        for m in models:
-            check_quantization(quantization, m.reference)
-        self.quantization = quantization
-        self.configurations, self.environment = configurations, environment
-        self.pairs = [(m, t) for m in models for t in targets]
-        self.fingerprints = {m.name: m.fingerprint() for m in models}
+        for m in self.models:
+            check_quantization(self.quantization, m.reference)
+
+    def pairs(self) -> list[tuple[Model, str]]:
+        return [(m, t) for m in self.models for t in self.targets]
 
     def of(self, model: Model) -> list[Configuration]:
         return [c for c in self.configurations if c.applies_to(model)]
 
     def places(self) -> list[CellKey]:
-        return [(m.name, t, c.name) for m, t in self.pairs for c in self.of(m)]
+        return [(m.name, t, c.name) for m, t in self.pairs() for c in self.of(m)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A call of `function` in a process of its own; `then` is called with its outcome.
+    """A call of `function` in a process of its own.
 
-    rank: lowerings (0) come first, then cells (1), then those that lower anew (2), then the LiteRT path (3).
-    So a process rarely changes its work.
+    subject: what is lowered or measured.
     """
 
-    rank: int
-    then: Callable[[TaskOutcome], None]
+    subject: tuple[Any, ...]
     function: str
     args: tuple[Any, ...]
 
 
 @dataclass
 class _Measuring:
-    """The tasks of a plan, and how many lowerings and cells are done."""
+    """A run under way: all lowerings come first, then all cells; `done` counts both."""
 
     plan: _Plan
+    fingerprints: dict[str, str]
     files: RunFiles
     pool: Executor
     limits: Limits
-    cold: bool
     progress: CellProgress
-    tasks: list[_Task] = field(default_factory=list)
     done: int = 0
 
-    def __post_init__(self) -> None:
-        lowerings = sum(any(c.kind != LITERT for c in self.plan.of(m)) for m, _ in self.plan.pairs)
-        self.total = len(self.plan.places()) + lowerings
-
     def all(self) -> list[Record]:
+        places = self.plan.places()
+        self.total = len(places) + len(self.plan.pairs())
         self.progress(0, self.total, "starting")
         try:
-            for model, target in self.plan.pairs:
-                self._start(model, target)
-            while self.tasks:
-                ready, self.tasks = sorted(self.tasks, key=attrgetter("rank")), []
-                pending = {self.pool.submit(isolated.attempt, t.function, t.args, self.limits): t.then for t in ready}
-                for future in as_completed(pending):
-                    pending.pop(future)(future.result())  # which adds tasks after a lowering
+            tasks = [task for lowered in self._lower() for task in self._to_measure(*lowered)]
+            # by function, so that a process rarely changes its work
+            for task, outcome in self._outcomes(sorted(tasks, key=lambda task: task.function)):
+                self._measured(outcome, *task.subject)
         finally:
-            self.files.sort(self.plan.places())
+            self.files.sort(places)
         self.files.save_outlines()
-        return [self.files.records[p] for p in self.plan.places()]
+        return [self.files.records[p] for p in places]
 
-    def _start(self, model: Model, target: str) -> None:
-        own, configurations = self.plan.fingerprints[model.name], self.plan.of(model)
-        for c in (c for c in configurations if c.kind == LITERT):
-            cell, environment = key(own, target, litert.fingerprint()), str(self.plan.environment)
-            at = model.name, target, c.name
-            self._measure(3, cell, at, "eqsat.bench.litert:measure", model.reference, target, environment)
-        if all(c.kind == LITERT for c in configurations):
-            return
-        lowered = key(own, target, self.plan.quantization, sources())
-        saved = self.files.graphs(model.name, target)
-        if saved and saved[1]["key"] == lowered:
-            self._lowered(lowered, model, target, TaskOutcome(saved))
-        elif model.reference.endswith(".tosa"):
-            self._lowered(lowered, model, target, TaskOutcome(lowering.as_given(Path(model.reference), target)))
-        else:
-            then, args = partial(self._lowered, lowered, model, target), (model.reference, target)
-            self.tasks.append(_Task(0, then, "eqsat.bench.lowering:prepare", (*args, self.plan.quantization)))
+    def _outcomes(self, tasks: Iterable[_Task]) -> Iterator[tuple[_Task, TaskOutcome]]:
+        """Yields each task with its outcome, in the order in which they end."""
+        pending = {self.pool.submit(isolated.attempt, t.function, t.args, self.limits): t for t in tasks}
+        for future in as_completed(pending):
+            yield pending.pop(future), future.result()
 
-    def _lowered(self, lowered: str, model: Model, target: str, outcome: TaskOutcome) -> None:
-        cells = [(c, (model.name, target, c.name)) for c in self.plan.of(model) if c.kind != LITERT]
+    def _lower(self) -> Iterator[tuple[str, Model, str, TaskOutcome]]:
+        """Yields (key, model, target, graphs and side record) of each lowering; what is there is not lowered again."""
+        tasks = []
+        for model, target in self.plan.pairs():
+            cell = key(self.fingerprints[model.name], target, self.plan.quantization, sources())
+            saved = self.files.graphs(model.name, target)
+            if saved and saved[1]["key"] == cell:
+                yield cell, model, target, TaskOutcome(saved)
+            elif model.reference.endswith(".tosa"):
+                yield cell, model, target, TaskOutcome(lowering.as_given(Path(model.reference), target))
+            else:
+                args = model.reference, target, self.plan.quantization
+                tasks.append(_Task((cell, model, target), "eqsat.bench.lowering:prepare", args))
+        for task, outcome in self._outcomes(tasks):
+            yield *task.subject, outcome
+
+    def _to_measure(self, lowered: str, model: Model, target: str, outcome: TaskOutcome) -> Iterator[_Task]:
+        """Keeps a lowering, and yields the tasks of its cells that have no record yet.
+
+        If it failed, so did all of its cells.
+        """
+        cells = [(c, (model.name, target, c.name)) for c in self.plan.of(model)]
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
             for c, at in cells:
-                self._measured(key(lowered, c.name), at, outcome)
+                self._measured(outcome, key(lowered, c.name), at)
             return
         graphs, side = outcome.value
         if "key" not in side:
             side["key"] = lowered
             self.files.save_graphs(model.name, target, graphs, side)
         self._count(f"{model.name} {target}: lowered")
-        about = [side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")]
+        about = json.dumps([side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")])
         for c, at in cells:
-            module = f"eqsat.bench.{'best' if c.kind == BEST else 'measure'}"
-            files = (graphs[n] for n in sorted(graphs))
-            cell = key(*files, json.dumps(about), c.name, sources(), *c.plugins())
-            args = c.name, side["flags"], graphs, side, self.cold
+            cell = key(*(graphs[n] for n in sorted(graphs)), about, c.name, sources(), *c.plugins())
+            args: tuple[Any, ...] = (c.name, side["flags"], graphs, side)
+            task = _Task((cell, at), "eqsat.bench.measure:measure", args)
             if c.kind == BEST:  # it lowers the model in other layouts, too
-                source = model.reference, target, self.plan.quantization
-                self._measure(2, key(cell, lowered), at, f"{module}:measure", *args, source)
+                cell, source = key(cell, lowered), (model.reference, target, self.plan.quantization)
+                task = _Task((cell, at), "eqsat.bench.best:measure", (*args, source))
+            old = self.files.records.get(at)
+            if old is not None and old["key"] == cell and "lost" not in old:
+                self._count(f"{' '.join(at)}: there already")
             else:
-                self._measure(1, cell, at, f"{module}:measure", *args)
+                yield task
 
-    def _measure(self, rank: int, cell: str, at: CellKey, function: str, *args: Any) -> None:
-        """Adds the task of a cell, unless its record is there already."""
-        old = self.files.records.get(at)
-        if old is not None and old["key"] == cell and "lost" not in old:
-            self._count(f"{' '.join(at)}: there already")
-        else:
-            self.tasks.append(_Task(rank, partial(self._measured, cell, at), function, args))
-
-    def _measured(self, cell: str, at: CellKey, outcome: TaskOutcome) -> None:
+    def _measured(self, outcome: TaskOutcome, cell: str, at: CellKey) -> None:
         """Keeps the record of a cell: its figures, or why it failed."""
         record: Record = {"model": at[0], "target": at[1], "configuration": at[2], "key": cell}
         if outcome.error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.text import Text
 
-from eqsat.cli.common import NOT_AS_ASKED, JsonOption, ReportOption, check_report, console, failures, print_json, quiet
+from eqsat.cli.common import NOT_AS_ASKED, JsonOption, ReportOption, console, failures, print_json, quiet
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import COMMAND, Work, working
-from eqsat.ground.files import check_distinct, check_output, write_atomically
+from eqsat.ground.files import check_distinct, check_outputs, write_atomically
 from eqsat.search.clock import called
 from eqsat.search.interruption import Interruption
 from eqsat.target import Target
@@ -55,10 +53,6 @@ class Job:
         typer.Option("--save", help="also save the run in this directory, for `eqsat explain` and `eqsat.runs`"),
     ] = None
     report: ReportOption = None
-    csv: Annotated[
-        Path | None,
-        typer.Option("--csv", help="also write the figures as a CSV table with one row, like Vela's summary"),
-    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +120,6 @@ def answer(
     figures = {**found.record, "configuration": target.configuration, "options": chosen.record(), "fits": fits}
     with failures(failing, figures):
         write_atomically(job.output, found.content)
-        if job.csv:
-            _write_csv(job.csv, subject, job.target, found.whole)
         if job.save:
             found.save(job.save)
         if job.report:
@@ -148,30 +140,14 @@ def answer(
 
 def _check_places(job: Job, target: Target, inputs: Sequence[Path]) -> None:
     """Checks the paths of outputs, and the target without importing PyTorch. Raises TargetError and InputError."""
-    check_output(job.output)
-    check_report(job.report)
-    if job.csv:
-        check_output(job.csv, "--csv")
+    files, read = {"-o": job.output, "--report": job.report}, [*inputs, *([Path(job.config)] if job.config else [])]
+    check_outputs(files, read)
     if job.save:
         from eqsat.runs import check_place
 
         check_place(job.save)
-    outputs = {"-o": job.output, "--csv": job.csv, "--report": job.report, "--save": job.save}
-    check_distinct(outputs, [*inputs, *([Path(job.config)] if job.config else [])])
+        check_distinct({**files, "--save": job.save}, read)
     sections_of(target)
-
-
-def _write_csv(place: Path, model: str, target: str, whole: Result | CompileSummary) -> None:
-    """Writes one row of facts and figures, before and after, below the names of its columns. Raises OutputError."""
-    from eqsat.search.comparison import record
-
-    facts = {"model": model, "target": target, "vela": whole.vela}
-    row = {**facts, "verified": whole.verified, "proved": whole.proved, **record(*whole.columns())}
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(row), lineterminator="\n")
-    writer.writeheader()
-    writer.writerow(row)
-    write_atomically(place, text.getvalue().encode())
 
 
 def _show(found: Answer, title: str, chosen: Options, brief: bool) -> None:

@@ -12,7 +12,6 @@ from eqsat.cli import (  # noqa: F401 - importing a command adds it
     compile,
     execute,
     explain,
-    new,
     optimize,
     prove,
     report,

@@ -40,8 +40,8 @@ def bench(
         typer.Option(
             "--configuration",
             "-c",
-            help="stock, stock-best, stock-tuned, stock-without-layout-passes, litert, eqsat, or eqsat with "
-            "options, for example eqsat:preset=none,extractor=dag_greedy; may be repeated (default: stock and eqsat)",
+            help="stock, stock-best, stock-without-layout-passes, eqsat, or eqsat with options, "
+            "for example eqsat:preset=none,extractor=dag_greedy; may be repeated (default: stock and eqsat)",
         ),
     ] = None,
     quantization: QuantizationOption = INT8,
@@ -51,21 +51,6 @@ def bench(
     ] = 1,
     time_limit: Annotated[float, typer.Option(help="time limit per cell, in seconds")] = 1800,
     memory_limit: Annotated[float, typer.Option(help="memory limit per cell, in MiB")] = 8192,
-    cold_cache: Annotated[
-        bool,
-        typer.Option(
-            "--cold-cache",
-            help="measure all prices again in every cell, so that the recorded seconds are those of a first "
-            "compilation",
-        ),
-    ] = False,
-    litert: Annotated[
-        Path | None, typer.Option(help="directory of the LiteRT environment, for the configuration litert")
-    ] = None,
-    setup_litert: Annotated[
-        Path | None,
-        typer.Option(help="create the LiteRT environment in this directory (about 2 GB), and do nothing else"),
-    ] = None,
 ) -> None:
     """Measure models on targets in several configurations, and write one record per cell to OUT/records.jsonl.
 
@@ -73,12 +58,7 @@ def bench(
     """
     quiet()
     from eqsat import bench as library
-    from eqsat.bench import litert as litert_path
 
-    if setup_litert is not None:
-        with status.status(f"installing {', '.join(litert_path.REQUIREMENTS)} in {setup_litert}"):
-            litert_path.setup(setup_litert)
-        return
     names = _models(_listed(models or ["zoo"]))
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn()
     with Progress("{task.description}", *columns, console=status, disable=not status.is_terminal) as bar:
@@ -97,8 +77,6 @@ def bench(
             out,
             jobs=jobs,
             limits=library.Limits(time_limit, memory_limit),
-            cold=cold_cache,
-            litert_environment=litert,
             quantization=quantization,
             progress=progress,
         )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from eqsat.cli.common import app, console, quiet, status
-from eqsat.ground.files import InputError, check_distinct, check_output, read_bytes, write_atomically
+from eqsat.ground.files import InputError, check_outputs, read_bytes, write_atomically
 
 FileArgument = Annotated[
     Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, a .pte, or a bundled program (.bpte)")
@@ -78,8 +78,7 @@ def run_command(
     from eqsat.ground.process import Limits
     from eqsat.ground.worker import Worker
 
-    check_output(output)
-    check_distinct({"-o": output}, [file, *(external or ()), *([inputs] if inputs else [])])
+    check_outputs({"-o": output}, [file, *(external or ()), *([inputs] if inputs else [])])
     data, limits = read_bytes(file), Limits(time_limit, memory_limit)
     files = {str(path): read_bytes(path) for path in external or ()}
     if (inputs is None) == (random is None) and (inputs or not is_bundled(data)):

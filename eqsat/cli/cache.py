@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eqsat.cli.common import App, Group, JsonOption, app, console, print_json
-from eqsat.ground.files import InputError, check_distinct, check_output
+from eqsat.ground.files import InputError, check_outputs
 from eqsat.store.setting import VARIABLE
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def export(
     from eqsat.store.store import exported
 
     with _usable(cache) as store:
-        check_output(file)
-        check_distinct({"FILE": file}, [store.local.path])
+        check_outputs({"FILE": file}, [store.local.path])
         count = exported(store.local, file)
     console.say(f"{count:,} entries in {file}")
 

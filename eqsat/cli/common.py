@@ -20,13 +20,12 @@ import typer
 import typer.core
 from rich.text import Text
 
-from eqsat.cli.defaults import defaults
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import COMMAND
 from eqsat.cli.options import with_parameters
 from eqsat.cli.removed import removed
 from eqsat.cli.terminal import TextConsole
-from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError, check_output
+from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError
 from eqsat.ground.versions import PACKAGES, versions
 from eqsat.vela.facts import PACKAGE as VELA
 
@@ -161,8 +160,6 @@ def _every_command(
 ) -> None:
     with failures("temporary files cannot be made"):
         context.with_resource(stops_command())
-    with failures("the project's defaults"):
-        context.default_map = defaults(context.command.commands, Path.cwd())  # type: ignore[attr-defined]
 
 
 console = TextConsole()
@@ -262,15 +259,6 @@ def quiet() -> None:
     """
     warnings.filterwarnings("ignore")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-
-
-def check_report(page: Path | None) -> None:
-    """Refuses a page that cannot be written, before the long work starts. Raises InputError."""
-    if page is not None:
-        from eqsat.report.page import check_library
-
-        check_output(page, "--report")
-        check_library()
 
 
 def show_standings(run: RecordedRun) -> None:

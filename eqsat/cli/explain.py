@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import SCHEMA, ReportOption, app, check_report, console
+from eqsat.cli.common import SCHEMA, ReportOption, app, console
 from eqsat.cli.live import working
-from eqsat.ground.files import InputError, check_distinct, check_output, write_atomically
+from eqsat.ground.files import InputError, check_outputs, write_atomically
 
 
 @app.command()
@@ -25,8 +25,8 @@ def explain(
     svg: Annotated[
         Path | None,
         typer.Option(
-            help="draw the e-graph to this file: the entire chosen graph, or the region around NODE with the rejected "
-            "candidates"
+            help="draw the e-graph to this file: the values of the chosen graph, or the region around NODE, with "
+            "rejected candidates"
         ),
     ] = None,
     as_json: Annotated[
@@ -43,11 +43,7 @@ def explain(
 ) -> None:
     """Explain why a result equals its source: list every operator that stayed, changed, moved or disappeared, its
     cycles and the rules that prove the change."""
-    for option, output in (("--svg", svg), ("--json", as_json)):
-        if output is not None:
-            check_output(output, option)
-    check_report(report)
-    check_distinct({"--svg": svg, "--json": as_json, "--report": report}, [run])
+    check_outputs({"--svg": svg, "--json": as_json, "--report": report}, [run])
     from eqsat import runs
     from eqsat.checking import user_rules as own
     from eqsat.explain import explain as explained

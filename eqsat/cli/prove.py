@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqsat.cli.common import REFUTED, UNDECIDED, JsonOption, app, console, failures, print_json, quiet
-from eqsat.ground.files import InputError, check_distinct, check_output, read_bytes, write_atomically
+from eqsat.ground.files import InputError, check_outputs, read_bytes, write_atomically
 from eqsat.ground.versions import versions
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def prove_command(
     with failures("the graphs could not be compared"):  # 1 would say that they differ
         paths = _paths(one, other, check)
         if certificate is not None:
-            check_output(certificate, "--certificate")
-            check_distinct({"--certificate": certificate}, paths)
+            check_outputs({"--certificate": certificate}, paths)
         data = read_bytes(paths[0]), read_bytes(paths[1])
         proof = _proof(paths, data, seed)
         if certificate is not None:

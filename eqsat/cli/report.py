@@ -16,7 +16,7 @@ def report(
     against: Annotated[
         Path | None,
         typer.Option(
-            help="an older run to compare with; the exit code is 1 if anything became worse by more than noise"
+            help="an older run to compare with; the exit code is 1 if anything became worse by more than --noise"
         ),
     ] = None,
     noise: Annotated[
@@ -24,10 +24,9 @@ def report(
         typer.Option(
             min=0,
             metavar="SHARE",
-            help="share of cycles by which an eqsat cell may differ if its choice is not proved cheapest in both runs; "
-            "no other cell may differ",
+            help="share of cycles by which a cell may differ, such as 0.04",
         ),
-    ] = 0.04,
+    ] = 0.0,
     out: Annotated[
         Path | None, typer.Option("--output", "-o", help="directory of the report (default: RUN/report)")
     ] = None,

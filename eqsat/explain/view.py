@@ -1,6 +1,6 @@
 """The e-graph as a picture: a box per class with its candidates and their cycles, as JSON or SVG.
 
-The view of a whole model shows the choice, with chains of operators in one box.
+The view of a whole model shows the classes of the choice.
 The view of a region shows every class within a distance of a node, chosen or not.
 Constants are left out, and long lists tell how many entries they leave out.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import networkx as nx
 
@@ -43,9 +43,9 @@ class Alternative:
     chosen: bool
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ClassBox:
-    """A class, or a chain of classes.
+    """A class.
 
     chosen: whether the choice has the class.
     source: whether a node of the source is in the class.
@@ -60,7 +60,7 @@ class ClassBox:
     candidates: list[Alternative]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class View:
     """Boxes with edges between them.
 
@@ -74,17 +74,8 @@ class View:
 
 
 def whole(run: Run) -> View:
-    """Returns the view of the chosen model, with a box per chain of operators.
-
-    Rejected candidates are only counted.
-    """
-    view = _view(run, run.choices.of_classes(run.choice))
-    for box in view.boxes:
-        box.hidden += len(box.candidates) - 1
-        box.candidates = box.candidates[:1]
-    view.edges = [e for e in view.edges if e[2]]
-    _join_runs(view)
-    return view
+    """Returns the view of the classes that the chosen model computes."""
+    return _view(run, run.choices.of_classes(run.choice))
 
 
 def region(run: Run, node: int, radius: int = 2) -> View:
@@ -93,31 +84,20 @@ def region(run: Run, node: int, radius: int = 2) -> View:
     Edges of all candidates count.
     Raises KeyError for a node that is in no class.
     """
-    position = {c: i for i, c in enumerate(run.choices.classes)}
-    seen = {position[run.choices.frozen.handle[node]]}
-    near: dict[int, set[int]] = {}
-    for candidate in run.choices.candidates:
-        cls = candidate.cls
-        for c in candidate.operands:
-            near.setdefault(cls, set()).add(c)
-            near.setdefault(c, set()).add(cls)
-    border, left_out = set(seen), 0
-    for _ in range(radius):
-        border = {c for b in border for c in near.get(b, ()) if not _constant(run, c)} - seen
-        kept = sorted(border, key=lambda c: (c not in run.choice, c))[: max(0, _LARGEST - len(seen))]
-        left_out += len(border) - len(kept)
-        border = set(kept)
-        seen |= border
-    view = _view(run, seen)
-    view.left_out = left_out
-    return view
+    place = {c: i for i, c in enumerate(run.choices.classes)}[run.choices.frozen.handle[node]]
+    graph = nx.Graph((candidate.cls, c) for candidate in run.choices.candidates for c in candidate.operands)
+    graph.add_node(place)
+    graph.remove_nodes_from([c for c in graph if c != place and _constant(run, c)])
+    distance = nx.single_source_shortest_path_length(graph, place, radius)
+    near = sorted(distance, key=lambda c: (distance[c], c not in run.choice, c))
+    return _view(run, near[:_LARGEST], len(near[_LARGEST:]))
 
 
 def _constant(run: Run, cls: int) -> bool:
     return any(e.op == "const" for e in run.choices.frozen.classes[run.choices.classes[cls]])
 
 
-def _view(run: Run, wanted: Iterable[int]) -> View:
+def _view(run: Run, wanted: Iterable[int], left_out: int = 0) -> View:
     """Returns the view of these classes."""
     choices = run.choices
     shown = sorted(c for c in wanted if not _constant(run, c))
@@ -140,25 +120,7 @@ def _view(run: Run, wanted: Iterable[int]) -> View:
                 (o, c, run.choice.get(c) == k) for o in choices.candidates[k].operands if o in set(shown) and o != c
             }
     kept = {(a, b) for a, b, chosen in edges if chosen}
-    return View(boxes, sorted(e for e in edges if e[2] or (e[0], e[1]) not in kept))
-
-
-def _join_runs(view: View) -> None:
-    """Merges each box into that of its only reader, if it is the reader's only operand."""
-    graph = nx.DiGraph((a, b) for a, b, _ in view.edges)
-    into = {a: b for a, b in graph.edges if graph.out_degree(a) == 1 and graph.in_degree(b) == 1}
-    if not into:
-        return
-    boxes = {box.id: box for box in view.boxes}
-    for run in nx.weakly_connected_components(nx.DiGraph(into.items())):
-        joined = [boxes.pop(c) for c in nx.topological_sort(graph.subgraph(run))]
-        last = joined[-1]
-        title = f"{last.title} ({len(joined)} in a row)"
-        first = [b.candidates[0] for b in joined]
-        boxes[last.id] = replace(last, title=title, candidates=first, hidden=sum(b.hidden for b in joined))
-        view.edges = [(a, b, y) for a, b, y in view.edges if not (a in run and b in run)]
-        view.edges = [(last.id if a in run else a, last.id if b in run else b, y) for a, b, y in view.edges]
-    view.boxes = list(boxes.values())
+    return View(boxes, sorted(e for e in edges if e[2] or (e[0], e[1]) not in kept), left_out)
 
 
 # ---- writing ------------------------------------------------------------------------------------

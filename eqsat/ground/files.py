@@ -160,6 +160,18 @@ def check_directory(directory: Path, option: str = "") -> None:
         raise InputError(f"cannot write to {directory}: {e.strerror or e}; {remedy}") from e
 
 
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
+    """Refuses files to write before the long work starts, as `check_output` and `check_distinct` do.
+
+    outputs: by the options that name them; None: not asked for.
+    Raises InputError.
+    """
+    for option, path in outputs.items():
+        if path is not None:
+            check_output(path, option)
+    check_distinct(outputs, inputs)
+
+
 def check_distinct(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
     """Refuses outputs of which one would replace another one or an input.
 

@@ -77,7 +77,7 @@ def make_cost_model(name: str, *given: object) -> CostModel:
     model = cost_models.find(name)(*given)
     if missing := [member for member in _MEMBERS if not hasattr(model, member)]:
         raise PluginError(
-            f"{name!r} is no cost model: it has no {', '.join(missing)}; `eqsat new cost-model` writes one that works"
+            f"{name!r} is no cost model: it has no {', '.join(missing)}; derive it from `cost_models.NodeModel`"
         )
     return model
 

@@ -1,19 +1,13 @@
-"""Compares two runs: the cells that became worse, beyond noise."""
+"""Compares two runs: the cells that became worse."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqsat.bench.cells import EQSAT, RANKED_BY
+from eqsat.bench.cells import RANKED_BY
 from eqsat.bench.fields import Record
 from eqsat.ground.table import Table, ratio
-from eqsat.report.data import RecordedRun
-
-#: Share by which the cycles of a cell may differ whose choice is not proved in one of the runs.
-#: An extraction that stops at its time limit may end with another choice on another machine or a busy one.
-#: Cycles of unproved cells moved by up to 4% between versions.
-#: All other cells are deterministic and may not differ at all.
-NOISE = 0.04
+from eqsat.report.data import RecordedRun, quotient
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +30,10 @@ class Change:
 class RunComparison:
     """The comparison of a new run with an old one.
 
-    changes: those beyond noise, the worst first.
+    changes: those by more than `noise`, the worst first.
     only_new, only_old: number of cells that only that run has.
     common: number of cells that both have.
-    unproved: number of those whose choice is not proved in one of the runs.
-    noise: the share of cycles by which these may differ.
+    noise: the share of cycles by which a cell may differ.
     vela: the versions of Vela of the new run and of the old one.
     """
 
@@ -48,7 +41,6 @@ class RunComparison:
     only_new: int
     only_old: int
     common: int
-    unproved: int
     noise: float
     vela: tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -57,51 +49,42 @@ class RunComparison:
         return tuple(c for c in self.changes if c.regression)
 
 
-def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComparison:
+def compare(new: RecordedRun, old: RecordedRun, noise: float = 0.0) -> RunComparison:
     """Compares `new` with `old`.
 
     A regression is a cell with more cycles, one that fails now, or one that lost bit-exactness.
-    Cycles are calibrated where both records have them.
-    noise: the share by which the cycles of a cell may differ whose choice is not proved in one of the runs.
+    Cycles are calibrated.
+    noise: the share by which the cycles of a cell may differ.
     """
     found = []
     common = [p for p in new.records if p in old.records]
-    unproved = {p for p in common if not (_is_proved(new.records[p]) and _is_proved(old.records[p]))}
     for place in common:
         a, b = old.records[place], new.records[place]
-        figure = RANKED_BY if RANKED_BY in a and RANKED_BY in b else "cycles"
-        before, after = _state(a, figure), _state(b, figure)
+        before, after = _state(a), _state(b)
         if "error" in a or "error" in b:
             if before != after:
                 found.append(Change(*place, before, after, None, "error" in b))
             continue
-        over = b[figure] / a[figure] if a[figure] else None
-        allowed = noise if place in unproved else 0.0
+        over = quotient(b, a, RANKED_BY)
         broken = a["verified"] is True and b["verified"] is False
         mended = a["verified"] is False and b["verified"] is True
-        if broken or mended or (over is not None and abs(over - 1) > allowed):
-            found.append(Change(*place, before, after, over, broken or (over is not None and over > 1 + allowed)))
+        if broken or mended or (over is not None and abs(over - 1) > noise):
+            found.append(Change(*place, before, after, over, broken or (over is not None and over > 1 + noise)))
     found.sort(key=lambda c: (not c.regression, -(c.ratio if c.ratio is not None else float("inf"))))
     return RunComparison(
         tuple(found),
         len(new.records) - len(common),
         len(old.records) - len(common),
         len(common),
-        len(unproved),
         noise,
         (new.vela, old.vela),
     )
 
 
-def _is_proved(record: Record) -> bool:
-    """Whether nothing was chosen or the choice is proved to be the cheapest."""
-    return "error" in record or record["configuration"].split(":")[0] != EQSAT or record.get("gap") == 0
-
-
-def _state(record: Record, figure: str) -> str:
+def _state(record: Record) -> str:
     if "error" in record:
         return "failed"
-    return f"{record[figure]:,}" + (" (not bit-exact)" if record["verified"] is False else "")
+    return f"{record[RANKED_BY]:,}" + (" (not bit-exact)" if record["verified"] is False else "")
 
 
 def note(c: RunComparison) -> str:
@@ -113,8 +96,7 @@ def note(c: RunComparison) -> str:
     )
     return (
         f"{c.common} cells compared, {len(c.regressions)} regressions, {len(c.changes) - len(c.regressions)} "
-        f"improvements beyond noise: {c.noise:.1%} for the {c.unproved} cells of eqsat whose choice is not proved in "
-        f"both runs, none for the {c.common - c.unproved} others; "
+        f"improvements by more than {c.noise:.1%}; "
         f"{c.only_new} only in the new run, {c.only_old} only in the old one.{vela}"
     )
 

@@ -25,7 +25,7 @@ from eqsat.ground.table import Table, number, ratio, share
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled
 from eqsat.report.data import KIND_COLOURS
-from eqsat.report.page import Bars, Note, Part, Section, Text, Tiles, check_library, page
+from eqsat.report.page import Bars, Note, Part, Section, Text, Tiles, page
 from eqsat.report.sides import Sides
 from eqsat.search.comparison import equality
 from eqsat.search.figures import GraphFigures
@@ -50,9 +50,8 @@ def write_page(
     rules: the user's own rules that took part.
     facts: further facts at the top of the page, by name.
     warnings: shown above everything else.
-    Raises InputError if the place is not writable or the library for pages is missing.
+    Raises OutputError if the place is not writable.
     """
-    check_library()
     logger.info("writing the report", extra={"stage": "report"})
     given = what if isinstance(what, Mapping) else {"": what}
     delegates = [Sides.of(one, name) for name, one in given.items()]

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK, TUNED
+from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK
 from eqsat.bench.fields import Record
 from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
 from eqsat.ground.files import InputError
@@ -29,24 +29,9 @@ KIND_COLOURS = {
     "transpose": "#d55e00",
     "memory copy": "#e69f00",
 }
-#: ExecuTorch's stages, then eqsat's own, in the order in which they run, with their colours.
-STAGE_COLOURS = {
-    "load and quantize": "#d9d9d9",
-    "lowering": "#bdbdbd",
-    "stock passes": "#969696",
-    "convert": "#d9d9d9",
-    "quantize": "#bdbdbd",
-    "explicit passes": "#cc79a7",
-    "import": "#9ecae1",
-    "saturate": "#0072b2",
-    "price": "#009e73",
-    "extract": "#f0e442",
-    "given graphs": "#56b4e9",
-    "vela": "#e69f00",
-    "verify": "#d55e00",
-}
-STAGES = tuple(STAGE_COLOURS)
-OWN_STAGES = STAGES[STAGES.index("explicit passes") :]
+#: eqsat's own stages, in the order in which they run; ExecuTorch's run before them.
+OWN_STAGES = ("explicit passes", "import", "saturate", "price", "extract", "given graphs", "vela", "verify")
+STAGES = ("load and quantize", "lowering", "stock passes", "convert", "quantize", *OWN_STAGES)
 
 
 @dataclass
@@ -109,28 +94,22 @@ class RecordedRun:
     def baseline(self, model: str, target: str) -> Record | None:
         return self.stock(model, target) or self.get(model, target, EXPLICIT)
 
-    @cached_property
-    def decides(self) -> str:
-        """The cycles by which configurations are judged: calibrated, or Vela's in records that are too old."""
-        records = [r for r in self.records.values() if "error" not in r]
-        return next(name for name in (RANKED_BY, "corrected", "cycles") if all(name in r for r in records))
-
     def by_model(
         self, target: str, configuration: str, figure: Callable[..., float | None], *more: Any
     ) -> dict[str, float]:
         """Returns a figure of each model that has it; `figure` takes the cell and `more`."""
         return {m: x for m in self.models if (x := figure(m, target, configuration, *more)) is not None}
 
-    def peer(self, model: str, target: str, total: str = "cycles") -> Record | None:
-        """Returns the best of stock, stock at its best, and LiteRT by a total.
+    def peer(self, model: str, target: str) -> Record | None:
+        """Returns the best of stock, stock at its best, and LiteRT.
 
         Only records that leave nothing to the CPU count.
         None if this run has only stock.
         """
         if not {BEST, LITERT} & set(self.configurations):
             return None
-        peers = (self._whole(model, target, c) for c in (STOCK, TUNED, BEST, LITERT) if self.stock(model, target, c))
-        return min((p for p in peers if p and total in p), key=lambda p: p[total], default=None)
+        peers = (self._whole(model, target, c) for c in (STOCK, BEST, LITERT) if self.stock(model, target, c))
+        return min((p for p in peers if p), key=lambda p: p[RANKED_BY], default=None)
 
     def _whole(self, model: str, target: str, configuration: str) -> Record | None:
         """Returns the record if it has figures and leaves nothing to the CPU."""
@@ -155,37 +134,17 @@ class RecordedRun:
         over = self.over(model, target, configuration, "mac_cycles")
         return 1 / over if over else None
 
-    def to_baseline(self, model: str, target: str, configuration: str, name: str = "cycles") -> float | None:
+    def to_baseline(self, model: str, target: str, configuration: str, name: str = RANKED_BY) -> float | None:
         """Returns a figure of a cell, by its name, over that of its baseline."""
         return quotient(self.get(model, target, configuration), self.baseline(model, target), name)
 
-    def over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
-        """Returns a total of a cell over that of the better peer."""
-        return quotient(self._whole(model, target, configuration), self.peer(model, target, total), total)
+    def over_peer(self, model: str, target: str, configuration: str) -> float | None:
+        """Returns the calibrated cycles of a cell over those of the best peer."""
+        return quotient(self._whole(model, target, configuration), self.peer(model, target), RANKED_BY)
 
     def over_best(self, model: str, target: str, configuration: str) -> float | None:
-        """Returns the ranking figure of a cell over that of stock at its best."""
+        """Returns the calibrated cycles of a cell over those of stock at its best."""
         return quotient(self._whole(model, target, configuration), self.stock(model, target, BEST), RANKED_BY)
-
-    def excess(self, target: str, configuration: str) -> dict[str, tuple[float, float]]:
-        """Returns the cycles of each of Vela's operators above what its MACs and weights need, the most first.
-
-        They are (computing, waiting for memory), as shares of the model's cycles, mean over the models.
-        """
-        found = (self.get(m, target, configuration) for m in self.models)
-        records = [
-            r
-            for r in found
-            if r and r["cycles"] and all(o.keys() >= {"ideal", "waiting"} for o in r["by_operator"].values())
-        ]
-        total: dict[str, tuple[float, float]] = {}
-        for r in records:
-            for name, o in r["by_operator"].items():
-                above = max(0.0, o["cycles"] - o["ideal"])
-                waiting, (computes, waits) = min(above, o["waiting"]), total.get(name, (0.0, 0.0))
-                share = r["cycles"] * len(records)
-                total[name] = computes + (above - waiting) / share, waits + waiting / share
-        return dict(sorted(total.items(), key=lambda found: -sum(found[1])))
 
     def failures(self) -> list[Record]:
         return [r for r in self.records.values() if "error" in r]
@@ -202,22 +161,12 @@ class RecordedRun:
         return read_outlines(self.directory)
 
 
-def figure(record: Record, name: str) -> Any:
-    """Returns a figure of a record, None if it has none; records that are too old lack some.
-
-    name: a field, or "sram" for the most bytes of it in use at once, or "file" for the bytes of the .pte or .tflite.
-    """
-    if name == "sram":
-        found = record.get("memory", {}).get("Sram")
-        return found["peak"] if found else None
-    if name == "file":
-        return record.get("tflite_bytes", record.get("pte_bytes"))
-    return record.get(name)
-
-
 def quotient(record: Record | None, base: Record | None, name: str) -> float | None:
-    """Returns a figure of a record, by its name, over that of another one; None if one of them has none."""
-    a, b = (None if r is None else figure(r, name) for r in (record, base))
+    """Returns a figure of a record over that of another one; None if one of them has none.
+
+    name: of `GraphFigures`.
+    """
+    a, b = (None if r is None else getattr(graph_figures(r), name) for r in (record, base))
     return a / b if a is not None and b else None
 
 
@@ -225,11 +174,12 @@ def graph_figures(record: Record) -> GraphFigures:
     """Returns the figures of a record's graphs; bytes in flash that it does not tell are None."""
     told = defaultdict[str, Any](lambda: None, record)
     flash = told["command_bytes"], told["encoded_weight_bytes"], told["pte_bytes"]
+    sram = record["memory"].get("Sram", {}).get("peak")
     return GraphFigures(
         told["cycles"],
         told["corrected"],
         record["by_kind"],
-        Footprint(figure(record, "sram"), *flash, record["memory"]),
+        Footprint(sram, *flash, record["memory"]),
         pte_bytes=told["pte_bytes"],
         calibrated=told["calibrated"],
     )

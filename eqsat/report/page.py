@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.ground.files import InputError
 from eqsat.ground.table import Table
 
 
@@ -89,22 +88,12 @@ class Section:
     parts: Sequence[Part]
 
 
-def check_library() -> None:
-    """Raises InputError with the remedy if the library for pages is missing."""
-    try:
-        import jinja2  # noqa: F401
-    except ImportError as e:
-        raise InputError(f"the report needs {e.name}: pip install 'eqsat[plots]'") from e
-
-
 def page(title: str, sections: Sequence[Section], links: Mapping[str, str] | None = None) -> bytes:
     """Returns a page.
 
     links: to other pages, by their text.
-    Raises InputError as `check_library` does.
     """
-    check_library()
-    import jinja2
+    import jinja2  # here, since commands that write no page show tables of this package, too
 
     loader = jinja2.PackageLoader("eqsat.report")
     made = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=loader)

@@ -5,55 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
-from eqsat.bench.cells import BEST, STOCK
+from eqsat.bench.cells import BEST, LITERT, RANKED_BY, STOCK
 from eqsat.bench.fields import Record
 from eqsat.bench.records import place
 from eqsat.ground.table import Table, kib, number, ratio, share
 from eqsat.report.data import (
     OWN_STAGES,
-    STAGE_COLOURS,
+    STAGES,
     RecordedRun,
-    figure,
     geometric_mean,
     graph_figures,
-    quotient,
     total,
 )
 from eqsat.search.clock import called
 from eqsat.search.comparison import tables as figure_tables
-
-#: Most operators in the table of excess cycles; the others are added up.
-_NAMED = 10
-#: Least share of the model's cycles of an operator in that table.
-_LEAST = 0.0005
+from eqsat.search.figures import GraphFigures
 
 
 def standings(run: RecordedRun) -> Table:
     """Returns the table of geometric means over the models, a row per target and configuration."""
-    rows, best = [], BEST in run.configurations
+    rows, best, peers = [], BEST in run.configurations, bool({BEST, LITERT} & set(run.configurations))
     for target, c in product(run.targets, run.configurations):
         cells = partial(run.by_model, target, c)
         models = sum(run.get(m, target, c) is not None for m in run.models)
         if not models:
             continue
         to_stock = cells(run.to_baseline) if c != STOCK else {}
-        decided = cells(run.to_baseline, run.decides) if c != STOCK else {}
-        peer, utilisation = cells(run.over_peer, "cycles"), cells(run.utilisation).values()
+        peer, utilisation = cells(run.over_peer), cells(run.utilisation).values()
+        worst = max((peer or to_stock).items(), key=itemgetter(1), default=None)
         rows.append(
             (
                 target,
                 c,
                 str(models),
                 _mean(to_stock),
-                _mean(peer),
-                _mean(cells(run.to_baseline, "corrected")),
-                _mean(cells(run.to_baseline, "calibrated")),
-                _mean(cells(run.over_peer, "calibrated")),
                 *([_mean(cells(run.over_best))] if best else ()),
-                _worst(peer or to_stock),
-                str(sum(r > 1 for r in decided.values())) if decided else "-",
+                *([_mean(peer)] if peers else ()),
+                f"{worst[1]:.3f} {worst[0]}" if worst else "-",
+                str(sum(r > 1 for r in to_stock.values())) if to_stock else "-",
+                _mean(cells(run.to_baseline, "cycles") if c != STOCK else {}),
                 _mean(cells(run.over)),
                 _mean(cells(run.over, "operators")),
                 f"{sum(utilisation) / len(utilisation):.1%}" if utilisation else "-",
@@ -63,27 +56,23 @@ def standings(run: RecordedRun) -> Table:
         )
     return Table(
         "Where configurations stand",
-        "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock, stock-best (in the "
-        "settings of Vela and the layouts of inputs and outputs that are best by calibrated cycles) and, where it "
-        "leaves nothing to the CPU, LiteRT; by Vela's own totals, by the corrected ones, and by calibrated cycles, "
-        "which decide. The worst model is that of the peers, or of stock where there are none; losses are models with "
-        "more cycles than stock's, by those that decide. Cycles over the roofline (the largest of MACs, weight bytes, "
-        "and bytes in and out, at the full rates that Vela has configured) and over the tighter bound by operators "
-        "(of each the larger of MACs and weight bytes, added up). MACs: the share of all cycles that they need at the "
-        "full rate, a plain mean. SRAM in use and .pte file to stock's.",
+        "Geometric means over the models. Calibrated cycles, which decide, to stock's, to those of stock-best (in the "
+        "settings of Vela and the layouts of inputs and outputs that are best), and to the best peer's: of stock, "
+        "stock-best and, where it leaves nothing to the CPU, LiteRT. The worst model is that of the peers, "
+        "or of stock where there are none; losses are models with more cycles than stock's. Vela's total to stock's, over the roofline (the largest of MACs, weight bytes, and "
+        "bytes in and out, at the full rates that Vela has configured) and over the tighter bound by operators (of each "
+        "the larger of MACs and weight bytes, added up). MACs: the share of all cycles that they need at the full rate, "
+        "a plain mean. SRAM in use and .pte file to stock's.",
         (
-            *("target", "configuration", "models"),
-            *("to stock", "to peer", "corrected", "calibrated", "calibrated to peer"),
+            *("target", "configuration", "models", "to stock"),
             *(["to stock-best"] if best else ()),
-            *("worst", "losses", "roofline", "operators", "MACs", "SRAM", ".pte"),
+            *(["to peer"] if peers else ()),
+            *("worst", "losses"),
+            *("Vela's total", "roofline", "operators", "MACs", "SRAM", ".pte"),
         ),
         tuple(rows),
         words=2,
     )
-
-
-def _worst(ratios: Mapping[str, float]) -> str:
-    return max((f"{x:.3f} {m}" for m, x in ratios.items()), key=lambda text: float(text.split()[0]), default="-")
 
 
 def bounds(run: RecordedRun, target: str) -> Table:
@@ -97,12 +86,13 @@ def bounds(run: RecordedRun, target: str) -> Table:
         if least := run.bound(m, target):
             row = [m, f"{least['roofline']:,.0f}", f"{least['operators']:,.0f}"]
             for c in shown:
-                r = run.get(m, target, c) or {}
+                r = run.get(m, target, c)
+                known = graph_figures(r) if r else GraphFigures()
                 row += [
                     _number(run.over(m, target, c), ".2f"),
                     _number(run.utilisation(m, target, c), ".1%"),
-                    kib(figure(r, "sram")),
-                    kib(figure(r, "file")),
+                    kib(known.sram),
+                    kib(r.get("tflite_bytes", known.pte_bytes) if r else None),
                 ]
             rows.append(tuple(row))
     each = ("over roofline", "MACs", "SRAM, KiB", "file, KiB")
@@ -113,63 +103,6 @@ def bounds(run: RecordedRun, target: str) -> Table:
         ("model", "roofline", "by operators", *(f"{c}: {what}" for c in shown for what in each)),
         tuple(rows),
     )
-
-
-def excess(run: RecordedRun, target: str) -> Table:
-    """Returns the table of cycles above what MACs and weights need, by Vela's operators.
-
-    They are shares of the model's cycles, mean over the models.
-    """
-    found = {c: some for c in run.configurations if (some := run.excess(target, c))}
-    size = {o: max(sum(f[o]) for f in found.values() if o in f) for f in found.values() for o in f}
-    named = [o for o in sorted(size, key=lambda o: -size[o]) if size[o] >= _LEAST][:_NAMED]
-    rows = []
-    for o in [*named, "others"]:
-        row = [o]
-        for f in found.values():
-            mine = [shares for name, shares in f.items() if name == o or o == "others" and name not in named]
-            row += [f"{sum(shares[i] for shares in mine):.1%}" for i in (0, 1)]
-        rows.append(tuple(row))
-    return Table(
-        f"Where the excess lies: {target}",
-        "Cycles of Vela's operators above what their MACs and weights need at the full rates, as shares of the "
-        "model's cycles, mean over the models: while they compute or move data, and while they wait for memory. An "
-        "operator that Vela cuts into many needs its weights once.",
-        ("operator", *(f"{c}: {what}" for c in found for what in ("computing", "waiting"))),
-        tuple(rows) if found else (),
-    )
-
-
-def headline(run: RecordedRun) -> list[Table]:
-    """Returns the tables of all models on all targets, by the cycles that decide and by Vela's totals.
-
-    They show stock's cycles, those of eqsat's first configuration, and their ratio.
-    Stock at its best, if it is there, is shown by the cycles that decide.
-    """
-    if not run.optimized:
-        return []
-    shown = [(STOCK, run.decides), *([(STOCK, "cycles")] if run.decides != "cycles" else ())]
-    shown += [(BEST, run.decides)] if BEST in run.configurations else []
-    return [_against(run, peer, total) for peer, total in shown]
-
-
-def _against(run: RecordedRun, peer: str, total: str) -> Table:
-    """Returns the table of one figure, "calibrated", "corrected" or "cycles" (Vela's total), beside a peer's."""
-    c = run.optimized[0]
-    columns = [name for t in run.targets for name in (f"{t.removeprefix('ethos-').upper()} {peer}", "eqsat", "ratio")]
-    ratios: dict[str, list[float]] = {t: [] for t in run.targets}
-    rows = []
-    for model in run.models:
-        cells: list[str] = []
-        for target in run.targets:
-            base, record = run.stock(model, target, peer), run.get(model, target, c)
-            found = quotient(record, base, total)
-            ratios[target] += [] if found is None else [found]
-            cells += [*(number(r.get(total) if r else None) for r in (base, record)), ratio(found)]
-        rows.append((model, *cells))
-    means = (cell for r in ratios.values() for cell in ("", "", f"**{geometric_mean(r):.3f}**"))
-    title = f"{c} against {peer}" + ("" if total == "cycles" else f", {total} cycles")
-    return Table(title, "", ("model", *columns), (*rows, ("**geometric mean**", *means)))
 
 
 def models(run: RecordedRun, target: str) -> Table:
@@ -183,7 +116,8 @@ def models(run: RecordedRun, target: str) -> Table:
     )
     header = ("model", "verified", *others, "eqsat s", "ExecuTorch s")
     links = {m: page_name(m, target) for m in run.models}
-    return Table(target, "", header, tuple(rows), words=2, links=links)
+    note = "Calibrated cycles, and in brackets their ratio to stock's."
+    return Table(target, note, header, tuple(rows), words=2, links=links)
 
 
 def page_name(model: str, target: str) -> str:
@@ -197,8 +131,8 @@ def _cell(run: RecordedRun, record: Record | None) -> str:
     if "error" in record:
         return "failed"
     at = place(record)
-    found = run.to_baseline(*at, run.decides)
-    text = f"{record[run.decides]:,}"
+    found = run.to_baseline(*at)
+    text = f"{record[RANKED_BY]:,}"
     if record is not run.baseline(record["model"], record["target"]) and found is not None:
         text += f" (**{found:.3f}**, loss)" if found > 1 else f" ({found:.3f})"
     if left := record.get("cpu_operators"):
@@ -264,7 +198,7 @@ def figures(run: RecordedRun, model: str, target: str) -> list[Table]:
         "end of the saturation": _of(_each, "stop"),
         "extraction gap": lambda r: _gap(r.get("gap")) if r.get("stop") else "-",
         "graph taken": _of(_each, "chosen"),
-        **{f"seconds: {called(stage)}": _of("{:.2f}".format, "seconds", stage) for stage in STAGE_COLOURS},
+        **{f"seconds: {called(stage)}": _of("{:.2f}".format, "seconds", stage) for stage in STAGES},
         "seconds in all": lambda r: f"{total(r):.2f}",
         "peak memory of the compilation, MiB": _of(number, "peak_mib"),
     }

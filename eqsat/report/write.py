@@ -15,22 +15,21 @@ from eqsat.ground.table import Table
 from eqsat.ground.table import markdown as lines
 from eqsat.report import compiled, tables
 from eqsat.report.compare import RunComparison, changes
-from eqsat.report.data import KIND_COLOURS, OWN_STAGES, STAGE_COLOURS, RecordedRun, total
-from eqsat.report.page import Bars, Note, Part, Section, check_library, page
+from eqsat.report.data import KIND_COLOURS, RecordedRun
+from eqsat.report.page import Bars, Note, Part, Section, page
 from eqsat.report.sides import Side, Sides
-from eqsat.search.clock import called
 from eqsat.vela.facts import is_table_by_default
 
 
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
     """Writes the report into `directory` and returns the paths of its files.
 
-    Raises InputError if the library for pages is missing or the place is not writable.
+    Raises InputError if the place is not writable.
     """
-    check_library()
     ensure_directory(directory, "--output")
     sections = _sections(run, comparison)
-    head, charts = Section("", [Note(text) for text in notes(run)]), _charts(run)
+    head = Section("", [Note(text) for text in notes(run)])
+    charts = [chart for c in run.optimized for t in run.targets for chart in by_kind(run, c, t)]
     out = {
         "report.md": markdown(run, comparison).encode(),
         "index.html": page("Benchmark report", [head, *sections, *([Section("Charts", charts)] if charts else [])]),
@@ -54,8 +53,6 @@ def _sections(run: RecordedRun, comparison: RunComparison | None) -> list[Sectio
     each = {
         "Where configurations stand": [tables.standings(run)],
         "Roofline and memory": [tables.bounds(run, t) for t in run.targets],
-        "Excess": [tables.excess(run, t) for t in run.targets],
-        "Against stock": tables.headline(run),
         "Models": [tables.models(run, t) for t in run.targets],
         "Cells that failed": [tables.failures(run)],
     }
@@ -63,13 +60,6 @@ def _sections(run: RecordedRun, comparison: RunComparison | None) -> list[Sectio
     if comparison:
         kept["Against the other run"] = [changes(comparison)]
     return [Section(title, some) for title, some in kept.items() if some]
-
-
-def _charts(run: RecordedRun) -> list[Part]:
-    """Returns the cycles of each model by kind of operator, and its seconds by stage."""
-    return [
-        chart for c in run.optimized for make in (by_kind, by_stage) for t in run.targets for chart in make(run, c, t)
-    ]
 
 
 def by_kind(run: RecordedRun, configuration: str, target: str) -> Iterator[Bars]:
@@ -84,16 +74,6 @@ def by_kind(run: RecordedRun, configuration: str, target: str) -> Iterator[Bars]
     if rows:
         note = "Shares of Vela's total of the baseline, which is the upper bar of each model."
         yield Bars(f"Vela's cycles by kind of operator: {configuration}, {target}", note, rows, KIND_COLOURS)
-
-
-def by_stage(run: RecordedRun, configuration: str, target: str) -> Iterator[Bars]:
-    """Yields the bars of each model's wall-clock seconds by stage, of which ExecuTorch's are grey."""
-    names = {k: f"{called(k)} ({'eqsat' if k in OWN_STAGES else 'ExecuTorch'})" for k in STAGE_COLOURS}
-    found = ((m, r) for m in run.models if (r := run.get(m, target, configuration)))
-    rows = [(m, {names[k]: v for k, v in r["seconds"].items() if k in names}, f"{total(r):.1f}") for m, r in found]
-    if rows:
-        colours = {names[k]: colour for k, colour in STAGE_COLOURS.items()}
-        yield Bars(f"Seconds by stage: {configuration}, {target}", "", rows, colours)
 
 
 def _of_model(run: RecordedRun, model: str, target: str) -> list[Section]:
@@ -143,12 +123,11 @@ def notes(run: RecordedRun) -> list[str]:
             "cycles are comparable, and only if no operator stays on the CPU: Vela does not count those."
             + (_FLATTERED if any(map(is_table_by_default, run.vela)) else "")
         )
-    if run.about.keys() >= {"versions", "processors", "memory_mib", "jobs", "cold"}:
+    if run.about.keys() >= {"versions", "processors", "memory_mib", "jobs"}:
         made = f"Commit {run.about['commit']}. " if "commit" in run.about else ""
-        cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"
         out.append(
             f"{made}Versions: {', '.join(f'{k} {x}' for k, x in run.about['versions'].items() if x != 'absent')}. "
             f"Machine: {run.about['processors']} processors, "
-            f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time, {cache}."
+            f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time."
         )
     return out

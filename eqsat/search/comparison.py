@@ -143,28 +143,6 @@ def _moved(footprint: Footprint | None, memory: str, what: str) -> int | None:
     return footprint.memory.get(memory, {}).get(what, 0) if footprint else None
 
 
-def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None]:
-    """Returns the figures before and after as plain numbers, by column.
-
-    Columns of the figures before begin with "before_".
-    """
-    out: dict[str, float | int | None] = {}
-    for start, side in (("before_", old), ("", new)):
-        memory = side.footprint
-        out |= {
-            f"{start}cycles": side.cycles,
-            f"{start}corrected_cycles": side.corrected,
-            f"{start}calibrated_cycles": side.calibrated,
-            f"{start}milliseconds": side.milliseconds,
-            f"{start}inferences_per_second": side.milliseconds and 1e3 / side.milliseconds,
-            f"{start}sram_bytes": side.sram,
-            f"{start}weight_bytes": memory.weights if memory else None,
-            f"{start}command_bytes": memory.commands if memory else None,
-            f"{start}pte_bytes": side.pte_bytes,
-        }
-    return out
-
-
 def equality(told: Mapping[str, Any]) -> list[str]:
     """Returns the lines on whether a result equals its source, in its graph and in its binary.
 

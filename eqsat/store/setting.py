@@ -1,6 +1,6 @@
 """The place of the store.
 
-It is one setting: `EQSAT_CACHE`, `--cache`, `tool.eqsat.cache` or `Options(cache=...)`.
+It is one setting: `EQSAT_CACHE`, `--cache` or `Options(cache=...)`.
 
 DIRECTORY, or FILE.sqlite       on this machine
 URL                             a shared store besides the user's own: file://, https://, s3://, ...

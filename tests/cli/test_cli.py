@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -70,11 +69,9 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
 
 
 def test_optimize_a_tosa_file(tmp_path):
-    result, out = optimized(tmp_path, "--csv", tmp_path / "out.csv", "--json")
+    result, out = optimized(tmp_path, "--json")
     record = json.loads(result.stdout)
-    (row,) = csv.DictReader((tmp_path / "out.csv").open(newline=""))
-    assert (row["before_cycles"], row["cycles"]) == tuple(str(record["cycles"][k]) for k in ("stock", "eqsat"))
-    assert row["verified"] == "True" and float(row["milliseconds"]) == record["milliseconds"] > 0
+    assert record["milliseconds"] > 0
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"]
     assert "transpose" not in loads(out.read_bytes()).op_counts()
     assert record["command_stream"]["eqsat"]["commands"] < record["command_stream"]["stock"]["commands"]

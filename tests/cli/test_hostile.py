@@ -70,7 +70,7 @@ def test_an_answer_that_packs_well_is_kept() -> None:
         "optimize in.tosa -t ethos-u85-256 -o out.tosa --report out.tosa",
         "optimize run/chosen.tosa -t ethos-u85-256 -o out.tosa --save run",
         "compile net.py:model -t ethos-u85-256 -o net.py",
-        "compile net.py:model -t ethos-u85-256 -o out.pte --config my.ini --csv my.ini",
+        "compile net.py:model -t ethos-u85-256 -o out.pte --config my.ini --report my.ini",
         "explain run --report run/manifest.json",
         "prove in.tosa in.tosa --certificate in.tosa",
         "run in.pte --random 1 -o in.pte",

@@ -134,12 +134,12 @@ def test_json_holds_everything(relus: tuple[Result, Explanation], shuffled: tupl
 
 
 def test_pictures(relus: tuple[Result, Explanation]) -> None:
-    """Well formed; the whole view joins runs, a region shows rejected candidates with their cycles."""
+    """Well formed; the whole view has the chosen classes, a region shows rejected candidates with their cycles."""
     result, e = relus
     node = next(n for n, v in e.ops.items() if v.op.startswith("transpose"))
     whole, region = view.whole(result.run), view.region(result.run, node, 2)
-    assert len(whole.boxes) < sum(len(b.candidates) for b in whole.boxes)
-    assert any("in a row" in b.title for b in whole.boxes)
+    assert all(b.chosen and b.candidates[0].chosen for b in whole.boxes)
+    assert sum(c.chosen for b in whole.boxes for c in b.candidates) == len(whole.boxes)
     shown = [c for b in region.boxes for c in b.candidates]
     assert any(c.chosen for c in shown) and any(not c.chosen and c.cycles > 0 for c in shown)
     for part in (whole, region):

@@ -19,6 +19,7 @@ from eqsat.ground.files import (
     check_distinct,
     check_input,
     check_output,
+    check_outputs,
     read_bytes,
     write_atomically,
 )
@@ -62,8 +63,8 @@ def test_a_name_that_no_file_can_have_is_an_error() -> None:
 
 def test_a_refused_place_names_its_option_and_what_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(InputError, match="missing does not exist: make it first or choose another place with --csv"):
-        check_output(tmp_path / "missing" / "x.csv", "--csv")
+    with pytest.raises(InputError, match="missing does not exist: make it first or choose another place with --report"):
+        check_output(tmp_path / "missing" / "x.html", "--report")
     for below in ("file/x", "file/y/x"):
         with pytest.raises(InputError, match="file is no directory: choose another place with -o"):
             check_output(tmp_path / below)
@@ -85,12 +86,12 @@ def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("outputs", "taken"),
     [
-        ({"-o": "a", "--csv": "b"}, ""),
-        ({"-o": "/dev/null", "--csv": "/dev/null"}, ""),
-        ({"-o": "a", "--csv": None}, ""),
-        ({"-o": "a", "--csv": "d/../a"}, r"a \(-o\)"),
+        ({"-o": "a", "--report": "b"}, ""),
+        ({"-o": "/dev/null", "--report": "/dev/null"}, ""),
+        ({"-o": "a", "--report": None}, ""),
+        ({"-o": "a", "--report": "d/../a"}, r"a \(-o\)"),
         ({"-o": "run/a", "--save": "run"}, r"run/a \(-o\)"),
-        ({"--save": "run", "--csv": "run/a"}, r"run \(--save\)"),
+        ({"--save": "run", "--report": "run/a"}, r"run \(--save\)"),
         ({"-o": "in"}, "the input in"),
         ({"-o": "link"}, "the input in"),
         ({"--save": "d"}, "the input d/in"),
@@ -108,6 +109,15 @@ def test_no_output_takes_the_place_of_another_one_or_of_an_input(
         return
     with pytest.raises(InputError, match=f"and {taken} would be in one place"):
         check_distinct(places, [Path("in"), Path("d/in")])
+
+
+def test_outputs_are_checked_one_by_one_and_together(tmp_path: Path) -> None:
+    place = tmp_path / "a"
+    check_outputs({"-o": place, "--report": None}, [tmp_path / "in"])
+    with pytest.raises(InputError, match="missing does not exist: .* with --report"):
+        check_outputs({"-o": place, "--report": tmp_path / "missing" / "x"})
+    with pytest.raises(InputError, match="would be in one place"):
+        check_outputs({"-o": place, "--report": place})
 
 
 ROOT = Path(__file__).parents[2]

@@ -63,7 +63,7 @@ def test_bars_are_there_and_nothing_is_fetched_or_complained_about(report, brows
     spans = "[...document.querySelectorAll('.bars .bar span')]"
     colours = browser.value(f"{spans}.map(s => getComputedStyle(s).backgroundColor)")
     assert "rgb(213, 94, 0)" in colours  # bars of transposes
-    assert all(w > 200 for w, _ in shown(browser, ".bars .bar")) and len(shown(browser, ".bars .bar")) == 3
+    assert all(w > 200 for w, _ in shown(browser, ".bars .bar")) and len(shown(browser, ".bars .bar")) == 2
 
 
 def test_the_page_of_a_model_marks_what_is_gone_and_new(report, browser):

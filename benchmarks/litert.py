@@ -1,8 +1,13 @@
-"""The LiteRT path from PyTorch to an Ethos-U.
+"""Measures the LiteRT path from PyTorch to an Ethos-U, beside the configurations of `eqsat bench`.
 
-It is litert-torch, ai-edge-quantizer (static int8), and Vela on the .tflite.
-Its packages need other versions than ExecuTorch, so they have an environment of their own.
-`eqsat bench --setup-litert DIR` makes it.
+    python -m benchmarks.litert setup LITERT
+    python -m benchmarks.litert measure LITERT --models deployed,zoo --out RUN
+
+Takes a conversion of each network, and several compilations for each target.
+The path is litert-torch, ai-edge-quantizer (static int8), and Vela on the .tflite.
+Its packages need other versions than ExecuTorch, so `setup` makes an environment of their own (about 2 GB).
+The records, of the configuration `litert`, are added to those of `eqsat bench --out RUN`.
+`eqsat report RUN` shows them.
 The int8 model differs from that of eqsat and ExecuTorch in its scales and its arithmetic.
 So nothing is compared to the bit; only cycles are compared.
 Vela is not part of that environment: the version that compiles everything compiles the .tflite.
@@ -11,17 +16,23 @@ It does so in its best settings, as for `stock-best`.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 import tempfile
 import time
 import venv
+from contextlib import closing
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import key, sources
+from benchmarks.study import TARGETS, listed
+from eqsat.bench import isolated
+from eqsat.bench.cells import LITERT, Model, key, model_sets, sources
+from eqsat.bench.fields import Record
+from eqsat.bench.records import RunFiles
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
@@ -50,24 +61,38 @@ def setup(directory: Path) -> None:
             raise InputError(f"the LiteRT environment cannot be made: {done.stderr.strip()[-400:]}")
 
 
-def check(environment: Path | None) -> None:
-    """Raises InputError if the environment is not there."""
-    if environment is None or not _python(environment).exists():
-        given = f" and there is none in {environment}" if environment else ""
-        raise InputError(
-            f"the LiteRT path needs its own environment{given}: make it with "
-            "`eqsat bench --setup-litert DIR`, then give --litert DIR"
-        )
+def run(environment: Path, models: list[str], targets: list[str], out: Path) -> None:
+    """Adds the records of models on targets to those of a run; what is there is not measured again.
+
+    Raises InputError.
+    """
+    if not _python(environment).exists():
+        raise InputError(f"there is no LiteRT environment in {environment}: make it with the task setup")
+    own = Path(__file__).read_bytes(), _SCRIPT.read_bytes()
+    names = [name for given in models for name in model_sets().get(given, (given,))]
+    with closing(RunFiles(out)) as files, isolated.threads(1):
+        for model in map(Model.find, names):
+            for target in targets:
+                at, cell = (model.name, target, LITERT), key(model.fingerprint(), target, sources(), *own)
+                old = files.records.get(at, {})
+                if old.get("key") == cell and "lost" not in old:
+                    continue
+                args = model.reference, target, str(environment)
+                outcome = isolated.attempt("benchmarks.litert:measure", args, isolated.LIMITS)
+                record: Record = {"model": model.name, "target": target, "configuration": LITERT, "key": cell}
+                if outcome.error:
+                    record |= {"error": outcome.error, **({"lost": True} if outcome.lost else {})}
+                else:
+                    fields, rows = outcome.value
+                    record |= {**fields, "peak_mib": outcome.peak_mib}
+                    files.save_chosen(at, {}, rows)
+                files.add(record)
+                print(*at, record.get("error") or f"{record['cycles']:,} cycles")
+        files.save_outlines()
 
 
-def fingerprint() -> str:
-    return key(sources(), *REQUIREMENTS)
-
-
-def measure(
-    reference: str, target: str, environment: str
-) -> tuple[dict[str, Any], dict[str, bytes], list[list[dict[str, Any]]]]:
-    """Measures the model on this path, like `measure.measure`.
+def measure(reference: str, target: str, environment: str) -> tuple[Record, list[list[dict[str, Any]]]]:
+    """Measures a model on this path, and returns (fields of the record, Vela's table).
 
     Raises RuntimeError with the conversion's error.
     """
@@ -94,7 +119,6 @@ def measure(
             "seconds": {k: round(v, 3) for k, v in seconds.items()},
             "verified": None,
         },
-        {},
         [[r.record() for r in estimate.rows]],
     )
 
@@ -108,7 +132,10 @@ def converted(reference: str, environment: str) -> tuple[bytes, dict[str, float]
     with tempfile.TemporaryDirectory() as d:
         out = Path(d) / "model.tflite"
         done = subprocess.run(
-            [str(_python(Path(environment))), str(_SCRIPT), reference, str(out)], capture_output=True, text=True
+            # -P: the names of this folder's modules are not those of the environment
+            [str(_python(Path(environment))), "-P", str(_SCRIPT), reference, str(out)],
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             raise RuntimeError(f"conversion to .tflite failed: {_last_words(done.stderr)}")
@@ -124,3 +151,22 @@ def _last_words(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "Exception" in line]
     return (errors or lines or ["no message"])[-1][:400]
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=("setup", "measure"))
+    parser.add_argument("environment", type=Path, help="directory of the LiteRT environment")
+    parser.add_argument("--models", type=listed, default=["zoo"], help="as for eqsat bench")
+    parser.add_argument("--targets", type=listed, default=list(TARGETS), help="as for eqsat bench")
+    parser.add_argument("--out", type=Path, default=Path("RUN"), help="directory of the run")
+    args = parser.parse_args(argv)
+    if args.task == "setup":
+        setup(args.environment)
+    else:
+        run(args.environment, args.models, args.targets, args.out)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

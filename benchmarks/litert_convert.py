@@ -2,7 +2,7 @@
 
 It runs in an environment of its own (see `litert`), so it imports nothing of eqsat.
 
-python litert_convert.py REFERENCE OUT.tflite
+python benchmarks/litert_convert.py REFERENCE OUT.tflite
 """
 
 import importlib
@@ -59,5 +59,4 @@ def main(reference: str, out: str) -> None:
     print(json.dumps({"convert": converted - started, "quantize": time.perf_counter() - converted}))
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+main(*sys.argv[1:])  # it is only run, by `litert`, and never imported
