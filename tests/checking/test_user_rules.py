@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -68,7 +69,8 @@ def test_the_example_improves_a_graph(tmp_path: Path) -> None:
 def test_an_unsound_rule_has_a_small_counterexample(tmp_path: Path) -> None:
     done = run("check-rules", written(tmp_path, DROPS), "--graphs", 12)
     assert done.exit_code == 1
-    assert "drop-inner" in done.stdout and "UNSOUND" in done.stdout and "counterexample to drop-inner" in done.stdout
+    assert "UNSOUND" in done.stdout and "counterexample to drop-inner" in done.stdout
+    assert re.search(r"drop-inner: [1-9]\d* matches in", done.stdout)
     with pytest.raises(user_rules.UnsoundRules, match="drop-inner.* on the graph n0 = input x"):
         user_rules.load(str(tmp_path / "own.py"), graphs=12)
     given = (tmp_path / "none.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
@@ -76,12 +78,10 @@ def test_an_unsound_rule_has_a_small_counterexample(tmp_path: Path) -> None:
     assert refused.exit_code == 2 and "unsound" in refused.stderr
 
 
-@pytest.mark.parametrize("text", [TYPES, DROPS])
-def test_the_match_that_refuted_a_rule_counts_and_is_told(tmp_path: Path, text: str) -> None:
-    report = user_rules.examine(user_rules.find(written(tmp_path, text)), 12)
+def test_the_match_that_refuted_a_rule_counts_and_is_told(tmp_path: Path) -> None:
+    report = user_rules.examine(user_rules.find(written(tmp_path, TYPES)), 12)
     ((name, said),) = report.unsound.items()
-    assert report.matches[name] > 0
-    assert text is DROPS or said.startswith("its two sides differ in shape or dtype, on the graph n0 = input")
+    assert report.matches[name] > 0 and said.startswith("its two sides differ in shape or dtype, on the graph n0 = in")
     done = run("check-rules", tmp_path / "own.py", "--graphs", 12)
     assert done.exit_code == 1 and f"{name}: {report.matches[name]} matches in" in done.stdout
 
