@@ -29,7 +29,7 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.guards import violations
 from eqsat.vela.roofline import bound
-from tests.graphs import channel_shuffle, residual, transposed_relus
+from tests.graphs import channel_shuffle, residual, transposed_relus, transposes
 from tests.planted import RAISES, RETYPED
 from tests.term import graph, inputs, outputs
 
@@ -155,7 +155,7 @@ def fails() -> bytes:
 def test_a_stock_graph_that_is_of_no_use_costs_only_itself(
     stock: TensorGraph | bytes | Callable[[], bytes], verified: bool | None, said: str
 ) -> None:
-    result = optimized(transposed_relus(), stock=stock)
+    result = optimized(transposes(), stock=stock)
     assert (result.chosen, result.verified, result.stock_verified) == ("eqsat", True, verified)
     assert result.stock_cycles is None
     (told,) = result.warnings
@@ -337,7 +337,7 @@ def test_a_stock_graph_that_breaks_a_guard_is_told() -> None:
 def test_a_users_own_code_that_fails_is_an_error(option: str, given: Any, words: str) -> None:
     change = {option: f"tests.planted_{given}" if isinstance(given, str) else given}
     with pytest.raises(PluginError, match=words) as e:
-        optimized(transposed_relus(), stock=plain_relus(), **change)
+        optimized(transposes(), stock=transposes(), **change)
     assert isinstance(e.value.__cause__, Exception) == ("gives" not in words or "no valid" in words)
 
 
