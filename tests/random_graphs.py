@@ -96,7 +96,7 @@ class Builder(small.Builder):
     def unary(self, x: Term) -> Term:
         """Adds a random operator of one operand. Raises Unfit if x is neither INT8 nor INT16."""
         self.want(DType.of(x.dtype).is_activation)
-        return self.term(small.unary(self, x.n))
+        return self.term(small.map_values(self, x.n))
 
     def narrowed(self, x: Term, down: int, dtype: str) -> Term:
         """Adds a RESCALE of sums to INT8 or INT16, about divided by 2**down."""
@@ -481,7 +481,7 @@ def _of(grow: Callable[[small.Builder, int], int]) -> Block:
     return lambda b, x: [b.term(grow(b, x.n))]
 
 
-for _grown, _times in Counter((*small.BLOCKS, *(small.binary, small.reduced) * 3)).items():
+for _grown, _times in Counter((*small.BLOCKS, *(small.combine, small.reduce) * 3)).items():
     block(0.7 * _times, BOTH)(_of(_grown))
 
 

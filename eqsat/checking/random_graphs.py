@@ -108,7 +108,8 @@ class Builder:
         return g.pruned()
 
 
-def view(b: Builder, x: int) -> int:
+def reshape(b: Builder, x: int) -> int:
+    """Adds a RESHAPE that joins two axes or splits one."""
     shape, i = b.shape(x), b.axis(x)
     k = b.of(*(k for k in range(1, shape[i] + 1) if shape[i] % k == 0))
     split = (*shape[:i], k, shape[i] // k, *shape[i + 1 :])
@@ -116,24 +117,25 @@ def view(b: Builder, x: int) -> int:
     return b.add("reshape", x, shape=b.of(joined, split if len(shape) < 6 else joined))
 
 
-def permuted(b: Builder, x: int) -> int:
+def permute(b: Builder, x: int) -> int:
     """Adds a TRANSPOSE, often with an operator and the inverse TRANSPOSE."""
     perm = b.rng.permutation(len(b.shape(x))).tolist()
     y = b.add("transpose", x, perms=tuple(perm))
-    return b.of(y, b.add("transpose", unary(b, y), perms=tuple(np.argsort(perm).tolist())))
+    return b.of(y, b.add("transpose", map_values(b, y), perms=tuple(np.argsort(perm).tolist())))
 
 
-def part(b: Builder, x: int) -> int:
+def cut(b: Builder, x: int) -> int:
+    """Adds a SLICE along every axis."""
     size = tuple(b.between(max(1, n - 2), n) for n in b.shape(x))
     start = tuple(b.between(0, n - s) for n, s in zip(b.shape(x), size, strict=True))
     return b.add("slice", x, start=start, size=size)
 
 
-def joined(b: Builder, x: int) -> int:
+def join(b: Builder, x: int) -> int:
     """Adds a CONCAT of x with a value of its shape, or of both parts of x in any order."""
     axis, n = b.axis(x), b.shape(x)
     if n[axis] == 1 or b.of(True, False):
-        return b.add("concat", x, unary(b, b.partner(x)), axis=axis)
+        return b.add("concat", x, map_values(b, b.partner(x)), axis=axis)
     cut = b.between(1, n[axis] - 1)
     parts = [
         b.add("slice", x, start=(*[0] * axis, at, *[0] * (len(n) - axis - 1)), size=(*n[:axis], size, *n[axis + 1 :]))
@@ -142,7 +144,8 @@ def joined(b: Builder, x: int) -> int:
     return b.add("concat", *b.of(parts, parts[::-1]), axis=axis)
 
 
-def repeated(b: Builder, x: int) -> int:
+def extend(b: Builder, x: int) -> int:
+    """Adds a PAD, TILE or REVERSE."""
     pads = [b.of(0, 0, 1) for _ in range(2 * len(b.shape(x)))]
     low = DType.of(b.dtype(x)).limits[0]
     padded = b.make("pad", x, attrs=makers.pad(pads, b.of(low, 0, b.zero(b.dtype(x)))))
@@ -150,7 +153,8 @@ def repeated(b: Builder, x: int) -> int:
     return b.of(padded, tiled, b.add("reverse", x, axis=b.axis(x)))
 
 
-def unary(b: Builder, x: int) -> int:
+def map_values(b: Builder, x: int) -> int:
+    """Adds an operator of one operand, with a result of its dtype."""
     low, op = b.of(-128, 0, b.between(-128, 60)), b.of("clamp", "clamp", "table", "rescale", "negate", "not", "cast")
     dtype, unit, other = (b.dtype(x), 1, "INT16") if b.dtype(x) == "INT8" else (b.dtype(x), 256, "INT32")
     if op == "clamp":
@@ -171,7 +175,8 @@ def unary(b: Builder, x: int) -> int:
     return b.add("cast", y, dtype=dtype) if op == "cast" else b.add(b.of("bitwise_not", "identity"), x)
 
 
-def binary(b: Builder, x: int) -> int:
+def combine(b: Builder, x: int) -> int:
+    """Adds an operator of two operands, of INT32 between RESCALEs or of bits."""
     op = b.of("add", "sub", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
     if op.startswith("bitwise"):
         return b.add(op, x, b.partner(x))
@@ -180,14 +185,15 @@ def binary(b: Builder, x: int) -> int:
     return b.narrow(b.make(op, b.wide(x), b.wide(b.partner(x)), attrs=attrs), down, b.dtype(x))
 
 
-def integers(b: Builder, x: int) -> int:
+def compute(b: Builder, x: int) -> int:
+    """Adds an operator of INT32 between RESCALEs that is rare in quantized networks."""
     op = b.of("abs", "clz", "intdiv", "logical_left_shift", "logical_right_shift", "arithmetic_right_shift")
     amount = () if op in ("abs", "clz") else (b.const((1,) * len(b.shape(x)), "INT32", 1, 5),)
     y = b.add(op, b.wide(x), *amount, **({"round": b.of(True, False)} if op[0:2] == "ar" else {}))
     return b.narrow(y, 1, b.dtype(x))
 
 
-def chosen(b: Builder, x: int) -> int:
+def choose(b: Builder, x: int) -> int:
     """Adds a SELECT by comparisons."""
     y = b.partner(x)
     masks = [b.add(b.of("equal", "greater", "greater_equal"), b.wide(x), b.wide(y)) for _ in range(2)]
@@ -196,7 +202,8 @@ def chosen(b: Builder, x: int) -> int:
     return b.add("select", mask, *b.of((x, y), (y, x)))
 
 
-def reduced(b: Builder, x: int) -> int:
+def reduce(b: Builder, x: int) -> int:
+    """Adds a reduction along an axis, or an ARGMAX."""
     op = b.of("reduce_sum", "reduce_sum", "reduce_max", "reduce_min", "argmax")
     if op == "reduce_sum":
         return b.narrow(b.add(op, b.wide(x), axis=b.axis(x)), 2, b.dtype(x))
@@ -204,7 +211,8 @@ def reduced(b: Builder, x: int) -> int:
     return b.narrow(y, 0, b.dtype(x)) if op == "argmax" else y
 
 
-def convolution(b: Builder, x: int) -> int:
+def convolve(b: Builder, x: int) -> int:
+    """Adds a convolution of any kind and its RESCALE."""
     y, op, dtype = b.four(x), b.of("conv2d", "conv2d", "depthwise_conv2d", "transpose_conv2d"), b.dtype(x)
     c, m, in_zp, w_zp = b.shape(y)[3], b.between(1, 4), b.zero(dtype), b.of(0, 0, 5 if dtype == "INT8" else 0)
     kernel, pad = b.of((1, 1), (1, 1), (2, 1), (3, 3)), b.of(0, 1)
@@ -216,7 +224,8 @@ def convolution(b: Builder, x: int) -> int:
     return b.narrow(b.make(op, y, b.const(weights), bias, attrs=attrs), 8, dtype)
 
 
-def product(b: Builder, x: int) -> int:
+def multiply(b: Builder, x: int) -> int:
+    """Adds a MATMUL with a constant or the operand itself, transposed, and its RESCALE."""
     (n, h, w, c), dtype = b.shape(b.four(x)), b.dtype(x)
     rows = b.add("reshape", x, shape=(n * h, w, c))
     other = b.of(b.add("transpose", rows, perms=(0, 2, 1)), b.const((n * h, c, b.between(1, 4)), dtype))
@@ -225,32 +234,34 @@ def product(b: Builder, x: int) -> int:
 
 
 def pool(b: Builder, x: int) -> int:
+    """Adds a pooling without padding."""
     y, kernel, zp = b.four(x), b.of((1, 2), (2, 1), (2, 2)), b.zero(b.dtype(x))
     largest = b.make("max_pool2d", y, attrs=makers.max_pool(kernel))
     return b.of(largest, b.make("avg_pool2d", y, attrs=makers.avg_pool(kernel, in_zp=zp, out_zp=zp)))
 
 
-def resized(b: Builder, x: int) -> int:
+def resize(b: Builder, x: int) -> int:
+    """Adds a RESIZE by 2, nearest or bilinear."""
     nearest = b.add("resize", b.four(x), scale=(2, 1, 2, 1), offset=(0, 0), border=(1, 1), mode=NEAREST)
     bilinear = b.add("resize", b.four(x), scale=(4, 2, 4, 2), offset=(-1, -1), border=(1, 1), mode=BILINEAR)
     return b.of(nearest, b.narrow(bilinear, 4, b.dtype(x)))
 
 
-def picked(b: Builder, x: int) -> int:
+def pick(b: Builder, x: int) -> int:
     """Adds a GATHER of some rows, perhaps with a SCATTER of other values into the same rows."""
     n, h, w, c = b.shape(b.four(x))
     rows = np.stack([b.rng.permutation(h * w)[: max(1, h * w // 2)] for _ in range(n)]).astype(np.int32)
     values, indices = b.add("reshape", x, shape=(n, h * w, c)), b.g.add_const(rows, "INT32")
     picked = b.add("gather", values, indices)
-    return b.of(picked, b.add("scatter", values, indices, unary(b, picked)))
+    return b.of(picked, b.add("scatter", values, indices, map_values(b, picked)))
 
 
 #: Blocks: each adds operators that read an INT8 or INT16 value, and returns the new value; as often as it is drawn.
 BLOCKS: tuple[Callable[[Builder, int], int], ...] = (
-    *[unary] * 7,
-    *[permuted, joined, part, repeated, convolution] * 3,
-    *[view, binary, chosen, product] * 2,
-    *[reduced, integers, pool, resized, picked],
+    *[map_values] * 7,
+    *[permute, join, cut, extend, convolve] * 3,
+    *[reshape, combine, choose, multiply] * 2,
+    *[reduce, compute, pool, resize, pick],
 )
 
 
