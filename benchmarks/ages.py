@@ -43,19 +43,19 @@ _LOWERED = (*_SEARCH, "eqsat/executorch")
 _ZOO = (*_LOWERED, "eqsat/bench", "benchmarks/models")
 _PRICES = (*_DEVICE, *_EGRAPH, "eqsat/choice", "cost_models")
 
-#: The directories whose code each record measures.
+#: The directories and files whose code each record measures.
 MEASURES: Mapping[str, Collection[str]] = {
     "ablation": _SEARCH,
     "arm_tests": _LOWERED,
     "calibrated": _ZOO,
-    "changed_binaries": (*_DEVICE, "eqsat/proof", "tests/random_graphs"),
-    "device": (*_DEVICE, "tests/random_graphs"),
+    "changed_binaries": (*_DEVICE, "eqsat/proof", "tests/random_graphs.py", "eqsat/checking/random_graphs.py"),
+    "device": (*_DEVICE, "tests/random_graphs.py", "eqsat/checking/random_graphs.py"),
     "extraction/gym": ("extraction",),
     "extraction/zoo": (*_PRICES, "extraction"),
     "int16": _ZOO,
     "memory-modes": _ZOO,
     "measured": (*_DEVICE, "cost_models"),
-    "never_worse": (*_SEARCH, "tests/random_graphs"),
+    "never_worse": (*_SEARCH, "tests/random_graphs.py", "eqsat/checking/random_graphs.py"),
     "proposals": _SEARCH,
     "proposals-sram": _SEARCH,
     "operators": _LOWERED,

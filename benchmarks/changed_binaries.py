@@ -43,8 +43,7 @@ from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.model import packed
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import LostOutputs, compile_graph
-from tests.random_graphs import PROFILES, random_graph
-from tests.random_graphs.profiles import REFUSED
+from tests.random_graphs import PROFILES, REFUSED, random_graph
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 #: Samples on which a change is tried.

@@ -6,6 +6,7 @@ import fcntl
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ from tests import sweeps
 if TYPE_CHECKING:
     from cost_models.cache import PriceCache
 
+# Compiled modules are kept, as tests start many processes.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Small tensors gain nothing from more threads, and threads of several processes that wait for each other in a loop cost
 # four times as much.
 # Before torch is imported; processes that tests start have it too.

@@ -7,8 +7,6 @@ import io
 import json
 import lzma
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -51,6 +49,7 @@ from eqsat.tosa import TosaError, dumps, loads
 from extraction import InvalidGraph
 from extraction.io import load
 from tests.bench.runs import FIELDS
+from tests.command import run_vela
 from tests.device.pieces import PIECES, of
 from tests.graphs import transposes
 from tests.random_graphs import random_graph
@@ -180,11 +179,11 @@ def _outlines(_: Path) -> list[bytes]:
 
 def _raw(place: Path) -> list[bytes]:
     """Vela's own output, of every kind of command."""
-    (place / "graph.tosa").write_bytes(dumps(of(*PIECES)))
+    out = []
     for target in ("ethos-u55-128", "ethos-u85-256"):
-        command = [Path(sys.executable).parent / "vela", *Target.of(target).flags, f"--output-dir={place / target}"]
-        subprocess.run([*command, place / "graph.tosa"], check=True, capture_output=True)
-    return [f.read_bytes() for f in sorted(place.glob("*/graph_vela.npz"))]
+        run_vela(dumps(of(*PIECES)), target, place)
+        out.append((place / "graph_vela.npz").read_bytes())
+    return out
 
 
 def _payloads(_: Path) -> list[bytes]:

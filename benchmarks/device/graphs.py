@@ -20,8 +20,7 @@ from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps
-from tests.random_graphs import PROFILES, Profile, random_graph
-from tests.random_graphs.profiles import REFUSED
+from tests.random_graphs import PROFILES, REFUSED, Profile, random_graph
 
 #: The installed version of Vela.
 VELA = version("ethos-u-vela")
@@ -122,5 +121,5 @@ def measure(subject: tuple[str, str, range], _: object) -> list[Record]:
 
 def sources() -> str:
     """Returns a digest of the code on which the records depend; those of other versions of Vela are kept."""
-    drawn_by = sorted((ROOT / "tests/random_graphs").glob("*.py"))
+    drawn_by = [ROOT / "tests/random_graphs.py", ROOT / "eqsat/checking/random_graphs.py"]
     return key(sources_of_cells(), *(f.read_bytes() for f in drawn_by))

@@ -2,6 +2,7 @@
 
 They have all integer operators of the op table, quantized as networks are, and few enough elements to be read.
 Equal seeds give equal graphs.
+`BLOCKS` add to graphs of INT16, too, which the tests make.
 
 >>> random_graph(7) == random_graph(7), random_graph(7) == random_graph(8)
 (True, False)
@@ -9,6 +10,7 @@ Equal seeds give equal graphs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeVar
 
@@ -19,21 +21,32 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-from eqsat.tensor.types import Attrs, GraphError
+from eqsat.tensor.types import Attrs, GraphError, Shape
 
 _T = TypeVar("_T")
-_SHAPES = ((1, 4, 6, 2), (1, 6, 4, 4), (2, 3, 4, 5), (1, 8, 3, 3), (1, 12, 4), (4, 6), (2, 2, 3, 2, 4))
+_SHAPES: tuple[Shape, ...] = (
+    (1, 4, 6, 2),
+    (1, 6, 4, 4),
+    (2, 3, 4, 5),
+    (1, 8, 3, 3),
+    (1, 12, 4),
+    (4, 6),
+    (2, 2, 3, 2, 4),
+)
 #: Elements of a tensor, at most, and operators of a graph, about.
 _LARGEST, _FEWEST, _MOST = 600, 3, 9
 
 
-class _Graph:
-    """A graph under construction. values: INT8 values that later operators may read, the newest last."""
+class Builder:
+    """A graph under construction.
 
-    def __init__(self, seed: int) -> None:
+    shapes, dtypes: of inputs. values: what later operators may read, the newest last.
+    """
+
+    def __init__(self, seed: int, shapes: Sequence[Shape] = _SHAPES, dtypes: Sequence[str] = ("INT8",)) -> None:
         self.rng, self.g = np.random.default_rng(seed), TensorGraph()
-        shape = self.of(*_SHAPES)
-        self.values = [self.g.add_input(f"x{k}", shape, "INT8") for k in range(self.of(1, 1, 2))]
+        shape, dtype = self.of(*shapes), self.of(*dtypes)
+        self.values = [self.g.add_input(f"x{k}", shape, dtype) for k in range(self.of(1, 1, 2))]
 
     def between(self, low: int, high: int) -> int:
         return int(self.rng.integers(low, high, endpoint=True))
@@ -43,6 +56,9 @@ class _Graph:
 
     def shape(self, x: int) -> tuple[int, ...]:
         return self.g.nodes[x].shape
+
+    def dtype(self, x: int) -> str:
+        return self.g.nodes[x].dtype
 
     def axis(self, x: int) -> int:
         return self.between(0, len(self.shape(x)) - 1)
@@ -58,33 +74,42 @@ class _Graph:
     def make(self, op: str, *xs: int, attrs: Attrs) -> int:
         return self.g.add_with(op, xs, attrs)
 
-    def zero(self) -> int:
-        """Returns a random zero point."""
-        return self.of(-128, 0, 3, self.between(-128, 127))
+    def zero(self, dtype: str) -> int:
+        """Returns a zero point: a random one for INT8, and 0 for other dtypes."""
+        return self.of(-128, 0, 3, self.between(-128, 127)) if dtype == "INT8" else 0
 
     def wide(self, x: int) -> int:
         """Adds a RESCALE to INT32."""
-        return self.make("rescale", x, attrs=makers.rescale("INT32", in_zp=self.zero()))
+        return self.make("rescale", x, attrs=makers.rescale("INT32", in_zp=self.zero(self.dtype(x))))
 
-    def narrow(self, x: int, down: int) -> int:
-        """Adds a RESCALE of sums to INT8, divided by 2**down or a little more, perhaps per channel."""
-        count = self.of(1, self.shape(x)[-1])
-        scales = [self.between(1 << 30, (1 << 31) - 1) for _ in range(count)]
-        attrs = makers.rescale("INT8", scales, [31 + down] * count, out_zp=self.zero(), per_channel=count > 1)
-        return self.make("rescale", x, attrs=attrs)
+    def narrow(self, x: int, down: int, dtype: str, **more: Any) -> int:
+        """Adds a RESCALE of sums to INT8 or INT16, divided by 2**down or a little more, perhaps per channel."""
+        count, bits = self.of(1, *self.shape(x)[-1:]), 15 if self.dtype(x) == "INT48" else 31
+        scales = [self.between(1 << bits - 1, (1 << bits) - 1) for _ in range(count)]
+        how = {"out_zp": self.zero(dtype), "per_channel": count > 1, "scale32": bits == 31, **more}
+        return self.make("rescale", x, attrs=makers.rescale(dtype, scales, [bits + down] * count, **how))
 
     def partner(self, x: int) -> int:
         """Returns a second operand for x: an equally shaped value, or a constant that may be broadcast."""
-        alike = [v for v in self.values if self.shape(v) == self.shape(x)]
-        return self.of(*alike, self.const(tuple(self.of(1, n) for n in self.shape(x))))
+        alike = [v for v in self.values if self.g.type(v) == self.g.type(x)]
+        return self.of(*alike, self.const(tuple(self.of(1, n) for n in self.shape(x)), self.dtype(x)))
 
     def four(self, x: int) -> int:
         """Returns x as [N, H, W, C]."""
         shape = (1, 1, 1, *self.shape(x))
         return x if len(shape) == 7 else self.add("reshape", x, shape=(prod(shape[:-3]), *shape[-3:]))
 
+    def finished(self, *outputs: int) -> TensorGraph:
+        """Returns the graph with these outputs, without what they do not need."""
+        self.g.outputs, self.g.output_names = [*outputs], [f"y{i}" for i in range(len(outputs))]
+        g = self.g.pruned()
+        readers = g.readers()
+        g.inputs = [i for i in g.inputs if readers[i] or i in g.outputs]
+        return g.pruned()
 
-def _view(b: _Graph, x: int) -> int:
+
+def reshape(b: Builder, x: int) -> int:
+    """Adds a RESHAPE that joins two axes or splits one."""
     shape, i = b.shape(x), b.axis(x)
     k = b.of(*(k for k in range(1, shape[i] + 1) if shape[i] % k == 0))
     split = (*shape[:i], k, shape[i] // k, *shape[i + 1 :])
@@ -92,24 +117,25 @@ def _view(b: _Graph, x: int) -> int:
     return b.add("reshape", x, shape=b.of(joined, split if len(shape) < 6 else joined))
 
 
-def _permuted(b: _Graph, x: int) -> int:
+def permute(b: Builder, x: int) -> int:
     """Adds a TRANSPOSE, often with an operator and the inverse TRANSPOSE."""
     perm = b.rng.permutation(len(b.shape(x))).tolist()
     y = b.add("transpose", x, perms=tuple(perm))
-    return b.of(y, b.add("transpose", _unary(b, y), perms=tuple(np.argsort(perm).tolist())))
+    return b.of(y, b.add("transpose", map_values(b, y), perms=tuple(np.argsort(perm).tolist())))
 
 
-def _part(b: _Graph, x: int) -> int:
+def cut(b: Builder, x: int) -> int:
+    """Adds a SLICE along every axis."""
     size = tuple(b.between(max(1, n - 2), n) for n in b.shape(x))
     start = tuple(b.between(0, n - s) for n, s in zip(b.shape(x), size, strict=True))
     return b.add("slice", x, start=start, size=size)
 
 
-def _joined(b: _Graph, x: int) -> int:
+def join(b: Builder, x: int) -> int:
     """Adds a CONCAT of x with a value of its shape, or of both parts of x in any order."""
     axis, n = b.axis(x), b.shape(x)
     if n[axis] == 1 or b.of(True, False):
-        return b.add("concat", x, _unary(b, b.partner(x)), axis=axis)
+        return b.add("concat", x, map_values(b, b.partner(x)), axis=axis)
     cut = b.between(1, n[axis] - 1)
     parts = [
         b.add("slice", x, start=(*[0] * axis, at, *[0] * (len(n) - axis - 1)), size=(*n[:axis], size, *n[axis + 1 :]))
@@ -118,45 +144,56 @@ def _joined(b: _Graph, x: int) -> int:
     return b.add("concat", *b.of(parts, parts[::-1]), axis=axis)
 
 
-def _repeated(b: _Graph, x: int) -> int:
+def extend(b: Builder, x: int) -> int:
+    """Adds a PAD, TILE or REVERSE."""
     pads = [b.of(0, 0, 1) for _ in range(2 * len(b.shape(x)))]
-    padded = b.make("pad", x, attrs=makers.pad(pads, b.of(-128, 0, b.zero())))
+    low = DType.of(b.dtype(x)).limits[0]
+    padded = b.make("pad", x, attrs=makers.pad(pads, b.of(low, 0, b.zero(b.dtype(x)))))
     tiled = b.add("tile", x, multiples=tuple(b.of(1, 1, 2) for _ in b.shape(x)))
     return b.of(padded, tiled, b.add("reverse", x, axis=b.axis(x)))
 
 
-def _unary(b: _Graph, x: int) -> int:
+def map_values(b: Builder, x: int) -> int:
+    """Adds an operator of one operand, with a result of its dtype."""
     low, op = b.of(-128, 0, b.between(-128, 60)), b.of("clamp", "clamp", "table", "rescale", "negate", "not", "cast")
+    dtype, unit, other = (b.dtype(x), 1, "INT16") if b.dtype(x) == "INT8" else (b.dtype(x), 256, "INT32")
     if op == "clamp":
-        return b.make(op, x, attrs=makers.clamp("INT8", low, b.of(127, b.between(low, 127))))
+        return b.make(op, x, attrs=makers.clamp(dtype, unit * low, unit * b.of(127, b.between(low, 127))))
+    if op == "table" and dtype == "INT16":
+        curve = np.round(16000 * np.tanh(np.arange(-256, 257) / b.between(40, 200)))
+        return b.narrow(b.make(op, x, attrs=makers.table(curve.tolist())), 7, dtype)
     if op == "table":
         smooth = np.round(127 * np.tanh(np.arange(-128, 128) / 40))
         return b.make(
             op, x, attrs=makers.table(b.of(smooth, b.rng.integers(-128, 128, 256), np.arange(-128, 128)).tolist())
         )
     if op == "rescale":
-        return b.narrow(x, 0)
+        return b.narrow(x, 0, dtype)
     if op == "negate":
-        return b.add(op, x, in_zp=(b.zero(),), out_zp=(b.zero(),))
-    y = b.add("cast", x, dtype="INT16") if op == "cast" else x
-    return b.add("cast", y, dtype="INT8") if op == "cast" else b.add(b.of("bitwise_not", "identity"), x)
+        return b.add(op, x, in_zp=(b.zero(dtype),), out_zp=(b.zero(dtype),))
+    y = b.add("cast", x, dtype=other) if op == "cast" else x
+    return b.add("cast", y, dtype=dtype) if op == "cast" else b.add(b.of("bitwise_not", "identity"), x)
 
 
-def _binary(b: _Graph, x: int) -> int:
+def combine(b: Builder, x: int) -> int:
+    """Adds an operator of two operands, of INT32 between RESCALEs or of bits."""
     op = b.of("add", "sub", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
     if op.startswith("bitwise"):
         return b.add(op, x, b.partner(x))
     attrs = {"mul": makers.mul(), "maximum": makers.extremum(), "minimum": makers.extremum()}.get(op, ())
-    return b.narrow(b.make(op, b.wide(x), b.wide(b.partner(x)), attrs=attrs), 7 if op == "mul" else 1)
+    down = DType.of(b.dtype(x)).bits - 1 if op == "mul" else 1
+    return b.narrow(b.make(op, b.wide(x), b.wide(b.partner(x)), attrs=attrs), down, b.dtype(x))
 
 
-def _integers(b: _Graph, x: int) -> int:
+def compute(b: Builder, x: int) -> int:
+    """Adds an operator of INT32 between RESCALEs that is rare in quantized networks."""
     op = b.of("abs", "clz", "intdiv", "logical_left_shift", "logical_right_shift", "arithmetic_right_shift")
     amount = () if op in ("abs", "clz") else (b.const((1,) * len(b.shape(x)), "INT32", 1, 5),)
-    return b.narrow(b.add(op, b.wide(x), *amount, **({"round": b.of(True, False)} if op[0:2] == "ar" else {})), 1)
+    y = b.add(op, b.wide(x), *amount, **({"round": b.of(True, False)} if op[0:2] == "ar" else {}))
+    return b.narrow(y, 1, b.dtype(x))
 
 
-def _chosen(b: _Graph, x: int) -> int:
+def choose(b: Builder, x: int) -> int:
     """Adds a SELECT by comparisons."""
     y = b.partner(x)
     masks = [b.add(b.of("equal", "greater", "greater_equal"), b.wide(x), b.wide(y)) for _ in range(2)]
@@ -165,83 +202,84 @@ def _chosen(b: _Graph, x: int) -> int:
     return b.add("select", mask, *b.of((x, y), (y, x)))
 
 
-def _reduced(b: _Graph, x: int) -> int:
+def reduce(b: Builder, x: int) -> int:
+    """Adds a reduction along an axis, or an ARGMAX."""
     op = b.of("reduce_sum", "reduce_sum", "reduce_max", "reduce_min", "argmax")
     if op == "reduce_sum":
-        return b.narrow(b.add(op, b.wide(x), axis=b.axis(x)), 2)
+        return b.narrow(b.add(op, b.wide(x), axis=b.axis(x)), 2, b.dtype(x))
     y = b.make(op, x, attrs=makers.extremum(b.axis(x)))
-    return b.narrow(y, 0) if op == "argmax" else y
+    return b.narrow(y, 0, b.dtype(x)) if op == "argmax" else y
 
 
-def _convolution(b: _Graph, x: int) -> int:
-    y, op = b.four(x), b.of("conv2d", "conv2d", "depthwise_conv2d", "transpose_conv2d")
-    c, m, in_zp, w_zp = b.shape(y)[3], b.between(1, 4), b.zero(), b.of(0, 0, 5)
+def convolve(b: Builder, x: int) -> int:
+    """Adds a convolution of any kind and its RESCALE."""
+    y, op, dtype = b.four(x), b.of("conv2d", "conv2d", "depthwise_conv2d", "transpose_conv2d"), b.dtype(x)
+    c, m, in_zp, w_zp = b.shape(y)[3], b.between(1, 4), b.zero(dtype), b.of(0, 0, 5 if dtype == "INT8" else 0)
     kernel, pad = b.of((1, 1), (1, 1), (2, 1), (3, 3)), b.of(0, 1)
     weights = (*kernel, c, 1) if op == "depthwise_conv2d" else (m, *kernel, c)
-    attrs = makers.conv("INT8", pad=(pad,) * 4, in_zp=in_zp, w_zp=w_zp)
+    attrs = makers.conv(dtype, pad=(pad,) * 4, in_zp=in_zp, w_zp=w_zp)
     if op == "transpose_conv2d":
-        attrs = makers.transpose_conv("INT8", stride=(b.of(1, 2), b.of(1, 2)), in_zp=in_zp, w_zp=w_zp)
-    bias = b.const((c if op == "depthwise_conv2d" else m,), "INT32", -3000, 3000)
-    return b.narrow(b.make(op, y, b.const(weights), bias, attrs=attrs), 8)
+        attrs = makers.transpose_conv(dtype, stride=(b.of(1, 2), b.of(1, 2)), in_zp=in_zp, w_zp=w_zp)
+    bias = b.const((c if op == "depthwise_conv2d" else m,), DType.of(dtype).accumulator, -3000, 3000)
+    return b.narrow(b.make(op, y, b.const(weights), bias, attrs=attrs), 8, dtype)
 
 
-def _product(b: _Graph, x: int) -> int:
-    n, h, w, c = b.shape(b.four(x))
+def multiply(b: Builder, x: int) -> int:
+    """Adds a MATMUL with a constant or the operand itself, transposed, and its RESCALE."""
+    (n, h, w, c), dtype = b.shape(b.four(x)), b.dtype(x)
     rows = b.add("reshape", x, shape=(n * h, w, c))
-    other = b.of(b.add("transpose", rows, perms=(0, 2, 1)), b.const((n * h, c, b.between(1, 4))))
-    return b.narrow(b.make("matmul", rows, other, attrs=makers.matmul(b.zero(), b.zero())), 8)
+    other = b.of(b.add("transpose", rows, perms=(0, 2, 1)), b.const((n * h, c, b.between(1, 4)), dtype))
+    y = b.make("matmul", rows, other, attrs=makers.matmul(b.zero(dtype), b.zero(dtype)))
+    return b.narrow(y, DType.of(dtype).bits, dtype)
 
 
-def _pool(b: _Graph, x: int) -> int:
-    y, kernel, zp = b.four(x), b.of((1, 2), (2, 1), (2, 2)), b.zero()
+def pool(b: Builder, x: int) -> int:
+    """Adds a pooling without padding."""
+    y, kernel, zp = b.four(x), b.of((1, 2), (2, 1), (2, 2)), b.zero(b.dtype(x))
     largest = b.make("max_pool2d", y, attrs=makers.max_pool(kernel))
     return b.of(largest, b.make("avg_pool2d", y, attrs=makers.avg_pool(kernel, in_zp=zp, out_zp=zp)))
 
 
-def _resized(b: _Graph, x: int) -> int:
+def resize(b: Builder, x: int) -> int:
+    """Adds a RESIZE by 2, nearest or bilinear."""
     nearest = b.add("resize", b.four(x), scale=(2, 1, 2, 1), offset=(0, 0), border=(1, 1), mode=NEAREST)
     bilinear = b.add("resize", b.four(x), scale=(4, 2, 4, 2), offset=(-1, -1), border=(1, 1), mode=BILINEAR)
-    return b.of(nearest, b.narrow(bilinear, 4))
+    return b.of(nearest, b.narrow(bilinear, 4, b.dtype(x)))
 
 
-def _picked(b: _Graph, x: int) -> int:
+def pick(b: Builder, x: int) -> int:
     """Adds a GATHER of some rows, perhaps with a SCATTER of other values into the same rows."""
     n, h, w, c = b.shape(b.four(x))
     rows = np.stack([b.rng.permutation(h * w)[: max(1, h * w // 2)] for _ in range(n)]).astype(np.int32)
     values, indices = b.add("reshape", x, shape=(n, h * w, c)), b.g.add_const(rows, "INT32")
     picked = b.add("gather", values, indices)
-    return b.of(picked, b.add("scatter", values, indices, _unary(b, picked)))
+    return b.of(picked, b.add("scatter", values, indices, map_values(b, picked)))
 
 
-#: Blocks, each as often as it is drawn.
-_BLOCKS = (
-    *[_unary] * 7,
-    *[_permuted, _joined, _part, _repeated, _convolution] * 3,
-    *[_view, _binary, _chosen, _product] * 2,
-    *[_reduced, _integers, _pool, _resized, _picked],
+#: Blocks: each adds operators that read an INT8 or INT16 value, and returns the new value; as often as it is drawn.
+BLOCKS: tuple[Callable[[Builder, int], int], ...] = (
+    *[map_values] * 7,
+    *[permute, join, cut, extend, convolve] * 3,
+    *[reshape, combine, choose, multiply] * 2,
+    *[reduce, compute, pool, resize, pick],
 )
 
 
 def random_graph(seed: int) -> TensorGraph:
     """Returns the random graph of a seed. Its outputs are the newest value and, now and then, another one."""
-    b = _Graph(seed)
+    b = Builder(seed)
     wanted = b.between(_FEWEST, _MOST)
     while sum(OPS[n.op].kind != "leaf" for n in b.g.pruned().nodes) < wanted:
         _grow(b)
         b.g.outputs = [b.values[-1]]
-    b.g.outputs = list(dict.fromkeys([b.values[-1], b.of(b.values[-1], *b.values[1:])]))
-    b.g.output_names = [f"y{i}" for i in range(len(b.g.outputs))]
-    g = b.g.pruned()
-    readers = g.readers()
-    g.inputs = [i for i in g.inputs if readers[i] or i in g.outputs]
-    return g.pruned()
+    return b.finished(*dict.fromkeys([b.values[-1], b.of(b.values[-1], *b.values[1:])]))
 
 
-def _grow(b: _Graph) -> None:
+def _grow(b: Builder) -> None:
     """Adds one random block, unless it does not fit or is too large; the nodes that it had added are not live then."""
     x = b.of(*[b.values[-1]] * 3, b.of(*b.values))
     try:
-        y = b.of(*_BLOCKS)(b, x)
+        y = b.of(*BLOCKS)(b, x)
     except GraphError:
         return
     if prod(b.shape(y)) <= _LARGEST:

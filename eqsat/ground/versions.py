@@ -58,6 +58,7 @@ def _git(*command: str) -> str:
         return ABSENT
 
 
+@cache
 def _installed(package: str) -> str:
     try:
         return version(package)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -10,15 +11,11 @@ import pytest
 
 from eqsat import runs
 from eqsat.checking import user_rules
-from eqsat.checking.random_graphs import random_graph
-from eqsat.checking.soundness import check
 from eqsat.ground.files import InputError, PluginError
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor.graph import Node, TensorGraph
-from eqsat.tensor.ops import OPS
-from eqsat.tensor.ops.op import NotModelled
 from eqsat.tosa import dumps, loads
 from tests.command import run
 from tests.term import Term, graph, inputs, outputs
@@ -41,16 +38,6 @@ def reversed_twice() -> TensorGraph:
 def written(tmp_path: Path, text: str) -> str:
     (tmp_path / "own.py").write_text(text)
     return str(tmp_path / "own.py")
-
-
-def test_rules_meet_every_integer_operator_on_small_graphs() -> None:
-    graphs = [random_graph(seed) for seed in range(200)]
-    integer = {op for op, spec in OPS.items() if spec.tosa and not isinstance(spec.integer, NotModelled)}
-    assert set().union(*(g.op_counts() for g in graphs)) == integer
-    assert max(sum(g.op_counts().values()) for g in graphs) <= 20 and len({str(g.op_counts()) for g in graphs}) > 150
-    assert random_graph(3) == graphs[3]
-    for g in graphs[:10]:
-        check(g, ())
 
 
 @pytest.mark.slow
@@ -82,7 +69,8 @@ def test_the_example_improves_a_graph(tmp_path: Path) -> None:
 def test_an_unsound_rule_has_a_small_counterexample(tmp_path: Path) -> None:
     done = run("check-rules", written(tmp_path, DROPS), "--graphs", 12)
     assert done.exit_code == 1
-    assert "drop-inner" in done.stdout and "UNSOUND" in done.stdout and "counterexample to drop-inner" in done.stdout
+    assert "UNSOUND" in done.stdout and "counterexample to drop-inner" in done.stdout
+    assert re.search(r"drop-inner: [1-9]\d* matches in", done.stdout)
     with pytest.raises(user_rules.UnsoundRules, match="drop-inner.* on the graph n0 = input x"):
         user_rules.load(str(tmp_path / "own.py"), graphs=12)
     given = (tmp_path / "none.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
@@ -90,12 +78,10 @@ def test_an_unsound_rule_has_a_small_counterexample(tmp_path: Path) -> None:
     assert refused.exit_code == 2 and "unsound" in refused.stderr
 
 
-@pytest.mark.parametrize("text", [TYPES, DROPS])
-def test_the_match_that_refuted_a_rule_counts_and_is_told(tmp_path: Path, text: str) -> None:
-    report = user_rules.examine(user_rules.find(written(tmp_path, text)), 12)
+def test_the_match_that_refuted_a_rule_counts_and_is_told(tmp_path: Path) -> None:
+    report = user_rules.examine(user_rules.find(written(tmp_path, TYPES)), 12)
     ((name, said),) = report.unsound.items()
-    assert report.matches[name] > 0
-    assert text is DROPS or said.startswith("its two sides differ in shape or dtype, on the graph n0 = input")
+    assert report.matches[name] > 0 and said.startswith("its two sides differ in shape or dtype, on the graph n0 = in")
     done = run("check-rules", tmp_path / "own.py", "--graphs", 12)
     assert done.exit_code == 1 and f"{name}: {report.matches[name]} matches in" in done.stdout
 

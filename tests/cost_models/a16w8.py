@@ -21,36 +21,28 @@ def lowered(target: str) -> bytes:
     """The same, lowered now: about ten seconds."""
     import torch
     from executorch.backends.arm.ethosu import EthosUCompileSpec
-    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_a16w8_quantization_config
     from torch import nn
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from eqsat.executorch.lowering import lower_with_session
+    from eqsat.executorch.names import A16W8
+    from eqsat.executorch.quantize import quantize
     from eqsat.options.options import Options
+    from tests.networks import Network
 
-    class Network(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = nn.Conv2d(3, 16, 3, stride=4, padding=1)
-            self.depthwise = nn.Conv2d(16, 16, 3, padding=1, groups=16)
-            self.pointwise = nn.Conv2d(16, 32, 1)
-            self.linear = nn.Linear(32, 10)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            x = torch.relu(self.first(x))
-            x = x + torch.relu(self.depthwise(x))
-            x = torch.relu(self.pointwise(x))
-            return self.linear(torch.flatten(nn.functional.avg_pool2d(x, 8), 1))
+    def made(self: Network, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.first(x))
+        x = torch.relu(self.pointwise(x + torch.relu(self.depthwise(x))))
+        return self.linear(torch.flatten(nn.functional.avg_pool2d(x, 8), 1))
 
     torch.manual_seed(0)
-    inputs = (torch.randn(1, 3, 32, 32),)
-    spec = EthosUCompileSpec(target)
-    quantizer = EthosUQuantizer(spec)
-    quantizer.set_global(get_symmetric_a16w8_quantization_config())
-    exported = torch.export.export(Network().eval(), inputs)
-    prepared = prepare_pt2e(exported.module(check_guards=False), quantizer)
-    prepared(*inputs)
-    program = torch.export.export(convert_pt2e(prepared), inputs)
+    inputs, spec = (torch.randn(1, 3, 32, 32),), EthosUCompileSpec(target)
+    parts = {
+        "first": nn.Conv2d(3, 16, 3, stride=4, padding=1),
+        "depthwise": nn.Conv2d(16, 16, 3, padding=1, groups=16),
+        "pointwise": nn.Conv2d(16, 32, 1),
+        "linear": nn.Linear(32, 10),
+    }
+    program = quantize(Network(made, **parts), inputs, spec, [inputs], A16W8)
     _, session = lower_with_session(program, spec, options=Options(preset="none", extractor="dag_greedy", rounds=1))
     return max((r.explicit for r in session.results), key=len)
 

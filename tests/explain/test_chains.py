@@ -101,7 +101,7 @@ def test_a_proof_is_a_chain_and_rests_on_the_past(build: Callable[[], TensorGrap
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", some([0, 2], 1))
+@pytest.mark.parametrize("seed", some([8, 5], 1))
 def test_the_chains_of_larger_graphs(seed: int) -> None:
     assert check_chains(dated_record(random_graph(seed), Budget(nodes=1000))) > 50
 

@@ -35,12 +35,9 @@ def test_a_search_goes_through_the_lower_efforts_with_what_the_user_gave() -> No
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_sram": "-40%"}, {"objective": "sram"}])
-def test_more_effort_tries_all_that_less_effort_tries(limits: dict[str, str], tmp_path: Path) -> None:
+def test_more_effort_tries_all_that_less_effort_tries(limits: dict[str, str]) -> None:
     given = dumps(channel_shuffle())
-    less, more = (
-        optimize_tosa(given, U85, options=Options(effort=e, cache=tmp_path, **limits), with_settings=True)
-        for e in (1, 2)
-    )
+    less, more = (optimize_tosa(given, U85, options=Options(effort=e, **limits), with_settings=True) for e in (1, 2))
     assert more.extractions[: len(less.extractions)] == less.extractions
     assert len(more.extractions) > len(less.extractions) and more.calibrated <= less.calibrated
 
