@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from eqsat.device.binary import Binary, Tensor
+from eqsat.device.core import words
 from eqsat.device.core.instructions import Instruction
 
 
@@ -22,8 +23,8 @@ def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
     yield f"{regions}, 2 fast scratch {fast}"
     for name, tensors in (("input", binary.inputs), ("output", binary.outputs)):
         yield from (f"{name} {k}: {_tensor(t)}" for k, t in enumerate(tensors))
-    found, said = binary.commands(), binary.config.commands
-    counts = Counter(map(said.kind_of, found))
+    found = binary.commands()
+    counts = Counter(map(words.kind, found))
     yield f"{len(stream):,} instructions: " + ", ".join(f"{n:,} {k}" for k, n in counts.items())
     by_offset, sources = {c.offset: c for c in found}, _sources(binary, [c.offset for c in found])
     source, shown = "", list[Instruction]()
@@ -38,7 +39,7 @@ def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
         if registers:
             yield from (f"           {x.offset:#08x} {x}" for x in shown)
         shown = []
-        yield f"{i.offset:#08x} {said.line(command)}"
+        yield f"{i.offset:#08x} {words.line(command)}"
 
 
 def _sources(binary: Binary, offsets: Sequence[int]) -> dict[int, str]:

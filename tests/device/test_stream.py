@@ -12,10 +12,10 @@ import pytest
 from cost_models import command_stream
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of, raw_of
+from eqsat.device.core.commands import Pooling
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction, instructions
 from eqsat.device.core.state import Registers
-from eqsat.device.ethos_u55.commands import Pooling
 from eqsat.device.ethos_u55.registers import LAYOUTS
 from eqsat.device.stream import COMMAND_SETS, commands, read_header
 from eqsat.ground.worker import Pool

@@ -10,7 +10,7 @@ import pytest
 
 from cost_models.calibration import vela_constants
 from cost_models.command_stream import price
-from eqsat.device.ethos_u55.commands import Elementwise
+from eqsat.device.core.commands import Elementwise
 from eqsat.device.stream import commands
 from eqsat.ground.worker import Worker
 from eqsat.target import Target

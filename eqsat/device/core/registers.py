@@ -35,14 +35,93 @@ class IfmUpscaleMode(IntEnum):
 
 
 WeightOrder = IntEnum("WeightOrder", "DEPTH_FIRST PART_KERNEL_FIRST", start=0)
-#: The roundings of scaled values, with the numbers of Ethos-U85's OFM_SCALE.
-Rounding = IntEnum(
-    "Rounding", "DOUBLE_SYMMETRIC NATURAL DOUBLE_ASYMMETRIC SYMMETRIC TRUNCATE_TO_ZERO TRUNCATE_TO_LOWER", start=0
-)
+
+
+class RoundingMode(IntEnum):
+    """A rounding of scaled values, by the name that a register has for it."""
+
+    @property
+    def rule(self) -> Rounding:
+        """The rounding of this mode.
+
+        Vela describes DBL, TRUNCATE and NATURAL as TFL, towards zero, and to nearest with x.5 towards infinity.
+        Source: `ethosu/vela/api.py`.
+        It maps the double rounding of TOSA's RESCALE to DBL and the single one to NATURAL.
+        Source: `graphir_optimiser.cpp`.
+        """
+        return Rounding[{"DBL": "DOUBLE_SYMMETRIC", "TRUNCATE": "TRUNCATE_TO_ZERO"}.get(self.name, self.name)]
+
+
+class Rounding(RoundingMode):
+    """All roundings, with the numbers of Ethos-U85's OFM_SCALE."""
+
+    DOUBLE_SYMMETRIC = 0
+    NATURAL = 1
+    DOUBLE_ASYMMETRIC = 2
+    SYMMETRIC = 3
+    TRUNCATE_TO_ZERO = 4
+    TRUNCATE_TO_LOWER = 5
+
+
 KernelDilation = IntEnum("KernelDilation", "NONE X2", start=0)
 KernelDecomposition = IntEnum("KernelDecomposition", "D8X8 D4X4", start=0)
 DmaRegionMode = IntEnum("DmaRegionMode", "EXTERNAL INTERNAL", start=0)
 DmaStrideMode = IntEnum("DmaStrideMode", "D1 D2 D3", start=0)
+
+# of U55 and U65 too, which have the first few or one of each
+PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM SUM NONE MIN ARGMAX_X ARGMAX_Y", start=0)
+
+
+class ElementwiseMode(IntEnum):
+    MUL = 0
+    ADD = 1
+    SUB = 2
+    MIN = 3
+    MAX = 4
+    LRELU = 5
+    ABS = 6
+    CLZ = 7
+    SHR = 8
+    SHL = 9
+    LSR = 10
+    DIV = 11
+    CMP_EQ = 16
+    CMP_NE = 17
+    CMP_GE = 18
+    CMP_GT = 19
+    AND = 33
+    OR = 34
+    XOR = 35
+    NOT = 36
+    AND_NOT = 42
+
+    @property
+    def is_unary(self) -> bool:
+        return self.name in ("ABS", "CLZ", "NOT", "LRELU")
+
+
+ResizeMode = IntEnum("ResizeMode", "BILINEAR REPLICATE NEAREST", start=0)
+ActivationReverse = IntEnum("ActivationReverse", "NONE H W C", start=0)
+
+
+class ActivationTranspose(IntEnum):
+    HWC = 0
+    WHC = 1
+    HCW = 2
+    WCH = 3
+    CHW = 6
+    CWH = 7
+
+    @property
+    def axes(self) -> tuple[int, int, int]:
+        """The axis of the result before transposition, for each of (height, width, depth) after it."""
+        height, width, depth = ("HWC".index(axis) for axis in self.name)
+        return height, width, depth
+
+
+AccInput = IntEnum("AccInput", "RESET KEEP IFM2", start=0)
+WeightFormat = IntEnum("WeightFormat", "SWD FWD", start=0)
+WeightSparsity = IntEnum("WeightSparsity", "NONE SPARSE_2_4", start=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,10 +50,15 @@ class Registers:
             return None
         return self.last[1]
 
+    @property
+    def where(self) -> str:
+        """The operation that reads them, and its place in the stream."""
+        return f"{self.reader.name} at byte {self.reader.offset}"
+
     def instruction(self, name: str) -> Instruction:
         found = self._values.get(f"SET_{name}")
         if found is None:
-            raise DeviceError(f"{self.reader.name} at byte {self.reader.offset} reads {name}, which was never set")
+            raise DeviceError(f"{self.where} reads {name}, which was never set")
         return found
 
     def get(self, name: str, field: str = "") -> int:
@@ -118,8 +123,7 @@ class Registers:
         """
         for name in names:
             if (value := self.get(name)) % step:
-                where = f"{self.reader.name} at byte {self.reader.offset}"
-                raise DeviceFault(f"{where} reads {name} {value:#x}, which is no multiple of {step}")
+                raise DeviceFault(f"{self.where} reads {name} {value:#x}, which is no multiple of {step}")
 
     def scale(self, name: str) -> FixedPointScale:
         return FixedPointScale(self.get(name, "scale"), self.get(name, "shift"))
@@ -176,8 +180,7 @@ class Registers:
         """Raises DeviceFault unless the IFM has `depth` channels."""
         found = self.get("IFM_DEPTH_M1") + 1
         if found != depth:
-            where = f"{self.reader.name} at byte {self.reader.offset}"
-            raise DeviceFault(f"{where} reads {found} channels for {depth} of its result")
+            raise DeviceFault(f"{self.where} reads {found} channels for {depth} of its result")
 
     def check_one_precision(self, bits: Iterable[int]) -> None:
         """Raises DeviceError for operands whose elements do not have the same number of bits."""

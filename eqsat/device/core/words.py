@@ -1,27 +1,102 @@
-"""The text of parts of operations, for every family."""
+"""The text of commands, for every family."""
 
 from __future__ import annotations
 
-from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, FixedPointScale, Kernel, Wait
-from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
+from eqsat.device.core.commands import (
+    Accumulators,
+    Chained,
+    Computation,
+    Convolution,
+    Elementwise,
+    InputScale,
+    Operand,
+    Output,
+    Pooling,
+    Resize,
+    Scalar,
+)
+from eqsat.device.core.operands import SAME, Dma, DmaSide, FeatureMap, FixedPointScale, Kernel, Stop, Wait
+from eqsat.device.core.registers import (
+    AccInput,
+    ActivationFormat,
+    ActivationReverse,
+    ActivationTranspose,
+    IfmUpscaleMode,
+    PoolingMode,
+    WeightSparsity,
+)
 
 
-def feature_map(m: FeatureMap) -> str:
-    brick = " bricks" if m.format == ActivationFormat.NHCWB16 else ""
-    tiles = "" if m.height0 >= m.height and m.width0 >= m.width else " tiled"
-    kind = f"{m.element.dtype}[{m.height},{m.width},{m.depth}]{brick}{tiles}"
-    return f"{kind}{zero_point(m.zero_point)} at {m.region}:{m.bases[0]:#x}"
+def kind(c: Computation | Dma | Wait | Stop) -> str:
+    """Returns the kind of a command in one word."""
+    match c:
+        case Convolution():
+            return "matmul" if c.matrices else "depthwise" if c.depthwise else "convolution"
+        case Pooling():
+            return "rescale" if c.mode == PoolingMode.NONE else c.mode.name.lower()
+        case Elementwise():
+            return c.mode.name.lower()
+        case Resize():
+            return f"resize_{c.mode.name.lower()}"
+        case Dma():
+            return "dma" if c.indices is None else "gather" if c.source.indexed else "scatter"
+        case Wait() | Stop():
+            return type(c).__name__.lower()
 
 
-def zero_point(value: int) -> str:
-    return f" zp {value}" if value else ""
+def line(c: Computation | Dma | Wait | Stop) -> str:
+    """Returns the line of text of a command, which begins with its kind."""
+    match c:
+        case Wait():
+            said = f"until {c.outstanding} {'operations' if c.kernel else 'copies'} are outstanding"
+        case Stop():
+            said = ""
+        case Dma():
+            pieces = f"{c.sizes[0]} x {c.sizes[1]} x " if c.sizes != (1, 1) else ""
+            said = f"{pieces}{c.length:,} bytes {_side(c.source, c)} -> {_side(c.destination, c)}"
+        case _:
+            said = f"{_read(c)} -> {_output(c.output, c.accumulators)}"
+            if isinstance(c, Convolution) and not c.matrices:
+                said += f"; {_weights(c)}"
+    return f"{kind(c)} {said}".rstrip()
 
 
-def upscaled(mode: IfmUpscaleMode) -> str:
-    return "" if mode == IfmUpscaleMode.NONE else f" upscaled by {mode.name.lower()}"
+def _read(c: Computation) -> str:
+    match c:
+        case Pooling() if c.mode == PoolingMode.NONE:
+            return "" if c.ifm2 is None else _operand(c.ifm2)
+        case Convolution() if c.matrices and c.ifm2 is not None:
+            return f"{_upscaled(c.ifm, c.upscale)} * {_operand(c.ifm2)}"
+        case Convolution() | Pooling():
+            over = "*" if isinstance(c, Convolution) else "over"
+            return f"{_upscaled(c.ifm, c.upscale)} {over} {_window(c.kernel)}{_kept(c.accumulators, c.ifm2)}"
+        case Elementwise():
+            operands = [_operand(o) + _scaled(s) for o, s in zip(c.operands, c.inputs, strict=True)]
+            return ", ".join(operands[::-1] if c.reversed else operands)
+        case Resize():
+            steps = ", ".join("({1} k + {0}) / {2}".format(*a.places) for a in (c.y, c.x))
+            return f"{_operand(c.ifm)} at {steps}"
 
 
-def window(k: Kernel) -> str:
+def _operand(o: Operand) -> str:
+    zero_point = f" zp {o.zero_point}" if o.zero_point else ""
+    match o:
+        case Scalar():
+            return f"{o.value}{zero_point}"
+        case Chained():
+            return f"{o.element.dtype}{zero_point} chained in {o.buffer}"
+        case FeatureMap():
+            brick = " bricks" if o.format == ActivationFormat.NHCWB16 else ""
+            tiles = "" if o.height0 >= o.height and o.width0 >= o.width else " tiled"
+            shape = f"{o.element.dtype}[{o.height},{o.width},{o.depth}]{brick}{tiles}"
+            return f"{shape}{zero_point} at {o.region}:{o.bases[0]:#x}"
+
+
+def _upscaled(m: FeatureMap, mode: IfmUpscaleMode) -> str:
+    return _operand(m) + ("" if mode == IfmUpscaleMode.NONE else f" upscaled by {mode.name.lower()}")
+
+
+def _window(k: Kernel) -> str:
     parts = [f"{k.height}x{k.width}"]
     parts += [f"stride {k.stride[0]},{k.stride[1]}"] * (k.stride != (1, 1))
     parts += [f"dilation {k.dilation[0]},{k.dilation[1]}"] * (k.dilation != (1, 1))
@@ -29,21 +104,42 @@ def window(k: Kernel) -> str:
     return " ".join(parts)
 
 
-def scale(s: FixedPointScale) -> str:
+def _kept(a: Accumulators, start: FeatureMap | None) -> str:
+    if a.input == AccInput.KEEP:
+        return " + what was kept"
+    return f" + {_operand(start)}" if a.input == AccInput.IFM2 and start is not None else ""
+
+
+def _scaled(s: InputScale) -> str:
+    if s.scale == SAME:
+        return ""
+    double = f" {s.double}" if s.double else ""
+    return f" scaled {_scale(s.scale)} {s.rounding.name}{double}"
+
+
+def _scale(s: FixedPointScale) -> str:
     return f"{s.multiplier} >> {s.shift}"
 
 
-def ranges(places: tuple[ByteRange, ...]) -> str:
-    return ", ".join(f"{w.length:,} bytes at {w.region}:{w.address:#x}" for w in places)
+def _weights(c: Convolution) -> str:
+    format_ = "" if c.format is None else f"{c.format.name} "
+    sparse = "sparse " if c.sparsity == WeightSparsity.SPARSE_2_4 else ""
+    places = ", ".join(f"{w.length:,} bytes at {w.region}:{w.address:#x}" for w in c.weights)
+    return f"{format_}{sparse}weights {places}"
 
 
-def wait(w: Wait) -> str:
-    return f"until {w.outstanding} {'operations' if w.kernel else 'copies'} are outstanding"
-
-
-def copy(c: Dma) -> str:
-    pieces = f"{c.sizes[0]} x {c.sizes[1]} x " if c.sizes != (1, 1) else ""
-    return f"{pieces}{c.length:,} bytes {_side(c.source, c)} -> {_side(c.destination, c)}"
+def _output(o: Output, a: Accumulators) -> str:
+    if not a.output or o.map is None:
+        return "kept"
+    act = o.activation
+    how = ["own scales" if o.scale is None else _scale(o.scale), o.rounding.name]
+    if act.function:
+        how.append(act.function.name.lower() + ("" if act.table is None else f" {act.table}"))
+    if act.clip_range:
+        how.append("no clamp" if act.clip_range.name == "NONE" else act.clip_range.name.lower())
+    how += [f"transposed to {o.transpose.name}"] * (o.transpose != ActivationTranspose.HWC)
+    how += [f"reversed in {o.reverse.name}"] * (o.reverse != ActivationReverse.NONE)
+    return f"{_operand(o.map)} ({', '.join(how)})"
 
 
 def _side(side: DmaSide, c: Dma) -> str:

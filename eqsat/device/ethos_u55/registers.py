@@ -13,7 +13,7 @@ from eqsat.device.core.registers import (
     DmaStrideMode,
     Field,
     OfmScaleMode,
-    Rounding,
+    RoundingMode,
     Table,
     activation,
     layouts,
@@ -22,23 +22,13 @@ from eqsat.device.core.registers import (
 IfmScaleMode = IntEnum("IfmScaleMode", "OPA_OPB_16 OPA_32 OPB_32", start=0)
 
 
-class RoundMode(IntEnum):
+class RoundMode(RoundingMode):
     DBL = 0
     TRUNCATE = 1
     NATURAL = 2
 
-    @property
-    def rule(self) -> Rounding:
-        """The rounding of this mode.
 
-        Vela describes the modes as TFL, towards zero, and to nearest with x.5 towards infinity.
-        Source: `ethosu/vela/api.py`.
-        It maps the double rounding of TOSA's RESCALE to DBL and the single one to NATURAL.
-        Source: `graphir_optimiser.cpp`.
-        """
-        return (Rounding.DOUBLE_SYMMETRIC, Rounding.TRUNCATE_TO_ZERO, Rounding.NATURAL)[self]
-
-
+#: Those of all families (`core/registers.py`) that these have.
 PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM", start=0)
 ElementwiseMode = IntEnum("ElementwiseMode", "MUL ADD SUB MIN MAX LRELU ABS CLZ SHR SHL", start=0)
 ParallelMode = IntEnum("ParallelMode", "SINGLE_CORE DUAL_CORE_DEPTH", start=0)

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.instructions import Instruction
-from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, Indices, Kernel
-from eqsat.device.core.registers import (
-    DmaRegionMode,
-    DmaStrideMode,
-    IfmUpscaleMode,
-    KernelDecomposition,
-    OfmScaleMode,
-    Rounding,
-    WeightOrder,
-)
-from eqsat.device.core.state import Makers, Registers, number
-from eqsat.device.ethos_u85.commands import (
+from eqsat.device.core.commands import (
     Accumulators,
     Activation,
     Block,
@@ -30,45 +17,40 @@ from eqsat.device.ethos_u85.commands import (
     ResizeAxis,
     Scalar,
 )
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.instructions import Instruction
+from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, Indices, Kernel
+from eqsat.device.core.registers import (
+    AccInput,
+    ActivationReverse,
+    ActivationTranspose,
+    DmaRegionMode,
+    DmaStrideMode,
+    ElementwiseMode,
+    IfmUpscaleMode,
+    KernelDecomposition,
+    OfmScaleMode,
+    PoolingMode,
+    ResizeMode,
+    Rounding,
+    WeightFormat,
+    WeightOrder,
+    WeightSparsity,
+)
+from eqsat.device.core.state import Makers, Registers, number
 from eqsat.device.ethos_u85.registers import (
     AccFormat,
-    AccInput,
     AccOutput,
     ActivationClipRange,
     ActivationFunction,
-    ActivationReverse,
     ActivationStorage,
-    ActivationTranspose,
     BroadcastMode,
     DmaIndexMode,
-    ElementwiseMode,
     Microblock,
-    PoolingMode,
-    ResizeMode,
     RoundModeIfm,
-    WeightFormat,
-    WeightSparsity,
 )
 from eqsat.target.family import HWC
 
-_UNARY = (ElementwiseMode.ABS, ElementwiseMode.CLZ, ElementwiseMode.NOT, ElementwiseMode.LRELU)
-_MICRO = {
-    Microblock.U1X1: (1, 1),
-    Microblock.U1X2: (1, 2),
-    Microblock.U1X4: (1, 4),
-    Microblock.U2X2: (2, 2),
-    Microblock.U2X4: (2, 4),
-    Microblock.U4X4: (4, 4),
-}
-#: The axis of the result before transposition, for each of (height, width, depth) after it.
-TRANSPOSED = {
-    ActivationTranspose.HWC: (0, 1, 2),
-    ActivationTranspose.WHC: (1, 0, 2),
-    ActivationTranspose.HCW: (0, 2, 1),
-    ActivationTranspose.WCH: (1, 2, 0),
-    ActivationTranspose.CHW: (2, 0, 1),
-    ActivationTranspose.CWH: (2, 1, 0),
-}
 _BROADCAST = (BroadcastMode.H, BroadcastMode.W, BroadcastMode.C)
 
 
@@ -81,7 +63,7 @@ def _storage(r: Registers, prefix: str) -> ActivationStorage:
 
 def _check_in_memory(r: Registers, prefix: str) -> None:
     if _storage(r, prefix) != ActivationStorage.TILE2X2:
-        raise DeviceError(f"{r.reader.name} at byte {r.reader.offset}: {prefix} is not in memory")
+        raise DeviceError(f"{r.where}: {prefix} is not in memory")
 
 
 def _in_memory(r: Registers, prefix: str, height: int, width: int, depth: int) -> FeatureMap:
@@ -108,7 +90,7 @@ def _output(r: Registers) -> Output:
     if storage == ActivationStorage.CHAINED:
         map_ = Chained(r.get("OFM_REGION"), r.element("OFM"), r.zero_point("OFM"))
     elif storage == ActivationStorage.TILE2X2:
-        map_ = r.feature_map("OFM", *(shape[k] for k in TRANSPOSED[transpose]))
+        map_ = r.feature_map("OFM", *(shape[k] for k in transpose.axes))
     return Output(
         shape=shape,
         map=map_,
@@ -116,10 +98,10 @@ def _output(r: Registers) -> Output:
         rounding=Rounding(r.get("OFM_SCALE", "round_mode")),
         activation=Activation(
             ActivationFunction(r.get("ACTIVATION", "activation_function")),
-            r.get("ACTIVATION", "table"),
             ActivationClipRange(r.get("ACTIVATION", "activation_clip_range")),
             r.get("ACTIVATION_MIN"),
             r.get("ACTIVATION_MAX"),
+            r.get("ACTIVATION", "table"),
         ),
         transpose=transpose,
         reverse=ActivationReverse(p["activation_reverse"]),
@@ -132,8 +114,8 @@ def _accumulators(r: Registers) -> Accumulators:
 
 
 def _block(r: Registers) -> Block:
-    micro = _MICRO[Microblock(r.get("ACC_FORMAT", "microblock"))]
-    return Block(r.size("OFM_BLK"), micro, r.get("BLOCKDEP"))
+    name = Microblock(r.get("ACC_FORMAT", "microblock")).name  # such as U2X4
+    return Block(r.size("OFM_BLK"), r.get("BLOCKDEP"), (int(name[1]), int(name[3])))
 
 
 def _convolution(r: Registers, i: Instruction) -> Convolution:
@@ -160,7 +142,7 @@ def _convolution(r: Registers, i: Instruction) -> Convolution:
         format=WeightFormat(r.get("WEIGHT_FORMAT", "weight_format")),
         sparsity=WeightSparsity(r.get("WEIGHT_FORMAT", "weight_sparsity")),
         weights=() if matrices else _weights(r),
-        scales=r.range("SCALE", "SCALE") if output.scale is None else None,
+        scales=(r.range("SCALE", "SCALE"),) if output.scale is None else (),
         accumulators=accumulators,
         block=_block(r),
     )
@@ -189,7 +171,7 @@ def _pooling(r: Registers, i: Instruction) -> Pooling:
         output=output,
         kernel=kernel,
         upscale=r.upscale(),
-        scales=r.range("SCALE", "SCALE") if output.scale is None else None,
+        scales=(r.range("SCALE", "SCALE"),) if output.scale is None else (),
         accumulators=accumulators,
         block=_block(r),
     )
@@ -220,7 +202,7 @@ def _input(r: Registers, prefix: str) -> InputScale:
 def _elementwise(r: Registers, i: Instruction) -> Elementwise:
     mode, output = ElementwiseMode(i.fields["elementwise_mode"]), _output(r)
     r.check_one_scale(output.scale)
-    prefixes = ("IFM",) if mode in _UNARY else ("IFM", "IFM2")
+    prefixes = ("IFM",) if mode.is_unary else ("IFM", "IFM2")
     operands = tuple(_operand(r, p, output.shape) for p in prefixes)
     r.check_one_precision(o.element.bits for o in operands)
     first, chained = operands[0], any(isinstance(o, Chained) for o in (*operands, output.map))

@@ -11,26 +11,25 @@ from eqsat.device.core.registers import (
     DMA_REGION,
     REGION,
     WEIGHT_LENGTH,
+    AccInput,
+    ActivationReverse,
+    ActivationTranspose,
     DmaStrideMode,
+    ElementwiseMode,
     Field,
     OfmScaleMode,
+    PoolingMode,
+    ResizeMode,
     Rounding,
+    RoundingMode,
     Table,
+    WeightFormat,
+    WeightSparsity,
     activation,
     layouts,
 )
 
 ActivationStorage = IntEnum("ActivationStorage", "TILE2X2 TILE3X1 CHAINED NONE", start=0)
-ActivationReverse = IntEnum("ActivationReverse", "NONE H W C", start=0)
-
-
-class ActivationTranspose(IntEnum):
-    HWC = 0
-    WHC = 1
-    HCW = 2
-    WCH = 3
-    CHW = 6
-    CWH = 7
 
 
 class ActivationFunction(IntEnum):
@@ -47,52 +46,17 @@ class ActivationFunction(IntEnum):
 
 ActivationClipRange = IntEnum("ActivationClipRange", "B16 NONE", start=0)
 AccFormat = IntEnum("AccFormat", "I32 I48", start=0)
-AccInput = IntEnum("AccInput", "RESET KEEP IFM2", start=0)
 AccOutput = IntEnum("AccOutput", "ENABLE DISABLE", start=0)
 Microblock = IntEnum("Microblock", "U1X1 U1X2 U1X4 U2X2 U2X4 U4X4", start=0)
 #: Axes along which an operand is broadcast.
 BroadcastMode = IntEnum("BroadcastMode", "NONE H W HW C CH CW CWH SCALAR", start=0)
-PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM SUM NONE MIN ARGMAX_X ARGMAX_Y", start=0)
 
 
-class ElementwiseMode(IntEnum):
-    MUL = 0
-    ADD = 1
-    SUB = 2
-    MIN = 3
-    MAX = 4
-    LRELU = 5
-    ABS = 6
-    CLZ = 7
-    SHR = 8
-    SHL = 9
-    LSR = 10
-    DIV = 11
-    CMP_EQ = 16
-    CMP_NE = 17
-    CMP_GE = 18
-    CMP_GT = 19
-    AND = 33
-    OR = 34
-    XOR = 35
-    NOT = 36
-    AND_NOT = 42
-
-
-ResizeMode = IntEnum("ResizeMode", "BILINEAR REPLICATE NEAREST", start=0)
-
-
-class RoundModeIfm(IntEnum):
+class RoundModeIfm(RoundingMode):
     DOUBLE_SYMMETRIC = 0
     NATURAL = 1
 
-    @property
-    def rule(self) -> Rounding:
-        return Rounding[self.name]
 
-
-WeightFormat = IntEnum("WeightFormat", "SWD FWD", start=0)
-WeightSparsity = IntEnum("WeightSparsity", "NONE SPARSE_2_4", start=0)
 DmaIndexMode = IntEnum("DmaIndexMode", "DISABLED ENABLED", start=0)
 BranchCondition = IntEnum("BranchCondition", "ALWAYS RF_TRUE", start=0)
 

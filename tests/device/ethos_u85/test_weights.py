@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from eqsat.device.compile import compile_binary
+from eqsat.device.core.commands import Convolution
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import MemoryMap
+from eqsat.device.core.registers import WeightFormat, WeightSparsity
 from eqsat.device.ethos_u85 import weights as module
-from eqsat.device.ethos_u85.commands import Convolution
 from eqsat.device.ethos_u85.execution import weights_of
-from eqsat.device.ethos_u85.registers import WeightFormat, WeightSparsity
 from eqsat.device.ethos_u85.weights import Order, scales, weights
 from eqsat.ground.worker import Worker
 from eqsat.target import Target

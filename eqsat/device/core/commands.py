@@ -1,27 +1,30 @@
-"""The operations of Ethos-U85: each holds everything that the registers said when it was issued.
+"""The commands of all families: each holds everything that the registers said when it was issued.
 
-The facts are from Vela's generator (Apache-2.0).
-It is `ethosu/regor/architecture/ethosu85/ethos_u85_register_cs_generator.cpp`.
+What a family does not have is left at its default.
+The facts are from Vela's generators (Apache-2.0) in `ethosu/regor/architecture`:
+`ethosu55/ethos_u55_register_cs_generator.cpp` and `ethosu85/ethos_u85_register_cs_generator.cpp`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
-from eqsat.device.core.operands import ByteRange, Dma, Element, FeatureMap, FixedPointScale, Kernel
-from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, Rounding, WeightOrder
-from eqsat.device.ethos_u85.registers import (
-    AccFormat,
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import SAME, ByteRange, Dma, Element, FeatureMap, FixedPointScale, Kernel
+from eqsat.device.core.registers import (
     AccInput,
-    ActivationClipRange,
-    ActivationFunction,
     ActivationReverse,
     ActivationTranspose,
     ElementwiseMode,
+    IfmUpscaleMode,
+    KernelDecomposition,
     PoolingMode,
     ResizeMode,
-    RoundModeIfm,
+    Rounding,
+    RoundingMode,
     WeightFormat,
+    WeightOrder,
     WeightSparsity,
 )
 from eqsat.target.family import HWC
@@ -55,15 +58,16 @@ Operand = FeatureMap | Chained | Scalar
 class Activation:
     """The processing of a result after its scaling.
 
-    table: index of a table among those of the function's size.
+    function, clip_range: the family's own enumerations.
     minimum, maximum: bits of the registers.
+    table: index of a table among those of the function's size; None if the function tells it.
     """
 
-    function: ActivationFunction
-    table: int
-    clip_range: ActivationClipRange
+    function: IntEnum
+    clip_range: IntEnum
     minimum: int
     maximum: int
+    table: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +76,56 @@ class Output:
 
     shape: (height, width, depth) before `transpose` and `reverse`; `map` has those after.
     map: None if only accumulators are kept.
-    scale: None if each channel has its own.
-    Vela does not set the register then.
+    scale: None if each channel has its own, or if there is none.
     """
 
     shape: HWC
     map: FeatureMap | Chained | None
     scale: FixedPointScale | None
-    rounding: Rounding
+    rounding: RoundingMode
     activation: Activation
-    transpose: ActivationTranspose
-    reverse: ActivationReverse
+    transpose: ActivationTranspose = ActivationTranspose.HWC
+    reverse: ActivationReverse = ActivationReverse.NONE
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether results are transposed or reversed when written."""
+        return (self.transpose, self.reverse) != (ActivationTranspose.HWC, ActivationReverse.NONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
     """The accumulators of an operation.
 
+    format: the family's own enumeration.
     input: their initial values.
     output: whether they go to the output; otherwise they are kept for the next operation.
     """
 
-    format: AccFormat
-    input: AccInput
-    output: bool
+    format: IntEnum
+    input: AccInput = AccInput.RESET
+    output: bool = True
+
+    @property
+    def bits(self) -> int:
+        """Bits of an accumulator. Raises DeviceError for one that holds no integers."""
+        if not self.format.name.startswith("I"):
+            raise DeviceError(f"the model does not know {self.format.name}")
+        return int(self.format.name[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Banks:
+    """The banks of shared memory of a kernel's blocks.
+
+    inputs_end: the bank behind the inputs.
+    second_start: the first bank of the second input, None if there is none.
+    accumulators_start: the first bank of accumulators.
+    """
+
+    inputs_end: int
+    second_start: int | None
+    accumulators_start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,61 +135,64 @@ class Block:
     Results do not depend on it, but weights are stored in the order of blocks.
 
     shape: (height, width, depth) of a block of the OFM.
-    micro: (height, width) of the micro blocks that are computed at once.
     dependency: BLOCKDEP, by how many blocks a kernel may overlap with the one before.
+    micro: (height, width) of the micro blocks that are computed at once; None if the NPU has one kind.
+    banks: None if inputs and accumulators have memories of their own.
     """
 
     shape: HWC
-    micro: tuple[int, int]
     dependency: int
+    micro: tuple[int, int] | None = None
+    banks: Banks | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
     """OP_CONV or OP_DEPTHWISE.
 
-    matrices: whether it is a product of matrices.
+    weights: a stream for each core or decoder.
+    scales: streams of biases and scales of each channel, none if there is one scale.
     ifm2: the second matrix, [1, out, in], or the initial accumulators; else None.
-    weights: a stream for each decoder.
-    scales: biases and scales of each channel, None if there is one scale.
+    matrices: whether it is a product of matrices.
+    format: None if weights have one format.
     """
 
     offset: int
     depthwise: bool
-    matrices: bool
     ifm: FeatureMap
-    ifm2: FeatureMap | None
     output: Output
     kernel: Kernel
     upscale: IfmUpscaleMode
     order: WeightOrder
     decomposition: KernelDecomposition
-    format: WeightFormat
-    sparsity: WeightSparsity
     weights: tuple[ByteRange, ...]
-    scales: ByteRange | None
+    scales: tuple[ByteRange, ...]
     accumulators: Accumulators
     block: Block
+    ifm2: FeatureMap | None = None
+    matrices: bool = False
+    format: WeightFormat | None = None
+    sparsity: WeightSparsity = WeightSparsity.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
     """OP_POOL.
 
+    scales: streams if each channel has its own scale.
     ifm2: the initial accumulators, None if they do not come from memory.
-    scales: scales of each channel, None if there is one scale.
     """
 
     offset: int
     mode: PoolingMode
     ifm: FeatureMap
-    ifm2: FeatureMap | None
     output: Output
     kernel: Kernel
     upscale: IfmUpscaleMode
-    scales: ByteRange | None
+    scales: tuple[ByteRange, ...]
     accumulators: Accumulators
     block: Block
+    ifm2: FeatureMap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +202,18 @@ class InputScale:
     double: by how many bits the first of two roundings lies lower.
     """
 
-    scale: FixedPointScale
-    rounding: RoundModeIfm
-    double: int
+    scale: FixedPointScale = SAME
+    rounding: RoundingMode = Rounding.NATURAL
+    double: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
     """OP_ELEMENTWISE.
 
-    operands: one or two.
+    operands: IFM and, of a binary operation, IFM2.
     inputs: the scale of each operand.
+    reversed: whether IFM2 is the first operand.
     """
 
     offset: int
@@ -190,6 +224,7 @@ class Elementwise:
     output: Output
     accumulators: Accumulators
     block: Block
+    reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +238,11 @@ class ResizeAxis:
     offset: int
     step: int
     rest: int
+
+    @property
+    def places(self) -> tuple[int, int, int]:
+        """(offset, step, scale): position k lies at (offset + k * step) / scale."""
+        return self.offset, self.step * self.scale + self.rest, self.scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,4 +259,5 @@ class Resize:
     block: Block
 
 
-Command = Convolution | Pooling | Elementwise | Resize | Dma
+Computation = Convolution | Pooling | Elementwise | Resize
+Command = Computation | Dma
