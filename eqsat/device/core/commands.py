@@ -174,6 +174,16 @@ class Convolution:
     format: WeightFormat | None = None
     sparsity: WeightSparsity = WeightSparsity.NONE
 
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """[out, height, width, in], in which the last is 1 for a depthwise convolution."""
+        inputs = 1 if self.depthwise else self.ifm.depth
+        return self.output.shape[2], self.kernel.height, self.kernel.width, inputs
+
+    @property
+    def is_part_kernel_first(self) -> bool:
+        return not self.depthwise and self.order == WeightOrder.PART_KERNEL_FIRST
+
 
 @dataclass(frozen=True, slots=True)
 class Pooling:

@@ -11,11 +11,11 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.machine import V
 from eqsat.device.core.memory import Constants
 from eqsat.device.core.operands import SAME, Element, FeatureMap, FixedPointScale
-from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, PoolingMode, WeightOrder
+from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, PoolingMode
 from eqsat.device.core.state import number
 from eqsat.device.ethos_u55.arithmetic import activated, table_place
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction
-from eqsat.device.ethos_u55.weights import Order, scales, weights
+from eqsat.device.ethos_u55.weights import order_of, scales, weights
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
@@ -62,17 +62,7 @@ def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
     """Returns the weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8 or c.accumulators.format == AccFormat.F16:
         raise DeviceError(f"the model does not know {c.decomposition.name} or {c.accumulators.format.name}")
-    order = Order(
-        shape=(c.output.shape[2], c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
-        depthwise=c.depthwise,
-        part_kernel=not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST,
-        dilation=c.kernel.dilation,
-        block=c.block.shape[2],
-        micro=core.micro[0][2],
-        bits=c.ifm.element.bits,
-        cores=core.cores,
-    )
-    return weights(tuple(memory.constant(s) for s in c.weights), order)
+    return weights(tuple(map(memory.constant, c.weights)), order_of(c, core), core.cores)
 
 
 def copies(c: Pooling) -> bool:

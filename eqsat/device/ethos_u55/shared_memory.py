@@ -9,9 +9,9 @@ from __future__ import annotations
 from eqsat.device.core.block_order import no_block, rounded_up
 from eqsat.device.core.commands import Banks, Computation, Convolution, Elementwise, Pooling
 from eqsat.device.core.operands import ByteRange, FeatureMap
-from eqsat.device.core.registers import PoolingMode, WeightOrder
+from eqsat.device.core.registers import PoolingMode
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction
-from eqsat.device.ethos_u55.weights import DEEP, SHALLOW
+from eqsat.device.ethos_u55.weights import deep_channels
 from eqsat.target.family import Core, Family, SharedMemory
 
 #: Bytes of a bank of shared memory.
@@ -50,8 +50,7 @@ def input_channels(c: Convolution | Pooling, _: Core) -> int | None:
     """Returns the input channels that are read at a time; None if each result reads its own channel."""
     if c.depthwise if isinstance(c, Convolution) else c.mode != PoolingMode.REDUCE_SUM:
         return None
-    part_kernel = isinstance(c, Convolution) and c.order == WeightOrder.PART_KERNEL_FIRST
-    return SHALLOW if part_kernel or c.ifm.element.bits == 16 else DEEP
+    return deep_channels(c)
 
 
 def _no_banks(c: Computation, core: Core) -> str:

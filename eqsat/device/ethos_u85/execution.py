@@ -16,11 +16,10 @@ from eqsat.device.core.registers import (
     PoolingMode,
     Rounding,
     WeightFormat,
-    WeightOrder,
     WeightSparsity,
 )
 from eqsat.device.ethos_u85.arithmetic import activated, table_place
-from eqsat.device.ethos_u85.weights import Order, scales, weights
+from eqsat.device.ethos_u85.weights import order_of, scales, weights
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
@@ -88,28 +87,3 @@ def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
     if c.decomposition != KernelDecomposition.D8X8:
         raise DeviceError(f"the model does not know {c.decomposition.name}")
     return weights(tuple(map(memory.constant, c.weights)), order_of(c, core), c.format == WeightFormat.FWD)
-
-
-def order_of(c: Convolution, core: Core) -> Order:
-    """Returns the order of a convolution's weights. Raises DeviceError."""
-    return Order(
-        shape=(c.output.shape[2], c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
-        depthwise=c.depthwise,
-        part_kernel=not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST,
-        sparse=c.sparsity == WeightSparsity.SPARSE_2_4,
-        stride=c.kernel.stride,
-        dilation=c.kernel.dilation,
-        block=c.block.shape[2],
-        micro=_micro(c, core),
-        bits=c.ifm.element.bits,
-        cores=core.cores,
-        macs=core.macs,
-    )
-
-
-def _micro(c: Convolution, core: Core) -> int:
-    assert c.block.micro is not None
-    for height, width, depth in core.micro:
-        if (height, width) == c.block.micro:
-            return depth
-    raise DeviceError(f"micro blocks of {c.block.micro[0]}x{c.block.micro[1]}, which this NPU does not have")

@@ -9,7 +9,7 @@ from eqsat.device.core.commands import Computation, Convolution, Pooling
 from eqsat.device.core.memory import BRICK
 from eqsat.device.core.operands import FeatureMap
 from eqsat.device.core.registers import AccInput, ActivationFormat, PoolingMode
-from eqsat.device.ethos_u85.execution import order_of
+from eqsat.device.ethos_u85.weights import order_of
 from eqsat.target.family import Core, Family, SplitMemory
 
 #: Input channels that a sum over the depth reads at a time.

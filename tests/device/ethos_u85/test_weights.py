@@ -11,9 +11,10 @@ from eqsat.device.core.commands import Convolution
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import MemoryMap
 from eqsat.device.core.registers import WeightFormat, WeightSparsity
+from eqsat.device.core.weight_order import Order
 from eqsat.device.ethos_u85 import weights as module
 from eqsat.device.ethos_u85.execution import weights_of
-from eqsat.device.ethos_u85.weights import Order, scales, weights
+from eqsat.device.ethos_u85.weights import scales, weights
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
@@ -80,7 +81,7 @@ def test_two_of_four(worker: Worker) -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    order = Order((16, 1, 1, 64), False, False, False, (1, 1), (1, 1), 16, 8, 8, 1, 256)
+    order = Order((16, 1, 1, 64), (1, 1), 16, 8, 64, 64, 8, 1)
     header = bytearray(32)
     header[0] = 1
     with pytest.raises(DeviceError, match="64 weights in a stream that should have 1024"):
