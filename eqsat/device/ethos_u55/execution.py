@@ -13,9 +13,10 @@ from eqsat.device.core.memory import Constants
 from eqsat.device.core.operands import SAME, Element, FeatureMap, FixedPointScale
 from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, PoolingMode
 from eqsat.device.core.state import number
+from eqsat.device.core.weight_stream import scales
 from eqsat.device.ethos_u55.arithmetic import activated, table_place
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction
-from eqsat.device.ethos_u55.weights import order_of, scales, weights
+from eqsat.device.ethos_u55.weights import order_of, weights
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
@@ -28,7 +29,8 @@ class Execution(execution.Execution[V]):
         return self.window(c).convolved(weights_of(c, self._core, self._machine), c.depthwise)
 
     def own_scales(self, c: Convolution | Pooling) -> Scales:
-        return scales(tuple(map(self._machine.constant, c.scales)), c.output.shape[2])
+        """Records have a bias of 40 bits and a multiplier of 32."""
+        return scales(tuple(map(self._machine.constant, c.scales)), c.output.shape[2], 5, 9)
 
     def activated(self, o: Output, element: Element, values: V) -> V:
         table = self.table(table_place(o, self._machine.internal))

@@ -9,12 +9,9 @@ Two cores have a stream each, for every other output channel.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.core import weight_stream
-from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.commands import Convolution, Pooling
 from eqsat.device.core.weight_order import Order, places
 from eqsat.device.core.weight_stream import decoded, fill
@@ -50,20 +47,4 @@ def weights(streams: tuple[bytes, ...], order: Order, cores: int = 1) -> Array:
         own = replace(order, shape=mine.shape, block=(order.block + cores - 1 - core) // cores)
         fill(mine, places(own), decoded(stream))
         out[core::cores] = mine
-    return out
-
-
-@lru_cache(512)
-def scales(streams: tuple[bytes, ...], depth: int) -> Scales:
-    """Biases and scales from records of 10 bytes.
-
-    A record has a signed bias of 40 bits, a multiplier of 32 and a shift of 6.
-    Raises DeviceError.
-    """
-    out = Scales(*(np.zeros(depth, np.int64) for _ in range(3)))
-    for core, stream in enumerate(streams):
-        count = -(-(depth - core) // len(streams))
-        found = weight_stream.scales(stream, count, 5, 9)
-        mine = slice(core, None, len(streams))
-        out.bias[mine], out.multiplier[mine], out.shift[mine] = found.bias, found.multiplier, found.shift
     return out

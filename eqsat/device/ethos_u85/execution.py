@@ -18,16 +18,18 @@ from eqsat.device.core.registers import (
     WeightFormat,
     WeightSparsity,
 )
+from eqsat.device.core.weight_stream import scales
 from eqsat.device.ethos_u85.arithmetic import activated, table_place
-from eqsat.device.ethos_u85.weights import order_of, scales, weights
+from eqsat.device.ethos_u85.weights import order_of, weights
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
 
 class Execution(execution.Execution[V]):
     def own_scales(self, c: Convolution | Pooling) -> Scales:
-        (place,), is_wide = c.scales, c.accumulators.bits > 32
-        return scales(self._machine.constant(place), c.output.shape[2], is_wide)
+        """Records have a bias of 32 bits and a multiplier of 31, or of 48 and 15 for wide accumulators."""
+        bias = 6 if c.accumulators.bits > 32 else 4
+        return scales(tuple(map(self._machine.constant, c.scales)), c.output.shape[2], bias, 8)
 
     def activated(self, o: Output, element: Element, values: V) -> V:
         table = self.table(table_place(o, self._machine.internal))

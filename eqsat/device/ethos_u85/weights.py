@@ -14,8 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.core import weight_stream
-from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.commands import Convolution
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.registers import WeightSparsity
@@ -121,14 +119,3 @@ def _in_turns(order: Order) -> Array:
     turn = order.micro * order.shallow * order.rounded // order.cores
     each = [places(order, core) for core in range(order.cores)]
     return np.concatenate([p[at : at + turn] for at in range(0, max(map(len, each)), turn) for p in each])
-
-
-@lru_cache(512)
-def scales(stream: bytes, depth: int, wide: bool) -> Scales:
-    """Biases and scales from records of 10 bytes.
-
-    A record has a bias of 32 bits and a multiplier of 31, and a shift of 6.
-    With wide accumulators the bias has 48 bits and the multiplier 15.
-    Raises DeviceError.
-    """
-    return weight_stream.scales(stream, depth, 6 if wide else 4, 8)

@@ -14,8 +14,9 @@ from eqsat.device.core.commands import Accumulators, Activation, Block, Convolut
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Element, FeatureMap, Kernel
 from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode, KernelDecomposition, WeightOrder
+from eqsat.device.core.weight_stream import scales
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction, RoundMode
-from eqsat.device.ethos_u55.weights import order_of, scales, weights
+from eqsat.device.ethos_u55.weights import order_of, weights
 from eqsat.target.families import U55
 from tests.sweeps import some
 
@@ -80,7 +81,7 @@ def record(bias: int, multiplier: int, shift: int) -> bytes:
 def test_records_of_two_cores_take_turns() -> None:
     rows = [(-(1 << 39), 1, 0), (5, (1 << 32) - 1, 63), (-1, 7, 31), (1 << 38, 1 << 30, 5), (0, 2, 1)]
     streams = tuple(b"".join(record(*r) for r in rows[core::2]) + bytes(6) for core in range(2))
-    found = scales(streams, len(rows))
+    found = scales(streams, len(rows), 5, 9)
     assert list(zip(found.bias.tolist(), found.multiplier.tolist(), found.shift.tolist(), strict=True)) == rows
     with pytest.raises(DeviceError, match="biases and scales for 6 channels"):
-        scales(streams, 11)
+        scales(streams, 11, 5, 9)

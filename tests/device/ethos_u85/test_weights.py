@@ -12,9 +12,10 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import MemoryMap
 from eqsat.device.core.registers import WeightFormat, WeightSparsity
 from eqsat.device.core.weight_order import Order
+from eqsat.device.core.weight_stream import scales
 from eqsat.device.ethos_u85 import weights as module
 from eqsat.device.ethos_u85.execution import weights_of
-from eqsat.device.ethos_u85.weights import scales, weights
+from eqsat.device.ethos_u85.weights import weights
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
@@ -99,8 +100,8 @@ def test_records(wide: bool, row: tuple[int, int, int]) -> None:
     bias, multiplier, shift = row
     split = 6 if wide else 4
     record = (bias & (1 << 8 * split) - 1).to_bytes(split, "little") + multiplier.to_bytes(8 - split, "little")
-    found = scales((record + bytes([shift, 0])) * 2, 2, wide)
+    found = scales(((record + bytes([shift, 0])) * 2,), 2, split, 8)
     told = found.bias.tolist(), found.multiplier.tolist(), found.shift.tolist()
     assert told == ([bias] * 2, [multiplier] * 2, [shift] * 2)
     with pytest.raises(DeviceError, match="biases and scales for 3 channels"):
-        scales(record * 2, 3, wide)
+        scales((record * 2,), 3, split, 8)
