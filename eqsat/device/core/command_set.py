@@ -8,11 +8,11 @@ from typing import Any
 
 from eqsat.device.core.block_order import Blocks, Reading
 from eqsat.device.core.commands import Command, Computation, Convolution, Elementwise, Output, Pooling, Resize
+from eqsat.device.core.decoding import Decoder
 from eqsat.device.core.instructions import instructions
 from eqsat.device.core.machine import Machine
 from eqsat.device.core.operands import ByteRange, Dma, FeatureMap
 from eqsat.device.core.registers import Layouts, PoolingMode
-from eqsat.device.core.state import Makers, commands_of
 from eqsat.device.core.touched import Accesses, of_copy, of_kernel
 from eqsat.target.family import Core, Family
 
@@ -24,7 +24,7 @@ class CommandSet:
     Its functions take a command that is neither a wait nor the end, and raise DeviceError.
 
     layouts: the instructions of the set.
-    makers: the function that makes a command of each operation.
+    decoder: makes the commands from instructions.
     execution: begins a run on a machine; its `step` executes a command and returns what it computes.
     table_place: the table that is looked up for an output, None if none is, given the bytes of the NPU's own memory.
     buffers: the part of the NPU's own memory that a kernel's blocks take, where tables can lie in it, too.
@@ -36,7 +36,7 @@ class CommandSet:
     """
 
     layouts: Layouts
-    makers: Makers
+    decoder: type[Decoder]
     execution: Callable[[Core, Machine[Any]], Any]
     table_place: Callable[[Output, int], ByteRange | None]
     buffers: Callable[[Computation, int], tuple[ByteRange, ...]]
@@ -50,7 +50,7 @@ class CommandSet:
 
         Raises DeviceError, also for words behind the end.
         """
-        return commands_of(list(instructions(stream, self.layouts)), self.makers)
+        return self.decoder().decoded(list(instructions(stream, self.layouts)))
 
     def accesses(self, c: Command, internal: int) -> Accesses:
         """Returns the bytes that a command reads and writes.

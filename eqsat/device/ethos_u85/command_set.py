@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from eqsat.device.core.command_set import CommandSet
 from eqsat.device.ethos_u85.arithmetic import table_place
-from eqsat.device.ethos_u85.decoding import MAKERS
+from eqsat.device.ethos_u85.decoding import Decoder
 from eqsat.device.ethos_u85.execution import Execution
 from eqsat.device.ethos_u85.registers import LAYOUTS
 from eqsat.device.ethos_u85.room import input_channels, no_room
 
 ETHOS_U85 = CommandSet(
     layouts=LAYOUTS,
-    makers=MAKERS,
+    decoder=Decoder,
     execution=Execution,
     table_place=table_place,
     buffers=lambda c, internal: (),
