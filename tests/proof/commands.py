@@ -24,12 +24,12 @@ from eqsat.device.core.commands import (
     Output,
     Pooling,
     Resize,
-    ResizeAxis,
+    ResizedAxis,
     Scalar,
 )
-from eqsat.device.core.memory import BRICK
 from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import (
+    BRICK,
     SAME,
     ByteRange,
     Dma,
@@ -590,9 +590,9 @@ def convolution85(draw: st.DrawFn, depthwise: bool, matrices: bool = False) -> C
     return _case(draw, (U85,), made(accumulators), [ifm, *([second] if second else [])], records, *before)
 
 
-def _axis(draw: st.DrawFn, most: int) -> ResizeAxis:
+def _axis(draw: st.DrawFn, most: int) -> ResizedAxis:
     scale = draw(st.integers(1, 5))
-    return ResizeAxis(scale, draw(_edges(-most, most)), draw(st.integers(0, 2)), draw(st.integers(0, scale)))
+    return draw(_edges(-most, most)), draw(st.integers(0, 2)) * scale + draw(st.integers(0, scale)), scale
 
 
 @st.composite

@@ -83,7 +83,7 @@ class CommandSet:
             case Elementwise():
                 readings = [Reading(m) for m in c.operands if isinstance(m, FeatureMap)]
             case Resize():
-                readings = [Reading(c.ifm, resized=(c.y.places, c.x.places))]
+                readings = [Reading(c.ifm, resized=(c.y, c.x))]
         out = c.output
         written = out.map if isinstance(out.map, FeatureMap) and not out.is_turned else None
         return Blocks(out.shape, c.block.shape, c.block.dependency, written, tuple(readings))

@@ -52,6 +52,8 @@ class Scalar:
 
 
 Operand = FeatureMap | Chained | Scalar
+#: (offset, step, scale) of an axis that is resized.
+ResizedAxis = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,33 +240,18 @@ class Elementwise:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeAxis:
-    """An axis of a resize.
-
-    Position k of the output lies at (offset + k * (step * scale + rest)) / scale of the input.
-    """
-
-    scale: int
-    offset: int
-    step: int
-    rest: int
-
-    @property
-    def places(self) -> tuple[int, int, int]:
-        """(offset, step, scale): position k lies at (offset + k * step) / scale."""
-        return self.offset, self.step * self.scale + self.rest, self.scale
-
-
-@dataclass(frozen=True, slots=True)
 class Resize:
-    """OP_RESIZE along y and x."""
+    """OP_RESIZE.
+
+    y, x: (offset, step, scale) of each axis; position k of the output lies at (offset + k * step) / scale of the input.
+    """
 
     offset: int
     mode: ResizeMode
     ifm: FeatureMap
     output: Output
-    y: ResizeAxis
-    x: ResizeAxis
+    y: ResizedAxis
+    x: ResizedAxis
     accumulators: Accumulators
     block: Block
 

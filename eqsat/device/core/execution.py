@@ -131,7 +131,7 @@ class Execution(ABC, Generic[V]):
         if c.mode == ResizeMode.REPLICATE:
             raise DeviceError(f"the model does not know RESIZE by {c.mode.name}")
         is_bilinear = c.mode == ResizeMode.BILINEAR
-        values = self._machine.resized(c.ifm, is_bilinear, c.y.places, c.x.places, c.output.shape)
+        values = self._machine.resized(c.ifm, is_bilinear, c.y, c.x, c.output.shape)
         return self._machine.times(values, 1 << ABOVE)
 
     def finish(self, c: Computation, values: V, start: FeatureMap | None = None, sums: bool = False) -> V | None:

@@ -74,7 +74,7 @@ def _read(c: Computation) -> str:
             operands = [_operand(o) + _scaled(s) for o, s in zip(c.operands, c.inputs, strict=True)]
             return ", ".join(operands[::-1] if c.reversed else operands)
         case Resize():
-            steps = ", ".join("({1} k + {0}) / {2}".format(*a.places) for a in (c.y, c.x))
+            steps = ", ".join("({1} k + {0}) / {2}".format(*a) for a in (c.y, c.x))
             return f"{_operand(c.ifm)} at {steps}"
 
 

@@ -16,7 +16,7 @@ from eqsat.device.core.commands import (
     Output,
     Pooling,
     Resize,
-    ResizeAxis,
+    ResizedAxis,
     Scalar,
 )
 from eqsat.device.core.errors import DeviceError
@@ -186,13 +186,14 @@ class Decoder(decoding.Decoder):
             block=block,
         )
 
-    def _axis(self, axis: str, block: int) -> ResizeAxis:
+    def _axis(self, axis: str, block: int) -> ResizedAxis:
         """Returns an axis of a resize. Raises DeviceError unless blocks of results follow each other."""
         fields = self.instruction(f"RESIZE_{axis}").fields
-        scale, step, rest = self.get(f"RESIZE_{axis}_SCALE_N_M1") + 1, fields["one_step_int"], fields["one_step_mod"]
-        if (fields["blk_step_int"], fields["blk_step_mod"]) != divmod((block - 1) * (step * scale + rest), scale):
+        scale = self.get(f"RESIZE_{axis}_SCALE_N_M1") + 1
+        step = fields["one_step_int"] * scale + fields["one_step_mod"]
+        if (fields["blk_step_int"], fields["blk_step_mod"]) != divmod((block - 1) * step, scale):
             raise DeviceError(f"the model does not know a RESIZE whose blocks do not follow each other along {axis}")
-        return ResizeAxis(scale, number(self.get(f"RESIZE_{axis}_OFFSET"), True, 12), step, rest)
+        return number(self.get(f"RESIZE_{axis}_OFFSET"), True, 12), step, scale
 
     def dma(self, i: Instruction) -> Dma:
         mode = DmaStrideMode(self.get("DMA0_SRC_REGION", "stride_mode"))

@@ -6,8 +6,7 @@ import math
 
 from eqsat.device.core.block_order import no_block, rounded_up
 from eqsat.device.core.commands import Computation, Convolution, Pooling
-from eqsat.device.core.memory import BRICK
-from eqsat.device.core.operands import FeatureMap
+from eqsat.device.core.operands import BRICK, FeatureMap
 from eqsat.device.core.registers import AccInput, ActivationFormat, PoolingMode
 from eqsat.device.ethos_u85.weights import order_of
 from eqsat.target.family import Core, Family, SplitMemory
