@@ -21,9 +21,9 @@ import numpy as np
 from eqsat.device.binary import READ_ONLY, Binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Element, Stop, Wait
-from eqsat.device.core.words import line
 from eqsat.device.run import UNKNOWN
 from eqsat.device.schedule import check_commands
+from eqsat.device.text import line
 from eqsat.proof.binary_machine import TermMachine
 from eqsat.proof.binary_memory import DTYPES
 from eqsat.proof.evaluation import variable

@@ -44,9 +44,8 @@ def test_all_fields_are_those_that_vela_prints(target: str, tmp_path: Path) -> N
 
 
 def _as_vela_prints(i: Instruction) -> tuple[object, ...]:
-    code = i.layout.code | (0x4000 if i.layout.long else 0)
     payload = None if i.payload is None else f"{i.payload:08x}"
-    return i.offset, payload, f"{i.parameter:04x}", f"{code:04x}", i.name, i.shown()
+    return i.offset, payload, f"{i.parameter:04x}", f"{i.layout.code:04x}", i.name, i.shown()
 
 
 def _fields(text: str) -> dict[str, str]:
