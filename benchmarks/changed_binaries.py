@@ -88,7 +88,7 @@ class Subject:
 
 def _words(i: Instruction) -> list[int]:
     """Returns the words of a command: one, or two with its payload."""
-    first = i.layout.code | i.layout.long << 14 | i.parameter << 16
+    first = i.layout.code | i.parameter << 16
     return [first] if i.payload is None else [first, i.payload]
 
 

@@ -18,8 +18,7 @@ from math import ceil, prod
 from cost_models.blocks import BlockConfig, Work, as_shape, up
 from cost_models.machine import Machine, Memory, Place
 from eqsat.target.family import HWC
-from eqsat.vela.broadcasts import Cut, elements_read
-from eqsat.vela.bursts import burst
+from eqsat.vela.traffic import Cut, burst, elements_read
 
 #: Bytes of scale and bias per output channel.
 SCALES = 10
@@ -179,7 +178,7 @@ def elementwise(
     bits, out_bits: of an element of the operands and of the result.
     read: shapes of the operands that are not constant.
     stored: the shape of a constant operand, in rows.
-    An operand that broadcasts is read once a block (`eqsat/vela/broadcasts.py`).
+    An operand that broadcasts is read once a block (`eqsat/vela/corrections.py`).
     """
     full = (*out[:2], stored_depth(out[2], place.write_rows))
     npu = prod(full) / prod(out) * by_block(machine, out, block, path, place, bits, out_bits)

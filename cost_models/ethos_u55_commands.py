@@ -16,10 +16,10 @@ from cost_models.blocks import told_block
 from cost_models.issued import Issued, array_work, memory, rows, size, weight_fetch, without_addresses
 from cost_models.machine import Machine, Place
 from eqsat.device.binary import READ_ONLY
+from eqsat.device.core.commands import Convolution, Elementwise, Output, Pooling
 from eqsat.device.core.operands import Dma, FeatureMap, Wait
-from eqsat.device.core.registers import WeightOrder
-from eqsat.device.ethos_u55.commands import Convolution, Elementwise, Output, Pooling
-from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction, PoolingMode
+from eqsat.device.core.registers import PoolingMode, WeightOrder
+from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction
 
 
 def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]:
@@ -56,7 +56,7 @@ def _cycles(machine: Machine, c: _Computing) -> float:
 
 def _array(machine: Machine, c: Convolution | Pooling) -> float:
     """Returns the cycles of a convolution or pooling command."""
-    out = c.output.map
+    out = _written(c)
     work = array_work(_work_kind(c), c.kernel, c.ifm, size(out))
     weights, part_kernel = None, False
     if isinstance(c, Convolution):
@@ -69,7 +69,7 @@ def _array(machine: Machine, c: Convolution | Pooling) -> float:
 
 def _accumulator_path(machine: Machine, c: Convolution | Pooling) -> float:
     """Returns the cycles per element of the output path out of the accumulators."""
-    if c.block.accumulators == AccFormat.I40:
+    if c.accumulators.format == AccFormat.I40:
         return machine.core.mul
     return machine.largest if isinstance(c, Pooling) and c.mode == PoolingMode.MAX else machine.core.byte
 
@@ -81,7 +81,7 @@ def _work_kind(c: Convolution | Pooling) -> str:
 
 
 def _elementwise(machine: Machine, c: Elementwise) -> float:
-    out, operands = c.output.map, [m for m in (c.ifm, c.ifm2) if m is not None]
+    out, operands = _written(c), [m for m in c.operands if isinstance(m, FeatureMap)]
     constant = next((m for m in operands if m.region == READ_ONLY), None) if len(operands) > 1 else None
     read = next(m for m in operands if m is not constant)
     path = machine.arithmetic(c.mode.name.lower(), read.element.bits, out.element.bits)
@@ -96,6 +96,11 @@ def _elementwise(machine: Machine, c: Elementwise) -> float:
         [size(m) for m in operands if m is not constant],
         None if constant is None else size(constant),
     )
+
+
+def _written(c: _Computing) -> FeatureMap:
+    assert isinstance(c.output.map, FeatureMap)
+    return c.output.map
 
 
 def _path(machine: Machine, arithmetic: float, o: Output) -> float:

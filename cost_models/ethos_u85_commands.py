@@ -21,19 +21,18 @@ from cost_models import estimator
 from cost_models.blocks import BlockConfig, Work, told_split_block
 from cost_models.issued import Issued, array_work, memory, rows, size, weight_fetch, without_addresses
 from cost_models.machine import Machine, Memory, Place
+from eqsat.device.core.commands import Chained, Computation, Convolution, Elementwise, Pooling, Resize, Scalar
 from eqsat.device.core.operands import Dma, FeatureMap, Wait
-from eqsat.device.core.registers import WeightOrder
-from eqsat.device.ethos_u85.commands import Chained, Convolution, Elementwise, Pooling, Resize, Scalar
-from eqsat.device.ethos_u85.registers import (
+from eqsat.device.core.registers import (
     ActivationReverse,
     ActivationTranspose,
     ElementwiseMode,
     PoolingMode,
+    WeightOrder,
     WeightSparsity,
 )
 from eqsat.target.family import HWC
 
-_Computing = Convolution | Pooling | Elementwise | Resize
 #: Cycles per element of a division (GetOutputCyclesPerElement).
 _DIVISION = 33.0
 #: The memory of lookup tables: a byte a cycle (ethos_u85.cpp: _lutRam).
@@ -47,7 +46,7 @@ def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]
 
     Raises DeviceError for commands that are not known.
     """
-    chain: list[_Computing] = []
+    chain: list[Computation] = []
     first = 0
     for c in commands:
         match c:
@@ -71,7 +70,7 @@ def _copy(machine: Machine, c: Dma) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _cycles(machine: Machine, chain: tuple[_Computing, ...]) -> float:
+def _cycles(machine: Machine, chain: tuple[Computation, ...]) -> float:
     first, written = chain[0], chain[-1].output.map
     path = sum(_path(machine, c) for c in chain)
     besides = tuple(_operand_traffic(machine, m, c) for c in chain[1:] for m in _read(c))
@@ -114,6 +113,7 @@ def _array(
 
 def _blocks(machine: Machine, c: Convolution | Pooling, work: Work) -> BlockConfig:
     kernel_first = work.kind == "conv" and isinstance(c, Convolution) and c.order == WeightOrder.PART_KERNEL_FIRST
+    assert c.block.micro is not None
     return told_split_block(work, machine.core, c.block.micro, c.block.shape, kernel_first)
 
 
@@ -123,7 +123,7 @@ def _work_kind(c: Convolution | Pooling) -> str:
     return "sum" if c.mode == PoolingMode.REDUCE_SUM else "pool"
 
 
-def _path(machine: Machine, c: _Computing) -> float:
+def _path(machine: Machine, c: Computation) -> float:
     """Returns the cycles per element of the output path, with what a command does to its result."""
     core, out = machine.core, _bits(c.output.map)
     first = c.operands[0] if isinstance(c, Elementwise) else c.ifm if isinstance(c, Resize) else _window(c)
@@ -142,14 +142,14 @@ def _window(c: Convolution | Pooling) -> FeatureMap:
     return c.ifm2 if isinstance(c, Pooling) and c.mode == PoolingMode.NONE and c.ifm2 is not None else c.ifm
 
 
-def _read(c: _Computing) -> tuple[FeatureMap, ...]:
+def _read(c: Computation) -> tuple[FeatureMap, ...]:
     """Returns the feature maps that a command reads from memory; weights are none."""
     if isinstance(c, Elementwise):
         return tuple(o for o in c.operands if not isinstance(o, Chained | Scalar))
     return (c.ifm if isinstance(c, Resize) else _window(c),)
 
 
-def _operand_traffic(machine: Machine, m: FeatureMap, c: _Computing) -> tuple[Memory, float]:
+def _operand_traffic(machine: Machine, m: FeatureMap, c: Computation) -> tuple[Memory, float]:
     """Returns the memory of an operand, and the bytes that it moves: once a block if the operand broadcasts."""
     if not isinstance(c, Elementwise):
         return _tensor_traffic(machine, m, c.block.shape)

@@ -123,7 +123,7 @@ class Binary:
         return list(instructions(words, config.commands.layouts))
 
     def commands(self) -> list[Any]:
-        """Returns the commands of the stream, in the family's types. Raises DeviceError."""
+        """Returns the commands of the stream. Raises DeviceError."""
         return list(commands(self.stream))
 
 

@@ -42,7 +42,7 @@ def check_commands(commands: Sequence[Any], config: Config) -> None:
     Raises DeviceFault if a kernel looks up a table that the buffers of another one have overwritten.
     """
     for c in commands:
-        reason = "" if isinstance(c, Wait | Stop) else config.commands.no_room(c, config.family, config.core)
+        reason = "" if isinstance(c, Wait | Stop | Dma) else config.commands.no_room(c, config.family, config.core)
         if reason:
             raise DeviceFault(f"{_name(c)}: {reason}", c.offset)
     works = [_Work.of(c, config) for c in commands]

@@ -83,9 +83,8 @@ def with_commands(data: bytes, words: Sequence[int]) -> bytes:
 
 
 def commands(data: bytes) -> Iterator[Any]:
-    """Returns the commands of a driver payload, in its family's types.
+    """Returns the commands of a driver payload (`core/commands.py`), with waits and the end.
 
-    The types are those of `ethos_u55/commands.py` or `ethos_u85/commands.py`.
     Raises DeviceError.
     """
     config, words = read_header(data)

@@ -23,6 +23,7 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Element, Stop, Wait
 from eqsat.device.run import UNKNOWN
 from eqsat.device.schedule import check_commands
+from eqsat.device.text import line
 from eqsat.proof.binary_machine import TermMachine
 from eqsat.proof.binary_memory import DTYPES
 from eqsat.proof.evaluation import variable
@@ -172,7 +173,7 @@ class BinaryRun:
                 self._note(k, None if isinstance(c, Wait | Stop) else execution.step(c))
             except (Undecidable, *UNKNOWN) as e:
                 text = str(e) if isinstance(e, Undecidable | DeviceError) else f"{type(e).__name__}: {e}"
-                raise EndedError(b.config.commands.line(c), c.offset, text) from e
+                raise EndedError(line(c), c.offset, text) from e
         memory.sources = set()
         try:
             return [self._output(k) for k in range(len(b.outputs))]
@@ -240,7 +241,6 @@ class BinaryRun:
 
     def named(self, numbers: Iterable[int], reason: str) -> tuple[Open, ...]:
         """Returns the first of these commands, and why they are undecided."""
-        line = self._binary.config.commands.line
         first = [self.commands[k] for k in sorted(numbers)[:_NAMED]]
         return tuple(Open(line(c), c.offset, reason) for c in first)
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqsat.device.core import arithmetic
-from eqsat.device.core.machine import COMPARISONS, ResizedAxis
+from eqsat.device.core.commands import ResizedAxis
+from eqsat.device.core.machine import COMPARISONS
 from eqsat.device.core.machine import UNLIMITED as UNLIMITED_OPERATORS
 from eqsat.device.core.operands import Element, FeatureMap, Kernel
 from eqsat.device.core.registers import IfmUpscaleMode, Rounding

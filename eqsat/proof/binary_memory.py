@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.device.core.errors import DeviceFault
-from eqsat.device.core.memory import BRICK, tiles
+from eqsat.device.core.memory import tiles
 from eqsat.device.core.operands import ByteRange, Dma, Element, FeatureMap
-from eqsat.device.core.registers import ActivationFormat
 from eqsat.proof.field import LANES, words
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
@@ -242,10 +241,7 @@ class ShadowMemory:
 def _addresses(m: FeatureMap) -> Ints:
     """Returns the address of each element of a feature map, [height, width, depth]."""
     channels = np.arange(m.depth)
-    if m.format == ActivationFormat.NHWC:
-        along = channels * m.element.bytes
-    else:
-        along = channels // BRICK * m.stride_c + channels % BRICK * m.element.bytes
+    along = channels // m.brick * m.stride_c + channels % m.brick * m.element.bytes
     out = np.zeros((m.height, m.width, m.depth), np.int64)
     for rows, columns, base in tiles(m):
         y, x = np.arange(rows.stop - rows.start), np.arange(columns.stop - columns.start)

@@ -102,7 +102,7 @@ class Result:
     So has stock's if it computes something else, as no comparison with it is fair.
     The properties `cycles`, `stock_cycles`, `explicit_cycles` and so on return them.
     vela: the version of Vela whose totals they are.
-    corrected: the total without Vela's known overcharges (`eqsat/vela/broadcasts.py`).
+    corrected: the total without Vela's known overcharges (`eqsat/vela/corrections.py`).
     calibrated: cycles by the calibrated price of the commands (`cost_models/command_stream.py`).
     Graphs are ranked by it.
     verified: whether the result equals the reference to the bit, by proof or on samples.

@@ -112,10 +112,7 @@ class Estimate:
 
     @property
     def corrected(self) -> int:
-        """Total cycles without those that Vela is known to charge wrongly.
-
-        `broadcasts.py`, `pieces.py` and `staging.py` describe them.
-        """
+        """Total cycles without those that Vela is known to charge wrongly (`corrections.py`)."""
         return self.cycles + sum(r.corrected - r.cycles for r in self.rows)
 
     @property

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any, NamedTuple, TypedDict
 
 from eqsat.target import Target
-from eqsat.vela import broadcasts, pieces, staging
-from eqsat.vela.table import Columns, InSram, Row
+from eqsat.vela.corrections import corrected, reusing
+from eqsat.vela.table import InSram, Row
 
 #: The first bytes of a command stream, for the driver.
 _DRIVER = b"COP1"
@@ -133,7 +133,7 @@ class _Configuration(NamedTuple):
     accelerator, system, options: the arguments of the compiler
     rates    : the `Rates` that Vela has read for the target
     constants: the name of the memory of constants
-    bursts   : {memory: bytes of its longest burst}; empty if the table needs no correction
+    bursts   : {memory: bytes of its longest burst}; empty if operands that broadcast need no correction
     dedicated: bytes of SRAM that the NPU has to itself
     """
 
@@ -187,7 +187,7 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
     if "perf" not in tables:
         return []
     details, blocks, commands = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"]), _commands(tables)
-    reusing = staging.reusing(list(details.values()), _in_sram(tables))
+    reused = reusing(list(details.values()), _in_sram(tables))
     rows = []
     for columns in _by_column(tables["perf"]):
         number, npu_cycles = columns["id"], int(columns["npu_cycles"])
@@ -201,7 +201,7 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
             int(columns["op_cycles"]),
             npu_cycles,
             int(columns["mac_count"]),
-            corrected=_corrected(columns, detail, block, number in reusing, asked),
+            corrected=corrected(columns, detail, block, number in reused, asked.constants, asked.bursts),
             busy_cycles=busy,
             sram_bytes=int(columns["staging_usage"]),
             weight_bytes=int(detail["weight_total_bytes"] or 0),
@@ -210,16 +210,6 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
         )
         rows.append(row)
     return rows
-
-
-def _corrected(row: Columns, details: Columns, blocks: Columns, reuses: bool, asked: _Configuration) -> int:
-    """Returns the least cycles of a row by any correction; reuses: whether its weights are in SRAM already."""
-    cycles = [int(row["op_cycles"]), pieces.corrected_piece(row, details, blocks)]
-    if asked.bursts:
-        cycles.append(broadcasts.corrected(row, details, blocks, asked.bursts))
-    if reuses:
-        cycles.append(staging.corrected_reuse(row, details, blocks, asked.constants))
-    return min(cycles)
 
 
 def _by_column(table: Any) -> list[dict[str, str]]:

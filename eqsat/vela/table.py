@@ -35,7 +35,7 @@ class Row:
     """An operator as Vela schedules it, by Vela's name of it and that of its result.
 
     cycles: as Vela counts them; npu_cycles: those without memory; corrected: `cycles` without what Vela is known to
-    charge for nothing (`broadcasts.py`, `pieces.py`, `staging.py`).
+    charge for nothing (`corrections.py`).
     busy_cycles: in which it computes or writes.
     sram_bytes: of SRAM in use meanwhile; weight_bytes: of its encoded weights, without scales; command_bytes: of its
     commands.

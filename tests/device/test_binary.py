@@ -12,8 +12,8 @@ from executorch.backends.arm.arm_vela import vela_compile
 
 from eqsat.device.binary import Binary, read_binary
 from eqsat.device.compile import compile_binary
+from eqsat.device.core.commands import Convolution
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.ethos_u55.commands import Convolution
 from eqsat.device.text import disassemble
 from eqsat.executorch.binaries import ran
 from eqsat.ground.files import InputError

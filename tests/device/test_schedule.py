@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from eqsat.device.core.block_order import Blocks, Reading, most_dependency
+from eqsat.device.core.commands import Chained
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.operands import Dma, DmaSide, Element, FeatureMap, Kernel, Wait
 from eqsat.device.core.registers import ActivationFormat
-from eqsat.device.ethos_u85.commands import Chained
 from eqsat.device.run import Device
 from eqsat.device.schedule import check_commands
 from eqsat.ground.worker import Worker

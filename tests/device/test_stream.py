@@ -12,10 +12,10 @@ import pytest
 from cost_models import command_stream
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of, raw_of
+from eqsat.device.core.commands import Pooling
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction, instructions
 from eqsat.device.core.state import Registers
-from eqsat.device.ethos_u55.commands import Pooling
 from eqsat.device.ethos_u55.registers import LAYOUTS
 from eqsat.device.stream import COMMAND_SETS, commands, read_header
 from eqsat.ground.worker import Pool
@@ -44,9 +44,8 @@ def test_all_fields_are_those_that_vela_prints(target: str, tmp_path: Path) -> N
 
 
 def _as_vela_prints(i: Instruction) -> tuple[object, ...]:
-    code = i.layout.code | (0x4000 if i.layout.long else 0)
     payload = None if i.payload is None else f"{i.payload:08x}"
-    return i.offset, payload, f"{i.parameter:04x}", f"{code:04x}", i.name, i.shown()
+    return i.offset, payload, f"{i.parameter:04x}", f"{i.layout.code:04x}", i.name, i.shown()
 
 
 def _fields(text: str) -> dict[str, str]:

@@ -11,9 +11,25 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.device.core.memory import BRICK
+from eqsat.device.core.commands import (
+    Accumulators,
+    Activation,
+    Banks,
+    Block,
+    Chained,
+    Convolution,
+    Elementwise,
+    InputScale,
+    Operand,
+    Output,
+    Pooling,
+    Resize,
+    ResizedAxis,
+    Scalar,
+)
 from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import (
+    BRICK,
     SAME,
     ByteRange,
     Dma,
@@ -24,13 +40,23 @@ from eqsat.device.core.operands import (
     Indices,
     Kernel,
 )
-from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode, KernelDecomposition, Rounding, WeightOrder
-from eqsat.device.ethos_u55 import commands as u55
+from eqsat.device.core.registers import (
+    AccInput,
+    ActivationFormat,
+    ActivationReverse,
+    ActivationTranspose,
+    ElementwiseMode,
+    IfmUpscaleMode,
+    KernelDecomposition,
+    PoolingMode,
+    ResizeMode,
+    Rounding,
+    WeightFormat,
+    WeightOrder,
+)
 from eqsat.device.ethos_u55 import registers as r55
-from eqsat.device.ethos_u85 import commands as u85
 from eqsat.device.ethos_u85 import registers as r85
 from eqsat.device.ethos_u85.arithmetic import TABLES
-from eqsat.device.ethos_u85.decoding import TRANSPOSED
 from eqsat.device.run import UNKNOWN
 from eqsat.device.stream import Config
 from eqsat.proof.binary_machine import TermMachine
@@ -287,74 +313,82 @@ ROUNDS = st.sampled_from(r55.RoundMode)
 
 
 @st.composite
-def _output55(draw: st.DrawFn, shape: tuple[int, int, int], own: bool, natural: bool = False) -> u55.Output:
+def _output55(draw: st.DrawFn, shape: tuple[int, int, int], own: bool, natural: bool = False) -> Output:
     m = draw(feature_maps(_OFM, shape))
     functions = [r55.ActivationFunction.RELU] * 6 + [r55.ActivationFunction.TABLE_0, r55.ActivationFunction.TABLE_3]
     ranges = [r55.ActivationClipRange.OFM_PRECISION] * 4 + list(r55.ActivationClipRange)
     chosen = draw(st.sampled_from(ranges))
     wide = draw(SCALES)
     scale = FixedPointScale(wide.multiplier * draw(st.sampled_from([1, 1, 2])), wide.shift)
-    return u55.Output(
+    return Output(
+        shape,
         m,
         None if own else draw(st.sampled_from([SAME, scale])),
         r55.RoundMode.NATURAL if natural and draw(st.sampled_from([True] * 5 + [False])) else draw(ROUNDS),
-        u55.Activation(draw(st.sampled_from(functions)), chosen, *_limits(draw, m.element)),
+        Activation(draw(st.sampled_from(functions)), chosen, *_limits(draw, m.element)),
     )
 
 
-def _block55(draw: st.DrawFn) -> u55.Block:
-    return u55.Block((2, 2, 16), 0, draw(st.sampled_from([*r55.AccFormat, *list(r55.AccFormat)[:2] * 2])), 8, None, 16)
+def _accumulators55(draw: st.DrawFn) -> Accumulators:
+    return Accumulators(draw(st.sampled_from([*r55.AccFormat, *list(r55.AccFormat)[:2] * 2])))
+
+
+_BLOCK55 = Block((2, 2, 16), 0, banks=Banks(8, None, 16))
 
 
 _UPSCALES = st.sampled_from([IfmUpscaleMode.NONE] * 3 + list(IfmUpscaleMode))
 
 
 @st.composite
-def elementwise55(draw: st.DrawFn, mode: r55.ElementwiseMode) -> Case:
+def elementwise55(draw: st.DrawFn, mode: ElementwiseMode) -> Case:
     shape = draw(SHAPES)
-    ifm, other, scalar, zero2 = draw(feature_maps(_IFM, shape)), None, None, 0
-    if mode not in (r55.ElementwiseMode.ABS, r55.ElementwiseMode.CLZ, r55.ElementwiseMode.LRELU):
+    ifm = draw(feature_maps(_IFM, shape))
+    operands: tuple[Operand, ...] = (ifm,)
+    if not mode.is_unary:
         which = draw(st.sampled_from(["map", "map", "broadcast", "scalar", "the same"]))
         if which == "scalar":
             e = draw(ELEMENTS)
-            scalar, zero2 = draw(_edges(*Element(e.signed, 16).limits)), draw(zero_points(e))
+            operands = ifm, Scalar(draw(_edges(*Element(e.signed, 16).limits)), e, draw(zero_points(e)))
         elif which == "the same":
-            other, zero2 = ifm, ifm.zero_point
+            operands = ifm, ifm
         else:
             small = tuple(draw(st.sampled_from([1, n])) for n in shape) if which == "broadcast" else shape
-            other = draw(feature_maps(_IFM2, small))
-            zero2 = other.zero_point
-    sums = mode in (r55.ElementwiseMode.ADD, r55.ElementwiseMode.SUB)
-    c = u55.Elementwise(
+            operands = ifm, draw(feature_maps(_IFM2, small))
+    inputs = tuple(InputScale() for _ in operands)
+    if mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
+        rounding = draw(ROUNDS)
+        if draw(st.booleans()):  # OPA_OPB_16
+            scales = [FixedPointScale(draw(_edges(0, 0xFFFF)), 0) for _ in operands]
+        else:
+            built_in = FixedPointScale(1 << draw(st.sampled_from([14, 19])), 0)
+            scales = draw(st.permutations([draw(SCALES), built_in]))
+        inputs = tuple(InputScale(scale, rounding) for scale in scales)
+    c = Elementwise(
         offset=0,
         mode=mode,
-        ifm=ifm,
-        ifm2=other,
-        scalar=scalar,
-        zero_point2=zero2,
-        reversed=draw(st.booleans()) and mode.name not in ("ABS", "CLZ", "LRELU"),
-        input_scale=draw(st.sampled_from(r55.IfmScaleMode)),
-        input_rounding=draw(ROUNDS),
-        opa=draw(SCALES) if sums else None,
-        opb=draw(_edges(0, 0xFFFF)) if sums else None,
+        operands=operands,
+        inputs=inputs,
         upscale=IfmUpscaleMode.NONE,
         output=draw(_output55(shape, False, mode.name == "SHR")),
-        block=_block55(draw),
+        accumulators=_accumulators55(draw),
+        block=_BLOCK55,
+        reversed=draw(st.booleans()) and not mode.is_unary,
     )
-    return _case(draw, (U55, U65), c, [ifm, *([other] if other not in (None, ifm) else [])])
+    held = list(dict.fromkeys(o for o in operands if isinstance(o, FeatureMap)))
+    return _case(draw, (U55, U65), c, held)
 
 
 @st.composite
-def pooling55(draw: st.DrawFn, mode: r55.PoolingMode) -> Case:
+def pooling55(draw: st.DrawFn, mode: PoolingMode) -> Case:
     kernel, upscale, (height, width, depth) = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
-    summed = mode == r55.PoolingMode.REDUCE_SUM
+    summed = mode == PoolingMode.REDUCE_SUM
     ifm = draw(windows(kernel, (height, width), depth, upscale))
     own = draw(st.sampled_from([False, False, True]))
     shape = height, width, 1 if summed and draw(st.sampled_from([True] * 5 + [False])) else depth
     output = draw(_output55(shape, own))
     records = _records(draw, shape[2], 5, 4) if own else b""
     scales = (ByteRange(CONSTANTS, 0, len(records)),) if own else ()
-    c = u55.Pooling(0, mode, ifm, output, kernel, upscale, scales, _block55(draw))
+    c = Pooling(0, mode, ifm, output, kernel, upscale, scales, _accumulators55(draw), _BLOCK55)
     return _case(draw, (U55, U65), c, [ifm], records)
 
 
@@ -363,7 +397,7 @@ def convolution55(draw: st.DrawFn, depthwise: bool) -> Case:
     kernel, upscale, shape = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
     ifm = draw(windows(kernel, shape[:2], shape[2] if depthwise else draw(st.sampled_from([1, 2, 5])), upscale))
     records = _records(draw, shape[2], 5, 4)
-    c = u55.Convolution(
+    c = Convolution(
         0,
         depthwise,
         ifm,
@@ -374,7 +408,8 @@ def convolution55(draw: st.DrawFn, depthwise: bool) -> Case:
         KernelDecomposition.D8X8,
         (),
         (ByteRange(CONSTANTS, 0, len(records)),),
-        _block55(draw),
+        _accumulators55(draw),
+        _BLOCK55,
     )
     return _case(draw, (U55, U65), c, [ifm], records)
 
@@ -405,66 +440,64 @@ def _case(
 
 
 @st.composite
-def _output85(draw: st.DrawFn, shape: tuple[int, int, int], own: bool, e: Element | None = None) -> u85.Output:
-    transpose = draw(st.sampled_from([r85.ActivationTranspose.HWC] * 6 + list(r85.ActivationTranspose)))
-    after = tuple(shape[k] for k in TRANSPOSED[transpose])
+def _output85(draw: st.DrawFn, shape: tuple[int, int, int], own: bool, e: Element | None = None) -> Output:
+    transpose = draw(st.sampled_from([ActivationTranspose.HWC] * 6 + list(ActivationTranspose)))
+    after = tuple(shape[k] for k in transpose.axes)
     m = draw(feature_maps(_OFM, after, e))
     ranges = [r85.ActivationClipRange.B16] * 3 + [r85.ActivationClipRange.NONE]
     functions = [r85.ActivationFunction.LUT_NONE] * 4 + [f for f, (_, result) in TABLES.items() if result == m.element]
     functions += [draw(st.sampled_from(r85.ActivationFunction))]
     function = draw(st.sampled_from(functions))
     chosen = TABLES.get(function, (m.element,))[0]
-    return u85.Output(
+    return Output(
         shape,
         m,
         None if own else draw(st.sampled_from([SAME]) | SCALES),
         draw(st.sampled_from([Rounding.NATURAL, Rounding.TRUNCATE_TO_LOWER] * 2 + list(Rounding))),
-        u85.Activation(function, 0, draw(st.sampled_from(ranges)), *_limits(draw, chosen)),
+        Activation(function, draw(st.sampled_from(ranges)), *_limits(draw, chosen), 0),
         transpose,
-        draw(st.sampled_from([r85.ActivationReverse.NONE] * 6 + list(r85.ActivationReverse))),
+        draw(st.sampled_from([ActivationReverse.NONE] * 6 + list(ActivationReverse))),
     )
 
 
-_BLOCK85 = u85.Block((2, 2, 16), (2, 2), 0)
+_BLOCK85 = Block((2, 2, 16), 0, (2, 2))
 
 
-def _accumulators(draw: st.DrawFn, *inputs: r85.AccInput) -> u85.Accumulators:
-    chosen = draw(st.sampled_from([r85.AccInput.RESET] * 4 + list(inputs)))
-    return u85.Accumulators(draw(st.sampled_from(r85.AccFormat)), chosen, True)
+def _accumulators(draw: st.DrawFn, *inputs: AccInput) -> Accumulators:
+    chosen = draw(st.sampled_from([AccInput.RESET] * 4 + list(inputs)))
+    return Accumulators(draw(st.sampled_from(r85.AccFormat)), chosen, True)
 
 
-def _input(draw: st.DrawFn) -> u85.InputScale:
+def _input(draw: st.DrawFn) -> InputScale:
     scale = draw(st.just(SAME) | SCALES)
-    return u85.InputScale(scale, draw(st.sampled_from(r85.RoundModeIfm)), draw(st.sampled_from([0, 0, 0, 4, 11, 31])))
+    return InputScale(scale, draw(st.sampled_from(r85.RoundModeIfm)), draw(st.sampled_from([0, 0, 0, 4, 11, 31])))
 
 
 @st.composite
-def elementwise85(draw: st.DrawFn, mode: r85.ElementwiseMode, chained: bool = False) -> Case:
+def elementwise85(draw: st.DrawFn, mode: ElementwiseMode, chained: bool = False) -> Case:
     """chained: whether the first operand comes from another command."""
     shape, before, held = draw(SHAPES), (), []
-    first: u85.Operand = draw(feature_maps(_IFM, shape))
+    first: Operand = draw(feature_maps(_IFM, shape))
     held.append(first)
     if chained:
         out = draw(_output85(shape, False))
-        shape = tuple(shape[k] for k in TRANSPOSED[out.transpose])
-        link = u85.Chained(3, out.map.element, draw(zero_points(out.map.element)))
-        out = u85.Output(out.shape, link, out.scale, out.rounding, out.activation, out.transpose, out.reverse)
-        accumulators = u85.Accumulators(r85.AccFormat.I32, r85.AccInput.RESET, True)
-        move = r85.ElementwiseMode.MAX
+        shape = tuple(shape[k] for k in out.transpose.axes)
+        link = Chained(3, out.map.element, draw(zero_points(out.map.element)))
+        out = Output(out.shape, link, out.scale, out.rounding, out.activation, out.transpose, out.reverse)
+        accumulators = Accumulators(r85.AccFormat.I32, AccInput.RESET, True)
+        move = ElementwiseMode.MAX
         before = (
-            u85.Elementwise(
-                0, move, (first, first), (_input(draw),) * 2, IfmUpscaleMode.NONE, out, accumulators, _BLOCK85
-            ),
+            Elementwise(0, move, (first, first), (_input(draw),) * 2, IfmUpscaleMode.NONE, out, accumulators, _BLOCK85),
         )
-        first = u85.Chained(3, link.element, draw(zero_points(link.element)))
-    operands: tuple[u85.Operand, ...] = (first,)
+        first = Chained(3, link.element, draw(zero_points(link.element)))
+    operands: tuple[Operand, ...] = (first,)
     if mode.name not in ("ABS", "CLZ", "NOT", "LRELU"):
         which = draw(st.sampled_from(["map", "map", "broadcast", "scalar", "the same"]))
         if which == "scalar":
             e = draw(ELEMENTS)
             operands = (
                 first,
-                u85.Scalar(draw(_edges(-(1 << 31), (1 << 31) - 1) | _edges(0, 31)), e, draw(zero_points(e))),
+                Scalar(draw(_edges(-(1 << 31), (1 << 31) - 1) | _edges(0, 31)), e, draw(zero_points(e))),
             )
         elif which == "the same":
             operands = first, first
@@ -473,8 +506,8 @@ def elementwise85(draw: st.DrawFn, mode: r85.ElementwiseMode, chained: bool = Fa
             operands = first, draw(feature_maps(_IFM2, small))
             held.append(operands[1])
     scaled = mode.name in ("ADD", "SUB", "MIN", "MAX") or draw(st.sampled_from([False] * 8 + [True]))
-    same = u85.InputScale(SAME, r85.RoundModeIfm.NATURAL, 0)
-    c = u85.Elementwise(
+    same = InputScale(SAME, r85.RoundModeIfm.NATURAL, 0)
+    c = Elementwise(
         0,
         mode,
         operands,
@@ -488,29 +521,29 @@ def elementwise85(draw: st.DrawFn, mode: r85.ElementwiseMode, chained: bool = Fa
 
 
 @st.composite
-def pooling85(draw: st.DrawFn, mode: r85.PoolingMode) -> Case:
+def pooling85(draw: st.DrawFn, mode: PoolingMode) -> Case:
     kernel, upscale, (height, width, depth) = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
     if mode.name.startswith("ARGMAX") and draw(st.sampled_from([True, True, False])):
-        size = (1, kernel.width) if mode == r85.PoolingMode.ARGMAX_X else (kernel.height, 1)
+        size = (1, kernel.width) if mode == PoolingMode.ARGMAX_X else (kernel.height, 1)
         kernel = Kernel(*size, kernel.stride, kernel.dilation, 0, 0, 0, 0)
     ifm = draw(windows(kernel, (height, width), depth, upscale))
     own = draw(st.sampled_from([False, False, True]))
-    shape = height, width, 1 if mode == r85.PoolingMode.REDUCE_SUM else depth
-    accumulators = _accumulators(draw, r85.AccInput.IFM2, r85.AccInput.KEEP)
+    shape = height, width, 1 if mode == PoolingMode.REDUCE_SUM else depth
+    accumulators = _accumulators(draw, AccInput.IFM2, AccInput.KEEP)
     records = (
         _records(draw, shape[2], *((6, 2) if accumulators.format == r85.AccFormat.I48 else (4, 4))) if own else b""
     )
-    start = draw(feature_maps(_IFM2, shape)) if accumulators.input == r85.AccInput.IFM2 else None
+    start = draw(feature_maps(_IFM2, shape)) if accumulators.input == AccInput.IFM2 else None
     output = draw(_output85(shape, own))
     if mode.name.startswith("ARGMAX") and draw(st.sampled_from([True, True, False])):
         scale, rounding = FixedPointScale(1, 16), Rounding.TRUNCATE_TO_LOWER
-        output = u85.Output(shape, output.map, scale, rounding, output.activation, output.transpose, output.reverse)
-    scales = ByteRange(CONSTANTS, 0, len(records)) if own else None
-    c = u85.Pooling(0, mode, ifm, start, output, kernel, upscale, scales, accumulators, _BLOCK85)
+        output = Output(shape, output.map, scale, rounding, output.activation, output.transpose, output.reverse)
+    scales = (ByteRange(CONSTANTS, 0, len(records)),) if own else ()
+    c = Pooling(0, mode, ifm, output, kernel, upscale, scales, accumulators, _BLOCK85, start)
     before: tuple[Any, ...] = ()
-    if accumulators.input == r85.AccInput.KEEP:
-        kept = u85.Accumulators(accumulators.format, r85.AccInput.RESET, False)
-        before = (u85.Pooling(0, r85.PoolingMode.SUM, ifm, None, output, kernel, upscale, scales, kept, _BLOCK85),)
+    if accumulators.input == AccInput.KEEP:
+        kept = Accumulators(accumulators.format, AccInput.RESET, False)
+        before = (Pooling(0, PoolingMode.SUM, ifm, output, kernel, upscale, scales, kept, _BLOCK85),)
     return _case(draw, (U85,), c, [ifm, *([start] if start else [])], records, *before)
 
 
@@ -521,19 +554,19 @@ def convolution85(draw: st.DrawFn, depthwise: bool, matrices: bool = False) -> C
         kernel, upscale = Kernel(1, 1, (1, 1), (1, 1), 0, 0, 0, 0), IfmUpscaleMode.NONE
     ifm = draw(windows(kernel, shape[:2], shape[2] if depthwise else draw(st.sampled_from([1, 2, 5])), upscale))
     own = draw(st.sampled_from([False, True, True]))
-    accumulators = _accumulators(draw, *() if matrices else (r85.AccInput.IFM2, r85.AccInput.KEEP))
+    accumulators = _accumulators(draw, *() if matrices else (AccInput.IFM2, AccInput.KEEP))
     records = (
         _records(draw, shape[2], *((6, 2) if accumulators.format == r85.AccFormat.I48 else (4, 4))) if own else b""
     )
     second = None
     if matrices:
         second = draw(feature_maps(_IFM2, (1, shape[2], ifm.depth)))
-    elif accumulators.input == r85.AccInput.IFM2:
+    elif accumulators.input == AccInput.IFM2:
         second = draw(feature_maps(_IFM2, shape))
     output = draw(_output85(shape, own))
 
-    def made(how: u85.Accumulators) -> u85.Convolution:
-        return u85.Convolution(
+    def made(how: Accumulators) -> Convolution:
+        return Convolution(
             offset=0,
             depthwise=depthwise,
             matrices=matrices,
@@ -544,31 +577,30 @@ def convolution85(draw: st.DrawFn, depthwise: bool, matrices: bool = False) -> C
             upscale=upscale,
             order=WeightOrder.DEPTH_FIRST,
             decomposition=KernelDecomposition.D8X8,
-            format=r85.WeightFormat.SWD,
-            sparsity=r85.WeightSparsity.NONE,
+            format=WeightFormat.SWD,
             weights=(),
-            scales=ByteRange(CONSTANTS, 0, len(records)) if own else None,
+            scales=(ByteRange(CONSTANTS, 0, len(records)),) if own else (),
             accumulators=how,
             block=_BLOCK85,
         )
 
     before = ()
-    if accumulators.input == r85.AccInput.KEEP:
-        before = (made(u85.Accumulators(accumulators.format, r85.AccInput.RESET, False)),)
+    if accumulators.input == AccInput.KEEP:
+        before = (made(Accumulators(accumulators.format, AccInput.RESET, False)),)
     return _case(draw, (U85,), made(accumulators), [ifm, *([second] if second else [])], records, *before)
 
 
-def _axis(draw: st.DrawFn, most: int) -> u85.ResizeAxis:
+def _axis(draw: st.DrawFn, most: int) -> ResizedAxis:
     scale = draw(st.integers(1, 5))
-    return u85.ResizeAxis(scale, draw(_edges(-most, most)), draw(st.integers(0, 2)), draw(st.integers(0, scale)))
+    return draw(_edges(-most, most)), draw(st.integers(0, 2)) * scale + draw(st.integers(0, scale)), scale
 
 
 @st.composite
-def resize85(draw: st.DrawFn, mode: r85.ResizeMode) -> Case:
+def resize85(draw: st.DrawFn, mode: ResizeMode) -> Case:
     ifm, shape = draw(feature_maps(_IFM, draw(SHAPES))), draw(SHAPES)
     out = draw(_output85((*shape[:2], ifm.depth), False))
     how = _accumulators(draw)
-    return _case(draw, (U85,), u85.Resize(0, mode, ifm, out, _axis(draw, 6), _axis(draw, 6), how, _BLOCK85), [ifm])
+    return _case(draw, (U85,), Resize(0, mode, ifm, out, _axis(draw, 6), _axis(draw, 6), how, _BLOCK85), [ifm])
 
 
 # ---- copies --------------------------------------------------------------------------------------
@@ -592,19 +624,19 @@ def copies(draw: st.DrawFn, configs: Sequence[Config], indexed: bool = False) ->
 
 
 KINDS: dict[str, st.SearchStrategy[Case]] = {
-    **{f"U55 {m.name}": elementwise55(m) for m in r55.ElementwiseMode},
-    **{f"U55 {m.name}_POOL": pooling55(m) for m in r55.PoolingMode},
+    **{f"U55 {m.name}": elementwise55(m) for m in map(ElementwiseMode, r55.ElementwiseMode)},
+    **{f"U55 {m.name}_POOL": pooling55(m) for m in map(PoolingMode, r55.PoolingMode)},
     **{f"U55 {name}": convolution55(k) for name, k in (("CONV", False), ("DEPTHWISE", True))},
     "U55 DMA": copies((U55, U65)),
-    **{f"U85 {m.name}": elementwise85(m) for m in r85.ElementwiseMode},
+    **{f"U85 {m.name}": elementwise85(m) for m in ElementwiseMode},
     **{
-        f"U85 chained {name}": elementwise85(r85.ElementwiseMode[name], True)
+        f"U85 chained {name}": elementwise85(ElementwiseMode[name], True)
         for name in ("ADD", "MUL", "MAX", "SHR", "NOT")
     },
-    **{f"U85 {m.name}_POOL": pooling85(m) for m in r85.PoolingMode},
+    **{f"U85 {m.name}_POOL": pooling85(m) for m in PoolingMode},
     **{f"U85 {name}": convolution85(k) for name, k in (("CONV", False), ("DEPTHWISE", True))},
     "U85 MATMUL": convolution85(False, True),
-    **{f"U85 RESIZE_{m.name}": resize85(m) for m in r85.ResizeMode},
+    **{f"U85 RESIZE_{m.name}": resize85(m) for m in ResizeMode},
     "U85 DMA": copies((U85,)),
     "U85 DMA by indices": copies((U85,), True),
 }
@@ -626,7 +658,7 @@ _ONE = Kernel(1, 1, (1, 1), (1, 1), 0, 0, 0, 0)
 
 
 def pool55(
-    mode: r55.PoolingMode,
+    mode: PoolingMode,
     element: Element,
     kernel: Kernel = _ONE,
     upscale: IfmUpscaleMode = IfmUpscaleMode.NONE,
@@ -634,25 +666,24 @@ def pool55(
 ) -> Case:
     """A pooling of one element to one."""
     ifm, ofm = (_plain(at, element, zero_point=zero_point) for at in (_IFM, _OFM))
-    activation = u55.Activation(r55.ActivationFunction.RELU, r55.ActivationClipRange.OFM_PRECISION, 0x8000, 0x7FFF)
+    activation = Activation(r55.ActivationFunction.RELU, r55.ActivationClipRange.OFM_PRECISION, 0x8000, 0x7FFF)
     scale = SAME if kernel.padded else FixedPointScale(1 << 30, 30)  # a padded average has its own
-    output = u55.Output(ofm, scale, r55.RoundMode.NATURAL, activation)
-    block = u55.Block((2, 2, 16), 0, r55.AccFormat.I32, 8, None, 16)
-    c = u55.Pooling(0, mode, ifm, output, kernel, upscale, (), block)
+    output = Output((1, 1, 1), ofm, scale, r55.RoundMode.NATURAL, activation)
+    c = Pooling(0, mode, ifm, output, kernel, upscale, (), Accumulators(r55.AccFormat.I32), _BLOCK55)
     return Case(U55, (c,), ((ifm, False, False),), ofm, b"", bytes(U55.internal))
 
 
-def _out85(element: Element, scale: FixedPointScale = SAME, rounding: Rounding = Rounding.NATURAL) -> u85.Output:
-    none = u85.Activation(r85.ActivationFunction.LUT_NONE, 0, r85.ActivationClipRange.NONE, 0, 0)
+def _out85(element: Element, scale: FixedPointScale = SAME, rounding: Rounding = Rounding.NATURAL) -> Output:
+    none = Activation(r85.ActivationFunction.LUT_NONE, r85.ActivationClipRange.NONE, 0, 0)
     ofm = _plain(_OFM, element)
-    return u85.Output((1, 1, 1), ofm, scale, rounding, none, r85.ActivationTranspose.HWC, r85.ActivationReverse.NONE)
+    return Output((1, 1, 1), ofm, scale, rounding, none)
 
 
-_RESET = u85.Accumulators(r85.AccFormat.I32, r85.AccInput.RESET, True)
+_RESET = Accumulators(r85.AccFormat.I32, AccInput.RESET, True)
 
 
 def pool85(
-    mode: r85.PoolingMode,
+    mode: PoolingMode,
     element: Element,
     size: tuple[int, int] = (1, 1),
     kernel: Kernel | None = None,
@@ -664,16 +695,16 @@ def pool85(
     scaled = (FixedPointScale(1, 16), Rounding.TRUNCATE_TO_LOWER) if mode.name.startswith("ARGMAX") else ()
     output = _out85(result or element, *scaled)
     kernel = kernel or Kernel(*size, (1, 1), (1, 1), 0, 0, 0, 0)
-    c = u85.Pooling(0, mode, ifm, None, output, kernel, upscale, None, _RESET, _BLOCK85)
+    c = Pooling(0, mode, ifm, output, kernel, upscale, (), _RESET, _BLOCK85)
     return Case(U85, (c,), ((ifm, False, False),), output.map, b"", bytes(U85.internal))
 
 
 def and85(element: Element, zero_point: int) -> Case:
     """The bitwise AND of one element with itself."""
-    ifm, same = _plain(_IFM, element, zero_point=zero_point), u85.InputScale(SAME, r85.RoundModeIfm.NATURAL, 0)
+    ifm, same = _plain(_IFM, element, zero_point=zero_point), InputScale(SAME, r85.RoundModeIfm.NATURAL, 0)
     out = _out85(element)
-    mode, none = r85.ElementwiseMode.AND, IfmUpscaleMode.NONE
-    c = u85.Elementwise(0, mode, (ifm, ifm), (same, same), none, out, _RESET, _BLOCK85)
+    mode, none = ElementwiseMode.AND, IfmUpscaleMode.NONE
+    c = Elementwise(0, mode, (ifm, ifm), (same, same), none, out, _RESET, _BLOCK85)
     return Case(U85, (c,), ((ifm, False, False),), out.map, b"", bytes(U85.internal))
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from eqsat.device.binary import Binary
+from eqsat.device.core.commands import Convolution
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.ethos_u55.commands import Convolution
 from eqsat.device.run import run
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker

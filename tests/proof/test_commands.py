@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from eqsat.device.core.commands import Accumulators
 from eqsat.device.core.operands import ByteRange, Dma, DmaSide, Element, Indices, Kernel
-from eqsat.device.core.registers import IfmUpscaleMode
+from eqsat.device.core.registers import AccInput, IfmUpscaleMode, PoolingMode
 from eqsat.device.ethos_u55.registers import AccFormat
-from eqsat.device.ethos_u55.registers import PoolingMode as Pooling55
-from eqsat.device.ethos_u85.commands import Accumulators
 from eqsat.device.ethos_u85.registers import AccFormat as AccFormat85
-from eqsat.device.ethos_u85.registers import AccInput, PoolingMode
 from tests import sweeps
 from tests.proof.commands import KINDS, Case, and85, claim, disagreement, pool55, pool85, row85, run, weights_of
 
@@ -55,15 +53,15 @@ BYTE, WORD = Element(True, 8), Element(True, 32)
 
 
 def test_accumulators_that_the_model_does_not_know_have_no_maximum() -> None:
-    case = pool55(Pooling55.MAX, BYTE)
+    case = pool55(PoolingMode.MAX, BYTE)
     assert disagreement(case, 0) == ""
     (c,) = case.commands
-    unknown = replace(case, commands=(replace(c, block=replace(c.block, accumulators=AccFormat.F16)),))
+    unknown = replace(case, commands=(replace(c, accumulators=Accumulators(AccFormat.F16)),))
     assert run(unknown, 0) is claim(unknown, 0) is None
 
 
 def test_a_maximum_that_accumulators_have_no_room_for_is_noted() -> None:
-    case = pool55(Pooling55.MAX, WORD, zero_point=-1)
+    case = pool55(PoolingMode.MAX, WORD, zero_point=-1)
     case = replace(case, given=(np.full((1, 1, 1), (1 << 31) - 1),))
     found = claim(case, 0)
     assert run(case, 0) is None and (found is None or found[1])
@@ -75,7 +73,7 @@ def test_a_sum_that_only_its_bias_brings_back_into_accumulators_is_noted() -> No
     given = np.full((1, 2, 1), 1 << 30)
     record = (-(1 << 31)).to_bytes(4, "little", signed=True) + (1).to_bytes(4, "little") + bytes(2)
     (c,) = case.commands
-    own = replace(c, scales=ByteRange(0, 0, 10), output=replace(c.output, scale=None))
+    own = replace(c, scales=(ByteRange(0, 0, 10),), output=replace(c.output, scale=None))
     held = tuple((m, True, small) for m, _, small in case.held)
     case = replace(case, commands=(own,), constants=record, held=held, given=(given,))
     found = claim(case, 0)
@@ -109,7 +107,7 @@ FAR, AROUND = Kernel(2, 2, (1, 1), (1, 1), 0, 0, 1, 1), Kernel(3, 3, (1, 1), (1,
         (pool85(PoolingMode.MAX, BYTE, kernel=FAR, upscale=IfmUpscaleMode.ZEROS), -7, -7),
         (pool85(PoolingMode.MIN, BYTE, kernel=FAR, upscale=IfmUpscaleMode.ZEROS), 7, 7),
         (pool85(PoolingMode.SUM, BYTE, kernel=FAR, upscale=IfmUpscaleMode.NEAREST), 7, 7),
-        (pool55(Pooling55.AVERAGE, BYTE, kernel=AROUND, upscale=IfmUpscaleMode.ZEROS), 100, 100),
+        (pool55(PoolingMode.AVERAGE, BYTE, kernel=AROUND, upscale=IfmUpscaleMode.ZEROS), 100, 100),
         (pool85(PoolingMode.AVERAGE, BYTE, kernel=AROUND, upscale=IfmUpscaleMode.ZEROS), 100, 100),
     ],
 )

@@ -10,18 +10,17 @@ import pytest
 
 from cost_models.calibration import vela_constants
 from cost_models.command_stream import price
-from eqsat.device.ethos_u55.commands import Elementwise
+from eqsat.device.core.commands import Elementwise
 from eqsat.device.stream import commands
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.vela.broadcasts import Cut, elements_read
 from eqsat.vela.compile import Estimate, compile_graph, compile_tflite
+from eqsat.vela.corrections import corrected_piece, corrected_reuse, reusing
 from eqsat.vela.facts import is_table_by_default, version
-from eqsat.vela.pieces import corrected_piece
-from eqsat.vela.staging import corrected_reuse, reusing
 from eqsat.vela.table import InSram
+from eqsat.vela.traffic import Cut, elements_read
 from tests.graphs import channel_shuffle, conv_graph, products, residual, transposed_relus
 from tests.term import Term, graph, inputs, outputs
 

@@ -17,8 +17,6 @@ from eqsat.tensor.types import Array
 
 #: Magnitude below which a product plus its rounding term is computed in int64 directly.
 _PLAIN = 1 << 62
-#: Bits of the lower half of a value that is multiplied in two halves.
-_LOW = 32
 
 
 @dataclass(frozen=True)
@@ -76,26 +74,12 @@ def shifted(values: Array, multiplier: Array, shift: Array, added: Array) -> Arr
     largest = int(np.abs(values).max(initial=0))
     if largest * int(multiplier.max(initial=0)) + int(np.abs(added).max(initial=0)) < _PLAIN:
         return (values * multiplier + added) >> shift
-    return _wide(values, multiplier, shift, added, largest)
-
-
-def _wide(values: Array, multiplier: Array, shift: Array, added: Array, largest: int) -> Array:
-    """Computes `shifted` in two halves of the values, since the product exceeds int64."""
     if largest >= _PLAIN:
         raise DeviceError("an accumulator beyond 62 bits")
-    high, low = values >> _LOW, values & ((1 << _LOW) - 1)
-    # low * multiplier is below 2**63 for multipliers below 2**31 only: the rest is split once more
-    carry, rest = np.divmod(low * (multiplier & 0xFFFF) + ((low * (multiplier >> 16) & 0xFFFF) << 16), 1 << _LOW)
-    carry += low * (multiplier >> 16) >> 16
-    top, rounded = high * multiplier + carry, rest + (added & ((1 << _LOW) - 1))
-    top += (added >> _LOW) + (rounded >> _LOW)
-    rounded &= (1 << _LOW) - 1
-    up = np.maximum(_LOW - shift, 0)
-    if (np.abs(top) >= _PLAIN >> up).any():
+    exact = (values.astype(object) * multiplier + added) >> shift  # in Python's integers, as int64 has no room
+    if (np.abs(exact) >= _PLAIN).any():
         raise DeviceError("a scaled value beyond 62 bits")
-    return np.where(
-        shift >= _LOW, top >> np.maximum(shift - _LOW, 0), (top << up) + (rounded >> np.minimum(shift, _LOW))
-    )
+    return exact.astype(np.int64)
 
 
 def fitting(values: Array, element: Element) -> Array:

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eqsat.device.core.memory import BRICK, tiles
+from eqsat.device.core.memory import tiles
 from eqsat.device.core.operands import FeatureMap, Kernel
-from eqsat.device.core.registers import ActivationFormat
 from eqsat.device.core.touched import of_map, overlap
 from eqsat.target.family import HWC, Family
 from eqsat.tensor.types import Array
@@ -184,8 +183,7 @@ class _Runs:
     @staticmethod
     def of(m: FeatureMap, box: Box) -> _Runs:
         """Returns one run for each row, column and brick of the box."""
-        size = m.element.bytes
-        brick = BRICK if m.format == ActivationFormat.NHCWB16 else m.depth
+        size, brick = m.element.bytes, m.brick
         bricks = np.arange(box[2][0] // brick, -(-box[2][1] // brick))
         first = np.maximum(box[2][0] - bricks * brick, 0) * size
         end = np.minimum(box[2][1] - bricks * brick, brick) * size

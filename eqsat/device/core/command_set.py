@@ -1,4 +1,4 @@
-"""The interface of a family's commands: one record for each set."""
+"""What a family does with its commands: one record for each set of commands."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eqsat.device.core import words
-from eqsat.device.core.block_order import Blocks
+from eqsat.device.core.block_order import Blocks, Reading
+from eqsat.device.core.commands import Command, Computation, Convolution, Elementwise, Output, Pooling, Resize
+from eqsat.device.core.decoding import Decoder
 from eqsat.device.core.instructions import instructions
 from eqsat.device.core.machine import Machine
-from eqsat.device.core.operands import Stop, Wait
-from eqsat.device.core.registers import Layouts
-from eqsat.device.core.state import Makers, commands_of
-from eqsat.device.core.touched import Accesses
+from eqsat.device.core.operands import ByteRange, Dma, FeatureMap
+from eqsat.device.core.registers import Layouts, PoolingMode
+from eqsat.device.core.touched import Accesses, of_copy, of_kernel
 from eqsat.target.family import Core, Family
 
 
@@ -24,26 +24,24 @@ class CommandSet:
     Its functions take a command that is neither a wait nor the end, and raise DeviceError.
 
     layouts: the instructions of the set.
-    makers: the function that makes a command of each operation.
+    decoder: makes the commands from instructions.
     execution: begins a run on a machine; its `step` executes a command and returns what it computes.
-    accesses: the bytes that a command reads and writes, given the bytes of the NPU's own memory.
-    blocks: the blocks of a command, None for a copy.
+    table_place: the table that is looked up for an output, None if none is, given the bytes of the NPU's own memory.
+    buffers: the part of the NPU's own memory that a kernel's blocks take, where tables can lie in it, too.
+    input_channels: how many channels are read at a time, None if each result reads those of its own place alone.
     no_room: why the blocks are impossible, empty if they are possible.
-    kind: the kind of a command in one word.
-    describe: the text that follows the kind in a command's line.
     dependency: the largest BLOCKDEP.
     tables: KiB of the memory of tables.
     0: tables lie in the shared memory, whose size is in a stream's header.
     """
 
     layouts: Layouts
-    makers: Makers
+    decoder: type[Decoder]
     execution: Callable[[Core, Machine[Any]], Any]
-    accesses: Callable[[Any, int], Accesses]
-    blocks: Callable[[Any, Core], Blocks | None]
-    no_room: Callable[[Any, Family, Core], str]
-    kind: Callable[[Any], str]
-    describe: Callable[[Any], str]
+    table_place: Callable[[Output, int], ByteRange | None]
+    buffers: Callable[[Computation, int], tuple[ByteRange, ...]]
+    input_channels: Callable[[Convolution | Pooling, Core], int | None]
+    no_room: Callable[[Computation, Family, Core], str]
     dependency: int
     tables: int = 0
 
@@ -52,13 +50,40 @@ class CommandSet:
 
         Raises DeviceError, also for words behind the end.
         """
-        return commands_of(list(instructions(stream, self.layouts)), self.makers)
+        return self.decoder().decoded(list(instructions(stream, self.layouts)))
 
-    def kind_of(self, c: Any) -> str:
-        """Returns the kind of any command, also of a wait and the end."""
-        return type(c).__name__.lower() if isinstance(c, Wait | Stop) else self.kind(c)
+    def accesses(self, c: Command, internal: int) -> Accesses:
+        """Returns the bytes that a command reads and writes.
 
-    def line(self, c: Any) -> str:
-        """Returns the line of text of any command, also of a wait and the end."""
-        said = words.wait(c) if isinstance(c, Wait) else "" if isinstance(c, Stop) else self.describe(c)
-        return f"{self.kind_of(c)} {said}".rstrip()
+        internal: bytes of the NPU's own memory.
+        """
+        match c:
+            case Dma():
+                return of_copy(c)
+            case Convolution():
+                read: tuple[object, ...] = (c.ifm, c.ifm2, *c.weights, *c.scales)
+            case Pooling():
+                read = (c.ifm if c.mode != PoolingMode.NONE else None, c.ifm2, *c.scales)
+            case Elementwise():
+                read = c.operands
+            case Resize():
+                read = (c.ifm,)
+        return of_kernel((*read, self.table_place(c.output, internal)), c.output.map, self.buffers(c, internal))
+
+    def blocks(self, c: Command, core: Core) -> Blocks | None:
+        """Returns the blocks of a kernel, None for a copy."""
+        match c:
+            case Dma():
+                return None
+            case Convolution() | Pooling():
+                is_product = isinstance(c, Convolution) and c.matrices
+                readings = [] if c.ifm2 is None else [Reading(c.ifm2, whole=is_product)]
+                if isinstance(c, Convolution) or c.mode != PoolingMode.NONE:
+                    readings.append(Reading(c.ifm, c.kernel, c.upscale.factor, self.input_channels(c, core)))
+            case Elementwise():
+                readings = [Reading(m) for m in c.operands if isinstance(m, FeatureMap)]
+            case Resize():
+                readings = [Reading(c.ifm, resized=(c.y, c.x))]
+        out = c.output
+        written = out.map if isinstance(out.map, FeatureMap) and not out.is_turned else None
+        return Blocks(out.shape, c.block.shape, c.block.dependency, written, tuple(readings))

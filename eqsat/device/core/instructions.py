@@ -37,7 +37,7 @@ class Instruction:
 
     def shown(self) -> dict[str, str]:
         """Returns the fields by name, as text: enumerations by name, addresses hexadecimal."""
-        address = self.layout.fields is ADDRESS
+        address = self.layout.fields == (ADDRESS,)
         return {
             k: v.name if isinstance(v, IntEnum) else f"{v:#x}" if address else str(int(v))
             for k, v in self.fields.items()
@@ -55,19 +55,18 @@ def instructions(words: Sequence[int], layouts: Layouts) -> Iterator[Instruction
     at = 0
     while at < len(words):
         word = words[at]
-        long = bool(word >> 14 & 1)
-        layout = layouts.get((long, word & 0x3FF))
-        if layout is None or word >> 15 & 1 or word >> 10 & 0xF:
+        layout = layouts.get(word & 0xFFFF)
+        if layout is None:
             raise DeviceError(f"unknown command {word:#010x} at byte {4 * at}")
-        if long and at + 1 == len(words):
+        if layout.long and at + 1 == len(words):
             raise DeviceError(f"the command stream ends inside {layout.name}")
-        payload = words[at + 1] if long else None
+        payload = words[at + 1] if layout.long else None
         yield Instruction(4 * at, layout, word >> 16, payload, _fields(layout, word >> 16, payload, 4 * at))
-        at += 2 if long else 1
+        at += 1 + layout.long
 
 
 def _fields(layout: CommandLayout, parameter: int, payload: int | None, offset: int) -> dict[str, int]:
-    if layout.fields is ADDRESS:
+    if layout.fields == (ADDRESS,):
         if parameter >> 8:
             raise DeviceError(f"{layout.name} at byte {offset}: unknown bits {parameter >> 8 << 8:#x}")
         return {"addr": (parameter & 0xFF) << 32 | (payload or 0)}

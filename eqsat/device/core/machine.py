@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from eqsat.device.core.arithmetic import Scales
+from eqsat.device.core.commands import ResizedAxis
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import Constants
 from eqsat.device.core.operands import SAME, Dma, Element, FeatureMap, FixedPointScale, Kernel
@@ -122,7 +123,7 @@ class Machine(Constants, Protocol[V]):
         """Returns the product of two matrices; a row of the second has the weights of one output channel."""
 
     def resized(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: HWC) -> V:
-        """Returns a feature map resized as by TOSA's RESIZE, in its units."""
+        """Returns a feature map resized as by TOSA's RESIZE, in its units (`commands.Resize`)."""
 
     def applied(self, op: str, attrs: Attrs, operands: Sequence[V], shape: HWC) -> V:
         """Returns the result of a pointwise operator (`operator_of`)."""
@@ -157,10 +158,6 @@ class Machine(Constants, Protocol[V]):
 
     def turned(self, v: V, flipped: int | None, axes: tuple[int, ...]) -> V:
         """Returns values reversed along an axis, and then with these axes of [height, width, depth]."""
-
-
-#: (offset, step, scale): position k of the output lies at (offset + k * step) / scale of the input.
-ResizedAxis = tuple[int, int, int]
 
 
 def operator_of(mode: str, rounding: str) -> tuple[str, Attrs]:

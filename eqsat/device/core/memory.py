@@ -13,7 +13,6 @@ import numpy as np
 
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.operands import ByteRange, Dma, FeatureMap
-from eqsat.device.core.registers import ActivationFormat
 from eqsat.tensor.types import Array
 
 #: What the memory holds before it is written.
@@ -21,8 +20,6 @@ from eqsat.tensor.types import Array
 _UNWRITTEN = 0xA5
 #: Bytes of a memory that hold it, 16 MiB; the rest is 0, as it takes no memory of this machine until it is written.
 _FILLED = 1 << 24
-#: Channels of a brick in the format NHCWB16.
-BRICK = 16
 #: An index along samples, height, width and depth.
 _Index = tuple[slice, slice, slice, slice]
 
@@ -113,13 +110,9 @@ class MemoryMap:
     def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, Array]]:
         """Yields pieces that one view can show: the index in the feature map, and [samples, height, width, depth]."""
         for rows, columns, base in tiles(m):
-            if m.format == ActivationFormat.NHWC:
-                channels = slice(0, m.depth)
-                yield (slice(None), rows, columns, channels), self._view(m, base, rows, columns, m.depth)
-                continue
-            for first in range(0, m.depth, BRICK):
-                channels = slice(first, min(first + BRICK, m.depth))
-                address = base + first // BRICK * m.stride_c
+            for first in range(0, m.depth, m.brick):
+                channels = slice(first, min(first + m.brick, m.depth))
+                address = base + first // m.brick * m.stride_c
                 index = (slice(None), rows, columns, channels)
                 yield index, self._view(m, address, rows, columns, channels.stop - first)
 

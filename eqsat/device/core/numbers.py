@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from eqsat.device.core import arithmetic
+from eqsat.device.core.commands import ResizedAxis
 from eqsat.device.core.errors import DeviceError, DeviceFault
-from eqsat.device.core.machine import UNLIMITED, ResizedAxis
+from eqsat.device.core.machine import UNLIMITED
 from eqsat.device.core.memory import MemoryMap
 from eqsat.device.core.operands import Element, FeatureMap, Kernel
 from eqsat.device.core.registers import IfmUpscaleMode, Rounding

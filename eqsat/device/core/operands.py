@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.registers import ActivationFormat
 
+#: Channels of a brick in the format NHCWB16.
+BRICK = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Element:
@@ -54,6 +57,11 @@ class FeatureMap:
     height: int
     width: int
     depth: int
+
+    @property
+    def brick(self) -> int:
+        """Channels of a position that lie next to each other."""
+        return BRICK if self.format == ActivationFormat.NHCWB16 else self.depth
 
     def at(self, bases: tuple[int, int, int, int]) -> FeatureMap:
         """Returns the feature map at another place, in a third of the time of `dataclasses.replace`."""

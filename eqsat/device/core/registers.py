@@ -5,7 +5,7 @@ These are `ethosu/regor/architecture/ethosu65/ethos_u65_interface.hpp`,
 `ethosu85/ethos_u85_interface.hpp` and, for U55, `ethosu/vela/ethos_u55_regs`.
 Commands that only one family has are in its own folder.
 
-A short command is one word: bits 0-9 are the code, bits 16-31 the parameter.
+A short command is one word: bits 0-14 are the code, bits 16-31 the parameter.
 A long one has bit 14 set and a second word, the payload.
 Positions of fields count from the parameter's first bit; the payload follows at bit 16.
 Enumerations that count from 0 are written in one line.
@@ -13,9 +13,12 @@ Enumerations that count from 0 are written in one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+
+#: The bit of the code of a long command.
+LONG = 1 << 14
 
 ActivationType = IntEnum("ActivationType", "UNSIGNED SIGNED", start=0)
 ActivationPrecision = IntEnum("ActivationPrecision", "B8 B16 B32 B64", start=0)
@@ -35,14 +38,93 @@ class IfmUpscaleMode(IntEnum):
 
 
 WeightOrder = IntEnum("WeightOrder", "DEPTH_FIRST PART_KERNEL_FIRST", start=0)
-#: The roundings of scaled values, with the numbers of Ethos-U85's OFM_SCALE.
-Rounding = IntEnum(
-    "Rounding", "DOUBLE_SYMMETRIC NATURAL DOUBLE_ASYMMETRIC SYMMETRIC TRUNCATE_TO_ZERO TRUNCATE_TO_LOWER", start=0
-)
+
+
+class RoundingMode(IntEnum):
+    """A rounding of scaled values, by the name that a register has for it."""
+
+    @property
+    def rule(self) -> Rounding:
+        """The rounding of this mode.
+
+        Vela describes DBL, TRUNCATE and NATURAL as TFL, towards zero, and to nearest with x.5 towards infinity.
+        Source: `ethosu/vela/api.py`.
+        It maps the double rounding of TOSA's RESCALE to DBL and the single one to NATURAL.
+        Source: `graphir_optimiser.cpp`.
+        """
+        return Rounding[{"DBL": "DOUBLE_SYMMETRIC", "TRUNCATE": "TRUNCATE_TO_ZERO"}.get(self.name, self.name)]
+
+
+class Rounding(RoundingMode):
+    """All roundings, with the numbers of Ethos-U85's OFM_SCALE."""
+
+    DOUBLE_SYMMETRIC = 0
+    NATURAL = 1
+    DOUBLE_ASYMMETRIC = 2
+    SYMMETRIC = 3
+    TRUNCATE_TO_ZERO = 4
+    TRUNCATE_TO_LOWER = 5
+
+
 KernelDilation = IntEnum("KernelDilation", "NONE X2", start=0)
 KernelDecomposition = IntEnum("KernelDecomposition", "D8X8 D4X4", start=0)
 DmaRegionMode = IntEnum("DmaRegionMode", "EXTERNAL INTERNAL", start=0)
 DmaStrideMode = IntEnum("DmaStrideMode", "D1 D2 D3", start=0)
+
+# of U55 and U65 too, which have the first few or one of each
+PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM SUM NONE MIN ARGMAX_X ARGMAX_Y", start=0)
+
+
+class ElementwiseMode(IntEnum):
+    MUL = 0
+    ADD = 1
+    SUB = 2
+    MIN = 3
+    MAX = 4
+    LRELU = 5
+    ABS = 6
+    CLZ = 7
+    SHR = 8
+    SHL = 9
+    LSR = 10
+    DIV = 11
+    CMP_EQ = 16
+    CMP_NE = 17
+    CMP_GE = 18
+    CMP_GT = 19
+    AND = 33
+    OR = 34
+    XOR = 35
+    NOT = 36
+    AND_NOT = 42
+
+    @property
+    def is_unary(self) -> bool:
+        return self.name in ("ABS", "CLZ", "NOT", "LRELU")
+
+
+ResizeMode = IntEnum("ResizeMode", "BILINEAR REPLICATE NEAREST", start=0)
+ActivationReverse = IntEnum("ActivationReverse", "NONE H W C", start=0)
+
+
+class ActivationTranspose(IntEnum):
+    HWC = 0
+    WHC = 1
+    HCW = 2
+    WCH = 3
+    CHW = 6
+    CWH = 7
+
+    @property
+    def axes(self) -> tuple[int, int, int]:
+        """The axis of the result before transposition, for each of (height, width, depth) after it."""
+        height, width, depth = ("HWC".index(axis) for axis in self.name)
+        return height, width, depth
+
+
+AccInput = IntEnum("AccInput", "RESET KEEP IFM2", start=0)
+WeightFormat = IntEnum("WeightFormat", "SWD FWD", start=0)
+WeightSparsity = IntEnum("WeightSparsity", "NONE SPARSE_2_4", start=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +144,27 @@ class Field:
 class CommandLayout:
     """The layout of an instruction.
 
+    code: with the bit of a long one.
     name: Arm's spelling without "NPU_".
-    long: whether it has a payload.
     """
 
     code: int
     name: str
-    long: bool
     fields: tuple[Field, ...]
+
+    @property
+    def long(self) -> bool:
+        """Whether it has a payload."""
+        return bool(self.code & LONG)
 
     @property
     def operation(self) -> bool:
         """Whether it is an operation; the others set a register."""
         return self.name.startswith("OP_")
+
+
+def layout(code: int, name: str, *fields: Field) -> CommandLayout:
+    return CommandLayout(code, name, fields)
 
 
 def activation(precision_at: int) -> tuple[Field, ...]:
@@ -86,23 +176,22 @@ def activation(precision_at: int) -> tuple[Field, ...]:
     )
 
 
-REGION = (Field("region", 0, 3),)
+REGION = Field("region", 0, 3)
 #: The common fields. U55 has a stride mode for both sides of a copy, U85 only for the source.
-DMA_REGION = (*REGION, Field("region_mode", 8, 1, DmaRegionMode))
-_HEIGHT, _WIDTH, _DEPTH = (Field("height_m1", 0, 16),), (Field("width_m1", 0, 16),), (Field("depth_m1", 0, 16),)
-_ZERO_POINT = (Field("zero_point", 0, 16),)
-_CLIP_BOUNDARY = (Field("clip_boundary", 0, 16),)
-_SIZE = (Field("size", 0, 16),)
+DMA_REGION = (REGION, Field("region_mode", 8, 1, DmaRegionMode))
+_HEIGHT, _WIDTH, _DEPTH = (Field(f"{of}_m1", 0, 16) for of in ("height", "width", "depth"))
+_ZERO_POINT = Field("zero_point", 0, 16)
+_CLIP_BOUNDARY = Field("clip_boundary", 0, 16)
+_SIZE = Field("size", 0, 16)
 #: An address: the payload is its low word, the parameter has bits 32-39.
-ADDRESS = (Field("addr", 0, 40),)
-WEIGHT_LENGTH, SCALE_LENGTH = (Field("length", 16, 32),), (Field("length", 16, 20),)
+ADDRESS = Field("addr", 0, 40)
+WEIGHT_LENGTH, SCALE_LENGTH = Field("length", 16, 32), Field("length", 16, 20)
 
-Table = Iterable[tuple[int, str, tuple[Field, ...]]]
-#: The layout of an instruction by (long, code).
-Layouts = Mapping[tuple[bool, int], CommandLayout]
+#: The layout of an instruction by its code.
+Layouts = Mapping[int, CommandLayout]
 
 #: Feature maps with the first code of their short and of their long registers.
-_MAPS = (("IFM", 0x100, 0x000), ("OFM", 0x110, 0x010), ("IFM2", 0x180, 0x080))
+_MAPS = (("IFM", 0x0100, 0x4000), ("OFM", 0x0110, 0x4010), ("IFM2", 0x0180, 0x4080))
 _OF_MAPS = (
     (0xA, "WIDTH0_M1", _WIDTH),
     (0xB, "HEIGHT0_M1", _HEIGHT),
@@ -111,67 +200,58 @@ _OF_MAPS = (
 )
 _PLACES = ("BASE0", "BASE1", "BASE2", "BASE3", "STRIDE_X", "STRIDE_Y", "STRIDE_C")
 
-_SHORT: Table = (
-    *((short + k, f"SET_{of}_{name}", fields) for of, short, _ in _MAPS for k, name, fields in _OF_MAPS),
-    (0x000, "OP_STOP", (Field("mask", 0, 16),)),
-    (0x001, "OP_IRQ", (Field("mask", 0, 16),)),
-    (0x003, "OP_DEPTHWISE", ()),
-    (0x010, "OP_DMA_START", ()),
-    (0x013, "OP_PMU_MASK", (Field("enable", 0, 1),)),
-    (0x100, "SET_IFM_PAD_TOP", (Field("pad", 0, 7),)),
-    (0x101, "SET_IFM_PAD_LEFT", (Field("pad", 0, 7),)),
-    (0x102, "SET_IFM_PAD_RIGHT", (Field("pad", 0, 8),)),
-    (0x103, "SET_IFM_PAD_BOTTOM", (Field("pad", 0, 8),)),
-    (0x104, "SET_IFM_DEPTH_M1", _DEPTH),
-    (0x107, "SET_IFM_UPSCALE", (Field("mode", 0, 2, IfmUpscaleMode),)),
-    (0x109, "SET_IFM_ZERO_POINT", _ZERO_POINT),
-    (0x111, "SET_OFM_WIDTH_M1", _WIDTH),
-    (0x112, "SET_OFM_HEIGHT_M1", _HEIGHT),
-    (0x113, "SET_OFM_DEPTH_M1", _DEPTH),
-    (0x118, "SET_OFM_ZERO_POINT", _ZERO_POINT),
-    (0x120, "SET_KERNEL_WIDTH_M1", _WIDTH),
-    (0x121, "SET_KERNEL_HEIGHT_M1", _HEIGHT),
-    (
-        0x122,
+_COMMON = (
+    *(layout(short + k, f"SET_{of}_{name}", field) for of, short, _ in _MAPS for k, name, field in _OF_MAPS),
+    *(layout(long + k, f"SET_{of}_{name}", ADDRESS) for of, _, long in _MAPS for k, name in enumerate(_PLACES)),
+    layout(0x0000, "OP_STOP", Field("mask", 0, 16)),
+    layout(0x0001, "OP_IRQ", Field("mask", 0, 16)),
+    layout(0x0003, "OP_DEPTHWISE"),
+    layout(0x0010, "OP_DMA_START"),
+    layout(0x0013, "OP_PMU_MASK", Field("enable", 0, 1)),
+    layout(0x0100, "SET_IFM_PAD_TOP", Field("pad", 0, 7)),
+    layout(0x0101, "SET_IFM_PAD_LEFT", Field("pad", 0, 7)),
+    layout(0x0102, "SET_IFM_PAD_RIGHT", Field("pad", 0, 8)),
+    layout(0x0103, "SET_IFM_PAD_BOTTOM", Field("pad", 0, 8)),
+    layout(0x0104, "SET_IFM_DEPTH_M1", _DEPTH),
+    layout(0x0107, "SET_IFM_UPSCALE", Field("mode", 0, 2, IfmUpscaleMode)),
+    layout(0x0109, "SET_IFM_ZERO_POINT", _ZERO_POINT),
+    layout(0x0111, "SET_OFM_WIDTH_M1", _WIDTH),
+    layout(0x0112, "SET_OFM_HEIGHT_M1", _HEIGHT),
+    layout(0x0113, "SET_OFM_DEPTH_M1", _DEPTH),
+    layout(0x0118, "SET_OFM_ZERO_POINT", _ZERO_POINT),
+    layout(0x0120, "SET_KERNEL_WIDTH_M1", _WIDTH),
+    layout(0x0121, "SET_KERNEL_HEIGHT_M1", _HEIGHT),
+    layout(
+        0x0122,
         "SET_KERNEL_STRIDE",
-        (
-            Field("stride_x_lsb", 0, 1),
-            Field("stride_y_lsb", 1, 1),
-            Field("weight_order", 2, 1, WeightOrder),
-            Field("dilation_x", 3, 1, KernelDilation),
-            Field("dilation_y", 4, 1, KernelDilation),
-            Field("decomposition", 5, 1, KernelDecomposition),
-            Field("stride_x_msb", 6, 1),
-            Field("stride_y_msb", 9, 1),
-        ),
+        Field("stride_x_lsb", 0, 1),
+        Field("stride_y_lsb", 1, 1),
+        Field("weight_order", 2, 1, WeightOrder),
+        Field("dilation_x", 3, 1, KernelDilation),
+        Field("dilation_y", 4, 1, KernelDilation),
+        Field("decomposition", 5, 1, KernelDecomposition),
+        Field("stride_x_msb", 6, 1),
+        Field("stride_y_msb", 9, 1),
     ),
-    (0x126, "SET_ACTIVATION_MIN", _CLIP_BOUNDARY),
-    (0x127, "SET_ACTIVATION_MAX", _CLIP_BOUNDARY),
-    (0x128, "SET_WEIGHT_REGION", REGION),
-    (0x129, "SET_SCALE_REGION", REGION),
-    (0x132, "SET_DMA0_SIZE0", _SIZE),
-    (0x133, "SET_DMA0_SIZE1", _SIZE),
-    (0x189, "SET_IFM2_ZERO_POINT", _ZERO_POINT),
+    layout(0x0126, "SET_ACTIVATION_MIN", _CLIP_BOUNDARY),
+    layout(0x0127, "SET_ACTIVATION_MAX", _CLIP_BOUNDARY),
+    layout(0x0128, "SET_WEIGHT_REGION", REGION),
+    layout(0x0129, "SET_SCALE_REGION", REGION),
+    layout(0x0132, "SET_DMA0_SIZE0", _SIZE),
+    layout(0x0133, "SET_DMA0_SIZE1", _SIZE),
+    layout(0x0189, "SET_IFM2_ZERO_POINT", _ZERO_POINT),
+    layout(0x4020, "SET_WEIGHT_BASE", ADDRESS),
+    layout(0x4022, "SET_SCALE_BASE", ADDRESS),
+    layout(0x4090, "SET_WEIGHT1_BASE", ADDRESS),
+    layout(0x4030, "SET_DMA0_SRC", ADDRESS),
+    layout(0x4031, "SET_DMA0_DST", ADDRESS),
+    layout(0x4032, "SET_DMA0_LEN", ADDRESS),
+    layout(0x4021, "SET_WEIGHT_LENGTH", WEIGHT_LENGTH),
+    layout(0x4023, "SET_SCALE_LENGTH", SCALE_LENGTH),
+    layout(0x4091, "SET_WEIGHT1_LENGTH", WEIGHT_LENGTH),
 )
-_ADDRESSES = {
-    **{long + k: f"{of}_{name}" for of, _, long in _MAPS for k, name in enumerate(_PLACES)},
-    **{0x020: "WEIGHT_BASE", 0x022: "SCALE_BASE", 0x090: "WEIGHT1_BASE"},
-    **{0x030: "DMA0_SRC", 0x031: "DMA0_DST", 0x032: "DMA0_LEN"},
-}
-_LONG: Table = (
-    (0x021, "SET_WEIGHT_LENGTH", WEIGHT_LENGTH),
-    (0x023, "SET_SCALE_LENGTH", SCALE_LENGTH),
-    (0x091, "SET_WEIGHT1_LENGTH", WEIGHT_LENGTH),
-)
 
 
-def layouts(short: Table, addresses: Mapping[int, str], long: Table) -> Layouts:
-    """Returns the layouts of a family: the common ones and its own.
-
-    addresses: code and name, without "SET_", of long registers that hold only an address.
-    """
-    of_addresses = ((code, f"SET_{name}", ADDRESS) for code, name in {**_ADDRESSES, **addresses}.items())
-    tables = (False, (*_SHORT, *short)), (True, (*of_addresses, *_LONG, *long))
-    return {
-        (is_long, code): CommandLayout(code, name, is_long, fields) for is_long, t in tables for code, name, fields in t
-    }
+def layouts(*own: CommandLayout) -> Layouts:
+    """Returns the layouts of a family: the common ones and its own."""
+    return {found.code: found for found in (*_COMMON, *own)}

@@ -6,12 +6,12 @@ A command that needs a register that was never set is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.instructions import Instruction
-from eqsat.device.core.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
+from eqsat.device.core.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel
 from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 
 #: {prefix of a feature map's registers: those that say where its four tiles are}.
@@ -50,10 +50,15 @@ class Registers:
             return None
         return self.last[1]
 
+    @property
+    def where(self) -> str:
+        """The operation that reads them, and its place in the stream."""
+        return f"{self.reader.name} at byte {self.reader.offset}"
+
     def instruction(self, name: str) -> Instruction:
         found = self._values.get(f"SET_{name}")
         if found is None:
-            raise DeviceError(f"{self.reader.name} at byte {self.reader.offset} reads {name}, which was never set")
+            raise DeviceError(f"{self.where} reads {name}, which was never set")
         return found
 
     def get(self, name: str, field: str = "") -> int:
@@ -118,8 +123,7 @@ class Registers:
         """
         for name in names:
             if (value := self.get(name)) % step:
-                where = f"{self.reader.name} at byte {self.reader.offset}"
-                raise DeviceFault(f"{where} reads {name} {value:#x}, which is no multiple of {step}")
+                raise DeviceFault(f"{self.where} reads {name} {value:#x}, which is no multiple of {step}")
 
     def scale(self, name: str) -> FixedPointScale:
         return FixedPointScale(self.get(name, "scale"), self.get(name, "shift"))
@@ -176,8 +180,7 @@ class Registers:
         """Raises DeviceFault unless the IFM has `depth` channels."""
         found = self.get("IFM_DEPTH_M1") + 1
         if found != depth:
-            where = f"{self.reader.name} at byte {self.reader.offset}"
-            raise DeviceFault(f"{where} reads {found} channels for {depth} of its result")
+            raise DeviceFault(f"{self.where} reads {found} channels for {depth} of its result")
 
     def check_one_precision(self, bits: Iterable[int]) -> None:
         """Raises DeviceError for operands whose elements do not have the same number of bits."""
@@ -203,41 +206,3 @@ class Registers:
 def number(bits: int, signed: bool, size: int = 16) -> int:
     """Returns the value of `size` bits, signed or not."""
     return bits - (1 << size) if signed and bits >> size - 1 else bits
-
-
-def _wait(_: Registers, i: Instruction) -> Wait:
-    return Wait(i.offset, i.name == "OP_KERNEL_WAIT", next(iter(i.fields.values())))
-
-
-#: The function that makes a command, by the name of the operation's instruction.
-Makers = Mapping[str, Callable[[Registers, Instruction], Any]]
-#: Commands that all families have.
-_COMMON: Makers = {
-    "OP_DMA_WAIT": _wait,
-    "OP_KERNEL_WAIT": _wait,
-    "OP_STOP": lambda _, i: Stop(i.offset),
-}
-
-
-def commands_of(stream: Iterable[Instruction], makers: Makers) -> Iterator[Any]:
-    """Yields the commands of a stream.
-
-    makers: the functions for operations that not all families have.
-    Raises DeviceError.
-    """
-    known = {**_COMMON, **makers}
-    registers = Registers()
-    for i in stream:
-        if not i.layout.operation:
-            registers.set(i)
-            continue
-        registers.reader = i
-        if i.name not in known:
-            raise DeviceError(f"the model does not know {i.name} (at byte {i.offset})")
-        made = known[i.name](registers, i)
-        if i.name not in _COMMON:
-            registers.last = i, made
-        yield made
-        if i.name == "OP_STOP":
-            return
-    raise DeviceError("the command stream has no OP_STOP")

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.memory import BRICK, tiles
+from eqsat.device.core.memory import tiles
 from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap
-from eqsat.device.core.registers import ActivationFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +57,11 @@ def overlap(some: Iterable[ByteRange], others: Iterable[ByteRange]) -> bool:
 def of_map(m: FeatureMap) -> Iterator[ByteRange]:
     """Yields the range of each tile, from its first to its last byte."""
     for rows, columns, base in tiles(m):
-        brick = BRICK if m.format == ActivationFormat.NHCWB16 else m.depth
-        low, high = base, base + min(brick, m.depth) * m.element.bytes
+        low, high = base, base + min(m.brick, m.depth) * m.element.bytes
         for reach in (
             m.stride_y * (rows.stop - rows.start - 1),
             m.stride_x * (columns.stop - columns.start - 1),
-            m.stride_c * (-(-m.depth // brick) - 1),
+            m.stride_c * (-(-m.depth // m.brick) - 1),
         ):
             low, high = low + min(0, reach), high + max(0, reach)
         yield ByteRange(m.region, low, high - low)

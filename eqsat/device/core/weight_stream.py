@@ -155,18 +155,23 @@ class _Numbers:
         return (quotients << self.bits) + bits.many(starts, self.bits)
 
 
-def scales(stream: bytes, depth: int, bias: int, end: int) -> Scales:
+@lru_cache(512)
+def scales(streams: tuple[bytes, ...], depth: int, bias: int, end: int) -> Scales:
     """Returns the bias, multiplier and shift of each channel, from records of 10 bytes.
 
+    streams: of cores, among which channels take turns.
     bias: number of bytes of the signed bias, which comes first.
     end: byte at which the multiplier ends and the shift of 6 bits begins.
     Raises DeviceFault.
     """
-    if len(stream) < depth * _RECORD:
-        raise DeviceFault(f"{len(stream)} bytes of biases and scales for {depth} channels")
-    records = np.frombuffer(stream, np.uint8, depth * _RECORD).reshape(depth, _RECORD).astype(np.int64)
-    added, multiplier = (r @ (1 << 8 * np.arange(r.shape[1])) for r in (records[:, :bias], records[:, bias:end]))
-    return Scales(np.where(added >> 8 * bias - 1, added - (1 << 8 * bias), added), multiplier, records[:, end] & 63)
+    found = np.zeros((depth, _RECORD), np.int64)
+    for core, stream in enumerate(streams):
+        mine = found[core :: len(streams)]
+        if len(stream) < mine.size:
+            raise DeviceFault(f"{len(stream)} bytes of biases and scales for {len(mine)} channels")
+        mine[...] = np.frombuffer(stream, np.uint8, mine.size).reshape(mine.shape)
+    added, multiplier = (r @ (1 << 8 * np.arange(r.shape[1])) for r in (found[:, :bias], found[:, bias:end]))
+    return Scales(np.where(added >> 8 * bias - 1, added - (1 << 8 * bias), added), multiplier, found[:, end] & 63)
 
 
 def fill(out: Array, places: Array, values: Array) -> None:

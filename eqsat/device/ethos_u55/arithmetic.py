@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import IntEnum
+
 from eqsat.device.core import arithmetic
+from eqsat.device.core.commands import Activation, Output
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.machine import Machine, V
 from eqsat.device.core.operands import ByteRange, Element
 from eqsat.device.core.state import number
-from eqsat.device.ethos_u55.commands import Activation, Output
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
 
 #: The type that a result is clipped to, if it is not the output's.
-_CLIPPED = {
+_CLIPPED: Mapping[IntEnum, Element] = {
     ActivationClipRange.FORCE_UINT8: Element(False, 8),
     ActivationClipRange.FORCE_INT8: Element(True, 8),
     ActivationClipRange.FORCE_INT16: Element(True, 16),
@@ -57,8 +60,9 @@ def table_place(o: Output, shared: int) -> ByteRange | None:
 
     shared: bytes of the shared memory.
     """
-    function, element = o.activation.function, o.map.element
-    if function < ActivationFunction.TABLE_0:
+    function = o.activation.function
+    if o.map is None or function < ActivationFunction.TABLE_0:
         return None
+    chosen = _CLIPPED.get(o.activation.clip_range, o.map.element)
     at = shared - _TABLES + (function - ActivationFunction.TABLE_0) * _SLOT
-    return ByteRange(None, at, arithmetic.table_bytes(_CLIPPED.get(o.activation.clip_range, element), element))
+    return ByteRange(None, at, arithmetic.table_bytes(chosen, o.map.element))

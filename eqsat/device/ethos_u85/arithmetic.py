@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import IntEnum
+
 from eqsat.device.core.arithmetic import table_bytes
+from eqsat.device.core.commands import Activation, Output
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.machine import Machine, V
 from eqsat.device.core.operands import ByteRange, Element
 from eqsat.device.core.state import number
-from eqsat.device.ethos_u85.commands import Activation
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
 
 _BYTE, _BYTE_UNSIGNED, _SHORT = Element(True, 8), Element(False, 8), Element(True, 16)
 #: The types of the values that choose an entry of a table, and of its results.
-TABLES = {
+TABLES: Mapping[IntEnum, tuple[Element, Element]] = {
     ActivationFunction.LUT_U8_U8: (_BYTE_UNSIGNED, _BYTE_UNSIGNED),
     ActivationFunction.LUT_S8_S8: (_BYTE, _BYTE),
     ActivationFunction.LUT_S8_S16: (_BYTE, _SHORT),
@@ -30,14 +33,15 @@ def _clamp(activation: Activation, chosen: Element) -> tuple[int, int]:
     return low, high
 
 
-def table_place(activation: Activation) -> ByteRange | None:
+def table_place(o: Output, _: int) -> ByteRange | None:
     """Returns the bytes of the table that is looked up, None if none is. Raises DeviceError."""
-    if activation.function == ActivationFunction.LUT_NONE:
+    function = o.activation.function
+    if function == ActivationFunction.LUT_NONE:
         return None
-    if activation.function not in TABLES:
-        raise DeviceError(f"the model does not know the activation {activation.function.name}")
-    size = table_bytes(*TABLES[activation.function])
-    return ByteRange(None, activation.table * size, size)
+    if function not in TABLES:
+        raise DeviceError(f"the model does not know the activation {function.name}")
+    size = table_bytes(*TABLES[function])
+    return ByteRange(None, (o.activation.table or 0) * size, size)
 
 
 def activated(machine: Machine[V], values: V, activation: Activation, element: Element, table: bytes | None) -> V:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from eqsat.device.core.command_set import CommandSet
-from eqsat.device.ethos_u85 import text
-from eqsat.device.ethos_u85.accesses import accesses, blocks, no_room
-from eqsat.device.ethos_u85.decoding import MAKERS
+from eqsat.device.ethos_u85.arithmetic import table_place
+from eqsat.device.ethos_u85.decoding import Decoder
 from eqsat.device.ethos_u85.execution import Execution
 from eqsat.device.ethos_u85.registers import LAYOUTS
+from eqsat.device.ethos_u85.room import input_channels, no_room
 
 ETHOS_U85 = CommandSet(
     layouts=LAYOUTS,
-    makers=MAKERS,
+    decoder=Decoder,
     execution=Execution,
-    accesses=lambda c, _: accesses(c),
-    blocks=blocks,
+    table_place=table_place,
+    buffers=lambda c, internal: (),
+    input_channels=input_channels,
     no_room=no_room,
-    kind=text.kind,
-    describe=text.describe,
     dependency=7,
     tables=2,
 )

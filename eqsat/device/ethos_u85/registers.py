@@ -8,29 +8,29 @@ from __future__ import annotations
 from enum import IntEnum
 
 from eqsat.device.core.registers import (
+    ADDRESS,
     DMA_REGION,
     REGION,
     WEIGHT_LENGTH,
+    AccInput,
+    ActivationReverse,
+    ActivationTranspose,
     DmaStrideMode,
+    ElementwiseMode,
     Field,
     OfmScaleMode,
+    PoolingMode,
+    ResizeMode,
     Rounding,
-    Table,
+    RoundingMode,
+    WeightFormat,
+    WeightSparsity,
     activation,
+    layout,
     layouts,
 )
 
 ActivationStorage = IntEnum("ActivationStorage", "TILE2X2 TILE3X1 CHAINED NONE", start=0)
-ActivationReverse = IntEnum("ActivationReverse", "NONE H W C", start=0)
-
-
-class ActivationTranspose(IntEnum):
-    HWC = 0
-    WHC = 1
-    HCW = 2
-    WCH = 3
-    CHW = 6
-    CWH = 7
 
 
 class ActivationFunction(IntEnum):
@@ -47,58 +47,23 @@ class ActivationFunction(IntEnum):
 
 ActivationClipRange = IntEnum("ActivationClipRange", "B16 NONE", start=0)
 AccFormat = IntEnum("AccFormat", "I32 I48", start=0)
-AccInput = IntEnum("AccInput", "RESET KEEP IFM2", start=0)
 AccOutput = IntEnum("AccOutput", "ENABLE DISABLE", start=0)
 Microblock = IntEnum("Microblock", "U1X1 U1X2 U1X4 U2X2 U2X4 U4X4", start=0)
 #: Axes along which an operand is broadcast.
 BroadcastMode = IntEnum("BroadcastMode", "NONE H W HW C CH CW CWH SCALAR", start=0)
-PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM SUM NONE MIN ARGMAX_X ARGMAX_Y", start=0)
 
 
-class ElementwiseMode(IntEnum):
-    MUL = 0
-    ADD = 1
-    SUB = 2
-    MIN = 3
-    MAX = 4
-    LRELU = 5
-    ABS = 6
-    CLZ = 7
-    SHR = 8
-    SHL = 9
-    LSR = 10
-    DIV = 11
-    CMP_EQ = 16
-    CMP_NE = 17
-    CMP_GE = 18
-    CMP_GT = 19
-    AND = 33
-    OR = 34
-    XOR = 35
-    NOT = 36
-    AND_NOT = 42
-
-
-ResizeMode = IntEnum("ResizeMode", "BILINEAR REPLICATE NEAREST", start=0)
-
-
-class RoundModeIfm(IntEnum):
+class RoundModeIfm(RoundingMode):
     DOUBLE_SYMMETRIC = 0
     NATURAL = 1
 
-    @property
-    def rule(self) -> Rounding:
-        return Rounding[self.name]
 
-
-WeightFormat = IntEnum("WeightFormat", "SWD FWD", start=0)
-WeightSparsity = IntEnum("WeightSparsity", "NONE SPARSE_2_4", start=0)
 DmaIndexMode = IntEnum("DmaIndexMode", "DISABLED ENABLED", start=0)
 BranchCondition = IntEnum("BranchCondition", "ALWAYS RF_TRUE", start=0)
 
 _STORAGE = Field("activation_storage", 14, 2, ActivationStorage)
 _OPERAND = (*activation(2), _STORAGE)
-_BROADCAST = (Field("broadcast_mode", 0, 4, BroadcastMode),)
+_BROADCAST = Field("broadcast_mode", 0, 4, BroadcastMode)
 _INDEXED = Field("idx_mode", 11, 1, DmaIndexMode)
 _STEP = (
     Field("one_step_int", 0, 4),
@@ -117,85 +82,74 @@ def _scale(rounding: type[IntEnum], bits: int) -> tuple[Field, ...]:
     )
 
 
-_SHORT: Table = (
-    (0x002, "OP_CONV", (Field("weights_ifm2", 0, 1),)),
-    (0x005, "OP_POOL", (Field("pooling_mode", 0, 3, PoolingMode),)),
-    (0x006, "OP_ELEMENTWISE", (Field("elementwise_mode", 0, 6, ElementwiseMode),)),
-    (0x007, "OP_RESIZE", (Field("resize_mode", 0, 2, ResizeMode),)),
-    (0x011, "OP_DMA_WAIT", (Field("k", 0, 2),)),
-    (0x012, "OP_KERNEL_WAIT", (Field("n", 0, 1),)),
-    (0x105, "SET_IFM_PRECISION", _OPERAND),
-    (0x108, "SET_IFM_BROADCAST", _BROADCAST),
-    (
-        0x114,
+LAYOUTS = layouts(
+    layout(0x0002, "OP_CONV", Field("weights_ifm2", 0, 1)),
+    layout(0x0005, "OP_POOL", Field("pooling_mode", 0, 3, PoolingMode)),
+    layout(0x0006, "OP_ELEMENTWISE", Field("elementwise_mode", 0, 6, ElementwiseMode)),
+    layout(0x0007, "OP_RESIZE", Field("resize_mode", 0, 2, ResizeMode)),
+    layout(0x0011, "OP_DMA_WAIT", Field("k", 0, 2)),
+    layout(0x0012, "OP_KERNEL_WAIT", Field("n", 0, 1)),
+    layout(0x0105, "SET_IFM_PRECISION", *_OPERAND),
+    layout(0x0108, "SET_IFM_BROADCAST", _BROADCAST),
+    layout(
+        0x0114,
         "SET_OFM_PRECISION",
-        (
-            *activation(1),
-            Field("scale_mode", 8, 1, OfmScaleMode),
-            Field("activation_reverse", 9, 2, ActivationReverse),
-            Field("activation_transpose", 11, 3, ActivationTranspose),
-            _STORAGE,
-        ),
+        *activation(1),
+        Field("scale_mode", 8, 1, OfmScaleMode),
+        Field("activation_reverse", 9, 2, ActivationReverse),
+        Field("activation_transpose", 11, 3, ActivationTranspose),
+        _STORAGE,
     ),
-    (0x115, "SET_OFM_BLK_WIDTH_M1", (Field("width_m1", 0, 7),)),
-    (0x116, "SET_OFM_BLK_HEIGHT_M1", (Field("height_m1", 0, 7),)),
-    (0x117, "SET_OFM_BLK_DEPTH_M1", (Field("depth_m1", 0, 10),)),
-    (
-        0x124,
+    layout(0x0115, "SET_OFM_BLK_WIDTH_M1", Field("width_m1", 0, 7)),
+    layout(0x0116, "SET_OFM_BLK_HEIGHT_M1", Field("height_m1", 0, 7)),
+    layout(0x0117, "SET_OFM_BLK_DEPTH_M1", Field("depth_m1", 0, 10)),
+    layout(
+        0x0124,
         "SET_ACC_FORMAT",
-        (
-            Field("acc_format", 0, 2, AccFormat),
-            Field("acc_input", 4, 2, AccInput),
-            Field("acc_output", 6, 1, AccOutput),
-            Field("microblock", 8, 3, Microblock),
-        ),
+        Field("acc_format", 0, 2, AccFormat),
+        Field("acc_input", 4, 2, AccInput),
+        Field("acc_output", 6, 1, AccOutput),
+        Field("microblock", 8, 3, Microblock),
     ),
-    (
-        0x125,
+    layout(
+        0x0125,
         "SET_ACTIVATION",
-        (
-            Field("activation_function", 0, 5, ActivationFunction),
-            Field("table", 5, 3),
-            Field("activation_clip_range", 12, 1, ActivationClipRange),
-        ),
+        Field("activation_function", 0, 5, ActivationFunction),
+        Field("table", 5, 3),
+        Field("activation_clip_range", 12, 1, ActivationClipRange),
     ),
-    (0x12A, "SET_RESIZE_X_SCALE_N_M1", (Field("resize_x_scale_n_m1", 0, 11),)),
-    (0x12B, "SET_RESIZE_Y_SCALE_N_M1", (Field("resize_y_scale_n_m1", 0, 11),)),
-    (0x12C, "SET_RESIZE_X_OFFSET", (Field("resize_x_offset", 0, 12),)),
-    (0x12D, "SET_RESIZE_Y_OFFSET", (Field("resize_y_offset", 0, 12),)),
-    (
-        0x12E,
+    layout(0x012A, "SET_RESIZE_X_SCALE_N_M1", Field("resize_x_scale_n_m1", 0, 11)),
+    layout(0x012B, "SET_RESIZE_Y_SCALE_N_M1", Field("resize_y_scale_n_m1", 0, 11)),
+    layout(0x012C, "SET_RESIZE_X_OFFSET", Field("resize_x_offset", 0, 12)),
+    layout(0x012D, "SET_RESIZE_Y_OFFSET", Field("resize_y_offset", 0, 12)),
+    layout(
+        0x012E,
         "SET_WEIGHT_FORMAT",
-        (Field("weight_format", 0, 1, WeightFormat), Field("weight_sparsity", 4, 1, WeightSparsity)),
+        Field("weight_format", 0, 1, WeightFormat),
+        Field("weight_sparsity", 4, 1, WeightSparsity),
     ),
-    (0x12F, "SET_BLOCKDEP", (Field("blockdep", 0, 3),)),
-    (0x130, "SET_DMA0_SRC_REGION", (*DMA_REGION, Field("stride_mode", 9, 2, DmaStrideMode), _INDEXED)),
-    (0x131, "SET_DMA0_DST_REGION", (*DMA_REGION, _INDEXED)),
-    (0x134, "SET_DMA0_IDX_REGION", REGION),
-    (0x180, "SET_IFM2_BROADCAST", _BROADCAST),
-    (0x185, "SET_IFM2_PRECISION", _OPERAND),
+    layout(0x012F, "SET_BLOCKDEP", Field("blockdep", 0, 3)),
+    layout(0x0130, "SET_DMA0_SRC_REGION", *DMA_REGION, Field("stride_mode", 9, 2, DmaStrideMode), _INDEXED),
+    layout(0x0131, "SET_DMA0_DST_REGION", *DMA_REGION, _INDEXED),
+    layout(0x0134, "SET_DMA0_IDX_REGION", REGION),
+    layout(0x0180, "SET_IFM2_BROADCAST", _BROADCAST),
+    layout(0x0185, "SET_IFM2_PRECISION", *_OPERAND),
+    layout(0x4033, "SET_DMA0_SRC_STRIDE0", ADDRESS),
+    layout(0x4034, "SET_DMA0_SRC_STRIDE1", ADDRESS),
+    layout(0x4035, "SET_DMA0_DST_STRIDE0", ADDRESS),
+    layout(0x4036, "SET_DMA0_DST_STRIDE1", ADDRESS),
+    layout(0x4037, "SET_DMA0_IDX", ADDRESS),
+    layout(0x4039, "SET_DMA0_IDX_SKIP1", ADDRESS),
+    layout(0x4092, "SET_WEIGHT2_BASE", ADDRESS),
+    layout(0x4094, "SET_WEIGHT3_BASE", ADDRESS),
+    layout(0x4024, "SET_OFM_SCALE", *_scale(Rounding, 3)),
+    layout(0x4025, "SET_IFM_SCALE", *_scale(RoundModeIfm, 1)),
+    layout(0x4026, "SET_IFM2_SCALE", *_scale(RoundModeIfm, 1)),
+    layout(0x4027, "SET_OP_SCALAR", Field("scalar", 16, 32)),
+    layout(0x4038, "SET_DMA0_IDX_MAX", Field("idx_max", 16, 31)),
+    layout(0x4093, "SET_WEIGHT2_LENGTH", WEIGHT_LENGTH),
+    layout(0x4095, "SET_WEIGHT3_LENGTH", WEIGHT_LENGTH),
+    layout(0x4096, "SET_RESIZE_X", *_STEP),
+    layout(0x4097, "SET_RESIZE_Y", *_STEP),
+    layout(0x4100, "OP_BRANCH", Field("branch_cond", 0, 1, BranchCondition), Field("branch_target", 16, 32)),
 )
-_ADDRESSES = {
-    0x033: "DMA0_SRC_STRIDE0",
-    0x034: "DMA0_SRC_STRIDE1",
-    0x035: "DMA0_DST_STRIDE0",
-    0x036: "DMA0_DST_STRIDE1",
-    0x037: "DMA0_IDX",
-    0x039: "DMA0_IDX_SKIP1",
-    0x092: "WEIGHT2_BASE",
-    0x094: "WEIGHT3_BASE",
-}
-_LONG: Table = (
-    (0x024, "SET_OFM_SCALE", _scale(Rounding, 3)),
-    (0x025, "SET_IFM_SCALE", _scale(RoundModeIfm, 1)),
-    (0x026, "SET_IFM2_SCALE", _scale(RoundModeIfm, 1)),
-    (0x027, "SET_OP_SCALAR", (Field("scalar", 16, 32),)),
-    (0x038, "SET_DMA0_IDX_MAX", (Field("idx_max", 16, 31),)),
-    (0x093, "SET_WEIGHT2_LENGTH", WEIGHT_LENGTH),
-    (0x095, "SET_WEIGHT3_LENGTH", WEIGHT_LENGTH),
-    (0x096, "SET_RESIZE_X", _STEP),
-    (0x097, "SET_RESIZE_Y", _STEP),
-    (0x100, "OP_BRANCH", (Field("branch_cond", 0, 1, BranchCondition), Field("branch_target", 16, 32))),
-)
-
-LAYOUTS = layouts(_SHORT, _ADDRESSES, _LONG)

@@ -7,12 +7,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from eqsat.device.core.commands import Activation, Output
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.numbers import NumberMachine
-from eqsat.device.core.operands import ByteRange, Element
+from eqsat.device.core.operands import SAME, ByteRange, Element
+from eqsat.device.core.registers import Rounding
 from eqsat.device.ethos_u85.arithmetic import activated as activated_by
 from eqsat.device.ethos_u85.arithmetic import table_place
-from eqsat.device.ethos_u85.commands import Activation
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
 
 INT8, INT16, INT32 = (Element(True, n) for n in (8, 16, 32))
@@ -20,16 +21,20 @@ activated = partial(activated_by, NumberMachine(1, {}, 0))
 
 
 def act(function: ActivationFunction, low: int = 0x8000, high: int = 0x7FFF, table: int = 0) -> Activation:
-    return Activation(function, table, ActivationClipRange.B16, low, high)
+    return Activation(function, ActivationClipRange.B16, low, high, table)
+
+
+def place(activation: Activation) -> ByteRange | None:
+    return table_place(Output((1, 1, 1), None, SAME, Rounding.NATURAL, activation), 2048)
 
 
 def test_tables_lie_one_behind_the_other() -> None:
-    assert table_place(act(ActivationFunction.LUT_NONE)) is None
-    assert table_place(act(ActivationFunction.LUT_S8_S8, table=5)) == ByteRange(None, 5 * 256, 256)
-    assert table_place(act(ActivationFunction.LUT_S8_S32, table=1)) == ByteRange(None, 1024, 1024)
-    assert table_place(act(ActivationFunction.LUT_S16_S16)) == ByteRange(None, 0, 2048)
+    assert place(act(ActivationFunction.LUT_NONE)) is None
+    assert place(act(ActivationFunction.LUT_S8_S8, table=5)) == ByteRange(None, 5 * 256, 256)
+    assert place(act(ActivationFunction.LUT_S8_S32, table=1)) == ByteRange(None, 1024, 1024)
+    assert place(act(ActivationFunction.LUT_S16_S16)) == ByteRange(None, 0, 2048)
     with pytest.raises(DeviceError, match="LUT_TANH"):
-        table_place(act(ActivationFunction.LUT_TANH))
+        place(act(ActivationFunction.LUT_TANH))
 
 
 def test_a_table_of_shorts_is_interpolated() -> None:
@@ -46,7 +51,7 @@ def test_a_table_of_shorts_is_interpolated() -> None:
 @pytest.mark.parametrize(
     "values, activation, element, said",
     [
-        ([300], Activation(ActivationFunction.LUT_NONE, 0, ActivationClipRange.NONE, 0, 0), INT8, "int8 has no room"),
+        ([300], Activation(ActivationFunction.LUT_NONE, ActivationClipRange.NONE, 0, 0), INT8, "int8 has no room"),
         ([3], act(ActivationFunction.LUT_NONE, 9, 8), INT8, "a clamp to 9 to 8"),
         ([3], act(ActivationFunction.LUT_S8_S8), INT16, "LUT_S8_S8 with results of int16"),
     ],

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from eqsat.device.compile import compile_binary
+from eqsat.device.core.commands import Convolution
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import MemoryMap
+from eqsat.device.core.registers import WeightFormat, WeightSparsity
+from eqsat.device.core.weight_order import Order
+from eqsat.device.core.weight_stream import scales
 from eqsat.device.ethos_u85 import weights as module
-from eqsat.device.ethos_u85.commands import Convolution
 from eqsat.device.ethos_u85.execution import weights_of
-from eqsat.device.ethos_u85.registers import WeightFormat, WeightSparsity
-from eqsat.device.ethos_u85.weights import Order, scales, weights
+from eqsat.device.ethos_u85.weights import weights
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
@@ -80,7 +82,7 @@ def test_two_of_four(worker: Worker) -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    order = Order((16, 1, 1, 64), False, False, False, (1, 1), (1, 1), 16, 8, 8, 1, 256)
+    order = Order((16, 1, 1, 64), (1, 1), 16, 8, 64, 64, 8, 1)
     header = bytearray(32)
     header[0] = 1
     with pytest.raises(DeviceError, match="64 weights in a stream that should have 1024"):
@@ -98,8 +100,8 @@ def test_records(wide: bool, row: tuple[int, int, int]) -> None:
     bias, multiplier, shift = row
     split = 6 if wide else 4
     record = (bias & (1 << 8 * split) - 1).to_bytes(split, "little") + multiplier.to_bytes(8 - split, "little")
-    found = scales((record + bytes([shift, 0])) * 2, 2, wide)
+    found = scales(((record + bytes([shift, 0])) * 2,), 2, split, 8)
     told = found.bias.tolist(), found.multiplier.tolist(), found.shift.tolist()
     assert told == ([bias] * 2, [multiplier] * 2, [shift] * 2)
     with pytest.raises(DeviceError, match="biases and scales for 3 channels"):
-        scales(record * 2, 3, wide)
+        scales((record * 2,), 3, split, 8)

@@ -1,0 +1,196 @@
+"""Executes commands in order, on numbers or on terms (`core/machine.py`): what all families do alike."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic
+
+from eqsat.device.core.arithmetic import Scales
+from eqsat.device.core.commands import (
+    Accumulators,
+    Chained,
+    Command,
+    Computation,
+    Convolution,
+    Elementwise,
+    InputScale,
+    Operand,
+    Output,
+    Pooling,
+    Resize,
+    Scalar,
+)
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.machine import COMPARISONS, Machine, V, Window, operator_of, scaled_by, scaled_by_channel
+from eqsat.device.core.operands import SAME, ByteRange, Dma, Element, FeatureMap
+from eqsat.device.core.registers import AccInput, ActivationReverse, ElementwiseMode, IfmUpscaleMode, ResizeMode
+from eqsat.target.family import HWC, Core
+
+#: The axis of [height, width, depth] along which results are reversed.
+_REVERSED = {ActivationReverse.H: 0, ActivationReverse.W: 1, ActivationReverse.C: 2}
+#: Modes that scale their operands first.
+_SCALED = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MIN, ElementwiseMode.MAX)
+#: Modes whose results Vela asserts are not scaled.
+_UNSCALED = (ElementwiseMode.DIV, ElementwiseMode.SHL, ElementwiseMode.SHR)
+#: Bits by which a resized value, or the index of a maximum, is shifted up in an accumulator.
+ABOVE = 16
+
+
+class Execution(ABC, Generic[V]):
+    """One run of a command stream.
+
+    Chaining buffers and accumulators keep their values from one command to the next.
+    """
+
+    def __init__(self, core: Core, machine: Machine[V]) -> None:
+        self._core, self._machine = core, machine
+        #: {chaining buffer: (values, the name of their type, number of the command that wrote them)}.
+        self._chained: dict[int, tuple[V, str, int]] = {}
+        self._kept: V | None = None
+
+    # ---- of a family -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def convolved(self, c: Convolution) -> V:
+        """Returns the sums of a convolution, without biases."""
+
+    @abstractmethod
+    def pool(self, c: Pooling) -> V | None:
+        """Executes a pooling and returns what it computes, None if it only copies or keeps accumulators."""
+
+    @abstractmethod
+    def own_scales(self, c: Convolution | Pooling) -> Scales:
+        """Returns the bias and scale of each channel."""
+
+    @abstractmethod
+    def activated(self, o: Output, element: Element, values: V) -> V:
+        """Clamps scaled accumulators with their zero point, looks them up in a table, and returns them as `element`."""
+
+    # ---- of all ----------------------------------------------------------------------------------
+
+    def step(self, c: Command) -> V | None:
+        """Executes one command and returns what it computes. Raises what the machine does.
+
+        None for a copy, and for a command whose accumulators are kept.
+        """
+        match c:
+            case Dma():
+                self._machine.copy(c)
+                return None
+            case Convolution():
+                start = None if c.matrices else c.ifm2
+                return self.finish(c, self.convolved(c), start, sums=True)
+            case Pooling():
+                return self.pool(c)
+            case Elementwise():
+                return self.finish(c, self._combined(c))
+            case Resize():
+                return self.finish(c, self._resized(c))
+
+    def window(self, c: Convolution | Pooling) -> Window[V]:
+        return self._machine.window(c.ifm, c.kernel, c.output.shape[:2], c.upscale)
+
+    def _operand(self, o: Operand, shape: HWC, op: str) -> V:
+        """Returns an operand without its zero point."""
+        machine = self._machine
+        match o:
+            case Scalar():
+                values = machine.number(o.value)
+            case Chained():
+                found = self._chained.get(o.buffer)
+                if found is None or found[0].shape[1:] != shape or found[1] != o.element.dtype:
+                    raise DeviceError(f"chaining buffer {o.buffer} holds no {o.element.dtype}{list(shape)}")
+                values, _, writer = found
+                machine.sources.add(writer)
+            case FeatureMap():
+                values = machine.read(o)
+        return machine.operand(values, o.zero_point, op)
+
+    def _combined(self, c: Elementwise) -> V:
+        if c.upscale != IfmUpscaleMode.NONE:
+            raise DeviceError("the model does not know upscaled elementwise operations")
+        machine, shape = self._machine, c.output.shape
+        op, attrs = operator_of(c.mode.name, c.output.rounding.name)
+        operands = [self._operand(o, shape, op) for o in c.operands]
+        if c.mode in _SCALED:
+            operands = [self._scaled_input(v, how) for v, how in zip(operands, c.inputs, strict=True)]
+        elif any(how.scale != SAME for how in c.inputs):
+            raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
+        if c.mode in _UNSCALED and c.output.scale not in (None, SAME):
+            raise DeviceError(f"the model does not know {c.mode.name} with a scaled result")
+        values = machine.applied(op, attrs, operands[:: -1 if c.reversed else 1], shape)
+        # a mask of all bits: Vela builds SELECT from bitwise operations, REDUCE_ALL from a maximum
+        return machine.times(values, -1) if op in COMPARISONS else values
+
+    def _scaled_input(self, v: V, how: InputScale) -> V:
+        if how.scale == SAME:
+            return v
+        return self._machine.scaled(v, how.scale.multiplier, how.scale.shift, how.rounding.rule, how.double)
+
+    def _resized(self, c: Resize) -> V:
+        if c.mode == ResizeMode.REPLICATE:
+            raise DeviceError(f"the model does not know RESIZE by {c.mode.name}")
+        is_bilinear = c.mode == ResizeMode.BILINEAR
+        values = self._machine.resized(c.ifm, is_bilinear, c.y, c.x, c.output.shape)
+        return self._machine.times(values, 1 << ABOVE)
+
+    def finish(self, c: Computation, values: V, start: FeatureMap | None = None, sums: bool = False) -> V | None:
+        """Adds the initial accumulators, then scales and stores the sums or keeps them.
+
+        start: the initial accumulators in memory.
+        sums: whether accumulators must be able to hold them.
+        """
+        how, out = c.accumulators, c.output
+        values = self._added(values, how, start, out.shape)
+        if sums:
+            values = self.held(values, how)
+        self._kept = None if how.output else values
+        return self.store(out, self.scaled(c, values)) if how.output else None
+
+    def _added(self, values: V, how: Accumulators, start: FeatureMap | None, shape: HWC) -> V:
+        """Returns sums with the initial accumulators."""
+        machine = self._machine
+        match how.input:
+            case AccInput.RESET:
+                return values
+            case AccInput.KEEP:
+                if self._kept is None or self._kept.shape != values.shape:
+                    raise DeviceError("the accumulators that are added to were not kept")
+                first = self._kept
+            case AccInput.IFM2:
+                if start is None:
+                    raise DeviceError("the model does not know what the accumulators begin with")
+                if start.element.bits != (32 if how.bits == 32 else 64):
+                    said = f"{how.format.name} that begin with {start.element.dtype}"
+                    raise DeviceError(f"the model does not know {said}")
+                first = machine.operand(machine.read(start), start.zero_point, "add")
+        return machine.applied("add", (), [values, first], shape)
+
+    def held(self, values: V, how: Accumulators) -> V:
+        """Returns sums unchanged, which the accumulators must be able to hold."""
+        return self._machine.held(values, how.bits)
+
+    def scaled(self, c: Computation, values: V) -> V:
+        """Returns sums scaled by one factor, or with a bias and scaled for each channel."""
+        out = c.output
+        if isinstance(c, Convolution | Pooling) and c.scales:
+            return scaled_by_channel(self._machine, values, self.own_scales(c), out.rounding.rule)
+        return values if out.scale is None else scaled_by(self._machine, values, out.scale, out.rounding.rule)
+
+    def store(self, out: Output, values: V) -> V:
+        """Returns the results of scaled sums, and writes them to memory or into a chaining buffer."""
+        if out.map is None:
+            raise DeviceError("an output that goes nowhere")
+        machine, element = self._machine, out.map.element
+        values = self.activated(out, element, machine.plus(values, out.map.zero_point))
+        if out.is_turned:
+            values = machine.turned(values, _REVERSED.get(out.reverse), out.transpose.axes)
+        if isinstance(out.map, Chained):
+            self._chained[out.map.buffer] = values, element.dtype, machine.writer
+        else:
+            machine.write(out.map, values)
+            self._chained.clear()  # the chain ends here
+        return values
+
+    def table(self, place: ByteRange | None) -> bytes | None:
+        return None if place is None else self._machine.constant(place)
