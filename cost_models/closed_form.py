@@ -23,7 +23,6 @@ from eqsat.target import Family, Target
 from eqsat.target.family import HWC
 from eqsat.target.native_chains import step_cycles
 from eqsat.target.staging import reordering, ways
-from eqsat.tensor import sparsity
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
@@ -158,12 +157,14 @@ def _entropy(c: Const) -> float:
 
 def _two_of_four(channels: int, known: Const | None) -> bool:
     """Whether at most two of every four channels of the weights are not zero; missing channels count as zeros."""
-    return channels <= 2 or known is not None and channels % 4 == 0 and _sparse(known)
+    return channels <= 2 or known is not None and channels % 4 == 0 and is_sparse(known)
 
 
 @lru_cache(maxsize=4096)
-def _sparse(c: Const) -> bool:
-    return sparsity.two_of_four(c.data)
+def is_sparse(weights: Const) -> bool:
+    """Tells whether weights [..., 4 * n] are 2:4 sparse: of every four channels at most two are not zero."""
+    present = weights.data != 0
+    return 2 * int(np.count_nonzero(present)) <= present.size and bool((present.reshape(-1, 4).sum(1) <= 2).all())
 
 
 def _window(machine: Machine, unit: Unit) -> float:

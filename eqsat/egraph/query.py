@@ -6,7 +6,6 @@ A slot is a number or a variable of egglog, whose name begins with a question ma
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -55,21 +54,9 @@ class Query:
     actions: tuple[tuple[Expr, ...], ...]
 
     def body(self) -> list[str]:
-        """Returns the atoms as facts in egglog's syntax.
-
-        An e-node that is only an operand of another one is written inside that.
-        """
-        uses = Counter(slots((tuple((*a.arguments, a.result or 0) for a in self.atoms), self.actions)))
-        uses.update(s for d in self.demands for s in d.arguments)
-        operands = {s for a in self.atoms if a.function not in PRIMITIVES for s in a.arguments}
-        inner = {a.result: a for a in self.atoms if a.function[0].isupper() and a.result in operands}
-        inner = {slot: a for slot, a in inner.items() if uses[slot] == 2}
-
-        def call(a: Atom) -> Expr:
-            return (a.function, *(call(inner[s]) if s in inner else s for s in a.arguments))
-
-        outer = [(a.result, text(call(a))) for a in self.atoms if a not in inner.values()]
-        return [written if result is None else f"(= {result} {written})" for result, written in outer]
+        """Returns the atoms as facts in egglog's syntax."""
+        rows = ((a.result, text((a.function, *a.arguments))) for a in self.atoms)
+        return [row if result is None else f"(= {result} {row})" for result, row in rows]
 
 
 def text(e: Expr) -> str:

@@ -29,6 +29,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ def caller_environment() -> dict[str, str]:
 class Process:
     """One process, started on first use and again after a failure.
 
-    It must not be called from two threads at once.
+    Calls from several threads follow each other.
     name: the first argument of its command line, to recognise it in a list of processes.
     env: environment variables that differ from this process's.
     """
@@ -100,6 +101,7 @@ class Process:
         self.environment: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = False
+        self._lock = threading.RLock()
 
     @property
     def runs(self) -> bool:
@@ -149,24 +151,25 @@ class Process:
         name = function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
         what = name.partition(":")[2]
         request = pack({"function": name, "args": args})
-        process = self.start()
-        watch = _CallPipes(process, limits)
-        try:
-            watch.write(request)
-            answer = unpack(watch.read)
-        except _LimitPassed as e:
-            self.close()
-            raise WorkerError(f"{what} was stopped at the {e}", stopped=True) from None
-        except (OSError, EOFError, struct.error):
-            code = process.wait()
-            self.close()
-            how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            raise WorkerError(f"the worker died in {what} ({how})", killed=code == -signal.SIGKILL) from None
-        except BaseException:
-            self.close()  # an interrupted exchange leaves the pipes out of step
-            raise
-        finally:
-            self.peak_mib = watch.peak_mib
+        with self._lock:
+            process = self.start()
+            watch = _CallPipes(process, limits)
+            try:
+                watch.write(request)
+                answer = unpack(watch.read)
+            except _LimitPassed as e:
+                self.close()
+                raise WorkerError(f"{what} was stopped at the {e}", stopped=True) from None
+            except (OSError, EOFError, struct.error):
+                code = process.wait()
+                self.close()
+                how = f"signal {-code}" if code < 0 else f"exit code {code}"
+                raise WorkerError(f"the worker died in {what} ({how})", killed=code == -signal.SIGKILL) from None
+            except BaseException:
+                self.close()  # an interrupted exchange leaves the pipes out of step
+                raise
+            finally:
+                self.peak_mib = watch.peak_mib
         if "error" in answer:
             raise WorkerError(answer["error"], refused=True, place=answer["place"])
         return answer["value"]
@@ -190,16 +193,17 @@ class Process:
         self.kill()
 
     def close(self) -> None:
-        """Ends the process; the next call starts another one."""
-        process = self._process
-        if process is not None:
-            self.kill()
-            process.wait()
-            assert process.stdin and process.stdout
-            with contextlib.suppress(OSError):
-                process.stdin.close()
-            process.stdout.close()
-            self._process = None
+        """Ends the process and a call under way in another thread; the next call starts another process."""
+        self.kill()
+        with self._lock:
+            process = self._process
+            if process is not None:
+                process.wait()
+                assert process.stdin and process.stdout
+                with contextlib.suppress(OSError):
+                    process.stdin.close()
+                process.stdout.close()
+                self._process = None
 
     def __enter__(self) -> Self:
         return self

@@ -39,22 +39,10 @@ _FORGETTING, _IMPORTING = 10.0, 60.0
 
 
 class Worker(Process):
-    """One worker process; calls from several threads follow each other."""
+    """One worker process."""
 
     def __init__(self) -> None:
         super().__init__(__name__, env=_ENVIRONMENT)
-        self._lock = threading.RLock()
-
-    def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls a function; see `Process.call`."""
-        with self._lock:
-            return super().call(*args, **kwargs)
-
-    def close(self) -> None:
-        """Ends the process and a call under way in another thread; the next call starts another process."""
-        self.kill()
-        with self._lock:
-            super().close()
 
 
 def imported(*modules: str) -> None:

@@ -19,7 +19,7 @@ from cost_models.closed_form import estimated
 from cost_models.protocol import Unit
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.rule import Rule
-from eqsat.rules import blocking, grouped, matmul, sparsity
+from eqsat.rules import blocking, grouped, matmul
 from eqsat.rules.blocking import MOST, Spelled
 from eqsat.rules.grouped import Branches
 from eqsat.target import Target
@@ -46,19 +46,13 @@ def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
 
     `blocking` and `grouped` choose spellings by the closed form.
     MATMUL goes row by row only for a family whose products would otherwise leave SRAM.
-    Rules of sparsity need a family with sparse weights.
     """
-    family = target.family
     families = (
         (blocking.RULES, blocking.rules(partial(_cheapest, target))),
         (grouped.RULES, grouped.rules(partial(_fewer, target))),
     )
     made = {general: own for every, ours in families for general, own in zip(every, ours, strict=True)}
-    unwanted = (
-        *(() if family.products_outside else (matmul.ROWS,)),
-        *(() if family.sparse_weights else sparsity.RULES),
-    )
-    return [made.get(r, r) for r in rules if r not in unwanted]
+    return [made.get(r, r) for r in rules if r is not matmul.ROWS or target.family.products_outside]
 
 
 def _cycles(
@@ -101,16 +95,12 @@ def _cheapest(
 
 
 def _fewer(target: Target, found: Branches, x: Type, rows: Sequence[Branches]) -> Sequence[Branches]:
-    """Returns the rows of convolutions that take the fewest cycles.
-
-    Where zeros are skipped, the input channels are in the order that is fastest then.
-    """
+    """Returns the rows of convolutions that take the fewest cycles."""
 
     def price(row: Branches) -> float:
         operands = (Type((*x.shape[:-1], b.end - b.start), x.dtype) for b in row.row)
-        weights = (sparsity.in_best_order(b.weights) if target.family.sparse_weights else b.weights for b in row.row)
-        every = zip(row.row, operands, weights, strict=True)
-        return sum(_cycles(target, b.call, operand, w, b.bias) for b, operand, w in every)
+        every = zip(row.row, operands, strict=True)
+        return sum(_cycles(target, b.call, operand, b.weights, b.bias) for b, operand in every)
 
     limit = _SHARE_OF_GROUPS * price(found)
     priced = sorted((price(row), k) for k, row in enumerate(rows))

@@ -16,7 +16,6 @@ from eqsat.rules import (
     quantized,
     roles,
     slicing,
-    sparsity,
 )
 
 FAMILIES = (
@@ -31,7 +30,6 @@ FAMILIES = (
     convolution,
     grouped,
     blocking,
-    sparsity,
     operators,
 )
 RULES = [r for family in FAMILIES for r in family.RULES]

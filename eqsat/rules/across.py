@@ -20,12 +20,13 @@ from math import prod
 
 import numpy as np
 
+from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Axial, ChannelRescale, Concat, Single, Value, Values
+from eqsat.egraph.kinds import Axial, ChannelRescale, Concat, Operator, Single, Value, Values
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, each, let, postponed, symbols
 from eqsat.tensor.movement import Move, split
-from eqsat.tensor.ops import OPS, infer
+from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NOWHERE, Along, AxisPlacement
 from eqsat.tensor.types import Shape, Type
 
@@ -33,22 +34,24 @@ from eqsat.tensor.types import Shape, Type
 MAX_RANK = 6
 
 
-def along_of(call: Single) -> Along:
+def along_of(call: Call) -> Along:
     """Returns how an operator acts along axes; a pointwise one acts along none."""
     return OPS[call.op].along or NOWHERE
 
 
-def axes_of(call: Single, operand: Type) -> tuple[int, ...]:
+def axes_of(call: Call, operand: Type) -> tuple[int, ...]:
     """Returns the axes of an operand along which an operator acts."""
     return along_of(call).axes(dict(call.attrs), operand.shape)
 
 
-def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None = None) -> tuple[Single, Move] | None:
+def carry(
+    call: Operator, operand: Type, result: Shape, m: Move, units: Mapping[int, int] | None = None
+) -> tuple[Operator, Move] | None:
     """Returns (call', m') with m' (call y) = call' (m y), or None.
 
     An axis that the operator acts along must stay whole and be outermost within its new axis.
     Then a slice or pad of it is one of the new axis, scaled by the size of what lies inside.
-    operand: the type of y.
+    operand, result: the type of y, and the shape of call y; for a CONCAT, y is one of its operands.
     units: {axis of size 1 of the operand: the axis of size 1 of `m.out_shape` that it becomes}.
     """
     axes, names = axes_of(call, operand), along_of(call).following
@@ -71,7 +74,6 @@ def carry(call: Single, operand: Type, m: Move, units: Mapping[int, int] | None 
     changed = along_of(call).across(dict(call.attrs), AxisPlacement(m.out_shape, to, inner))
     if changed is None:
         return None
-    result = infer(call.op, call.attrs, [operand]).shape
     drops = len(result) < len(operand.shape)
     after = m.resize({d: 1 if drops else result[d] for d in axes}, units or {})
     if after is not None and drops:
@@ -95,7 +97,7 @@ def _channels(m: Move) -> tuple[int, ...] | None:
     return tuple(index.tolist())
 
 
-def taken_along(call: Single, index: Sequence[int]) -> Single:
+def taken_along(call: Operator, index: Sequence[int]) -> Operator:
     """Returns an operator whose attributes that follow an axis have only the elements at `index`."""
     return call.with_attrs(**{name: tuple(call.attr(name)[k] for k in index) for name in along_of(call).following})
 
@@ -112,10 +114,11 @@ def _without(shape: Shape, axes: Collection[int]) -> Shape:
 
 
 @extern
-def pushed(m: Move, call: Single, operand: Type) -> tuple[Single, Move] | None:
+def pushed(m: Move, call: Operator, operand: Type) -> tuple[Operator, Move] | None:
     """Returns call' and m' such that m (call x) = call' (m' x).
 
     call' acts on the axis where m puts the axis of call.
+    For a CONCAT, x is its result, and `adjusted` gives the movement of each operand.
     """
     axes = axes_of(call, operand)
     # The operator drops axes, whose places in m' are open; `pulled` finds all that there is to gain.
@@ -129,14 +132,17 @@ def pushed(m: Move, call: Single, operand: Type) -> tuple[Single, Move] | None:
     if len(shrunk) > len(free):
         return None
     before = m.resize({d: operand.shape[d] for d in axes}, dict(zip(shrunk, free)))
-    carried = None if before is None else carry(call, operand, before)
+    carried = None if before is None else carry(call, operand, m.in_shape, before)
     return None if before is None or carried is None or carried[1] != m else (carried[0], before)
 
 
 @extern
-def pulled(call: Single, m: Move, moved: Type) -> tuple[Move, Single] | None:
-    """Returns m' and call' such that call (m x) = m' (call' x)."""
-    carried = carry(call, moved, m.inverse())
+def pulled(call: Operator, m: Move, moved: Type, result: Type) -> tuple[Move, Operator] | None:
+    """Returns m' and call' such that call (m x) = m' (call' x).
+
+    For a CONCAT, m x is one of its operands, and all get the inverse of m', adjusted to them.
+    """
+    carried = carry(call, moved, result.shape, m.inverse())
     return None if carried is None else (carried[1].inverse(), carried[0])
 
 
@@ -144,25 +150,22 @@ def pulled(call: Single, m: Move, moved: Type) -> tuple[Move, Single] | None:
 
 
 @extern
-def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Single, Move]]:
-    """Returns m', call' and a view such that call (m x) = m' (call' (view x)), where call acts along axes of size 1.
+def units_pulled(call: Operator, m: Move, moved: Type, result: Type) -> list[tuple[Move, Operator]]:
+    """Returns m' and call' such that call (m x) = m' (call' (m'' m x)), where call acts along axes of size 1.
 
-    The view puts each of these axes beside the axis before it or the axis after it, which gives several results.
+    m'' is the inverse of m', adjusted to m x.
+    m' puts each of these axes beside the axis before it or the axis after it, which gives several results.
     """
-    units = [d for d in axes_of(call, moved) if moved.shape[d] == 1]
-    out = []
-    for back, to in _opened(m.inverse(), units):
-        carried = carry(call, moved, back, to)
-        if carried is not None:
-            out.append((carried[1].inverse(), carried[0], Move.reshape(m.in_shape, back.out_shape)))
-    return out
+    units = [d for d in axes_of(call, moved) if moved.shape[d] == 1 and len(result.shape) == len(moved.shape)]
+    carried = (carry(call, moved, result.shape, back, to) for back, to in _opened(m.inverse(), units))
+    return [(found[1].inverse(), found[0]) for found in carried if found is not None]
 
 
 @extern
-def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Single, Move] | None:
-    """Returns a view, call' and m' such that m (call x) = view (call' (m' x)), where call lengthens axes of size 1.
+def units_pushed(m: Move, call: Operator, operand: Type) -> tuple[Move, Operator, Move] | None:
+    """Returns a view, call' and m' such that m (call x) = view (call' (m'' x)), where call lengthens axes of size 1.
 
-    call' acts on separate axes.
+    call' acts on separate axes, and m'' is m' adjusted to x.
     """
     if len(m.in_shape) < len(operand.shape):
         return None
@@ -172,10 +175,10 @@ def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Single, Mov
         return None
     whole, to = parted
     before = whole.resize({d: operand.shape[d] for d in axes})
-    carried = None if before is None else carry(call, operand, before, to)
-    if before is None or carried is None or carried[1] != whole:
+    carried = None if before is None else carry(call, operand, m.in_shape, before, to)
+    if carried is None or carried[1] != whole:
         return None
-    return Move.reshape(whole.out_shape, m.out_shape), carried[0], before
+    return Move.reshape(whole.out_shape, m.out_shape), carried[0], whole
 
 
 def _opened(m: Move, units: Sequence[int]) -> list[tuple[Move, dict[int, int]]]:
@@ -253,83 +256,50 @@ def _cut(shape: Shape, strides: set[int]) -> Shape:
     return tuple(out)
 
 
-# ---- concat -------------------------------------------------------------------------------------
+#: A movement of the result of an operator adjusted to one of its operands, by the rule "resized".
+resized = postponed("resized", Move, Call)
 
 
 @extern
-def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
-    """Returns concat' and an axis such that m (concat xs) = concat' (xs moved).
-
-    Each operand is moved by m, adjusted to the size of that operand along the axis, which is the concat's.
-    """
-    atom = m.whole(concat.attr("axis"))
-    return None if atom is None else (concat.with_attrs(axis=atom.out_dim), concat.attr("axis"))
-
-
-@extern
-def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Move, int] | None:
-    """Returns the parts of m (concat xs) = view (concat' (xs moved)), where the xs have size 1 along the axis of the
-    concat.
-
-    The parts are the view, concat', the movement of the operands, and the concat's axis.
-    """
-    axis = concat.attr("axis")
-    parted = _parted(m, [axis] if first.shape[axis] == 1 else [])
-    if parted is None:
-        return None
-    moved, to = parted
-    return Move.reshape(moved.out_shape, m.out_shape), concat.with_attrs(axis=to[axis]), moved, axis
-
-
-@extern
-def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Move, int]]:
-    """Returns the parts of concat xs = m' (concat' (xs moved)), where one of the operands xs is m y.
-
-    The parts are m', concat', the movement of the operands, and the axis along which it is adjusted to each operand.
-    If m y has size 1 along that axis, the axis may be placed next to the axis before it or after it.
-    """
-    axis, back = concat.attr("axis"), m.inverse()
-    out = []
-    for moved, units in _opened(back, [axis]) if m.out_shape[axis] == 1 else [(back, {})]:
-        w = moved.resize({axis: result.shape[axis]}, units)
-        atom = w.whole(axis) if w and w.in_shape == result.shape else None
-        if w is not None and atom is not None:
-            out.append((w.inverse(), concat.with_attrs(axis=atom.out_dim), w, axis))
-    return out
-
-
-#: A movement adjusted to the size of its operand along one axis, by the rule "resized".
-resized = postponed("resized", Move, int)
-
-
-@extern
-def adjusted(m: Move, axis: int, operand: Type) -> Move | None:
-    """Returns the movement that has the effect of `m` on an operand of another size along the axis."""
-    found = m.resize({axis: operand.shape[axis]})
+def adjusted(m: Move, call: Call, operand: Type) -> Move | None:
+    """Returns the movement that has the effect of `m` on an operand of other sizes along the axes of the operator."""
+    found = m.resize({d: operand.shape[d] for d in axes_of(call, operand)})
     return None if found is None or found.in_shape != operand.shape else found
 
 
-m, concat = symbols("m", Move), symbols("concat", Concat)
+@extern
+def inverse(m: Move) -> Move:
+    """Returns the movement that undoes `m`."""
+    return m.inverse()
+
+
+m, call, concat = symbols("m", Move), symbols("call", Call), symbols("concat", Concat)
 f, a = symbols("f", Single), symbols("a", Axial)
-x, y = symbols("x y", Value)
-xs, axis = symbols("xs", Values), symbols("axis", int)
+x, y, xs = symbols("x", Value), symbols("y", Value), symbols("xs", Values)
 rule = partial(rule, family="across")
 
 RULES = [
     rule("push-unary", m(f(x)), let(pushed(m, f, x), lambda h, n: h(n(x)))),
-    rule("pull-unary", f(m(x)), let(pulled(f, m, m(x)), lambda n, h: n(h(x)))),
-    rule("push-units", m(a(x)), let(units_pushed(m, a, x), lambda v, h, n: v(h(n(x))))),
-    rule("pull-units", a(m(x)), let(units_pulled(a, m, m(x)), lambda n, h, v: n(h(v(x))))),
-    rule("push-concat", m(concat(xs)), let(concat_pushed(m, concat), lambda c, axis: c(each(resized(m, axis), xs)))),
+    rule("pull-unary", f(m(x)), let(pulled(f, m, m(x), LHS), lambda n, h: n(h(x)))),
+    rule("push-units", m(a(x)), let(units_pushed(m, a, x), lambda v, h, n: v(h(resized(n, a)(x))))),
+    rule("pull-units", a(m(x)), let(units_pulled(a, m, m(x), LHS), lambda n, h: n(h(resized(inverse(n), a)(m(x)))))),
+    rule(
+        "push-concat",
+        m(concat(xs)),
+        let(pushed(m, concat, concat(xs)), lambda c, n: c(each(resized(n, concat), xs))),
+    ),
+    *(
+        rule(
+            f"pull-concat{of_units}",
+            concat(xs[..., m(y), ...]),
+            let(pull(concat, m, m(y), LHS), lambda n, c: n(c(each(resized(inverse(n), concat), xs)))),
+        )
+        for of_units, pull in (("", pulled), ("-units", units_pulled))
+    ),
     rule(
         "push-concat-units",
         m(concat(xs[x, ...])),
-        let(stack_pushed(m, concat, x), lambda v, c, n, axis: v(c(each(resized(n, axis), xs)))),
+        let(units_pushed(m, concat, x), lambda v, c, n: v(c(each(resized(n, concat), xs)))),
     ),
-    rule(
-        "pull-concat",
-        concat(xs[..., m(y), ...]),
-        let(concat_pulled(concat, m, LHS), lambda n, c, b, axis: n(c(each(resized(b, axis), xs)))),
-    ),
-    rule("resized", resized(m, axis)(x), adjusted(m, axis, x)(x)),
+    rule("resized", resized(m, call)(x), adjusted(m, call, x)(x)),
 ]

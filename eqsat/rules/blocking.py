@@ -25,7 +25,7 @@ from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, such
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import let, symbols
+from eqsat.egraph.terms import symbols
 from eqsat.rules.slicing import SliceOrPad
 from eqsat.rules.weights import MovedConvolution
 from eqsat.tensor.blocking import ConstantConvolution, Spelling
@@ -66,19 +66,10 @@ class Spelled:
         return not any(self.spelling.appended) and not self.spelling.has_surplus
 
     @property
-    def is_viewed(self) -> bool:
-        """Whether there are only views before and after the convolution."""
-        return self.is_whole and self.spelling.read.is_view and self.spelling.write.is_view
-
-    @property
     def divides_channels(self) -> bool:
         """Whether its pixels are parts of the original pixels, which is faster on some targets only."""
-        return self.is_viewed and self.spelling.read.out_shape[-1] < self.spelling.read.in_shape[-1]
-
-    @property
-    def moves_nothing(self) -> bool:
-        """Whether its input and result are the original tensors."""
-        return self.is_whole and self.spelling.read.is_identity and self.spelling.write.is_identity
+        read, write = self.spelling.read, self.spelling.write
+        return self.is_whole and read.is_view and write.is_view and read.out_shape[-1] < read.in_shape[-1]
 
     @property
     def cut(self) -> Call:
@@ -193,17 +184,15 @@ def rules(choose: Choose) -> list[Rule]:
         return answers[asked]
 
     @extern
-    def same(call: Convolution, x: Type, w: Weights, b: Constant) -> list[tuple[Convolution, LeafValue, LeafValue]]:
-        """Returns other convolutions with equal results that read and write the same tensors."""
-        return [(s.call, s.weights, s.bias) for s in chosen(call, x, w, b) if s.moves_nothing]
-
-    @extern
     def regrouped(call: Convolution, x: Type, w: Weights, b: Constant) -> list[MovedConvolution]:
-        """Returns other convolutions with equal results on complete blocks, each between two movements."""
+        """Returns other convolutions with equal results on complete blocks, each between two movements.
+
+        Movements that move nothing go by the rules for movement.
+        """
         return [
             MovedConvolution(s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
             for s in chosen(call, x, w, b)
-            if s.is_whole and not s.moves_nothing
+            if s.is_whole
         ]
 
     def around(s: Spelled, before: Call) -> Respelled:
@@ -245,7 +234,6 @@ def rules(choose: Choose) -> list[Rule]:
     x, w, b = symbols("x", Value), symbols("w", Weights), symbols("b", Constant)
     make = partial(rule, family="blocking", forget=forget)
     return [
-        make("spelled-conv-same", f(x, w, b), let(same(f, x, w, b), lambda g, v, d: g(x, v, d))),
         make("spelled-conv-whole", f(x, w, b), regrouped(f, x, w, b)(x)),
         make("spelled-conv", f(x, w, b), spelled(f, x, w, b)(x)),
         make("spelled-conv-slice", f(cut(x), w, b), spelled_of_slice(f, cut, x, cut(x), w, b)(x)),

@@ -1,4 +1,4 @@
-"""Rules for CONCAT with slices, pointwise operators and constants.
+"""Rules for CONCAT with slices and pointwise operators.
 
 A concat crosses operators in both directions, except where its operands would become wider.
 The rules rewrite a vector of operands with egglog's own vector primitives, so they hold for any number of operands.
@@ -14,11 +14,8 @@ from __future__ import annotations
 from functools import partial
 from itertools import accumulate
 
-import numpy as np
-
-from eqsat.egraph.attributes import LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Concat, Constant, Index, Slice, Unary, Value, Values
+from eqsat.egraph.kinds import Concat, Index, Slice, Unary, Value, Values
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, each, element, fact, joined, length, let, postponed, symbols
 from eqsat.egraph.tree import Term, term
@@ -35,7 +32,7 @@ MOST_SPANNED = 4
 #: t is the type of the first one without f, and all have its dtype.
 #: If there are several such vectors, the fact is one of them.
 stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
-#: Fact first_pair(concat, xs): the first place where two successive operands become one slice or one constant.
+#: Fact first_pair(concat, xs): the first place where two successive operands become one slice.
 #: Fact first_concat(concat, xs): the first place of an operand that is a concat along the same axis.
 first_pair = fact("first_pair", Concat, Values, gives=Index)
 first_concat = fact("first_concat", Concat, Values, gives=Index)
@@ -107,12 +104,6 @@ def are_neighbours(concat: Concat, f: Slice, g: Slice) -> bool:
 
 
 @extern
-def both_constants(concat: Concat, j: Constant, k: Constant) -> Constant:
-    """Returns the single constant that equals the concat of two successive constants."""
-    return LeafValue.constant(np.concatenate([j.data, k.data], concat.attr("axis")), j.node.dtype)
-
-
-@extern
 def beside(call: Sliceable, concat: Concat, operand: Type, result: Type) -> bool:
     """Tells whether an operator keeps all axes and does not act along the axis of a concat."""
     return len(operand.shape) == len(result.shape) and concat.attr("axis") not in axes_of(call, operand)
@@ -134,15 +125,9 @@ s, r = symbols("s r", Slice)
 f, a, concat = symbols("f", Unary), symbols("a", Sliceable), symbols("concat", Concat)
 x = symbols("x", Value)
 xs, ys = symbols("xs ys", Values)
-j, k = symbols("j k", Constant)
 i, axis, t = symbols("i", Index), symbols("axis", int), symbols("t", Type)
 shared = concat(xs[f(x), ...])
 rule = partial(rule, family="slicing")
-
-
-def pair(first: Term, second: Term) -> tuple[Term, ...]:
-    """Returns the conditions that a concat has two successive operands, at places i and i + 1."""
-    return concat(xs), element(xs, i, first), element(xs, i + 1, second)
 
 
 def spanning(count: int) -> Rule:
@@ -166,20 +151,18 @@ RULES = [
     rule("concat-single", concat([x]), x, removes=True),
     *(spanning(count) for count in range(1, MOST_SPANNED + 1)),
     rule("slice-concat-beside", s(concat(xs)), concat(each(cut(s, whole_axis(s, concat, concat(xs))), xs))),
-    rule("pair-slices", first_pair(concat, xs), i, where=(*pair(s(x), r(x)), are_neighbours(concat, s, r))),
-    rule("pair-const", first_pair(concat, xs), i, where=pair(j, k)),
+    rule(
+        "pair-slices",
+        first_pair(concat, xs),
+        i,
+        where=(concat(xs), element(xs, i, s(x)), element(xs, i + 1, r(x)), are_neighbours(concat, s, r)),
+    ),
     rule("first-concat", first_concat(concat, xs), i, where=(concat(xs), element(xs, i, concat(ys)))),
     rule(
         "concat-slices",
         concat(xs[..., s(x), r(x), ...]),
         concat(xs[..., both(concat, s, r)(x), ...]),
         where=element(xs, first_pair(concat, xs), s(x)),
-    ),
-    rule(
-        "concat-const",
-        concat(xs[..., j, k, ...]),
-        concat(xs[..., both_constants(concat, j, k), ...]),
-        where=element(xs, first_pair(concat, xs), j),
     ),
     rule(
         "concat-flat",

@@ -96,6 +96,7 @@ CATALOGUE = (
             "push-concat",
             "push-concat-units",
             "pull-concat",
+            "pull-concat-units",
         ),
     ),
     Preset(

@@ -123,9 +123,7 @@ def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None]
         return _windows(graph, node, attrs, rows)
     if kind == "pointwise" or OPS[node.op].roles:
         return _by_letters(graph, node, attrs, rows)
-    if kind == "concat":
-        return None if attrs["axis"] == rows.axis else ([rows] * len(node.inputs), node.attrs)
-    if kind == "move" or kind == "axial":
+    if kind in ("move", "axial", "concat"):
         return _moved(graph, node, attrs, rows)
     return None
 
@@ -224,7 +222,7 @@ def _moved(graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows) ->
     along = OPS[node.op].along
     if along is None or len(operand) != len(node.shape) or axis in along.axes(attrs, operand):
         return None
-    return [rows], node.attrs
+    return [rows] * len(node.inputs), node.attrs
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from cost_models.analytic import Analytic
-from cost_models.closed_form import copied, estimated, parts
+from cost_models.closed_form import copied, estimated, is_sparse, parts
 from cost_models.command_stream import price
 from cost_models.protocol import Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Type
+from eqsat.tensor.types import Const, Type
 from eqsat.vela.compile import compile_graph
 from tests.graphs import channel_shuffle, conv_graph, transposed_relus
 from tests.term import graph
@@ -98,3 +98,13 @@ def test_a_memory_of_half_the_bandwidth_takes_twice_as_long() -> None:
         for which in ("High", "Mid")
     )
     assert slow == pytest.approx(2 * fast, rel=0.01)
+
+
+@pytest.mark.parametrize(("channels", "expected"), [((1, 0, 2, 0), True), ((0, 0, 1, 2), True), ((1, 2, 0, 3), False)])
+def test_weights_are_sparse_if_at_most_two_of_every_four_channels_are_not_zero(
+    channels: tuple[int, ...], expected: bool
+) -> None:
+    weights = np.zeros((2, 1, 1, 8), np.int8)
+    weights[1, 0, 0, 4:] = channels
+    assert is_sparse(Const(weights, "INT8")) is expected
+    assert not is_sparse(Const(np.ones((2, 1, 1, 8), np.int8), "INT8"))

@@ -111,7 +111,7 @@ push-unary             INT8[2,3,3]           x.rescale('INT8', **SCALES).transpo
 
 push-concat            INT8[block]           turned(joined(x, axis_of(x)))
 pull-concat            INT8[block]           (lambda v: joined(v, widest(v)))(turned(x))
-pull-concat            INT8[with_unit]       stacked_where_it_is_1(turned(x))
+pull-concat-units      INT8[with_unit]       stacked_where_it_is_1(turned(x))
 - push-concat          INT8[2,3]             flat(joined(x, 1, 1))                    # ends up inside a merged axis
 - pull-concat          INT8[4,3,2]           joined(x.transpose(1, 0, 2).reshape(12, 2), 0, 1)  # the view made
 push-concat-units      INT8[3,2,1,4]         stack(x, 2).transpose(*order)

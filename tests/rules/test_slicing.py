@@ -62,13 +62,6 @@ def neighbours(x: Drawn, gap: int = 0, swap: bool = False, shift: int = 0) -> An
     return first.concat(*more, axis=1)
 
 
-def constants(x: Drawn, order: str) -> Any:
-    """A concat of x and of constants a and b."""
-    a, b = (x.const(np.full(x.shape, v)) for v in (3, -4))
-    first, *more = [{"a": a, "b": b, "x": x}[letter] for letter in order]
-    return first.concat(*more, axis=axis_of(x))
-
-
 def pads_of(x: Drawn) -> list[int]:
     return [x.number(0, 2) for _ in range(2 * len(x.shape))]
 
@@ -163,8 +156,6 @@ concat-slices          INT8[4,7,2]          neighbours(x)
 - concat-slices        INT8[4,7,2]          neighbours(x, swap=True)
 - concat-slices        INT8[4,7,2]          neighbours(x, shift=1)
 - concat-slices        INT8[4,6] INT8[4,6]  x.rows(0, 3).concat(y.rows(3, 3), axis=1)
-concat-const           INT8[shapes]         constants(x, x.pick('abx', 'xab', 'xbaa'))
-- concat-const         INT8[shapes]         constants(x, 'axb')
 concat-flat            INT8[2,3]            nested(x).concat(x)
 concat-flat            INT8[2,3]            x.concat(nested(x))
 concat-flat            INT8[2,3]            x.concat(nested(x), x)

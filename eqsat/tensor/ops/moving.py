@@ -69,6 +69,7 @@ record(
     _concat,
     lambda attrs, xs, t: np.concatenate(xs, axis=attrs["axis"]),
     shown=("axis",),
+    along=Along(lambda attrs, shape: (attrs["axis"],), lambda attrs, p: {"axis": p.to[attrs["axis"]]}),
     copies=True,
 )
 

@@ -118,7 +118,7 @@ class Op:
     running: sums on the way to the result, which must not exceed INT32.
     macs: returns the number of products that are summed, for (types of the operands, type of the result).
     None if the operator does not multiply and add.
-    along: for axial operators, and for those whose form per channel is axial.
+    along: for axial operators, for those whose form per channel is axial, and for CONCAT.
     roles: for operators whose axes have roles, a letter for each axis of operands and result, as "nKc,nw->nwc".
     The operator acts along upper-case ones; 1 stands for an axis that must have size 1 for the letters to hold.
     Raises TypeError if an axial operator has no `along`, or an indexed one no `roles`.
@@ -142,7 +142,7 @@ class Op:
     roles: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kind == "axial" and self.along is None:
+        if self.kind in ("axial", "concat") and self.along is None:
             raise TypeError(f"the axial op {self.name} does not say which axes it acts along")
         if self.kind == "indexed" and self.roles is None:
             raise TypeError(f"the indexed op {self.name} does not say which roles its axes have")
