@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from eqsat.proof import PROVED, UNDECIDED, Prover, SignatureError, extrema, functions, prove, values
+from eqsat.proof import DIFFERENT, PROVED, UNDECIDED, Prover, SignatureError, extrema, functions, prove, values
 from eqsat.proof.field import LANES, Field, words
 from eqsat.proof.functions import IDENTITY, Functions
 from eqsat.proof.values import Known, Value
@@ -173,6 +173,21 @@ def test_equal_floats_of_other_bits_are_not_proved() -> None:
     assert "pad" in padded(0.0).op_counts()
     with pytest.raises(GraphError, match="same bits"):
         graph("x:FP32[2]", lambda x: x.pad((1, 1), -0.0))
+
+
+def test_equal_graphs_whose_floats_are_no_numbers_are_not_different() -> None:
+    """GATHER is an unknown function of floats, so neither is proved."""
+
+    def gathered(values: Sequence[float], at_once: bool) -> TensorGraph:
+        def made(i: Term) -> Term:
+            of = i.const(np.reshape(values, (1, 3, 1)), "FP32")
+            return of("gather", i) if at_once else of("gather", i.rows(0)).concat(of("gather", i.rows(1)), axis=1)
+
+        return graph("i:INT32[1,2]", made)
+
+    one, other = [1.0, float("nan"), 2.0], [1.0, 0.0, 2.0]
+    assert prove(gathered(one, True), gathered(one, False), seed=5).verdict == UNDECIDED
+    assert prove(gathered(one, True), gathered(other, False), seed=5).verdict == DIFFERENT
 
 
 def test_a_convolution_with_weights_that_vary_requires_that_its_sums_fit() -> None:
