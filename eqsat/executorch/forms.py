@@ -1,6 +1,6 @@
 """Operators in forms that Arm's partitioner accepts, which compute the same.
 
-Movements between a DEQUANTIZE and a QUANTIZE with equal parameters are exact.
+Movements between a DEQUANTIZE and a QUANTIZE with equal parameters are exact, where these give integers back.
 Source: executorch 1.5, backends/arm/operator_support.
 """
 
@@ -20,6 +20,7 @@ from torch.fx import Node
 
 from eqsat.executorch.constants import Constants, fold_constants
 from eqsat.executorch.nodes import (
+    QParams,
     append,
     arguments,
     is_dequantize,
@@ -28,6 +29,7 @@ from eqsat.executorch.nodes import (
     qparams,
     shape_of,
     with_own_graph,
+    without_mutation,
 )
 from eqsat.executorch.session import EqsatWarning, compile_spec_of
 
@@ -41,6 +43,8 @@ _MOST = 65536
 _SUM, _PAD = torch.ops.aten.sum.dim_IntList, torch.ops.aten.pad.default
 _FLIP, _ARGMAX = torch.ops.aten.flip.default, torch.ops.aten.argmax.default
 _CONVOLUTIONS = (torch.ops.aten.conv1d.default, torch.ops.aten.conv2d.default)
+#: Dtypes of which every value less a zero point is a float32 number.
+_SMALL = (torch.int8, torch.uint8, torch.int16)
 #: Scales with which products of integers of 17 bits are normal float32 numbers.
 _SCALES = (1e-30, 1e30)
 #: Largest stride of a convolution that may pad.
@@ -84,16 +88,18 @@ def _divisors(n: int) -> list[int]:
 
 
 def rewritten(program: ExportedProgram, rewrites: Sequence[Rewrite]) -> ExportedProgram:
-    """Returns a program, which is modified, after each rewrite of all of its nodes."""
-    constants, changed = Constants(program), 0
+    """Returns a program, which may be modified, after each rewrite of all of its nodes."""
+    new = without_mutation(program)
+    constants, changed = Constants(new), 0
     for rewrite in rewrites:
-        found = sum(rewrite(n, constants) for n in list(program.graph.nodes))
+        found = sum(rewrite(n, constants) for n in list(new.graph.nodes))
         logger.info("%s: %d operators", rewrite.__name__, found)
         changed += found
-    if changed:
-        program.graph.eliminate_dead_code()
-        program.graph_module.recompile()
-    return program
+    if not changed:
+        return program
+    new.graph.eliminate_dead_code()
+    new.graph_module.recompile()
+    return new
 
 
 def reshape_flip(node: Node, _constants: Constants) -> bool:
@@ -126,7 +132,7 @@ def pad_outside(node: Node, _constants: Constants) -> bool:
     if given["groups"] > 1 and given["groups"] == shape_of(source)[1]:
         return False
     pads = not isinstance(given["padding"], str) and any(given["padding"])
-    if max(given["stride"]) <= _LARGEST_STRIDE or not pads or not is_dequantize(source):
+    if max(given["stride"]) <= _LARGEST_STRIDE or not pads or not _keeps_integers(source):
         return False
     rank = len(shape_of(source)) - 2
     padding = [*given["padding"], *given["padding"] * (rank - len(given["padding"]))]
@@ -138,15 +144,37 @@ def pad_outside(node: Node, _constants: Constants) -> bool:
 
 
 def _is_quantized(node: Node) -> bool:
-    """Whether an operator lies between a DEQUANTIZE and QUANTIZEs with equal parameters."""
+    """Whether an operator lies between a DEQUANTIZE and QUANTIZEs with equal parameters, which can be repeated."""
     parameters = {qparams(u) if is_quantize(u) else None for u in node.users}
-    return is_dequantize(operand(node)) and len(parameters) == 1 and None not in parameters
+    return _keeps_integers(operand(node)) and len(parameters) == 1 and all(map(_is_exact, parameters))
+
+
+def _is_exact(parameters: QParams | None) -> bool:
+    """Whether different integers within the limits have different floats, of which a QUANTIZE makes them again."""
+    if parameters is None:
+        return False
+    scale, zero, low, high, dtype = parameters
+    return dtype in _SMALL and _SCALES[0] < scale < _SCALES[1] and low <= zero <= high
+
+
+def _keeps_integers(node: Node) -> bool:
+    """Whether a node is a DEQUANTIZE of whose floats a QUANTIZE with equal parameters makes its integers again.
+
+    It does not limit them itself, so limits narrower than the dtype's are those of a QUANTIZE before it.
+    """
+    parameters = qparams(node) if is_dequantize(node) else None
+    if parameters is None or not _is_exact(parameters):
+        return False
+    dtype, source = torch.iinfo(parameters[4]), operand(node)
+    return parameters[2:4] == (dtype.min, dtype.max) or is_quantize(source) and qparams(source) == parameters
 
 
 def reshape_sum(node: Node, _constants: Constants) -> bool:
     """Writes a quantized sum that does not fit, such as a mean, with the summed axes in the middle, if it can.
 
     It becomes a permute if needed, a view, a sum over two axes, and a view.
+    The NPU sums integers; PyTorch rounds a sum of floats in the order of its memory, so that one there may differ by a
+    unit where it lies next to a half.
     """
     if node.target is not _SUM or not _is_quantized(node):
         return False
@@ -181,10 +209,7 @@ def integer_argmax(node: Node, _constants: Constants) -> bool:
 
     Vela fails on it for U55 and U65.
     """
-    if node.target is not _ARGMAX or not is_dequantize(operand(node)):
-        return False
-    scale, *_ = qparams(operand(node)) or (0.0,)
-    if not _SCALES[0] < scale < _SCALES[1]:
+    if node.target is not _ARGMAX or not (is_dequantize(operand(node)) and _is_exact(qparams(operand(node)))):
         return False
     node.update_arg(0, operand(operand(node)))
     return True

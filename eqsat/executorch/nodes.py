@@ -46,6 +46,15 @@ def with_own_graph(program: ExportedProgram) -> ExportedProgram:
     return program._update(module, signature, constants=dict(program.constants))
 
 
+def without_mutation(program: ExportedProgram) -> ExportedProgram:
+    """Returns a program none of whose operators writes into a tensor: the given one, or an equal one.
+
+    Where an operator writes into a view or a buffer, the nodes that read the tensor later do not tell of it.
+    """
+    called = [overload(n.target) for n in program.graph.nodes]
+    return program.run_decompositions({}) if any(op and op._schema.is_mutable for op in called) else program
+
+
 def overload(target: Any) -> Any:
     """Returns the ATen overload of a target, which an edge op wraps; None for anything else."""
     found = target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)

@@ -105,6 +105,7 @@ def _results(nodes: Sequence[Node], constants: Constants) -> list[float] | None:
 
 
 def _number(value: torch.Tensor) -> torch.Tensor | None:
-    """Returns the number that all elements of a constant are, None if they differ."""
+    """Returns the number that all elements of a constant are, None if they differ, as 0.0 and -0.0 do."""
     first = value.reshape(-1)[:1]
-    return None if not value.numel() or (value != first).any() else first if value.ndim else value
+    differ = (value != first) | (torch.signbit(value) != torch.signbit(first))
+    return None if not value.numel() or differ.any() else first if value.ndim else value

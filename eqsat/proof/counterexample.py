@@ -70,7 +70,8 @@ def compared(a: TensorGraph, b: TensorGraph, inputs: Sequence[Array]) -> Counter
     except GraphError:
         return None
     for k, (x, y) in enumerate(zip(expected or (), found)):
-        if (wrong := np.argwhere(x != y)).size:
+        are_nan = (x != x) & (y != y)
+        if (wrong := np.argwhere((x != y) & ~are_nan)).size:
             at = tuple(int(i) for i in wrong[0])
             return Counterexample(tuple(np.array(i) for i in inputs), k, at, x[at].item(), y[at].item())
     return None

@@ -29,7 +29,7 @@ from eqsat.rules.quantized import Arithmetic, evaluated, integer_scale, known, r
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
-from eqsat.tensor.ops import evaluate_op
+from eqsat.tensor.ops import OPS, evaluate_op
 from eqsat.tensor.types import GraphError, Type
 
 #: Every INT8 value, as a column [256, 1].
@@ -135,10 +135,21 @@ class Line:
             "rescale", makers.rescale("INT8", self.multiplier.tolist(), self.shift.tolist(), out_zp=self.out_zp)
         )
 
+    def sums(self) -> NDArray[Any]:
+        """Returns the sums of the convolution for every INT8 value in every channel, [256, channels]."""
+        return ((POINTS - self.in_zp) * self.weight + self.bias).astype(DType.of("INT32").storage)
+
     def values(self) -> NDArray[Any]:
         """Returns its values for every INT8 value in every channel, [256, channels]."""
-        sums = ((POINTS - self.in_zp) * self.weight + self.bias).astype(DType.of("INT32").storage)
+        sums = self.sums()
         return evaluate_op("rescale", self.rescale().attrs, [sums], Type(sums.shape, "INT8"))
+
+    def is_defined(self) -> bool:
+        """Whether TOSA defines its RESCALE of all of its sums."""
+        sums = self.sums()
+        allowed = OPS["rescale"].allowed
+        found = allowed(dict(self.rescale().attrs), [Type(sums.shape, "INT32")]) if allowed else {}
+        return not any(a.why_not(sums) for a in found.values())
 
     def fitted(self, wanted: NDArray[Any], bias: int) -> Line:
         """Returns the line with `bias` added, and with scales for the values `wanted` [256, channels].
@@ -169,7 +180,7 @@ class Line:
 
 @lru_cache(maxsize=1024)
 def exact_line(chain: Chain) -> Line | None:
-    """Returns the Line that equals the chain for all 256 values of every channel, or None if none is found.
+    """Returns the Line that is defined and equals the chain for all 256 values of every channel, or None.
 
     Weights are tried from the largest down, each with the nearest bias and the two neighbours of that bias.
     Each of these pairs allows other scales.
@@ -190,7 +201,7 @@ def exact_line(chain: Chain) -> Line | None:
         right = (tried.values() == wanted).all(0)
         best.put(wrong[right], tried.at(np.flatnonzero(right)))
         wrong = wrong[~right]
-    return None if len(wrong) else best
+    return best if not len(wrong) and best.is_defined() else None
 
 
 def _as_convolution(side: str) -> Extern[..., Any]:

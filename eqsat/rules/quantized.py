@@ -42,7 +42,7 @@ from eqsat.egraph.terms import fact, symbols
 from eqsat.egraph.tree import Extern
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.ops.rescale import SINGLE_ROUND
 from eqsat.tensor.types import GraphError, Type
 
@@ -205,7 +205,7 @@ def _one_scale(side: str) -> Extern[..., Any]:
         """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(...)).
 
         other: the curve of the other operand of `total`.
-        Returns None if no such RESCALE gives the same result for all 65,536 pairs of INT8 values.
+        Returns None if no such RESCALE is defined for all INT8 values, and gives the same result for all 65,536 pairs.
         """
 
         def results(curve: Curve) -> bytes | None:
@@ -219,11 +219,18 @@ def _one_scale(side: str) -> Extern[..., Any]:
         for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
             attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
             merged = Call("rescale", attrs)
-            if (once := follow.fn(merged, IDENTITY)) and results(once) == wanted:
+            once = follow.fn(merged, IDENTITY) if _takes_all(merged, x) else None
+            if once and results(once) == wanted:
                 return merged
         return None
 
     return extern(one_scale, f"one_scale_{side}")
+
+
+def _takes_all(rescale: Call, x: Type) -> bool:
+    """Whether TOSA defines a RESCALE for all values of a dtype."""
+    allowed = OPS["rescale"].allowed
+    return allowed is None or not allowed(dict(rescale.attrs), [x])
 
 
 #: The functions by the side of `total` on which the RESCALEs are.

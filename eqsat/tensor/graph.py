@@ -23,7 +23,7 @@ import numpy as np
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_defined, evaluate_op, infer
 from eqsat.tensor.schema import attribute_types
-from eqsat.tensor.types import Array, Attrs, Const, GraphError, Shape, Type, Unpredictable, attrs_of
+from eqsat.tensor.types import Array, Attrs, Const, GraphError, Shape, Type, Unpredictable, attrs_of, hides_bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Node:
 
 #: The types of numbers in a tuple, but for numpy's.
 _NUMBERS = frozenset((int, bool, float))
+_INTEGERS = frozenset((int, bool))
 #: A type of attributes in words.
 _WORDS = {int: "an integer", bool: "a bool", bytes: "bytes", tuple: "a tuple of numbers", str: "the name of a dtype"}
 
@@ -77,6 +78,8 @@ def _check_attributes(op: str, attrs: Attrs) -> None:
         kind, least = wanted[name]
         if not _is_of(value, kind) or kind is tuple and len(value) < least:
             raise GraphError(f"{op}: the attribute {name} is {value!r}: give {_WORDS[kind]}")
+        if kind is tuple and not _INTEGERS.issuperset(map(type, value)) and any(map(hides_bits, value)):
+            raise GraphError(f"{op}: the attribute {name} is {value!r}: equal attributes must be the same bits")
 
 
 def _is_of(value: Any, kind: type) -> bool:

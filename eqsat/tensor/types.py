@@ -79,6 +79,11 @@ class Type:
         return self.elements * DType.of(self.dtype).size
 
 
+def hides_bits(value: object) -> bool:
+    """Whether a number is a float that is compared by other than its bits: -0.0 equals 0.0, and NaN not itself."""
+    return isinstance(value, float | np.floating) and (value != value or value == 0 and bool(np.signbit(value)))
+
+
 def attrs_of(values: Mapping[str, Any]) -> Attrs:
     """Returns the normal form of an attribute mapping: sorted, lists as tuples."""
     return tuple(sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in values.items()))

@@ -3,7 +3,7 @@
 `loads` folds constant operands (zero points, multipliers, shapes, tables) into attributes.
 The op table says which operands are folded.
 An operator becomes an `opaque` node if the table lacks it.
-So does one whose folded operands are not constant.
+So does one whose folded operands are not constant, or floats that attributes cannot tell apart (`hides_bits`).
 An opaque node has all operands and attributes, and `dumps` writes it back as it was.
 """
 
@@ -24,7 +24,7 @@ from eqsat.tensor import schema
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS, Op, infer
-from eqsat.tensor.types import Array, Const, GraphError, Type, attrs_of
+from eqsat.tensor.types import Array, Const, GraphError, Type, attrs_of, hides_bits
 
 IDENTIFIER = b"TOSA"
 _CONSTANTS = ("CONST", "CONST_SHAPE")
@@ -271,6 +271,8 @@ class _Reader:
             return False  # `dumps` would write other dtypes, and so another meaning
         for (attr, _), f in zip(spec.folded, folded, strict=True):
             attrs[attr] = tuple(v.item() for v in self.constant[f].reshape(-1))
+            if any(map(hides_bits, attrs[attr])):
+                return False
         if spec.declared:
             attrs["dtype"] = want.dtype
         operands = [self._node(i) for i in ins[:n]]

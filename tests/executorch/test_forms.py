@@ -207,6 +207,32 @@ def test_an_argmax_runs_on_u85_with_pytorchs_integers(kind: str) -> None:
     assert (found.reshape(-1) == given.module()(x).numpy().reshape(-1)).all()
 
 
+# ---- integers of which a QUANTIZE does not make the same ones ---------------------------------------------
+
+INT16, INT32 = (-(1 << 15) + 1, (1 << 15) - 1, torch.int16), (-(1 << 31), (1 << 31) - 1, torch.int32)
+ENDS = torch.tensor([-(1 << 15), 1], dtype=torch.int16).reshape(2, 1).repeat(1, 70000)
+LARGE = torch.tensor([[1 << 24, (1 << 24) + 1, (1 << 31) - 1]], dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("x", "limits", "scale", "made", "rewrite"),
+    [
+        (ENDS, INT16, 1.0, lambda x: x.sum(0, keepdim=True), reshape_sum),
+        (LARGE, INT32, 2.0, lambda x: x.flip(1), reshape_flip),
+        (LARGE[:, :2], INT32, 1.0, lambda x: x.argmax(1, keepdim=True).to(torch.float32), integer_argmax),
+    ],
+    ids=["below the limit", "beyond the largest float", "equal floats"],
+)
+def test_integers_that_a_quantize_does_not_keep_are_the_same(x, limits, scale, made, rewrite: Rewrite) -> None:
+    ops = torch.ops.quantized_decomposed
+    network = Network(
+        lambda self, x: ops.quantize_per_tensor(made(ops.dequantize_per_tensor(x, 1.0, 0, *limits)), scale, 0, *limits)
+    )
+    before = torch.export.export(network, (x,))
+    after = rewritten(copy.deepcopy(before), [rewrite])
+    assert torch.equal(before.module()(x), after.module()(x))
+
+
 # ---- all of them ------------------------------------------------------------------------------------------
 
 

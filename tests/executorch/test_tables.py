@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -46,6 +47,10 @@ def program(function: Callable[..., torch.Tensor], operands: int = 1, kind: str 
     return quantize(between(function, operands).eval(), (x,), EthosUCompileSpec("ethos-u55-128"), [(3 * x,)], kind)
 
 
+#: A constant of zeros, in which signs differ.
+SIGNS = torch.tensor([0.0, -0.0]).repeat(4).reshape(8, 1, 1)
+
+
 def functions(found: ExportedProgram) -> int:
     return sum(n.target is FUNCTION for n in found.graph.nodes)
 
@@ -68,13 +73,37 @@ def test_the_program_computes_the_same_to_the_bit(function: Function) -> None:
         (lambda x: F.mish(torch.renorm(x, 2, 0, 1.0)), 1, "int8"),
         (F.mish, 1, A16W8),
         (lambda x: F.rrelu(x, training=True), 1, "int8"),
+        (lambda x: torch.copysign(F.mish(x), SIGNS), 1, "int8"),
     ],
-    ids=["the quantizer knows it", "two tensors", "another operator between", "INT16", "random numbers"],
+    ids=["the quantizer knows it", "two tensors", "another operator between", "INT16", "random numbers", "signs of 0"],
 )
 def test_what_is_no_function_of_one_int8_tensor_stays(function, operands: int, kind: str) -> None:
     given = program(function, operands, kind)
     before = str(given.graph)
     assert functions(rewritten(given, [replace_function])) == 0 and str(given.graph) == before
+
+
+def of_a_written_view(self: Network, x: torch.Tensor) -> torch.Tensor:
+    y = F.softshrink(x)
+    y.view(-1).square_()
+    return F.mish(y)
+
+
+def of_a_written_buffer(self: Network, x: torch.Tensor) -> torch.Tensor:
+    y = torch.hypot(F.mish(x), self.n)
+    self.n.copy_(self.n + 1)
+    return y
+
+
+@pytest.mark.parametrize("function", [of_a_written_view, of_a_written_buffer])
+def test_what_is_written_in_place_is_read_as_it_is_then(function: Callable[..., torch.Tensor]) -> None:
+    torch.manual_seed(0)
+    x, (before, after) = torch.randn(1, 3, 8, 8), (torch.nn.Conv2d(3, 3, 3, padding=1) for _ in range(2))
+    made = lambda self, x: self.after(function(self, self.before(x)))  # noqa: E731
+    network = Network(made, before=before, after=after, n=torch.full((1,), 2.0))
+    given = quantize(network, (x,), EthosUCompileSpec("ethos-u55-128"), [(3 * x,)])
+    one, other = given.module(), rewritten(copy.deepcopy(given), [replace_function]).module()
+    assert all(torch.equal(one(3 * x), other(3 * x)) for _ in range(3))
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from eqsat.proof import PROVED, UNDECIDED, Prover, SignatureError, extrema, functions, prove, values
+from eqsat.proof import DIFFERENT, PROVED, UNDECIDED, Prover, SignatureError, extrema, functions, prove, values
 from eqsat.proof.field import LANES, Field, words
 from eqsat.proof.functions import IDENTITY, Functions
 from eqsat.proof.values import Known, Value
@@ -16,7 +16,8 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NotModelled, Op, same
-from eqsat.tensor.types import Type
+from eqsat.tensor.types import GraphError, Type
+from eqsat.tosa.flatbuffer import dumps, loads
 from tests.term import Term, graph
 
 #: An operator whose record says nothing of integers, as that of a custom one may.
@@ -153,6 +154,40 @@ def test_a_cast_to_floats_is_an_unknown_function_of_integers() -> None:
     one, other = pair("x:INT32[2] y:INT32[2]", lambda x, y: (x + y).cast("FP32"), lambda x, y: (y + x).cast("FP32"))
     assert prove(one, other, seed=5).verdict == PROVED
     assert prove(one, graph("x:INT32[2] y:INT32[2]", lambda x, y: x.cast("FP32")), seed=5).verdict == UNDECIDED
+
+
+def test_equal_floats_of_other_bits_are_not_proved() -> None:
+    """1 / x tells 0.0 from -0.0."""
+
+    def padded(*values: float) -> TensorGraph:
+        results = (Type((4,), "FP32"),)
+        form = {"tosa": "PAD", "fields": (), "shape_operands": (None, (1, 1), None), "results": results}
+        terms = [lambda x, v=v: x("opaque", x.const([v], "FP32"), shape=(4,), dtype="FP32", **form) for v in values]
+        return loads(dumps(graph("x:FP32[2]", lambda x: terms[0](x).concat(*(t(x) for t in terms[1:])))))
+
+    for one, other in ((0.0, -0.0), (float("nan"), 0.0)):
+        assert prove(padded(one), padded(one), seed=5).verdict == PROVED
+        assert prove(padded(one), padded(other), seed=5, search=False).verdict == UNDECIDED
+        assert prove(padded(one, other), padded(other, one), seed=5, search=False).verdict == UNDECIDED
+        assert prove(padded(one, other), loads(dumps(padded(one, other))), seed=5).verdict == PROVED
+    assert "pad" in padded(0.0).op_counts()
+    with pytest.raises(GraphError, match="same bits"):
+        graph("x:FP32[2]", lambda x: x.pad((1, 1), -0.0))
+
+
+def test_equal_graphs_whose_floats_are_no_numbers_are_not_different() -> None:
+    """GATHER is an unknown function of floats, so neither is proved."""
+
+    def gathered(values: Sequence[float], at_once: bool) -> TensorGraph:
+        def made(i: Term) -> Term:
+            of = i.const(np.reshape(values, (1, 3, 1)), "FP32")
+            return of("gather", i) if at_once else of("gather", i.rows(0)).concat(of("gather", i.rows(1)), axis=1)
+
+        return graph("i:INT32[1,2]", made)
+
+    one, other = [1.0, float("nan"), 2.0], [1.0, 0.0, 2.0]
+    assert prove(gathered(one, True), gathered(one, False), seed=5).verdict == UNDECIDED
+    assert prove(gathered(one, True), gathered(other, False), seed=5).verdict == DIFFERENT
 
 
 def test_a_convolution_with_weights_that_vary_requires_that_its_sums_fit() -> None:

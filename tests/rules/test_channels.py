@@ -47,6 +47,12 @@ def scaled(x: Term, factors: Term, **more: Any) -> Any:
     return (x.rescale("INT32", **more) * factors).rescale("INT8", *BY)
 
 
+def steep(x: Term) -> Any:
+    """2**22 * (x + 128), saturated."""
+    wide = x.rescale("INT32", 1 << 30, 22, in_zp=-128)
+    return (wide * x.const(np.full((1, 1, 1, 4), 256), "INT32")).rescale("INT8", (1 << 31) - 1, 25)
+
+
 def convolutions(frozen: Frozen) -> list[tuple[int, ...]]:
     """Shapes of their results."""
     return [frozen.types[e.cls].shape for nodes in frozen.classes for e in nodes if e.op == "depthwise_conv2d"]
@@ -85,6 +91,8 @@ channels-right    INT8[2,8,4]     per_channel(x, 'mul', STEPS[:4], BY)  set(conv
 - channels-{side}  INT8[1,4,4,4] INT8[1,1,1,4]  scaled(x, y.rescale('INT32'))           # no constant
 # MUL rounds, then its result grows: no line has such steps
 - channels-{side}  INT8[1,4,4,4]  per_channel(x, 'mul', POINTS, (1 << 30, 28), shift=5)
+# all is 127 but for the zero point, and sums of products by 127 are too large for the shift of their RESCALE, which is 15
+- channels-{side}  INT8[1,4,4,4]  steep(x)
 - channels-{side}  INT8[1,4,4,4]  scaled(x, x.const([[[POINTS]]], 'INT32'), input_unsigned=True)
 - channels-{side}  INT16[1,4,4,4]  per_channel(x, 'mul', POINTS, (1 << 30, 40), zp=0)
 """

@@ -137,6 +137,8 @@ rescale-twice-right   INT8[1,4,6] INT8[1,4,6]   summed(with_zero(y, -4, 11) + tw
 rescale-twice-right   INT8[1,4,6] INT8[1,4,6]   summed(with_zero(y, -4, 11) - twice(x))
 # the first one rounds to a multiple of 32 steps of the sum, which one RESCALE would not
 - rescale-twice-left  INT8[1,4,6] INT8[1,4,6]   summed(twice(x, (1 << 30, 35), (1 << 30, 5)) + with_zero(y, -4, 11))
+# x less its zero point, up to 255, is too large for the shift of one RESCALE, which is 8
+- rescale-twice-left  INT8[1,4,6] INT8[1,4,6]   summed(twice(x, ((1 << 30) + 12345, 22), ((1 << 31) - 1, 17)) + with_zero(y, -4, 11), 53)
 - rescale-twice-left  INT16[1,4,6] INT8[1,4,6]  summed(twice(x, (1 << 30, 20)) + with_zero(y, 0, 11))
 
 - one-shift           INT32[4,2]     part_scaled(x, [(1141627843, 38), (1973141847, 38)])   # they have one
