@@ -31,7 +31,7 @@ from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.instructions import Instruction
 from eqsat.device.stream import with_commands
-from eqsat.device.verification import judged, outputs_of
+from eqsat.device.verification import judge_samples, outputs_of
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED
@@ -40,7 +40,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps, loads
-from eqsat.tosa.model import packed
+from eqsat.tosa.model import pack
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import LostOutputs, compile_graph
 from tests.random_graphs import PROFILES, REFUSED, random_graph
@@ -209,12 +209,12 @@ def outcome(s: Subject, binary: Binary, on: Samples) -> str:
     "unknown": the functional model does not know a command, or cannot judge the outputs.
     "unnoticed": the outputs are equal.
     """
-    answers = outputs_of(binary, packed(np.stack(xs) for xs in zip(*on.inputs, strict=True)))
+    answers = outputs_of(binary, pack(np.stack(xs) for xs in zip(*on.inputs, strict=True)))
     if any("fault" in a for a in answers):
         return "rule"
     if any("unknown" in a for a in answers):
         return "unknown"
-    found = judged(s.graph, answers, on.inputs, on.expected).equal
+    found = judge_samples(s.graph, answers, on.inputs, on.expected).equal
     return {True: "unnoticed", False: "wrong", None: "unknown"}[found]
 
 

@@ -36,7 +36,7 @@ from eqsat.bench.records import RunFiles
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
-from eqsat.search.figures import calibrated_cycles
+from eqsat.search.figures import count_cycles
 from eqsat.target.configuration import parse_target
 from eqsat.vela.compile import compile_tflite
 from eqsat.vela.facts import version as vela_version
@@ -109,7 +109,7 @@ def measure(reference: str, target: str, environment: str) -> tuple[Record, list
             "delegates": 1,
             "cycles": estimate.cycles,
             "corrected": estimate.corrected,
-            "calibrated": calibrated_cycles(estimate, compiled_for),
+            "calibrated": count_cycles(estimate, compiled_for),
             "by_kind": estimate.by_kind,
             "by_operator": by_operator(estimate.rows),
             "cpu_operators": estimate.cpu_operators,

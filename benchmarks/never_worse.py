@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks import saved
 from benchmarks.study import TARGETS, Study, listed
-from cost_models.calibration import spread
+from cost_models.calibration import get_spread
 from eqsat.bench.fields import Record
 from eqsat.ground.process import WorkerError
 from eqsat.options.decision import Figures
@@ -62,7 +62,7 @@ def record_of(result: Result, target: str) -> dict[str, Any]:
         "given": given,
         "given_corrected": result.explicit_corrected,
         "given_calibrated": result.explicit_calibrated,
-        "allowed": given and math.floor(given * (1 + spread(Target.of(target)))),
+        "allowed": given and math.floor(given * (1 + get_spread(Target.of(target)))),
         "fits": fits,
         "verified": result.verified,
         "proved": result.proved,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cost_models.closed_form import estimated
+from cost_models.closed_form import estimate_cycles
 from cost_models.fusion import fuses
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Fusion, Unit
@@ -14,7 +14,7 @@ class Analytic(NodeModel):
     """Prices single ops by the closed form."""
 
     def cycles(self, unit: Unit) -> float:
-        return estimated(unit, self.target)
+        return estimate_cycles(unit, self.target)
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
         return fuses(reader, read, producers, self.target.family)

@@ -1,7 +1,7 @@
 """The blocks of an operator's output that the NPU computes one after the other, and what it reads for each.
 
-A command tells its block (`told_block`, `told_split_block`).
-For an operator that is not compiled, a guess takes its place (`guessed_block`).
+A command tells its block (`derive_block`, `derive_split_block`).
+For an operator that is not compiled, a guess takes its place (`guess_block`).
 
 The formulas are from regor/architecture of Vela.
 E55 is ethosu55/ethos_u55.cpp, E85 is ethosu85/ethos_u85.cpp.
@@ -89,20 +89,20 @@ class BlockConfig:
     part_kernel: bool = False
 
 
-def guessed_block(work: Work, core: Core, most: HWC) -> BlockConfig:
+def guess_block(work: Work, core: Core, most: HWC) -> BlockConfig:
     """Returns the blocks of an operator that is not compiled, none larger than `most`.
 
     Accumulators take half of a shared memory.
     """
     if isinstance(core.memory, SharedMemory):
         half = core.memory.banks * _BANK // 2
-        return told_block(work, core, _square(work, _micro(work, core.micro[0]), most, half), _fills_shared(work))
+        return derive_block(work, core, _square(work, _micro(work, core.micro[0]), most, half), _fills_shared(work))
     usable: Sequence[int] = core.memory.pooling if work.channelwise else core.memory.products
     if work.bits > 8:
         usable = range(len(core.micro))
     micro = min((core.micro[k] for k in usable), key=lambda m: prod(_in_steps(work.ofm, m)))  # E85, FindUBlock
     block = _square(work, micro, most, core.memory.accumulators)
-    return told_split_block(work, core, micro[:2], block, _fills_split(work))
+    return derive_split_block(work, core, micro[:2], block, _fills_split(work))
 
 
 def _square(work: Work, micro: HWC, most: HWC, room: int) -> HWC:
@@ -125,7 +125,7 @@ def _fills_shared(work: Work) -> bool:
     return work.kind == "conv" and (c <= 8 or c / up(c, 8) * (taps / up(taps, few)) >= c / up(c, deep))
 
 
-def told_block(work: Work, core: Core, ofm: HWC, part_kernel: bool) -> BlockConfig:
+def derive_block(work: Work, core: Core, ofm: HWC, part_kernel: bool) -> BlockConfig:
     """Returns the blocks in one memory for a known block of the output.
 
     part_kernel: whether the kernel's elements go before the channels.
@@ -152,7 +152,7 @@ def _fills_split(work: Work) -> bool:
     return work.kind == "conv" and c / up(c, 16) * taps / (taps - taps % 5 + max(taps % 5, 2)) >= c / up(c, 64)
 
 
-def told_split_block(work: Work, core: Core, micro: tuple[int, int], ofm: HWC, kernel_first: bool) -> BlockConfig:
+def derive_split_block(work: Work, core: Core, micro: tuple[int, int], ofm: HWC, kernel_first: bool) -> BlockConfig:
     """Returns the blocks in split memories for a known block of the output.
 
     micro: rows and columns of its micro blocks.

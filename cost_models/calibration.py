@@ -157,12 +157,12 @@ def extremes(target: Target) -> list[tuple[Calibration, Calibration]]:
     at = calibration(target)
     ranges = {name: c for name, c in constants(target).items() if c.low < c.high}
 
-    def changed(name: str, value: float) -> Calibration:
+    def change(name: str, value: float) -> Calibration:
         return replace(at, **{name: value})  # type: ignore[arg-type]
 
-    return [(changed(name, c.low), changed(name, c.high)) for name, c in ranges.items()]
+    return [(change(name, c.low), change(name, c.high)) for name, c in ranges.items()]
 
 
-def spread(target: Target) -> float:
+def get_spread(target: Target) -> float:
     """Returns the standard deviation of the logarithm of the price over the measured cycles of a network."""
     return _of(target, _SPREAD, _UNKNOWN_SPREAD)

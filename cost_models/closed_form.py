@@ -15,7 +15,7 @@ from math import ceil, prod
 import numpy as np
 
 from cost_models import estimator
-from cost_models.blocks import BlockConfig, Work, as_shape, guessed_block, up
+from cost_models.blocks import BlockConfig, Work, as_shape, guess_block, up
 from cost_models.estimator import WeightFetch
 from cost_models.machine import Machine, Place, hardware_of
 from cost_models.protocol import Unit
@@ -48,7 +48,7 @@ _OVERHEAD = 1.055
 _UNFUSED_RESCALE = 2.0
 
 
-def estimated(unit: Unit, target: Target) -> float:
+def estimate_cycles(unit: Unit, target: Target) -> float:
     """Returns the cycles of one op by itself."""
     if OPS[unit.op].kind == "leaf":
         return 0.0
@@ -56,7 +56,7 @@ def estimated(unit: Unit, target: Target) -> float:
     return _NEXT_TO_NOTHING + _FORMS.get(unit.op, _elementwise)(machine, unit)
 
 
-def _cut(machine: Machine, unit: Unit) -> float:
+def _price_slice(machine: Machine, unit: Unit) -> float:
     return _CUT * unit.result.elements
 
 
@@ -93,8 +93,8 @@ def _convolution(machine: Machine, unit: Unit) -> float:
     Its weights are copied into SRAM once, and read by each of the operators that Vela makes of it.
     """
     work, pieces = parts(unit)
-    is_transposed, encoded = unit.op == "transpose_conv2d", _encoded(unit)
-    sparse = machine.family.sparse_weights and work.kind == "conv" and _two_of_four(work.ifm[2], _known_weights(unit))
+    is_transposed, encoded = unit.op == "transpose_conv2d", _estimate_encoded(unit)
+    sparse = machine.family.sparse_weights and work.kind == "conv" and _two_of_four(work.ifm[2], _find_weights(unit))
     fetch = WeightFetch(encoded / pieces if is_transposed else encoded, machine.activations, sparse)
     place = replace(_inside(machine), read_rows=unit.from_input)
     computed = pieces * estimator.mac(machine, work, place, _block(machine, work), machine.core.byte, fetch)
@@ -111,39 +111,39 @@ def parts(unit: Unit) -> tuple[Work, int]:
     """
     ifm, ofm, weights = _spatial(unit.operands[0].shape), _spatial(unit.result.shape), unit.operands[1].shape
     window = weights[:2] if unit.op == "depthwise_conv2d" else weights[1:3]
-    stride, kernel, dilation = unit.attr("stride"), _divided(window, (1, 1)), (1, 1)
+    stride, kernel, dilation = unit.attr("stride"), _divide(window, (1, 1)), (1, 1)
     if unit.op == "transpose_conv2d":
-        count, kernel = prod(stride), _divided(window, stride)
-        ofm, stride = (*_divided(ofm[:2], stride), ofm[2]), (1, 1)
+        count, kernel = prod(stride), _divide(window, stride)
+        ofm, stride = (*_divide(ofm[:2], stride), ofm[2]), (1, 1)
     elif max(stride) > LARGEST_STRIDE:
         count, ofm, stride = ofm[0] * ofm[1], (1, 1, ofm[2]), (1, 1)
     else:
         phases = unit.attr("dilation") if max(unit.attr("dilation")) > _MOST_DILATION else (1, 1)
-        count, dilation = prod(phases), _divided(unit.attr("dilation"), phases)
-        ifm, ofm = (*_divided(ifm[:2], phases), ifm[2]), (*_divided(ofm[:2], phases), ofm[2])
+        count, dilation = prod(phases), _divide(unit.attr("dilation"), phases)
+        ifm, ofm = (*_divide(ifm[:2], phases), ifm[2]), (*_divide(ofm[:2], phases), ofm[2])
     if kernel == stride == (1, 1):  # rows become one
         ifm, ofm = (1, prod(ifm[:2]), ifm[2]), (1, prod(ofm[:2]), ofm[2])
     kind = "depthwise" if unit.op == "depthwise_conv2d" and ifm[2] > 1 else "conv"
     return Work(kind, ifm, ofm, kernel, stride, dilation, _bits(unit)), count
 
 
-def _divided(extents: tuple[int, ...], by: tuple[int, ...]) -> tuple[int, int]:
+def _divide(extents: tuple[int, ...], by: tuple[int, ...]) -> tuple[int, int]:
     """Returns pairs divided, rounded up."""
     h, w = (ceil(n / d) for n, d in zip(extents, by, strict=True))
     return h, w
 
 
 def _block(machine: Machine, work: Work) -> BlockConfig:
-    return guessed_block(work, machine.core, machine.family.largest_block)
+    return guess_block(work, machine.core, machine.family.largest_block)
 
 
-def _known_weights(unit: Unit) -> Const | None:
+def _find_weights(unit: Unit) -> Const | None:
     return unit.constants[1] if len(unit.constants) > 1 else None
 
 
-def _encoded(unit: Unit) -> float:
+def _estimate_encoded(unit: Unit) -> float:
     """Returns the bytes of the encoded weights of a convolution, which are near their entropy."""
-    known, t = _known_weights(unit), unit.operands[1]
+    known, t = _find_weights(unit), unit.operands[1]
     return _OVERHEAD * t.bytes * (_BITS if known is None else _entropy(known)) / 8
 
 
@@ -170,17 +170,17 @@ def is_sparse(weights: Const) -> bool:
 def _window(machine: Machine, unit: Unit) -> float:
     """Returns the cycles of AVG_POOL or MAX_POOL."""
     ifm, ofm = _spatial(unit.operands[0].shape), _spatial(unit.result.shape)
-    return _pooled(machine, Work("pool", ifm, ofm, unit.attr("kernel"), unit.attr("stride"), bits=_bits(unit)))
+    return _price_pooling(machine, Work("pool", ifm, ofm, unit.attr("kernel"), unit.attr("stride"), bits=_bits(unit)))
 
 
 def _reduction(machine: Machine, unit: Unit) -> float:
     """Returns the cycles of a reduction, which runs as a pooling."""
     shape, axis = unit.operands[0].shape, unit.attr("axis")
     outer, n, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-    return _pooled(machine, Work("pool", (outer, n, inner), (outer, 1, inner), (1, n), bits=_bits(unit)))
+    return _price_pooling(machine, Work("pool", (outer, n, inner), (outer, 1, inner), (1, n), bits=_bits(unit)))
 
 
-def _pooled(machine: Machine, work: Work) -> float:
+def _price_pooling(machine: Machine, work: Work) -> float:
     cycles = estimator.mac(
         machine, work, _inside(machine), _block(machine, work), machine.core.byte, out_bits=work.bits
     )
@@ -192,25 +192,25 @@ def _product(machine: Machine, unit: Unit) -> float:
     n, rows, depth = unit.operands[0].shape
     if machine.family.multiplies_matrices and unit.op == "matmul":
         work = Work("product", (1, rows, depth), (1, rows, unit.result.shape[-1]), bits=_bits(unit))
-        return n * _pooled(machine, work)
+        return n * _price_pooling(machine, work)
     return unit.result.elements * up(depth, 16) * (machine.core.mul + 16 / machine.core.macs)
 
 
-def copied(unit: Unit, target: Target) -> float:
+def price_copy(unit: Unit, target: Target) -> float:
     """Returns the cycles of an op that copies the result, or computes it as a 1x1 pooling."""
     return _NEXT_TO_NOTHING + _pointwise(hardware_of(target), unit)
 
 
 def _pointwise(machine: Machine, unit: Unit) -> float:
-    return max(machine.family.copy * machine.core.byte * unit.result.elements, _moved(machine, unit))
+    return max(machine.family.copy * machine.core.byte * unit.result.elements, _price_movement(machine, unit))
 
 
 def _elementwise(machine: Machine, unit: Unit) -> float:
     path = machine.core.add if unit.op in ("add", "sub") else machine.core.mul
-    return max(path * unit.result.elements, _moved(machine, unit))
+    return max(path * unit.result.elements, _price_movement(machine, unit))
 
 
-def _moved(machine: Machine, unit: Unit) -> float:
+def _price_movement(machine: Machine, unit: Unit) -> float:
     """Returns the cycles in which the memory of inner tensors moves the operands and the result."""
     return sum(t.bytes for t in (*unit.operands, unit.result)) / machine.activations.bandwidth
 
@@ -239,7 +239,7 @@ _FORMS: dict[str, Callable[[Machine, Unit], float]] = {
     **{name: _reduction for name in OPS if name.startswith("reduce_")},
     **dict.fromkeys(("matmul", "matmul_rows"), _product),
     **dict.fromkeys(("rescale", "clamp", "table", "identity", "pad", "tile", "reverse"), _pointwise),
-    **dict.fromkeys(("concat", "slice"), _cut),
+    **dict.fromkeys(("concat", "slice"), _price_slice),
     "reshape": lambda machine, unit: 0.0,
     "transpose": _transpose,
 }

@@ -50,8 +50,8 @@ from eqsat.target import Target
 
 #: {set of commands (`eqsat.target.Family.commands`): the function that prices its streams}.
 ISSUED: Mapping[int, Callable[[Machine, Iterable[Any]], Iterator[Issued | Wait]]] = {
-    1: ethos_u55_commands.issued,
-    2: ethos_u85_commands.issued,
+    1: ethos_u55_commands.price_commands,
+    2: ethos_u85_commands.price_commands,
 }
 #: Commands that may be under way while the next waits to be issued.
 #: (ethos_u55.hpp and ethos_u85.hpp: MaxOutstandingKernelOps.)
@@ -102,7 +102,7 @@ def price(stream: bytes, target: Target, measured: Calibration | None = None) ->
     measured: constants in place of the calibrated ones.
     Raises DeviceError for a stream that cannot be decoded, or is for another accelerator.
     """
-    return _by_kind(_schedule(_decoded(stream, target), target, measured or calibration(target)))
+    return _by_kind(_schedule(_decode(stream, target), target, measured or calibration(target)))
 
 
 def price_rows(stream: bytes, target: Target, rows: Mapping[int, int]) -> tuple[StreamPrice, dict[int, float]]:
@@ -112,7 +112,7 @@ def price_rows(stream: bytes, target: Target, rows: Mapping[int, int]) -> tuple[
     A copy belongs to the row before.
     Raises DeviceError, like `price`.
     """
-    schedule = list(_schedule(_decoded(stream, target), target, calibration(target)))
+    schedule = list(_schedule(_decode(stream, target), target, calibration(target)))
     out: dict[int, float] = defaultdict(float)
     row, begun, end = rows.get(min(rows), 0) if rows else 0, 0.0, 0.0
     for done in schedule:
@@ -150,7 +150,7 @@ def _by_kind(schedule: Iterable[_Done]) -> StreamPrice:
     return StreamPrice(round(end), sum(counts.values()), by_kind)
 
 
-def _decoded(stream: bytes, target: Target) -> Iterator[Any]:
+def _decode(stream: bytes, target: Target) -> Iterator[Any]:
     """Returns the commands of a stream for a target; raises DeviceError."""
     accelerator = read_header(stream)[0].accelerator
     if accelerator != target.accelerator:
@@ -180,7 +180,7 @@ def price_ends(stream: bytes, target: Target) -> tuple[tuple[int, int], ...]:
 
     The other constants keep their values. Raises DeviceError.
     """
-    decoded = list(_decoded(stream, target))
+    decoded = list(_decode(stream, target))
 
     def cycles(at: Calibration) -> int:
         return _by_kind(_schedule(decoded, target, at)).cycles

@@ -24,7 +24,9 @@ from eqsat.vela.traffic import Cut, burst, elements_read
 SCALES = 10
 
 
-def wasted(machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: HWC, shape: HWC) -> float:
+def estimate_waste(
+    machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: HWC, shape: HWC
+) -> float:
     """Returns the ratio of the bytes that a memory moves to the bytes that are needed, >= 1.
 
     A burst that is shorter than the longest takes as long as that.
@@ -44,7 +46,7 @@ def _within(a: HWC, b: HWC) -> HWC:
     return as_shape(map(min, a, b))
 
 
-def stored_depth(channels: int, rows: bool) -> int:
+def round_depth(channels: int, rows: bool) -> int:
     """Returns the channels as they are stored: in rows, or in whole bricks."""
     return channels if rows else up(channels, 16)
 
@@ -82,8 +84,8 @@ def mac(
     inside, fed = _within(blocks.ofm, work.ofm), _within(blocks.ifm, work.ifm)
     n = _units(work.ofm, blocks.micro) / _units(inside, blocks.micro)
     waste = (
-        wasted(machine, place.read, True, place.read_rows, work.bits, blocks.ifm, work.ifm),
-        wasted(machine, place.write, False, place.write_rows, out_bits, blocks.ofm, work.ofm),
+        estimate_waste(machine, place.read, True, place.read_rows, work.bits, blocks.ifm, work.ifm),
+        estimate_waste(machine, place.write, False, place.write_rows, out_bits, blocks.ofm, work.ofm),
     )
     tiles = _units(work.ofm[:2], blocks.ofm[:2])
     array = _mac_block(machine, work, blocks, inside, fed)
@@ -97,8 +99,8 @@ def mac(
     npu = n * max(array, output) + min(array, output) + first + last
     slices = 1 if work.channelwise else ceil(work.ofm[2] / blocks.ofm[2])
     repeats = prod(ceil(k / 8) for k in work.kernel) * tiles * slices
-    read = fed[0] * fed[1] * stored_depth(work.ifm[2], place.read_rows) * repeats * work.bits / 8 * waste[0]
-    written = prod(work.ofm[:2]) * stored_depth(work.ofm[2], place.write_rows) * out_bits / 8 * waste[1]
+    read = fed[0] * fed[1] * round_depth(work.ifm[2], place.read_rows) * repeats * work.bits / 8 * waste[0]
+    written = prod(work.ofm[:2]) * round_depth(work.ofm[2], place.write_rows) * out_bits / 8 * waste[1]
     moved = [(place.read, read), (place.write, written)]
     if weights:
         moved += [(weights.source, tiles * SCALES * work.ofm[2]), (weights.source, tiles * weights.encoded)]
@@ -180,9 +182,9 @@ def elementwise(
     stored: the shape of a constant operand, in rows.
     An operand that broadcasts is read once a block (`eqsat/vela/corrections.py`).
     """
-    full = (*out[:2], stored_depth(out[2], place.write_rows))
+    full = (*out[:2], round_depth(out[2], place.write_rows))
     npu = prod(full) / prod(out) * by_block(machine, out, block, path, place, bits, out_bits)
-    waste = wasted(machine, place.write, False, place.write_rows, out_bits, block, out)
+    waste = estimate_waste(machine, place.write, False, place.write_rows, out_bits, block, out)
     moved = [(place.write, prod(full) * out_bits / 8 * waste)]
     sources = [(place.read, place.read_rows, shape) for shape in read]
     if stored is not None:
@@ -210,8 +212,10 @@ def operand_bytes(
     They include the bytes that short bursts waste.
     """
     inside = _within(block, shape)
-    stored = count / shape[2] * stored_depth(shape[2], rows)
-    return stored * bits / 8 * wasted(machine, memory, True, rows, bits, block if shape == out else inside, shape)
+    stored = count / shape[2] * round_depth(shape[2], rows)
+    return (
+        stored * bits / 8 * estimate_waste(machine, memory, True, rows, bits, block if shape == out else inside, shape)
+    )
 
 
 def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place, bits: int, out_bits: int) -> float:
@@ -222,8 +226,8 @@ def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place
     - a quarter of its share of the cycles of a block, for path and memory.
     """
     inside = _within(block, shape)
-    read = prod(inside) * bits / 8 * wasted(machine, place.read, True, place.read_rows, bits, block, shape)
-    waste = wasted(machine, place.write, False, place.write_rows, out_bits, block, shape)
+    read = prod(inside) * bits / 8 * estimate_waste(machine, place.read, True, place.read_rows, bits, block, shape)
+    waste = estimate_waste(machine, place.write, False, place.write_rows, out_bits, block, shape)
     written = prod(inside) * out_bits / 8 * waste
     transfer_cycles = max(place.read.reading(read), place.write.writing(written))
     return prod(shape) * max(path, (transfer_cycles / prod(block) + path) / 4)

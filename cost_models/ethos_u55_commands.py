@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from cost_models import estimator
-from cost_models.blocks import told_block
+from cost_models.blocks import derive_block
 from cost_models.issued import Issued, array_work, memory, rows, size, weight_fetch, without_addresses
 from cost_models.machine import Machine, Place
 from eqsat.device.binary import READ_ONLY
@@ -22,7 +22,7 @@ from eqsat.device.core.registers import PoolingMode, WeightOrder
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction
 
 
-def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]:
+def price_commands(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]:
     """Yields the priced commands and the waits of a stream.
 
     Raises DeviceError for commands that are not known.
@@ -56,13 +56,13 @@ def _cycles(machine: Machine, c: _Computing) -> float:
 
 def _array(machine: Machine, c: Convolution | Pooling) -> float:
     """Returns the cycles of a convolution or pooling command."""
-    out = _written(c)
+    out = _get_written(c)
     work = array_work(_work_kind(c), c.kernel, c.ifm, size(out))
     weights, part_kernel = None, False
     if isinstance(c, Convolution):
         part_kernel = not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST
         weights = weight_fetch(machine, c.weights)
-    blocks = told_block(work, machine.core, c.block.shape, part_kernel)
+    blocks = derive_block(work, machine.core, c.block.shape, part_kernel)
     path = _path(machine, _accumulator_path(machine, c), c.output)
     return estimator.mac(machine, work, _place(machine, c.ifm, out), blocks, path, weights, out.element.bits)
 
@@ -81,7 +81,7 @@ def _work_kind(c: Convolution | Pooling) -> str:
 
 
 def _elementwise(machine: Machine, c: Elementwise) -> float:
-    out, operands = _written(c), [m for m in c.operands if isinstance(m, FeatureMap)]
+    out, operands = _get_written(c), [m for m in c.operands if isinstance(m, FeatureMap)]
     constant = next((m for m in operands if m.region == READ_ONLY), None) if len(operands) > 1 else None
     read = next(m for m in operands if m is not constant)
     path = machine.arithmetic(c.mode.name.lower(), read.element.bits, out.element.bits)
@@ -98,7 +98,7 @@ def _elementwise(machine: Machine, c: Elementwise) -> float:
     )
 
 
-def _written(c: _Computing) -> FeatureMap:
+def _get_written(c: _Computing) -> FeatureMap:
     assert isinstance(c.output.map, FeatureMap)
     return c.output.map
 

@@ -18,7 +18,7 @@ from math import prod
 from typing import Any
 
 from cost_models import estimator
-from cost_models.blocks import BlockConfig, Work, told_split_block
+from cost_models.blocks import BlockConfig, Work, derive_split_block
 from cost_models.issued import Issued, array_work, memory, rows, size, weight_fetch, without_addresses
 from cost_models.machine import Machine, Memory, Place
 from eqsat.device.core.commands import Chained, Computation, Convolution, Elementwise, Pooling, Resize, Scalar
@@ -41,7 +41,7 @@ _TABLES = Memory(1.0, 0, 1)
 _SLOW = (ActivationTranspose.WHC, ActivationTranspose.WCH, ActivationTranspose.CWH)
 
 
-def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]:
+def price_commands(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]:
     """Yields the priced commands and the waits of a stream.
 
     Raises DeviceError for commands that are not known.
@@ -82,7 +82,7 @@ def _cycles(machine: Machine, chain: tuple[Computation, ...]) -> float:
     if isinstance(written, FeatureMap):
         moved = (*moved, _tensor_traffic(machine, written, block, reads=False))
     place = Place(memory(machine, operands[0].region) if operands else sink, sink, False, _in_rows(written))
-    stored = (*shape[:2], estimator.stored_depth(shape[2], place.write_rows))
+    stored = (*shape[:2], estimator.round_depth(shape[2], place.write_rows))
     bits = max((m.element.bits for m in operands), default=8)
     computing = estimator.by_block(machine, shape, block, path, place, bits, _bits(written))
     return max(prod(stored) / prod(shape) * computing, estimator.memories(moved))
@@ -114,7 +114,7 @@ def _array(
 def _blocks(machine: Machine, c: Convolution | Pooling, work: Work) -> BlockConfig:
     kernel_first = work.kind == "conv" and isinstance(c, Convolution) and c.order == WeightOrder.PART_KERNEL_FIRST
     assert c.block.micro is not None
-    return told_split_block(work, machine.core, c.block.micro, c.block.shape, kernel_first)
+    return derive_split_block(work, machine.core, c.block.micro, c.block.shape, kernel_first)
 
 
 def _work_kind(c: Convolution | Pooling) -> str:
@@ -161,8 +161,8 @@ def _operand_traffic(machine: Machine, m: FeatureMap, c: Computation) -> tuple[M
 def _tensor_traffic(machine: Machine, m: FeatureMap, block: HWC, reads: bool = True) -> tuple[Memory, float]:
     """Returns the memory of a whole tensor, and the bytes that it moves, with those that short bursts waste."""
     place, shape, bits = memory(machine, m.region), size(m), m.element.bits
-    stored = prod(shape[:2]) * estimator.stored_depth(shape[2], rows(m))
-    return place, stored * bits / 8 * estimator.wasted(machine, place, reads, rows(m), bits, block, shape)
+    stored = prod(shape[:2]) * estimator.round_depth(shape[2], rows(m))
+    return place, stored * bits / 8 * estimator.estimate_waste(machine, place, reads, rows(m), bits, block, shape)
 
 
 def _sink(machine: Machine, m: FeatureMap | Chained | None) -> Memory:

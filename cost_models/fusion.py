@@ -49,15 +49,15 @@ def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -
     if is_part(read):
         return Fusion(of_read=1.0) if _reads_parts(reader, family) else None
     if op == "rescale":
-        return _fused_rescale(reader, read)
+        return _fuse_rescale(reader, read)
     if op in SUMS or op == "reduce_sum":
-        return _fused_operand_scale(reader, read)
+        return _fuse_operand_scale(reader, read)
     if op == "concat":
-        return _written_in_place(reader, read, producers)
+        return _write_in_place(reader, read, producers)
     if op in ACTIVATIONS and not is_noop(reader):
-        return _fused_activation(reader, read, producers, family)
+        return _fuse_activation(reader, read, producers, family)
     if op == "transpose" and family.transposes.fused and reader.steps and read.op == "rescale":
-        return _fused_transpose(reader, family) if any(p.op in MACS for p in producers) else None
+        return _fuse_transpose(reader, family) if any(p.op in MACS for p in producers) else None
     return None
 
 
@@ -97,13 +97,13 @@ def _scales_summand(rescale: Unit) -> bool:
     return all(largest << s <= _MOST_UNLIKE * m and m <= largest << s for m, s in factors)
 
 
-def _fused_rescale(reader: Unit, read: Unit) -> Fusion | None:
+def _fuse_rescale(reader: Unit, read: Unit) -> Fusion | None:
     """Returns the term of a RESCALE that reads a sum of products, or a sum."""
     arithmetic = read.op in MACS or read.op in SUMS
     return Fusion(of_reader=1.0) if arithmetic and DType.of(reader.operands[0].dtype).is_accumulator else None
 
 
-def _written_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
+def _write_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
     """Returns the term of a CONCAT for a computed operand.
 
     The operator of the operand writes it where it belongs; only the other operands are copied.
@@ -117,7 +117,7 @@ def _written_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fu
     return None
 
 
-def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
+def _fuse_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
     """Returns the term of a sum for an operand's RESCALE to INT32, unless that fuses into a sum of products."""
     widens = read.op == "rescale" and DType.of(read.result.dtype).is_wide
     if widens and DType.of(read.operands[0].dtype).is_accumulator:
@@ -125,7 +125,7 @@ def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
     return Fusion(of_read=1.0) if widens and (reader.op in SUMS or is_times_one(read)) else None
 
 
-def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -> Fusion | None:
+def _fuse_activation(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -> Fusion | None:
     """Returns the term of a CLAMP or TABLE, also behind a RESCALE that fuses; only the RESCALE fuses into a MATMUL.
 
     A CLAMP costs nothing, nor does a TABLE that is a command of its own in a chain.
@@ -148,7 +148,7 @@ def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit], famil
     return Fusion(of_reader=1.0, beside=() if reader.op == "clamp" or family.chains else tuple(carriers))
 
 
-def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
+def _fuse_transpose(reader: Unit, family: Family) -> Fusion | None:
     """Returns the term of a native transpose, in whose order a convolution or pooling writes its result itself."""
     native = family.transposes.native_of(reader.attr("perms"))
     if native is None:

@@ -46,14 +46,14 @@ def without_addresses(command: Any) -> Any:
 
     So the thousands of commands of a TRANSPOSE are priced once.
     """
-    reads = {name: _moved(getattr(command, name)) for name in ("ifm", "ifm2", "operands") if hasattr(command, name)}
-    return replace(command, offset=0, output=replace(command.output, map=_moved(command.output.map)), **reads)
+    reads = {name: _move(getattr(command, name)) for name in ("ifm", "ifm2", "operands") if hasattr(command, name)}
+    return replace(command, offset=0, output=replace(command.output, map=_move(command.output.map)), **reads)
 
 
-def _moved(operand: Any) -> Any:
+def _move(operand: Any) -> Any:
     """Returns an operand, or each of several, with a feature map at address 0."""
     if isinstance(operand, tuple):
-        return tuple(map(_moved, operand))
+        return tuple(map(_move, operand))
     return replace(operand, bases=(0, 0, 0, 0)) if isinstance(operand, FeatureMap) else operand
 
 

@@ -23,7 +23,7 @@ _BATCH = 8
 TIME_LIMIT = 60
 
 
-def measured(units: Sequence[Unit], target: Target, pool: Pool) -> list[float | None]:
+def measure(units: Sequence[Unit], target: Target, pool: Pool) -> list[float | None]:
     """Returns the calibrated cycles of each unit: inf if Vela refuses it, None if it has no graph of its own.
 
     Raises WorkerError if a probe cannot be made or read.
@@ -48,7 +48,7 @@ def measured(units: Sequence[Unit], target: Target, pool: Pool) -> list[float | 
 
 
 def cycles(records: Sequence[Any], flags: list[str]) -> list[float | None]:
-    """Returns what `measured` tells of each unit; called in a worker."""
+    """Returns what `measure` tells of each unit; called in a worker."""
     return [_cycles(_unit(record), flags) for record in records]
 
 

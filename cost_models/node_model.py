@@ -18,7 +18,7 @@ from cost_models.legality import legal
 from cost_models.protocol import Fusion, Price, Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
-from eqsat.target.staging import reordering, ways, written
+from eqsat.target.staging import reordering, ways, write_steps
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
@@ -73,8 +73,8 @@ class NodeModel:
         """
         sizes, perm = reordering(move)
         chains = [*ways(sizes, perm, DType.of(unit.result.dtype).size, self.target.family), ((sizes, perm),)]
-        best: tuple[float, Steps] = math.inf, written(move, chains[-1])
-        for steps in dict.fromkeys(written(move, c) for c in chains):
+        best: tuple[float, Steps] = math.inf, write_steps(move, chains[-1])
+        for steps in dict.fromkeys(write_steps(move, c) for c in chains):
             if legal(Unit(steps, unit.operands, unit.result), self.target.family):
                 cost = sum(self.cycles(step) for step in chain(steps, unit.operands[0]))
                 best = min(best, (cost, steps), key=lambda b: (b[0], len(b[1])))

@@ -115,7 +115,7 @@ class _Probe:
         graph, unit = self.graph, self.unit
         x = [self._operand(k, t) for k, t in enumerate(unit.operands)]
         for op, attrs in unit.steps:
-            x = [rows.written(graph, op, x, attrs)]
+            x = [rows.write(graph, op, x, attrs)]
         if self.narrowing is not None:
             x = [graph.add_with("rescale", x, self.narrowing)]
         graph.outputs = [self._pad(x[0], 1), self._pad(x[0], 2), *self._second_pads] if self.padded else x

@@ -27,17 +27,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cost_models.cache import PriceCache
-from cost_models.closed_form import copied, estimated
+from cost_models.closed_form import estimate_cycles, price_copy
 from cost_models.command_stream import ISSUED
 from cost_models.fusion import MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
-from cost_models.measuring import measured
+from cost_models.measuring import measure
 from cost_models.pads import has_pad
 from cost_models.probes import canonical, is_wide_sum, with_narrow_constant
 from cost_models.protocol import Fusion, Price, Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
-from eqsat.target.staging import TransposeSteps, reordering, ways, written
+from eqsat.target.staging import TransposeSteps, reordering, ways, write_steps
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
@@ -113,7 +113,7 @@ class VelaGroups:
                 out.append(Price(next(others), unit.steps))
             else:
                 cycles, chain = best[moves[unit]]
-                out.append(Price(cycles, written(unit.move, chain)))
+                out.append(Price(cycles, write_steps(unit.move, chain)))
         copies = self._copies(units, out)
         self._measure_possible_ratios(units)
         return [_with_copy(p, unit, copies) for unit, p in zip(units, out, strict=True)]
@@ -129,7 +129,7 @@ class VelaGroups:
         for wanted, chains in options.items():
             move = Move.transpose(wanted.sizes, wanted.perm)
             operand, result = Type(move.in_shape, wanted.dtype), Type(move.out_shape, wanted.dtype)
-            units += [Unit(written(move, c), (operand,), result, from_input=wanted.from_input) for c in chains]
+            units += [Unit(write_steps(move, c), (operand,), result, from_input=wanted.from_input) for c in chains]
         prices = iter(self._cycles(units))
         return {
             wanted: min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ()))
@@ -153,14 +153,14 @@ class VelaGroups:
         views: dict[Type, Unit] = {}
         for unit, price in zip(units, prices, strict=True):
             if is_part(unit):
-                views.setdefault(unit.result, _flattened(unit.result))
+                views.setdefault(unit.result, _flatten(unit.result))
             elif _begins_with_view(price):
                 shape = dict(price.steps[0][1])["shape"]
                 view = Unit(price.steps[:1], unit.operands, replace(unit.result, shape=shape))
                 if view.operands[0] != view.result:
                     views[unit.operands[0]] = view
         known = self._measure(views.values())
-        return {t: known[v] if v in known else copied(v, self.target) for t, v in views.items()}
+        return {t: known[v] if v in known else price_copy(v, self.target) for t, v in views.items()}
 
     def _cycles(self, units: Sequence[Unit]) -> list[float]:
         """Returns the cycles of units that have steps."""
@@ -171,7 +171,7 @@ class VelaGroups:
             if not legal(unit, self.target.family):
                 out.append(math.inf)
             else:
-                out.append(known[c] if c in known else estimated(unit, self.target))
+                out.append(known[c] if c in known else estimate_cycles(unit, self.target))
         return out
 
     def _key(self, unit: Unit) -> str | None:
@@ -195,12 +195,12 @@ class VelaGroups:
         """Returns {unit: cycles}, without units that are not measured or have no graph."""
         keys = {u: k for u in dict.fromkeys(units) if (k := self._key(u))}
         by_key = {k: u for u, k in keys.items()}
-        unknown = self._unknown(by_key)
-        found = measured([by_key[k] for k in unknown], self.target, self.pool)
+        unknown = self._find_unknown(by_key)
+        found = measure([by_key[k] for k in unknown], self.target, self.pool)
         self._remember({k: c for k, c in zip(unknown, found, strict=True) if c is not None})
         return {u: self._known[k] for u, k in keys.items() if k in self._known}
 
-    def _unknown(self, keys: Iterable[str]) -> list[str]:
+    def _find_unknown(self, keys: Iterable[str]) -> list[str]:
         """Returns the keys that have no price here, nor on disk."""
         distinct = list(dict.fromkeys(keys))
         self._known.update(self.cache.get([k for k in distinct if k not in self._known]))
@@ -261,7 +261,7 @@ def _begins_with_view(price: Price) -> bool:
     return bool(price.steps) and price.steps[0][0] == "reshape"
 
 
-def _flattened(t: Type) -> Unit:
+def _flatten(t: Type) -> Unit:
     """Returns a view of a tensor as a row, or of a row as a column."""
     shape = (t.elements,) if len(t.shape) > 1 else (t.elements, 1)
     return Unit((("reshape", attrs_of({"shape": shape})),), (t,), replace(t, shape=shape))

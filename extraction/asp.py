@@ -58,11 +58,11 @@ class Asp:
     def solve(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
-        ending = self.rounded(graph, report, deadline=deadline, seed=seed, warm_start=warm_start)
+        ending = self.solve_rounded(graph, report, deadline=deadline, seed=seed, warm_start=warm_start)
         # The proof is of rounded prices: the reported bound takes the rounding into account.
         return "limit" if ending == "optimal" else ending
 
-    def rounded(
+    def solve_rounded(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
         """Solves like `solve`; an optimum is one of the rounded prices (`scaling`)."""
@@ -98,7 +98,7 @@ class Encoding:
         self._choices(backend)
         weights = self._prices(backend)
         weights += self._surcharges(backend)
-        self._needed(backend)
+        self._require_readers(backend)
         backend.add_minimize(0, [(x, w) for x, w in weights if w])
 
     def _choices(self, backend: Backend) -> None:
@@ -116,9 +116,9 @@ class Encoding:
         for r in graph.roots:
             backend.add_rule([], [-self.active[r]])
 
-    def _needed(self, backend: Backend) -> None:
+    def _require_readers(self, backend: Backend) -> None:
         """A tainted class may be active only if a chosen e-node reads it."""
-        tainted = exact.tainted(self.graph) - set(self.graph.roots)
+        tainted = exact.find_tainted(self.graph) - set(self.graph.roots)
         needed = {d: backend.add_atom() for d in tainted}
         for n in range(self.graph.n_nodes):
             for d in tainted.intersection(self.graph.children(n)):
@@ -186,7 +186,7 @@ class Encoding:
         weights = []
         for level in self.surcharge_levels:
             readers, read = (self._any(backend, nodes) for nodes in (level.readers, level.read))
-            weights.append((backend.add_atom(), self._scaled(level)))
+            weights.append((backend.add_atom(), self._scale(level)))
             backend.add_rule([weights[-1][0]], [readers, read])
         return weights
 
@@ -209,12 +209,12 @@ class Encoding:
         """Returns the scaled price of a choice."""
         chosen = set(choice.values())
         return sum(self.price[n] for n in chosen) + sum(
-            self._scaled(level)
+            self._scale(level)
             for level in self.surcharge_levels
             if not chosen.isdisjoint(level.readers) and not chosen.isdisjoint(level.read)
         )
 
-    def _scaled(self, level: SurchargeLevel) -> int:
+    def _scale(self, level: SurchargeLevel) -> int:
         """Returns the scaled price of a level; the levels of a surcharge add up to the rounded one (`Scale`)."""
         return self.scale.round(level.high) - self.scale.round(level.low)
 

@@ -112,7 +112,7 @@ def greedy_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
                     seen |= fresh
         return value
 
-    def decided(c: int, choice: dict[int, int], value: float) -> None:
+    def decide(c: int, choice: dict[int, int], value: float) -> None:
         n = choice[c]
         bits = 1 << c
         for d in prices.reads[n]:
@@ -120,7 +120,7 @@ def greedy_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
         closure[c], total[c] = bits, value
         own[c] = prices.node[n] + prices.edges(n, choice)
 
-    choice = bottom_up(prices, price, decided, rank)
+    choice = bottom_up(prices, price, decide, rank)
     require_roots(prices.graph, choice)
     return choice
 

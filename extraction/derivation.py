@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from .graph import ChoiceGraph
 
 
-def derived(nodes: Iterable[tuple[int, Collection[int]]]) -> set[int]:
+def derive(nodes: Iterable[tuple[int, Collection[int]]]) -> set[int]:
     """Returns the classes that have a derivation by these e-nodes, in linear time.
 
     nodes: (its class, the classes that it reads) of each e-node.
@@ -46,4 +46,4 @@ def derivable(graph: ChoiceGraph, without: Iterable[int] = ()) -> bool:
     """Whether all roots have a derivation without the e-nodes `without` and the forbidden ones."""
     banned, owner = graph.forbidden.union(without), graph.node_class.tolist()
     allowed = ((owner[n], graph.children(n)) for n in range(graph.n_nodes) if n not in banned)
-    return derived(allowed).issuperset(graph.roots)
+    return derive(allowed).issuperset(graph.roots)

@@ -113,7 +113,7 @@ class ExactSearch:
             self._greedy(seed, warm_start, restarts=RESTARTS)
         state.least = floor(small)
         limit = AGAIN_SHARE * self.time_limit
-        near = carried(self.reduced, self.choice, limit)
+        near = carry(self.reduced, self.choice, limit)
         state.offer(near)
         state.offer(greedy(small, time_limit=limit, seed=seed, starts=[near]).choice)
         return state
@@ -164,7 +164,7 @@ class ExactSearch:
         )
 
 
-def carried(reduced: Reduced, choice: Choice, time_limit: float) -> Choice:
+def carry(reduced: Reduced, choice: Choice, time_limit: float) -> Choice:
     """Returns a choice of the reduced graph that is near to a choice of the original.
 
     Reductions may have dropped e-nodes of it that others replace at no more cost.
@@ -186,9 +186,9 @@ def floor(graph: ChoiceGraph) -> float:
     return sum(x if c in roots else min(0.0, x) for c, x in enumerate(least))
 
 
-def tainted(graph: ChoiceGraph) -> set[int]:
+def find_tainted(graph: ChoiceGraph) -> set[int]:
     """Returns the classes of a normal-form graph from which a negative price can be reached."""
-    return NormalForm.of(graph).tainted() if (graph.cost < 0).any() else set()
+    return NormalForm.of(graph).find_tainted() if (graph.cost < 0).any() else set()
 
 
 def successors(graph: ChoiceGraph) -> dict[int, set[int]]:

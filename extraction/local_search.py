@@ -40,7 +40,7 @@ class LocalSearch:
         for r in self.graph.roots:
             self.references[r] += 1
             if self.references[r] == 1:
-                self.cost += self._counted(self.choice[r], 1)
+                self.cost += self._count(self.choice[r], 1)
 
     def descend(self, deadline: float, rng: random.Random, rounds: int = 20, work: int = WORK) -> None:
         """Improves the choice by single changes and joint ones; sideways moves are taken at random.
@@ -133,12 +133,12 @@ class LocalSearch:
                 change += paired[r][c].get(n, 0.0) - paired[r][c].get(old, 0.0)
         # The new one before the old one: classes that both need must stay active in between.
         self.choice[c] = n
-        change += self._counted(n, 1)
-        change -= self._counted(old, -1)
+        change += self._count(n, 1)
+        change -= self._count(old, -1)
         self.cost += change
         return change
 
-    def _counted(self, n: int, step: int) -> float:
+    def _count(self, n: int, step: int) -> float:
         """Adds `step` to the references of the classes that e-node n reads, and of all that changes with them.
 
         step: 1 or -1.

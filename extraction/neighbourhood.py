@@ -97,7 +97,7 @@ class Neighbours:
 
         choice: lists readers before the classes that they read.
         """
-        cut = self._cut(choice, free)
+        cut = self._cut_free(choice, free)
         price = self._prices(choice, cut)
         readable = cut.inside.keys() | cut.stays
         usable = {
@@ -115,7 +115,7 @@ class Neighbours:
         graph = ChoiceGraph.build(rows, [number[c] for c in sorted(cut.required)], pairs)
         return Subproblem(graph, (*nodes, *(-1 for _ in border)))
 
-    def _cut(self, choice: Choice, free: set[int]) -> _Cut:
+    def _cut_free(self, choice: Choice, free: set[int]) -> _Cut:
         stays, required, stack = set(), set(), list(self.graph.roots)
         while stack:
             c = stack.pop()

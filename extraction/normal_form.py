@@ -76,10 +76,10 @@ class NormalForm:
         alive = set(self.nodes()) if self.pairs else set()
         for n in list(self.pairs):
             terms = self.pairs.pop(n)
-            if n in alive and (kept := self._settled(n, terms, alive)):
+            if n in alive and (kept := self._settle(n, terms, alive)):
                 self.pairs[n] = kept
 
-    def _settled(self, n: int, terms: Surcharges, alive: set[int]) -> Surcharges:
+    def _settle(self, n: int, terms: Surcharges, alive: set[int]) -> Surcharges:
         """Moves the minimum of n's surcharges into its price; returns the rest."""
         kept: Surcharges = {}
         for d, by_node in terms.items():
@@ -113,7 +113,7 @@ class NormalForm:
         self.reads[n].discard(d)
         self.price[n] += self.pairs.get(n, {}).pop(d, {}).get(m, 0.0)
 
-    def tainted(self) -> set[int]:
+    def find_tainted(self) -> set[int]:
         """Returns the classes from which an e-node of negative price can be reached."""
         found = {self.owner[n] for n in self.nodes() if self.price[n] < 0}
         if found:

@@ -133,7 +133,7 @@ def _search(state: State, time_limit: float, seed: int) -> None:
 
 def _proves(state: State, solver: Asp, deadline: float, seed: int) -> bool:
     """Improves `state` by clingo; returns whether it proved, up to the rounding of prices, that no more is possible."""
-    ending = solver.rounded(state.graph, state, deadline=deadline, seed=seed, warm_start=state.incumbent)
+    ending = solver.solve_rounded(state.graph, state, deadline=deadline, seed=seed, warm_start=state.incumbent)
     return ending == "optimal"
 
 
@@ -150,7 +150,7 @@ def _search_nearby(state: State, most: int, deadline: float, seed: int) -> None:
         if time.perf_counter() >= deadline or stop_asked():
             break
         part = neighbours.part(best, neighbours.ball(best, int(size)))
-        share, solved = _solved(part.graph, check(part.graph, part.of(best)), deadline, seed)
+        share, solved = _solve(part.graph, check(part.graph, part.of(best)), deadline, seed)
         if share is not None:
             better = part.put_into(graph, best, share)
             better_cost = check(graph, better)
@@ -165,7 +165,7 @@ def _search_nearby(state: State, most: int, deadline: float, seed: int) -> None:
             size = min(size * GROW, graph.n_classes)
 
 
-def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) -> tuple[Choice | None, bool]:
+def _solve(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) -> tuple[Choice | None, bool]:
     """Returns the best choice found, and whether it is optimal."""
     reduced = reduce(graph, upper_bound)
     if reduced.solved:

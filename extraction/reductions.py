@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .closure import Closure
 from .components import cyclic_component_of
-from .derivation import derived
+from .derivation import derive
 from .normal_form import NormalForm
 
 #: Comparisons of one pass of `drop_dominated`, at most: huge classes take quadratic time.
@@ -20,7 +20,7 @@ GROWTH = 4
 
 def drop_underivable(form: NormalForm) -> None:
     """Drops e-nodes that read a class without an acyclic derivation from leaves."""
-    found = derived((form.owner[n], form.reads[n]) for n in form.nodes())
+    found = derive((form.owner[n], form.reads[n]) for n in form.nodes())
     for c, nodes in enumerate(form.members):
         form.members[c] = [n for n in nodes if form.reads[n] <= found]
     form.require_roots()
@@ -72,8 +72,8 @@ def drop_dominated(form: NormalForm, closure: Closure) -> None:
     Also n may not read a tainted class that m does not read, because activating it might pay.
     """
     budget = DOMINANCE_BUDGET
-    tainted = form.tainted()
-    surcharged = _surcharged_by(form)
+    tainted = form.find_tainted()
+    surcharged = _list_surcharges(form)
     for nodes in form.members:
         if len(nodes) < 2:
             continue
@@ -89,7 +89,7 @@ def drop_dominated(form: NormalForm, closure: Closure) -> None:
         nodes[:] = [n for n, _ in kept]
 
 
-def _surcharged_by(form: NormalForm) -> dict[int, dict[int, float]]:
+def _list_surcharges(form: NormalForm) -> dict[int, dict[int, float]]:
     """Returns {e-node: {reader: surcharge that the reader pays for it}}."""
     found: dict[int, dict[int, float]] = {}
     alive = set(form.nodes()) if form.pairs else set()

@@ -16,7 +16,7 @@ import numpy as np
 
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool, Worker
-from eqsat.proof.counterexample import defined_outputs
+from eqsat.proof.counterexample import evaluate_outputs
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
@@ -138,7 +138,7 @@ class Form:
 def value(graph: TensorGraph, sample: Sequence[Array]) -> Array | None:
     """The graph's first output by the op table, or OPEN."""
     try:
-        outputs = defined_outputs(graph, sample)
+        outputs = evaluate_outputs(graph, sample)
     except Unpredictable:
         return OPEN
     return OPEN if outputs is None else outputs[0]

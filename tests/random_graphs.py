@@ -204,8 +204,8 @@ def _axis(b: Builder, x: Term) -> int:
 def part(b: Builder, x: Term) -> list[Term]:
     axis = _axis(b, x)
     n = x.shape[axis]
-    size = b.between(1, n - 1)
-    return [x.part(b.of(0, n - size, b.between(0, n - size)), size, axis)]
+    size = b.draw_between(1, n - 1)
+    return [x.part(b.of(0, n - size, b.draw_between(0, n - size)), size, axis)]
 
 
 @block(1.5)
@@ -215,7 +215,7 @@ def halves(b: Builder, x: Term) -> list[Term]:
     The value itself may be among the operands.
     """
     axis = _axis(b, x)
-    cuts = sorted({0, x.shape[axis], *(b.between(1, x.shape[axis] - 1) for _ in range(b.of(1, 2)))})
+    cuts = sorted({0, x.shape[axis], *(b.draw_between(1, x.shape[axis] - 1) for _ in range(b.of(1, 2)))})
     pieces = [x.part(low, high - low, axis) for low, high in itertools.pairwise(cuts)]
     if b.chance(0.4):  # the same operator after every slice
         node = b.g.nodes[b.unary(x).n]
@@ -225,7 +225,7 @@ def halves(b: Builder, x: Term) -> list[Term]:
         pieces = [b.of(p, b.unary(p)) for p in pieces]
     pieces = b.of(pieces, pieces, pieces[::-1])
     if b.chance(0.3):
-        pieces.insert(b.between(0, len(pieces)), x)
+        pieces.insert(b.draw_between(0, len(pieces)), x)
     return [pieces[0].concat(*pieces[1:], axis=axis)]
 
 
@@ -234,7 +234,7 @@ def join(b: Builder, x: Term) -> list[Term]:
     """Adds a CONCAT with values of the same shape, which may be constants, forks of x or CONCATs."""
     axis = b.axis(x.n)
     operands = [x]
-    for _ in range(b.between(1, 3)):
+    for _ in range(b.draw_between(1, 3)):
         other, constant = b.of(*b.alike(x)), b.constant(x.shape, x.dtype)
         operands.append(b.of(other, b.unary(other), b.unary(other), constant, other.concat(constant, axis=axis)))
     b.rng.shuffle(operands)
@@ -245,7 +245,7 @@ def join(b: Builder, x: Term) -> list[Term]:
 def stream(b: Builder, x: Term) -> list[Term]:
     """Adds a streaming state: cached steps (a graph input) and new ones, of which the last remain."""
     axis = _axis(b, x)
-    shape = [b.between(1, 3) if d == axis else n for d, n in enumerate(x.shape)]
+    shape = [b.draw_between(1, 3) if d == axis else n for d, n in enumerate(x.shape)]
     b.want(len(b.g.inputs) < 4)
     joined = x.input(shape, x.dtype).concat(x, axis=axis)
     return [joined, joined.part(x.shape[axis], shape[axis], axis)]
@@ -255,7 +255,7 @@ def stream(b: Builder, x: Term) -> list[Term]:
 def border(b: Builder, x: Term) -> list[Term]:
     """Adds a PAD of H and W, by a zero point or the lowest value."""
     value = b.of(0, DType.of(x.dtype).limits[0], b.zero(x.dtype))
-    return [x.pad([0, 0, *(b.between(0, 2) for _ in range(4)), 0, 0], value)]
+    return [x.pad([0, 0, *(b.draw_between(0, 2) for _ in range(4)), 0, 0], value)]
 
 
 # ---- operators that compute
@@ -310,7 +310,7 @@ def per_channel(b: Builder, x: Term) -> list[Term]:
     if b.chance(0.2):
         return [x.rescale(x.dtype, (1 << 30,) * n, (30,) * n, in_zp=zp, out_zp=zp)]
     (x,) = shuffle(b, x) if b.chance(0.2) else [x]
-    scales, shifts = [b.between(1 << 30, (1 << 31) - 1) for _ in range(n)], [b.of(30, 31) for _ in range(n)]
+    scales, shifts = [b.draw_between(1 << 30, (1 << 31) - 1) for _ in range(n)], [b.of(30, 31) for _ in range(n)]
     return [x.rescale(x.dtype, scales, shifts, in_zp=zp, out_zp=b.zero(x.dtype))]
 
 
@@ -362,7 +362,7 @@ def _fitting(b: Builder, size: int, most: int, below: bool) -> tuple[int, int, i
     below: whether pads must be smaller than the kernel; the dilation is 1 then. Raises Unfit.
     """
     for _ in range(20):
-        kernel, stride, dilation = b.between(1, most), b.of(1, 1, 2), b.of(1, 1, 1, 2)
+        kernel, stride, dilation = b.draw_between(1, most), b.of(1, 1, 2), b.of(1, 1, 1, 2)
         dilation = 1 if below else dilation
         before, after = (b.of(0, (kernel - 1) // 2, kernel - 1) for _ in range(2))
         free = size - 1 + before + after - (kernel - 1) * dilation
@@ -382,7 +382,7 @@ def convolution(b: Builder, x: Term) -> list[Term]:
     y, zps = _turned(b.image(x), into), _zero_points(b, dtype)
     before = b.of("", "", "", "pad", "shuffle", "slice")
     if before == "pad":
-        y = y.pad((0, 0, *(b.between(0, 1) for _ in range(4)), 0, 0), zps["in_zp"])
+        y = y.pad((0, 0, *(b.draw_between(0, 1) for _ in range(4)), 0, 0), zps["in_zp"])
     elif before == "shuffle":
         (y,) = shuffle(b, y)
     elif before == "slice" and y.shape[3] > 1:
@@ -390,7 +390,7 @@ def convolution(b: Builder, x: Term) -> list[Term]:
     _, h, w, c = y.shape
     wide = 1 if b.chance(0.5) and before != "pad" else 3
     (ky, sy, dy, top, bottom), (kx, sx, dx, left, right) = (_fitting(b, n, wide, False) for n in (h, w))
-    deep, m = b.chance(0.3), b.of(4, 6, 8, b.between(1, 8))
+    deep, m = b.chance(0.3), b.of(4, 6, 8, b.draw_between(1, 8))
     m = b.of(1, 1, 2) if deep else m
     weights, out = ((ky, kx, c, m), c * m) if deep else ((m, ky, kx, c), m)
     b.want(prod(weights) <= _MOST_WEIGHTS)
@@ -418,7 +418,7 @@ def siblings(b: Builder, x: Term) -> list[Term]:
 @block(0.3, BOTH)
 def twins(b: Builder, x: Term) -> list[Term]:
     """Adds one convolution computed twice, for readers that scale it differently."""
-    y, m = b.image(x), b.between(1, 4)
+    y, m = b.image(x), b.draw_between(1, 4)
     operands, attrs = (b.constant((m, 1, 1, y.shape[3])), _bias(b, m, x.dtype)), _zero_points(b, x.dtype)
     sums = [y.made("conv2d", makers.conv(x.dtype, **attrs), *operands) for _ in range(2)]
     return [_sums(b, s, x.dtype) for s in sums]
@@ -427,9 +427,9 @@ def twins(b: Builder, x: Term) -> list[Term]:
 @block(0.7, BOTH)
 def upsampling(b: Builder, x: Term) -> list[Term]:
     """Adds a TRANSPOSE_CONV2D, often of windows that do not overlap."""
-    y, m = b.image(x), b.between(1, 6)
-    ky, sy, kx, sx = (b.between(1, most) for most in (3, 2, 3, 2))
-    pads = [b.of(0, b.between(1 - k, 1)) for k in (ky, ky, kx, kx)]
+    y, m = b.image(x), b.draw_between(1, 6)
+    ky, sy, kx, sx = (b.draw_between(1, most) for most in (3, 2, 3, 2))
+    pads = [b.of(0, b.draw_between(1 - k, 1)) for k in (ky, ky, kx, kx)]
     if b.chance(0.4):
         ky = kx = sy = sx = 2
         pads = [0, 0, 0, 0]
@@ -443,7 +443,7 @@ def upsampling(b: Builder, x: Term) -> list[Term]:
 def linear(b: Builder, x: Term) -> list[Term]:
     """Adds a linear layer after a flatten, as ExecuTorch writes it: a 1x1 CONV2D."""
     rows = b.of(1, x.shape[0])
-    k, m = prod(x.shape) // rows, b.between(1, 5)
+    k, m = prod(x.shape) // rows, b.draw_between(1, 5)
     b.want(k * m <= _MOST_WEIGHTS)
     attrs, weights = makers.conv("INT8", **_zero_points(b, "INT8")), b.constant((m, 1, 1, k))
     sums = x.reshape(1, 1, rows, k).made("conv2d", attrs, weights, _bias(b, m, "INT8"))
@@ -491,12 +491,12 @@ for _grown, _times in Counter((*small.BLOCKS, *(small.combine, small.reduce) * 3
 def random_graph(seed: int, profile: Profile = NETWORK) -> TensorGraph:
     """Returns the random graph of a seed and a profile."""
     b = Builder(seed, profile)
-    wanted = b.between(profile.fewest, profile.most)
+    wanted = b.draw_between(profile.fewest, profile.most)
     # each graph prefers a random part of the blocks, so that these meet often
     weights = np.array([w for _, w in BLOCKS]) * b.rng.choice([0.05, 1.0, 4.0], len(BLOCKS), p=[0.5, 0.3, 0.2])
     while _operators(b) < wanted:
         _grow(b, BLOCKS[int(b.rng.choice(len(BLOCKS), p=weights / weights.sum()))][0])
-    return b.finished(*_outputs(b))
+    return b.finish(*_outputs(b))
 
 
 def _operators(b: Builder) -> int:

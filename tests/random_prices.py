@@ -13,7 +13,7 @@ from cost_models.bytes_moved import BytesMoved
 from cost_models.legality import legal
 from cost_models.protocol import Unit
 from eqsat.target import Target
-from eqsat.target.staging import reordering, ways, written
+from eqsat.target.staging import reordering, ways, write_steps
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Steps
@@ -41,7 +41,7 @@ class Bytes(BytesMoved):
         )
         options = [
             steps
-            for steps in (written(move, c) for c in chains)
+            for steps in (write_steps(move, c) for c in chains)
             if legal(Unit(steps, u.operands, u.result), self.target.family)
         ]
         if not options:

@@ -25,8 +25,8 @@ from eqsat.bench.records import RunFiles, read_outlines
 from eqsat.checking.random_graphs import random_graph as small_graph
 from eqsat.cli.prove import _paths
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.weight_stream import decoded
-from eqsat.executorch.binaries import disassembled, ran
+from eqsat.device.core.weight_stream import decode
+from eqsat.executorch.binaries import disassemble_model, run_model
 from eqsat.executorch.program_file import read_external_data
 from eqsat.ground.files import InputError
 from eqsat.ground.packed import UnpackError, unpack_arrays
@@ -210,8 +210,8 @@ def _read_binary(data: bytes, _: Path) -> None:
     """It is printed and run; a worker that dies or takes too long is no named error."""
     graph = of(*PIECES)
     try:
-        disassembled(data, _worker())
-        ran(data, [np.zeros(graph.type(n).shape, np.int8) for n in graph.inputs], _worker(), _LIMITS)
+        disassemble_model(data, _worker())
+        run_model(data, [np.zeros(graph.type(n).shape, np.int8) for n in graph.inputs], _worker(), _LIMITS)
     except InputError as e:
         cause = e.__cause__
         assert not (isinstance(cause, WorkerError) and (cause.refused or cause.stopped)), str(e)
@@ -236,7 +236,7 @@ def _inputs(_: Path) -> list[bytes]:
 def _answers(_: Path) -> list[bytes]:
     graph = dumps(of(PIECES[2]))
     answer = KnownAnswer("eqsat", "", 7, ("--optimise=Size",), graph, "[1,2]", 10)
-    return [gzip.decompress(answer.packed())]
+    return [gzip.decompress(answer.pack())]
 
 
 def _read_answer(data: bytes, place: Path) -> None:
@@ -255,7 +255,7 @@ def _weights(_: Path) -> list[bytes]:
 
 
 def _read_weights(data: bytes, _: Path) -> None:
-    assert len(decoded(data)) <= 64 * 8 * max(1, len(data))
+    assert len(decode(data)) <= 64 * 8 * max(1, len(data))
 
 
 FORMATS = {

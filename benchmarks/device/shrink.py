@@ -94,4 +94,4 @@ def _read(graph: TensorGraph) -> TensorGraph:
     graph.inputs = [i for i in graph.inputs if readers[i] or i in graph.outputs]
     if not graph.outputs:
         raise GraphError("a graph needs an output")
-    return graph.pruned()
+    return graph.prune()

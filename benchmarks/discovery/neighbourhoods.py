@@ -111,7 +111,7 @@ def replaced(graph: TensorGraph, part: Neighbourhood, other: TensorGraph) -> Ten
             inner[m] = out.graph.add_copy(other.nodes[m], [inner[i] for i in other.nodes[m].inputs])
         return inner[other.outputs[0]]
 
-    return graph.rewritten({part.nodes[-1]: written}, without=part.nodes).graph
+    return graph.rewrite({part.nodes[-1]: written}, without=part.nodes).graph
 
 
 def _form(graph: TensorGraph) -> tuple[Any, ...]:

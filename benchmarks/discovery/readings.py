@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import isqrt, prod
 
-from eqsat.tensor.blocking import regrouped
+from eqsat.tensor.blocking import regroup
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs, Shape
@@ -68,7 +68,7 @@ def reading(name: Reading, shape: Shape) -> Move | None:
     split, order, out = _SEVERAL[kind](h, w, c, k) if kind in _SEVERAL else _ONE[kind](h, w, c)
     if prod(split) != prod(shape) or not all(out):
         return None
-    return regrouped(shape, split, order, out)
+    return regroup(shape, split, order, out)
 
 
 def readings(shape: Shape, numbers: Iterable[int] = NUMBERS) -> Iterator[tuple[Reading, Move]]:

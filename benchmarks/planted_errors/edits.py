@@ -42,7 +42,7 @@ def applied(graph: TensorGraph, edit: Edit) -> TensorGraph | None:
     """
     n, node = edit.node, graph.nodes[edit.node]
     try:
-        out = graph.rewritten({n: lambda out: edit.build(out.graph, out.number.__getitem__)})
+        out = graph.rewrite({n: lambda out: edit.build(out.graph, out.number.__getitem__)})
     except (GraphError, KeyError):
         return None
     new, at = out.graph, out.number

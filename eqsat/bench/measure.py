@@ -58,10 +58,10 @@ def measure(
     for i, error in enumerate(side["stock_errors"]):
         given = configuration, target, files[f"{i}.explicit"], files.get(f"{i}.stock"), error
         if configuration.kind != EQSAT:
-            delegates.append(_compiled(*given))
+            delegates.append(_compile(*given))
         else:
             arena = max((d["stock"].sram or 0 for d in delegates), default=0)
-            delegates.append(_optimized(*given, Container.of(len(side["stock_errors"]), arena)))
+            delegates.append(_optimize(*given, Container.of(len(side["stock_errors"]), arena)))
     total = {"vela": vela_version(), **_over_delegates(delegates, side["pte_frame_bytes"])}
     seconds = {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}
     total["seconds"] = {k: round(v, 3) for k, v in seconds.items()}
@@ -99,7 +99,7 @@ def _over_delegates(delegates: list[Fields], frame: int | None) -> Fields:
     }
 
 
-def _compiled(configuration: Configuration, target: Target, explicit: bytes, stock: bytes | None, error: str) -> Fields:
+def _compile(configuration: Configuration, target: Target, explicit: bytes, stock: bytes | None, error: str) -> Fields:
     tosa = explicit if configuration.kind == EXPLICIT else stock
     if tosa is None:
         raise RuntimeError(f"there is no stock graph: {error}")
@@ -122,11 +122,11 @@ def _compiled(configuration: Configuration, target: Target, explicit: bytes, sto
     }
 
 
-def _failed(reason: str) -> bytes:
+def _fail(reason: str) -> bytes:
     raise StockError(reason)
 
 
-def _optimized(
+def _optimize(
     configuration: Configuration,
     target: Target,
     explicit: bytes,
@@ -138,7 +138,7 @@ def _optimized(
     result = optimize_tosa(
         explicit,
         target,
-        stock=partial(_failed, error) if stock is None else stock,
+        stock=partial(_fail, error) if stock is None else stock,
         options=options,
         container=container,
         with_settings=True,

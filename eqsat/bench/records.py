@@ -28,7 +28,7 @@ from eqsat.bench.fields import Record, check_about, check_fields
 from eqsat.ground.files import InputError, ensure_directory, read_bytes, write_atomically
 from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.ground.versions import commit
-from eqsat.runs.codec import drawn, outline
+from eqsat.runs.codec import load_outline, outline
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
 from eqsat.vela.table import Row
@@ -164,7 +164,7 @@ def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
         data = unpack_json(path.read_bytes())
         return {
             (model, target, configuration): ChosenGraphs(
-                [drawn(g) for g, _ in graphs], [n for _, n in graphs], _tables(rows)
+                [load_outline(g) for g, _ in graphs], [n for _, n in graphs], _tables(rows)
             )
             for model, target, configuration, graphs, rows in data
         }

@@ -131,7 +131,7 @@ class _Measuring:
             tasks = [task for lowered in self._lower() for task in self._to_measure(*lowered)]
             # by function, so that a process rarely changes its work
             for task, outcome in self._outcomes(sorted(tasks, key=lambda task: task.function)):
-                self._measured(outcome, *task.subject)
+                self._keep_record(outcome, *task.subject)
         finally:
             self.files.sort(places)
         self.files.save_outlines()
@@ -168,7 +168,7 @@ class _Measuring:
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
             for c, at in cells:
-                self._measured(outcome, key(lowered, c.name), at)
+                self._keep_record(outcome, key(lowered, c.name), at)
             return
         graphs, side = outcome.value
         if "key" not in side:
@@ -189,7 +189,7 @@ class _Measuring:
             else:
                 yield task
 
-    def _measured(self, outcome: TaskOutcome, cell: str, at: CellKey) -> None:
+    def _keep_record(self, outcome: TaskOutcome, cell: str, at: CellKey) -> None:
         """Keeps the record of a cell: its figures, or why it failed."""
         record: Record = {"model": at[0], "target": at[1], "configuration": at[2], "key": cell}
         if outcome.error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eqsat.ground.process import WorkerError
-from eqsat.search.figures import calibrated_cycles
+from eqsat.search.figures import count_cycles
 from eqsat.search.proposals.settings import arena_sizes, may_choose
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate
@@ -24,7 +24,7 @@ def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> 
     settings: tuple[str, ...] = ()
 
     def rank(estimate: Estimate) -> tuple[int, int]:
-        return calibrated_cycles(estimate, target), estimate.sram_peak
+        return count_cycles(estimate, target), estimate.sram_peak
 
     def try_setting(setting: str) -> bool:
         """Compiles with a setting, and keeps it if it is no worse; returns whether it does."""

@@ -64,7 +64,7 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
     numbers = {graph.nodes[i].attr("name"): k for k, i in enumerate(graph.inputs)}
     slots = [frozen.handle[o] for o in graph.outputs]
     values: dict[int, Value] = {}
-    for e in visited(frozen, values, slots):
+    for e in visit(frozen, values, slots):
         value = _value(t, e, frozen, values, numbers)
         overflows = bool(t.beyond(source))
         t.open.clear()
@@ -91,14 +91,14 @@ def _value(t: Terms, e: ENode, frozen: Frozen, values: dict[int, Value], numbers
     if e.op == "input":
         return variable(t, numbers[dict(e.attrs)["name"]], out)
     if e.move is not None:
-        return operands[0].moved(e.move.indices(), out.shape)
+        return operands[0].take(e.move.indices(), out.shape)
     try:
         return value_of(t, Node(e.op, e.children, e.attrs, out.shape, out.dtype), operands)
     except Undecidable:
         return None
 
 
-def visited(frozen: Frozen, values: dict[int, Any], keep: Collection[int]) -> Iterator[ENode]:
+def visit(frozen: Frozen, values: dict[int, Any], keep: Collection[int]) -> Iterator[ENode]:
     """Yields each e-node as soon as all its operands have values, including those on cycles.
 
     values: {class: value}; the caller adds the class of a yielded e-node if it can.

@@ -48,11 +48,11 @@ class Builder:
         shape, dtype = self.of(*shapes), self.of(*dtypes)
         self.values = [self.g.add_input(f"x{k}", shape, dtype) for k in range(self.of(1, 1, 2))]
 
-    def between(self, low: int, high: int) -> int:
+    def draw_between(self, low: int, high: int) -> int:
         return int(self.rng.integers(low, high, endpoint=True))
 
     def of(self, *options: _T) -> _T:
-        return options[self.between(0, len(options) - 1)]
+        return options[self.draw_between(0, len(options) - 1)]
 
     def shape(self, x: int) -> tuple[int, ...]:
         return self.g.nodes[x].shape
@@ -61,7 +61,7 @@ class Builder:
         return self.g.nodes[x].dtype
 
     def axis(self, x: int) -> int:
-        return self.between(0, len(self.shape(x)) - 1)
+        return self.draw_between(0, len(self.shape(x)) - 1)
 
     def const(self, shape: tuple[int, ...], dtype: str = "INT8", low: int = -100, high: int = 100) -> int:
         return self.g.add_const(
@@ -76,7 +76,7 @@ class Builder:
 
     def zero(self, dtype: str) -> int:
         """Returns a zero point: a random one for INT8, and 0 for other dtypes."""
-        return self.of(-128, 0, 3, self.between(-128, 127)) if dtype == "INT8" else 0
+        return self.of(-128, 0, 3, self.draw_between(-128, 127)) if dtype == "INT8" else 0
 
     def wide(self, x: int) -> int:
         """Adds a RESCALE to INT32."""
@@ -85,7 +85,7 @@ class Builder:
     def narrow(self, x: int, down: int, dtype: str, **more: Any) -> int:
         """Adds a RESCALE of sums to INT8 or INT16, divided by 2**down or a little more, perhaps per channel."""
         count, bits = self.of(1, *self.shape(x)[-1:]), 15 if self.dtype(x) == "INT48" else 31
-        scales = [self.between(1 << bits - 1, (1 << bits) - 1) for _ in range(count)]
+        scales = [self.draw_between(1 << bits - 1, (1 << bits) - 1) for _ in range(count)]
         how = {"out_zp": self.zero(dtype), "per_channel": count > 1, "scale32": bits == 31, **more}
         return self.make("rescale", x, attrs=makers.rescale(dtype, scales, [bits + down] * count, **how))
 
@@ -99,13 +99,13 @@ class Builder:
         shape = (1, 1, 1, *self.shape(x))
         return x if len(shape) == 7 else self.add("reshape", x, shape=(prod(shape[:-3]), *shape[-3:]))
 
-    def finished(self, *outputs: int) -> TensorGraph:
+    def finish(self, *outputs: int) -> TensorGraph:
         """Returns the graph with these outputs, without what they do not need."""
         self.g.outputs, self.g.output_names = [*outputs], [f"y{i}" for i in range(len(outputs))]
-        g = self.g.pruned()
+        g = self.g.prune()
         readers = g.readers()
         g.inputs = [i for i in g.inputs if readers[i] or i in g.outputs]
-        return g.pruned()
+        return g.prune()
 
 
 def reshape(b: Builder, x: int) -> int:
@@ -126,8 +126,8 @@ def permute(b: Builder, x: int) -> int:
 
 def cut(b: Builder, x: int) -> int:
     """Adds a SLICE along every axis."""
-    size = tuple(b.between(max(1, n - 2), n) for n in b.shape(x))
-    start = tuple(b.between(0, n - s) for n, s in zip(b.shape(x), size, strict=True))
+    size = tuple(b.draw_between(max(1, n - 2), n) for n in b.shape(x))
+    start = tuple(b.draw_between(0, n - s) for n, s in zip(b.shape(x), size, strict=True))
     return b.add("slice", x, start=start, size=size)
 
 
@@ -136,7 +136,7 @@ def join(b: Builder, x: int) -> int:
     axis, n = b.axis(x), b.shape(x)
     if n[axis] == 1 or b.of(True, False):
         return b.add("concat", x, map_values(b, b.partner(x)), axis=axis)
-    cut = b.between(1, n[axis] - 1)
+    cut = b.draw_between(1, n[axis] - 1)
     parts = [
         b.add("slice", x, start=(*[0] * axis, at, *[0] * (len(n) - axis - 1)), size=(*n[:axis], size, *n[axis + 1 :]))
         for at, size in ((0, cut), (cut, n[axis] - cut))
@@ -155,12 +155,15 @@ def extend(b: Builder, x: int) -> int:
 
 def map_values(b: Builder, x: int) -> int:
     """Adds an operator of one operand, with a result of its dtype."""
-    low, op = b.of(-128, 0, b.between(-128, 60)), b.of("clamp", "clamp", "table", "rescale", "negate", "not", "cast")
+    low, op = (
+        b.of(-128, 0, b.draw_between(-128, 60)),
+        b.of("clamp", "clamp", "table", "rescale", "negate", "not", "cast"),
+    )
     dtype, unit, other = (b.dtype(x), 1, "INT16") if b.dtype(x) == "INT8" else (b.dtype(x), 256, "INT32")
     if op == "clamp":
-        return b.make(op, x, attrs=makers.clamp(dtype, unit * low, unit * b.of(127, b.between(low, 127))))
+        return b.make(op, x, attrs=makers.clamp(dtype, unit * low, unit * b.of(127, b.draw_between(low, 127))))
     if op == "table" and dtype == "INT16":
-        curve = np.round(16000 * np.tanh(np.arange(-256, 257) / b.between(40, 200)))
+        curve = np.round(16000 * np.tanh(np.arange(-256, 257) / b.draw_between(40, 200)))
         return b.narrow(b.make(op, x, attrs=makers.table(curve.tolist())), 7, dtype)
     if op == "table":
         smooth = np.round(127 * np.tanh(np.arange(-128, 128) / 40))
@@ -214,7 +217,7 @@ def reduce(b: Builder, x: int) -> int:
 def convolve(b: Builder, x: int) -> int:
     """Adds a convolution of any kind and its RESCALE."""
     y, op, dtype = b.four(x), b.of("conv2d", "conv2d", "depthwise_conv2d", "transpose_conv2d"), b.dtype(x)
-    c, m, in_zp, w_zp = b.shape(y)[3], b.between(1, 4), b.zero(dtype), b.of(0, 0, 5 if dtype == "INT8" else 0)
+    c, m, in_zp, w_zp = b.shape(y)[3], b.draw_between(1, 4), b.zero(dtype), b.of(0, 0, 5 if dtype == "INT8" else 0)
     kernel, pad = b.of((1, 1), (1, 1), (2, 1), (3, 3)), b.of(0, 1)
     weights = (*kernel, c, 1) if op == "depthwise_conv2d" else (m, *kernel, c)
     attrs = makers.conv(dtype, pad=(pad,) * 4, in_zp=in_zp, w_zp=w_zp)
@@ -228,7 +231,7 @@ def multiply(b: Builder, x: int) -> int:
     """Adds a MATMUL with a constant or the operand itself, transposed, and its RESCALE."""
     (n, h, w, c), dtype = b.shape(b.four(x)), b.dtype(x)
     rows = b.add("reshape", x, shape=(n * h, w, c))
-    other = b.of(b.add("transpose", rows, perms=(0, 2, 1)), b.const((n * h, c, b.between(1, 4)), dtype))
+    other = b.of(b.add("transpose", rows, perms=(0, 2, 1)), b.const((n * h, c, b.draw_between(1, 4)), dtype))
     y = b.make("matmul", rows, other, attrs=makers.matmul(b.zero(dtype), b.zero(dtype)))
     return b.narrow(y, DType.of(dtype).bits, dtype)
 
@@ -268,11 +271,11 @@ BLOCKS: tuple[Callable[[Builder, int], int], ...] = (
 def random_graph(seed: int) -> TensorGraph:
     """Returns the random graph of a seed. Its outputs are the newest value and, now and then, another one."""
     b = Builder(seed)
-    wanted = b.between(_FEWEST, _MOST)
-    while sum(OPS[n.op].kind != "leaf" for n in b.g.pruned().nodes) < wanted:
+    wanted = b.draw_between(_FEWEST, _MOST)
+    while sum(OPS[n.op].kind != "leaf" for n in b.g.prune().nodes) < wanted:
         _grow(b)
         b.g.outputs = [b.values[-1]]
-    return b.finished(*dict.fromkeys([b.values[-1], b.of(b.values[-1], *b.values[1:])]))
+    return b.finish(*dict.fromkeys([b.values[-1], b.of(b.values[-1], *b.values[1:])]))
 
 
 def _grow(b: Builder) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eqsat.checking.proofs import prove, visited
+from eqsat.checking.proofs import prove, visit
 from eqsat.egraph.encoding import ENode, Frozen, saturate
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
 from eqsat.egraph.rule import Rule
@@ -95,7 +95,7 @@ def _class_values(frozen: Frozen, inputs: Mapping[str, Array], proved: Collectio
     values: dict[int, Array] = {}
     origin: dict[int, ENode] = {}
     evaluated = 0
-    for e in visited(frozen, values, [frozen.handle[o] for o in frozen.source.outputs]):
+    for e in visit(frozen, values, [frozen.handle[o] for o in frozen.source.outputs]):
         if id(e) in proved and e.cls in values:
             evaluated += 1
             continue

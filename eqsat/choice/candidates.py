@@ -17,23 +17,23 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cost_models.closed_form import estimated
+from cost_models.closed_form import estimate_cycles
 from cost_models.fusion import SUMS, is_part
 from cost_models.legality import is_cut, legal_transpose
 from cost_models.protocol import CostModel, Price, Unit
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.options.plugins import check_prices
 from eqsat.target import Family
-from eqsat.target.broadcasts import merged
+from eqsat.target.broadcasts import merge_axes
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, GraphError, Steps, attrs_of
 from eqsat.vela.defects import Guard, remedies
-from eqsat.vela.guards import guarded
+from eqsat.vela.guards import price_guards
 from eqsat.vela.patterns import Operator
-from extraction.derivation import derived
+from extraction.derivation import derive
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
 
     Raises GraphError if a root cannot be computed.
     """
-    computable = derived((e.cls, e.children) for nodes in frozen.classes for e in nodes)
+    computable = derive((e.cls, e.children) for nodes in frozen.classes for e in nodes)
     if missing := [r for r in roots if r not in computable]:
         raise GraphError(f"{len(missing)} output classes of the e-graph cannot be computed from the inputs")
     seen = set(roots) | {frozen.handle[i] for i in frozen.source.inputs}
@@ -135,14 +135,14 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
     position = {c: i for i, c in enumerate(classes)}
     family = model.target.family
     guards = remedies(Guard, family)
-    units = list(_enumerated(frozen, classes, family))
+    units = list(_enumerate(frozen, classes, family))
     prices, source = _prices(units, model), frozen.source
     given = {source.nodes[n].attrs for n in source.live() if source.nodes[n].op == "rescale"}
     moves = _illegal_moves(source, family)
     out: list[Candidate] = []
     for (e, unit), price in zip(units, prices, strict=True):
         if math.isinf(price.cycles) and unit.move and (own := moves.get((unit.move, unit.result.dtype))):
-            price = Price(estimated(own, model.target) if model.in_cycles else 1.0, own.steps)
+            price = Price(estimate_cycles(own, model.target) if model.in_cycles else 1.0, own.steps)
         operands, legal = tuple(position[c] for c in e.children), _legal(unit, price, given, guards)
         out.append(Candidate(e, position[e.cls], operands, legal, unit))
     return out
@@ -153,7 +153,7 @@ def _prices(units: Sequence[tuple[ENode, Unit]], model: CostModel) -> list[Price
     out = [Price(math.inf, unit.steps) for _, unit in units]
     is_plain = [not is_cut(unit) for _, unit in units]
     for is_so in (True, False):
-        otherwise = derived((e.cls, e.children) for (e, _), price in zip(units, out) if price.cycles < math.inf)
+        otherwise = derive((e.cls, e.children) for (e, _), price in zip(units, out) if price.cycles < math.inf)
         chosen = [k for k, (e, _) in enumerate(units) if is_plain[k] == is_so and e.cls not in otherwise]
         found = [units[k][1] for k in chosen]
         for k, price in zip(chosen, check_prices(model.price(found) if found else [], found, model), strict=True):
@@ -161,7 +161,7 @@ def _prices(units: Sequence[tuple[ENode, Unit]], model: CostModel) -> list[Price
     return out
 
 
-def _enumerated(frozen: Frozen, classes: Sequence[int], family: Family) -> Iterator[tuple[ENode, Unit]]:
+def _enumerate(frozen: Frozen, classes: Sequence[int], family: Family) -> Iterator[tuple[ENode, Unit]]:
     known = set(classes)
     leaves = {e.cls: e for c in classes for e in frozen.classes[c] if e.op in ("input", "const")}
     for e in (e for c in classes for e in frozen.classes[c]):
@@ -193,7 +193,7 @@ def _in_few_commands(unit: Unit) -> Unit:
     """
     if unit.op not in SUMS or not all(DType.of(t.dtype).is_wide for t in unit.operands):
         return unit
-    shapes = merged([t.shape for t in unit.operands])
+    shapes = merge_axes([t.shape for t in unit.operands])
     if shapes is None:
         return unit
     operands = tuple(replace(t, shape=s) for t, s in zip(unit.operands, shapes, strict=True))
@@ -218,7 +218,7 @@ def _legal(unit: Unit, price: Price, given: Collection[Attrs], guards: Collectio
     given: attributes of the source's own RESCALEs, which no guard forbids.
     """
     operator = Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
-    cycles = price.cycles if operator.attrs in given else guarded(price.cycles, operator, guards)
+    cycles = price.cycles if operator.attrs in given else price_guards(price.cycles, operator, guards)
     return price if cycles == price.cycles else replace(price, cycles=cycles)
 
 

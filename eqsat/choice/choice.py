@@ -22,7 +22,7 @@ from eqsat.choice.writer import GraphWriter, Written
 from eqsat.egraph.encoding import Frozen
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
-from eqsat.tosa.flatbuffer import written_names
+from eqsat.tosa.flatbuffer import list_names
 from eqsat.vela.defects import Copy, remedies
 from eqsat.vela.patterns import ACTIVATIONS, TURNING
 from eqsat.vela.table import Row
@@ -52,16 +52,16 @@ class Choices:
         """Returns the part of a choice that concerns e-classes."""
         return {c: n for c, n in choice.items() if c < len(self.classes)}
 
-    def written(self, choice: Mapping[int, int]) -> Written:
+    def write(self, choice: Mapping[int, int]) -> Written:
         """Returns the TensorGraph of a choice and {node: choice node}.
 
         The graph has the source's inputs and outputs in order.
         """
-        return GraphWriter(self.frozen, self.classes, self.candidates, self.last_shapes(choice), choice).written()
+        return GraphWriter(self.frozen, self.classes, self.candidates, self.last_shapes(choice), choice).write()
 
     def tensor_graph(self, choice: Mapping[int, int]) -> Written:
         """Returns the TensorGraph of a choice with `copies`, and {node: choice node}."""
-        return with_needed_copies(*self.written(choice), self.copies)
+        return with_needed_copies(*self.write(choice), self.copies)
 
     def last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
         """Returns {class: the last shape in which its value is read}, for classes with a chosen one."""
@@ -98,7 +98,7 @@ class Choices:
                 out[int(self.graph.node_class[h])] = h
         return out
 
-    def unpriced(self) -> list[str]:
+    def list_refused(self) -> list[str]:
         """Returns the source's operators of which Vela or a guard refuses every form: why nothing can be extracted.
 
         They are texts such as "CONV2D of INT16 (1, 8, 8, 3) to INT48 (1, 8, 8, 16)".
@@ -202,7 +202,7 @@ def _is_activated_turn(candidates: Sequence[Candidate], reader: int, read: int) 
 
 def _cycles(graph: TensorGraph, rows: Sequence[Row]) -> dict[int, int]:
     """Returns {node: cycles}, summed over rows named after a tensor of the graph."""
-    numbers = {name: n for n, name in written_names(graph).items()}
+    numbers = {name: n for n, name in list_names(graph).items()}
     out: dict[int, int] = {}
     for row in rows:
         if (n := numbers.get(row.name)) is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from eqsat.choice.choice import Choices
 from eqsat.options.decision import Figures
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.flatbuffer import dumps, written_names
+from eqsat.tosa.flatbuffer import dumps, list_names
 from eqsat.tosa.locations import read, text
 from eqsat.vela.compile import Estimate
 
@@ -90,16 +90,16 @@ class Compiled(Candidate):
     @property
     def nodes(self) -> Mapping[str, int]:
         """{tensor, as Vela's tables name it: its node}."""
-        return self.tensors or {name: n for n, name in written_names(self.graph).items()}
+        return self.tensors or {name: n for n, name in list_names(self.graph).items()}
 
-    def _changed(self, by: str, **changes: Any) -> Candidate:
+    def _change(self, by: str, **changes: Any) -> Candidate:
         """Returns one of our candidates, which differs in some fields. by: the name of the rewriting."""
         known = {name: getattr(self, name) for name in _FIELDS}
         given = self.given or ("" if self.name == "eqsat" else self.name)
         own = {"name": "eqsat", "given": given, "by": by, "predicted": float(self.figures.cycles), "gap": None}
         return Candidate(**(known | own | changes))
 
-    def rewritten(self, graph: TensorGraph, by: str, source: Mapping[int, int] | None = None) -> Candidate:
+    def rewrite(self, graph: TensorGraph, by: str, source: Mapping[int, int] | None = None) -> Candidate:
         """Returns a candidate with another graph, and the locations of this one.
 
         source: {node of that graph: node of this one that it computes}; None: nodes have the same numbers.
@@ -112,11 +112,11 @@ class Compiled(Candidate):
             locations = {n: locations[k] for n, k in source.items() if k in locations}
         buffer = dumps(graph, locations)
         own = {"graph": graph, "tosa": buffer, "parts_of": parts_of, "made_for": {}, "tensors": {}}
-        return self._changed(by, **own, is_rewritten=True)
+        return self._change(by, **own, is_rewritten=True)
 
     def with_setting(self, setting: str, by: str) -> Candidate:
         """Returns this graph with another setting of Vela."""
-        return self._changed(by, settings=(setting,))
+        return self._change(by, settings=(setting,))
 
 
 def node_of(tensor: str, nodes: Mapping[str, int]) -> int | None:

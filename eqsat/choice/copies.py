@@ -53,7 +53,7 @@ def with_needed_copies(
     """
     copies = list(copies)
     if tabled := {p[0] for c in copies if c.by_table for p in c.places(graph) if graph.nodes[p[0]].dtype == "INT8"}:
-        out = graph.rewritten({n: partial(_tabled, graph, n) for n in tabled})
+        out = graph.rewrite({n: partial(_write_table, graph, n) for n in tabled})
         graph, origin = out.graph, _origin(out, origin)
     places = [p for c in copies if not c.by_table for p in c.places(graph) if can_copy(graph.type(p[0]))]
     if not places:
@@ -62,7 +62,7 @@ def with_needed_copies(
     for p in places:
         if len(p) > 1:
             ending.setdefault(p[-1], []).append(p)
-    out = graph.rewritten({last: partial(_of_copies, graph, found) for last, found in ending.items()})
+    out = graph.rewrite({last: partial(_of_copies, graph, found) for last, found in ending.items()})
     copied = {p[0]: _copy(p[0], out) for p in places if len(p) == 1}
     out.graph.outputs = [copied.get(o, out.number[o]) for o in graph.outputs]
     return out.graph, _origin(out, origin)
@@ -75,7 +75,7 @@ def _origin(out: Rewritten, origin: Mapping[int, int]) -> dict[int, int]:
     return {k: origin[n] for k, n in operators if n in origin}
 
 
-def _tabled(graph: TensorGraph, n: int, out: Rewritten) -> int:
+def _write_table(graph: TensorGraph, n: int, out: Rewritten) -> int:
     """Writes a node with a TABLE behind it that leaves every value as it is, and returns the TABLE's node."""
     node = graph.nodes[n]
     made = out.graph.add_copy(node, [out.number[i] for i in node.inputs])

@@ -34,11 +34,11 @@ _OF_VALUES = frozenset({"value", "multiplier", "shift", "in_zp", "out_zp", "w_zp
 
 def structure(graph: TensorGraph) -> str:
     """Returns a digest of a graph without its constants, scales and zero points."""
-    nodes = ((n.op, _masked(n.attrs), n.inputs, n.shape, n.dtype) for n in graph.nodes)
+    nodes = ((n.op, _mask(n.attrs), n.inputs, n.shape, n.dtype) for n in graph.nodes)
     return digest(repr(part).encode() for part in [*nodes, graph.inputs, graph.outputs])
 
 
-def _masked(attrs: Attrs) -> list[Any]:
+def _mask(attrs: Attrs) -> list[Any]:
     """Returns attributes, with only the lengths of those that come from values."""
     return [(k, _length(v) if k in _OF_VALUES else v) for k, v in attrs]
 
@@ -62,7 +62,7 @@ def signer(frozen: Frozen) -> Callable[[ENode], str]:
 
     def signature(e: ENode) -> str:
         operands = [(frozen.types[c], computed.get(c)) for c in e.children]
-        return digest([repr((e.op, _masked(e.attrs), e.move, operands)).encode()])
+        return digest([repr((e.op, _mask(e.attrs), e.move, operands)).encode()])
 
     return signature
 
@@ -120,7 +120,7 @@ def respell(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
         position = {c: k for k, c in enumerate(classes)}
         found = [_candidate(e, movement, position) for e, movement in chosen.values()]
         shapes = {position[c]: shape for c, shape in shape_of.items()}
-        written = GraphWriter(frozen, classes, found, shapes, {c.cls: n for n, c in enumerate(found)}).written()
+        written = GraphWriter(frozen, classes, found, shapes, {c.cls: n for n, c in enumerate(found)}).write()
         return with_needed_copies(*written, remedies(Copy, family))[0]
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, GraphError):
         return None

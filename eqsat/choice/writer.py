@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from cost_models.fusion import SUMS
 from eqsat.choice.candidates import Candidate
 from eqsat.egraph.encoding import Frozen
-from eqsat.target.broadcasts import merged
+from eqsat.target.broadcasts import merge_axes
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
@@ -62,7 +62,7 @@ class GraphWriter:
         # {(class of a value, shape in which it is read): node}
         self.views: dict[tuple[int, Shape], int] = {}
 
-    def written(self) -> Written:
+    def write(self) -> Written:
         outputs = [self._read_of(self.choice[c], c) for c in self.roots]
         self._find_shapes(outputs)
         stack = [value for value, _, _ in reversed(outputs)]
@@ -92,7 +92,7 @@ class GraphWriter:
                     queue.append(value)
                 self.wanted.setdefault(value, {}).setdefault(shape, n)
 
-    def _chosen(self, cls: int) -> Candidate:
+    def _find_chosen(self, cls: int) -> Candidate:
         return self.candidates[self.choice[cls]]
 
     def _shape(self, cls: int) -> Shape:
@@ -100,8 +100,8 @@ class GraphWriter:
 
     def _value(self, cls: int) -> int:
         """Returns the class whose value `cls` is a view of."""
-        while self._chosen(cls).is_view:
-            cls = self._chosen(cls).operands[0]
+        while self._find_chosen(cls).is_view:
+            cls = self._find_chosen(cls).operands[0]
         return cls
 
     def _read_of(self, n: int, cls: int) -> Read:
@@ -115,15 +115,17 @@ class GraphWriter:
         candidate = self.candidates[n]
         if candidate.viewed_first:
             return [(self._value(c), candidate.viewed_first, n) for c in candidate.operands]
-        if shapes := self._merged(candidate):
+        if shapes := self._merge_axes(candidate):
             return [(self._value(c), s, n) for c, s in zip(candidate.operands, shapes, strict=True)]
         return [self._read_of(n if self._value(c) == c else self.choice[c], c) for c in candidate.operands]
 
-    def _merged(self, candidate: Candidate) -> list[Shape] | None:
+    def _merge_axes(self, candidate: Candidate) -> list[Shape] | None:
         """Returns shapes of the operands with which a candidate takes fewer commands and nothing more, or None."""
-        read = [self._chosen(self._value(c)) for c in candidate.operands]
+        read = [self._find_chosen(self._value(c)) for c in candidate.operands]
         alone = all(c.is_widening or c.enode.op == "const" for c in read)
-        return merged([self._shape(c) for c in candidate.operands]) if alone and candidate.enode.op in SUMS else None
+        return (
+            merge_axes([self._shape(c) for c in candidate.operands]) if alone and candidate.enode.op in SUMS else None
+        )
 
     def _emit(self, cls: int) -> int:
         """Writes the operators of a class whose operands are written, and returns the node of its value."""
@@ -135,30 +137,30 @@ class GraphWriter:
         nodes = [self._node(read) for read in self._reads(n)]
         before = len(self.graph.nodes)
         for op, attrs in candidate.own_steps:
-            nodes = [rows.written(self.graph, op, nodes, attrs)]
+            nodes = [rows.write(self.graph, op, nodes, attrs)]
         made = range(before, len(self.graph.nodes))
         self.origin.update({k: n for k in made if self.graph.nodes[k].op != "const"})
-        return self._reshaped(nodes[0], self._shape(cls), n)
+        return self._reshape(nodes[0], self._shape(cls), n)
 
     def _node(self, read: Read) -> int:
         """Returns the node of a value in a shape; each view is made of the one before."""
         cls, shape, n = read
-        if self._chosen(cls).is_widening or self._is_only_rescaled(cls):
-            return self._reshaped(self._emit(cls), shape, n)
+        if self._find_chosen(cls).is_widening or self._is_only_rescaled(cls):
+            return self._reshape(self._emit(cls), shape, n)
         if (cls, shape) not in self.views:
             node, last, own = self.made[cls], self.last_shapes.get(cls), self._shape(cls)
             for s, view in sorted(self.wanted[cls].items(), key=lambda item: (item[0] == last, item[0] != own)):
-                node = self.views[cls, s] = self._reshaped(node, s, view)
+                node = self.views[cls, s] = self._reshape(node, s, view)
         return self.views[cls, shape]
 
     def _is_only_rescaled(self, cls: int) -> bool:
         """Whether the values of a class are sums of products that only a RESCALE may read."""
         return (
             DType.of(self.frozen.type_of(self.classes[cls]).dtype).only_rescaled
-            and self._chosen(cls).enode.op != "const"
+            and self._find_chosen(cls).enode.op != "const"
         )
 
-    def _reshaped(self, node: int, shape: Shape, n: int) -> int:
+    def _reshape(self, node: int, shape: Shape, n: int) -> int:
         if self.graph.nodes[node].shape != shape:
             node = self.graph.add("reshape", [node], shape=shape)
             self.origin[node] = n

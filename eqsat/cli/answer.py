@@ -15,7 +15,7 @@ from eqsat.cli.common import NOT_AS_ASKED, JsonOption, ReportOption, console, fa
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import COMMAND, Work, working
 from eqsat.ground.files import check_distinct, check_outputs, write_atomically
-from eqsat.search.clock import called
+from eqsat.search.clock import name_stage
 from eqsat.search.interruption import Interruption
 from eqsat.target import Target
 from eqsat.target.configuration import sections_of
@@ -187,7 +187,7 @@ def _show(found: Answer, title: str, chosen: Options, brief: bool) -> None:
 
 def _seconds(stages: Mapping[str, float]) -> str:
     """Returns the seconds of the command until now, and of its stages, some of which run in parallel."""
-    shown = ", ".join(f"{called(k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
+    shown = ", ".join(f"{name_stage(k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
     return f"seconds: {time.perf_counter() - COMMAND.started:.1f} in all; by stage, some at once: {shown}"
 
 

@@ -59,7 +59,7 @@ def bench(
     quiet()
     from eqsat import bench as library
 
-    names = _models(_listed(models or ["zoo"]))
+    names = _models(_split_names(models or ["zoo"]))
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn()
     with Progress("{task.description}", *columns, console=status, disable=not status.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
@@ -72,7 +72,7 @@ def bench(
         on_interrupt_say(f"what is done is in {out}, the same command goes on")
         records = library.run(
             names,
-            [_lowered(target) for target in _listed(targets or [_TARGETS])],
+            [_lower_name(target) for target in _split_names(targets or [_TARGETS])],
             configuration or ["stock", "eqsat"],
             out,
             jobs=jobs,
@@ -92,12 +92,12 @@ def bench(
     show_standings(RecordedRun.read(out))
 
 
-def _listed(given: list[str]) -> list[str]:
+def _split_names(given: list[str]) -> list[str]:
     """Returns the names of an option that takes names separated by commas and may be repeated."""
     return [name for text in given for part in text.split(",") if (name := part.strip())]
 
 
-def _lowered(target: str) -> str:
+def _lower_name(target: str) -> str:
     """Returns a target with the accelerator's name in lower case; names of memory modes keep theirs."""
     accelerator, at, mode = target.partition("@")
     return f"{accelerator.lower()}{at}{mode}"

@@ -37,12 +37,12 @@ def disassemble_command(
 ) -> None:
     """Print the commands of a compiled model, operation by operation."""
     quiet()
-    from eqsat.executorch.binaries import disassembled
+    from eqsat.executorch.binaries import disassemble_model
     from eqsat.ground.worker import Worker
 
     data, files = read_bytes(file), {str(path): read_bytes(path) for path in external or ()}
     with _of(file, InputError), Worker() as worker:
-        lines, outside = disassembled(data, worker, registers, delegate, files)
+        lines, outside = disassemble_model(data, worker, registers, delegate, files)
     _show_outside(outside)
     for line in lines:
         console.write(line)
@@ -72,7 +72,7 @@ def run_command(
 ) -> None:
     """Run a compiled model on a functional model of the NPU."""
     quiet()
-    from eqsat.executorch.binaries import ran
+    from eqsat.executorch.binaries import run_model
     from eqsat.executorch.program_file import is_bundled
     from eqsat.ground.packed import UnpackError, pack_arrays, unpack_arrays
     from eqsat.ground.process import Limits
@@ -88,7 +88,7 @@ def run_command(
         with _of(inputs, UnpackError):
             given = unpack_arrays(read_bytes(inputs))
     with _of(file, InputError), Worker() as worker:
-        found = ran(data, given, worker, limits, delegate, files)
+        found = run_model(data, given, worker, limits, delegate, files)
     _show_outside(found.outside)
     if dequantize and not any(v.quantization for v in found.outputs.values()):
         raise InputError(f"{file}: no scale of an output is known, so that --dequantize has nothing to do")

@@ -63,11 +63,11 @@ def export(
     file: Annotated[Path, typer.Argument(help="the file to write, for another machine")], cache: PlaceOption = None
 ) -> None:
     """Write all prices and results of this machine to one file."""
-    from eqsat.store.store import exported
+    from eqsat.store.store import export
 
     with _usable(cache) as store:
         check_outputs({"FILE": file}, [store.local.path])
-        count = exported(store.local, file)
+        count = export(store.local, file)
     console.say(f"{count:,} entries in {file}")
 
 
@@ -76,10 +76,10 @@ def import_(
     file: Annotated[Path, typer.Argument(help="a file that `eqsat cache export` wrote")], cache: PlaceOption = None
 ) -> None:
     """Import the prices and results of a file; each entry is checked."""
-    from eqsat.store.store import imported
+    from eqsat.store.store import import_entries
 
     with _usable(cache) as store:
-        taken, refused = imported(store.local, file)
+        taken, refused = import_entries(store.local, file)
     damaged = f", {refused:,} damaged ones left out" if refused else ""
     console.say(f"{taken:,} entries taken from {file}{damaged}")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from eqsat.checking.user_rules import Report
 
 
-def _proved(report: Report) -> str:
+def _describe_proof(report: Report) -> str:
     """Returns the line about all e-nodes, without their number, which depends on the machine's speed."""
     others = ", ".join(f"{n} {op}" for op, n in sorted(report.undecided.items()))
     return "proved equal for every input: all e-nodes" + (f" but {others}, compared on samples" if others else "")
@@ -71,7 +71,7 @@ def check_rules(
         for name, matches in report.matches.items():
             console.say(f"{name}: {matches} matches in {report.graphs} graphs, {_verdict(report, name)}")
         if not report.unsound:
-            console.say(_proved(report))
+            console.say(_describe_proof(report))
         for name, why in report.unsound.items():
             console.say(f"\ncounterexample to {name}: {why}")
         if report.unused:

@@ -55,12 +55,12 @@ def compile_command(
         check_layouts(layouts, place)
         return place
 
-    work = partial(_compiled, model, quantization, layouts)
+    work = partial(_compile, model, quantization, layouts)
     inputs = [Path(file)] if (file := model_file(model)) else []
     answer(model, "could not be compiled for", job(), options, checked, work, inputs)
 
 
-def _compiled(
+def _compile(
     model: str,
     quantization: str,
     layouts: str,
@@ -89,7 +89,7 @@ def _compiled(
     pte, summary = compiled(model, spec, options, interruption, quantization)
     seconds = {"import PyTorch and ExecuTorch": round(imported, 3), **summary.seconds}
     summary = replace(summary, seconds=seconds)
-    stock, ours, left_out = summary.compared()
+    stock, ours, left_out = summary.compare()
     results = list(summary.results.values())
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items()) or "nothing"
     return Answer(

@@ -29,7 +29,7 @@ from rich.table import Column
 
 from eqsat.cli import interrupt
 from eqsat.cli.terminal import TextConsole
-from eqsat.search.clock import called
+from eqsat.search.clock import name_stage
 
 logger = logging.getLogger("eqsat")
 
@@ -62,7 +62,7 @@ class Work:
     def update(self, record: logging.LogRecord) -> str:
         """Updates the state from a record and returns a line if there is news, else ""."""
         more = vars(record)
-        self.stage = called(more["stage"]) if "stage" in more else self.stage
+        self.stage = name_stage(more["stage"]) if "stage" in more else self.stage
         if "delegate" in more:
             self.delegate, self.best = f"{more['delegate']} ({more['number']} of {more['total']})", None
             return f"{self.title}: {self.delegate}"

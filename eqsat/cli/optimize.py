@@ -33,7 +33,7 @@ def optimize(
 ) -> None:
     """Optimize a TOSA flatbuffer from any producer; the result equals the input bit for bit.
     The result takes more cycles only to fit into the requested memory, or if Vela compiles the input incorrectly."""
-    read, work = partial(_read, source), partial(_optimized, source)
+    read, work = partial(_read, source), partial(_optimize, source)
     answer(str(source), "could not be optimized for", job(), options, read, work, [source])
 
 
@@ -43,7 +43,7 @@ def _read(source: Path) -> bytes:
     return read_bytes(source)
 
 
-def _optimized(
+def _optimize(
     source: Path, buffer: bytes, target: Target, options: Options, interruption: Interruption, _: Work
 ) -> Answer:
     """Optimizes the graph. Raises TosaError, and WorkerError if Vela refuses the file."""

@@ -21,7 +21,7 @@ REMOVED = {
 }
 
 
-def removed(arguments: list[str]) -> str | None:
+def find_removed(arguments: list[str]) -> str | None:
     """Returns the message for the first removed command or option of a command line, or None if it has none."""
     options = arguments[1 : arguments.index("--") if "--" in arguments else None]
     given = [*arguments[:1], *(a.partition("=")[0] for a in options if a.startswith("--"))]

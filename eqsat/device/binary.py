@@ -177,8 +177,8 @@ def _from_payload(data: bytes, external: Mapping[str, bytes]) -> Binary:
         read_only=blocks["weight_data"],
         scratch=int.from_bytes(blocks["scratch_size"], "little"),
         scratch_fast=None,
-        inputs=_packed(blocks["inputs"]),
-        outputs=_packed(blocks["outputs"]),
+        inputs=_unpack(blocks["inputs"]),
+        outputs=_unpack(blocks["outputs"]),
     )
 
 
@@ -206,7 +206,7 @@ def _blocks(data: bytes, elsewhere: Mapping[str, bytes]) -> dict[str, bytes]:
     raise DeviceError("the payload has no end")
 
 
-def _packed(data: bytes) -> tuple[Tensor, ...]:
+def _unpack(data: bytes) -> tuple[Tensor, ...]:
     """Unpacks their number and, of each, six axes, bytes of an element, address and region, all of 32 bits."""
     count = struct.unpack_from("<i", data)[0] if len(data) >= 4 else -1
     if len(data) != 4 + 36 * count:

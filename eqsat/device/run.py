@@ -42,7 +42,7 @@ class Device:
             self.commands = binary.commands()
             check_commands(self.commands, binary.config)
         except UNKNOWN as e:
-            raise _told(e, "its command stream") from e
+            raise _locate(e, "its command stream") from e
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Runs the binary on all samples.
@@ -69,7 +69,7 @@ class Device:
                 if not isinstance(c, Wait | Stop):
                     execution.step(c)
             except UNKNOWN as e:
-                raise _told(e, f"{type(c).__name__} at byte {c.offset:#x}", c.offset) from e
+                raise _locate(e, f"{type(c).__name__} at byte {c.offset:#x}", c.offset) from e
         return [_result(t, memory) for t in b.outputs]
 
     def _memory(self, samples: int) -> NumberMachine:
@@ -92,7 +92,7 @@ def run(binary: Binary, inputs: Sequence[Array]) -> list[Array]:
     return [y[0] for y in Device(binary).run([np.asarray(x)[None] for x in inputs])]
 
 
-def _told(e: Exception, where: str, offset: int = -1) -> DeviceError:
+def _locate(e: Exception, where: str, offset: int = -1) -> DeviceError:
     """Returns the error with its place in the binary; offset: of the command, in bytes, unless the error has it."""
     if isinstance(e, DeviceFault):
         return DeviceFault(f"{where}: {e}", max(e.offset, offset))

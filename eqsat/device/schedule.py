@@ -94,7 +94,7 @@ def _check_queues(works: Sequence[_Work], config: Config) -> None:
         queue, limit = (copies, config.family.outstanding_copies) if is_copy else (kernels, _KERNELS)
         if not is_copy:
             if chained is not None:
-                mine = chained.joined(mine)
+                mine = chained.join(mine)
                 del kernels[-1:]
             chained = mine if work.is_chained else None
         queue.append((_name(c), mine))
@@ -111,7 +111,7 @@ def _check_dependencies(works: Sequence[_Work], config: Config) -> None:
         if blocks is None:
             continue
         dependency = max(dependency, blocks.dependency)
-        if before is not None and dependency > (allowed := _allowed(before, work, config)):
+        if before is not None and dependency > (allowed := _allow(before, work, config)):
             raise DeviceFault(
                 f"{_name(c)} may begin {dependency} blocks before the kernel before it is done, "
                 f"of which it reads what is written {allowed} blocks before its end",
@@ -121,7 +121,7 @@ def _check_dependencies(works: Sequence[_Work], config: Config) -> None:
             before, dependency = work, 0
 
 
-def _allowed(before: _Work, after: _Work, config: Config) -> int:
+def _allow(before: _Work, after: _Work, config: Config) -> int:
     """Returns the largest BLOCKDEP of a kernel after another one."""
     assert before.blocks and after.blocks and before.accesses and after.accesses
     # where blocks are written is not known if they are transposed or reversed: Vela sets 0 as well

@@ -88,7 +88,7 @@ def commands(data: bytes) -> Iterator[Any]:
     Raises DeviceError.
     """
     config, words = read_header(data)
-    return config.commands.decoded(words)
+    return config.commands.decode(words)
 
 
 def _config(word: int) -> Config:

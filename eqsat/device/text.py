@@ -118,12 +118,12 @@ def _read(c: Computation) -> str:
         case Pooling() if c.mode == PoolingMode.NONE:
             return "" if c.ifm2 is None else _operand(c.ifm2)
         case Convolution() if c.matrices and c.ifm2 is not None:
-            return f"{_upscaled(c.ifm, c.upscale)} * {_operand(c.ifm2)}"
+            return f"{_describe_upscaling(c.ifm, c.upscale)} * {_operand(c.ifm2)}"
         case Convolution() | Pooling():
             over = "*" if isinstance(c, Convolution) else "over"
-            return f"{_upscaled(c.ifm, c.upscale)} {over} {_window(c.kernel)}{_kept(c.accumulators, c.ifm2)}"
+            return f"{_describe_upscaling(c.ifm, c.upscale)} {over} {_window(c.kernel)}{_describe_kept(c.accumulators, c.ifm2)}"
         case Elementwise():
-            operands = [_operand(o) + _scaled(s) for o, s in zip(c.operands, c.inputs, strict=True)]
+            operands = [_operand(o) + _describe_scale(s) for o, s in zip(c.operands, c.inputs, strict=True)]
             return ", ".join(operands[::-1] if c.reversed else operands)
         case Resize():
             steps = ", ".join("({1} k + {0}) / {2}".format(*a) for a in (c.y, c.x))
@@ -144,7 +144,7 @@ def _operand(o: Operand) -> str:
             return f"{shape}{zero_point} at {o.region}:{o.bases[0]:#x}"
 
 
-def _upscaled(m: FeatureMap, mode: IfmUpscaleMode) -> str:
+def _describe_upscaling(m: FeatureMap, mode: IfmUpscaleMode) -> str:
     return _operand(m) + ("" if mode == IfmUpscaleMode.NONE else f" upscaled by {mode.name.lower()}")
 
 
@@ -156,13 +156,13 @@ def _window(k: Kernel) -> str:
     return " ".join(parts)
 
 
-def _kept(a: Accumulators, start: FeatureMap | None) -> str:
+def _describe_kept(a: Accumulators, start: FeatureMap | None) -> str:
     if a.input == AccInput.KEEP:
         return " + what was kept"
     return f" + {_operand(start)}" if a.input == AccInput.IFM2 and start is not None else ""
 
 
-def _scaled(s: InputScale) -> str:
+def _describe_scale(s: InputScale) -> str:
     if s.scale == SAME:
         return ""
     double = f" {s.double}" if s.double else ""

@@ -18,11 +18,11 @@ from eqsat.device.run import Device
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph, unpredictable, unread
+from eqsat.tensor.graph import TensorGraph, find_unread, unpredictable
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import loads
-from eqsat.tosa.model import packed, unpacked
+from eqsat.tosa.model import pack, unpack
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import Estimate, LostOutputs, compile_tosa
 from eqsat.vela.regor import RawOutput
@@ -58,7 +58,7 @@ def outputs_of(binary: Binary, inputs: bytes) -> list[dict[str, Any]]:
     A record has the packed outputs under "outputs", or the reason why there are none.
     The reason is a "fault", which no binary may have, or "unknown" to the model.
     """
-    given = unpacked(inputs)
+    given = unpack(inputs)
     samples = len(given[0]) if given else 1
     try:
         device = Device(binary)
@@ -75,7 +75,7 @@ def _run(device: Device, inputs: Sequence[Array], samples: int) -> list[dict[str
         if samples == 1:
             return [_why_none(e)]
         return [a for k in range(samples) for a in _run(device, [x[k : k + 1] for x in inputs], 1)]
-    return [{"outputs": packed(y[k] for y in outputs)} for k in range(samples)]
+    return [{"outputs": pack(y[k] for y in outputs)} for k in range(samples)]
 
 
 def _why_none(e: DeviceError) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def check(
     timeout: seconds.
     Raises what `expected` raises.
     """
-    lost = unread(graph)  # which Vela leaves out
-    stacked = packed(np.stack(xs) for k, xs in enumerate(zip(*inputs, strict=True)) if k not in lost)
+    lost = find_unread(graph)  # which Vela leaves out
+    stacked = pack(np.stack(xs) for k, xs in enumerate(zip(*inputs, strict=True)) if k not in lost)
     try:
         answers = via.call(run_raw, raw, stacked, limits=Limits(timeout))
     except WorkerError as e:
@@ -114,10 +114,10 @@ def check(
     if not kept:
         return Verdict(None, "the reference model runs the graph on no sample")
     inputs, answers, wanted = zip(*kept, strict=True)
-    return judged(graph, answers, inputs, wanted)
+    return judge_samples(graph, answers, inputs, wanted)
 
 
-def judged(
+def judge_samples(
     graph: TensorGraph,
     answers: Sequence[Mapping[str, Any]],
     inputs: Sequence[Sequence[Array]],
@@ -130,13 +130,13 @@ def judged(
     samples = [
         (a, want)
         for x, a, want in zip(inputs, answers, expected, strict=True)
-        if "outputs" in a and not _difference([unpacked(a["outputs"])], [want]) or not unpredictable(graph, x)
+        if "outputs" in a and not _difference([unpack(a["outputs"])], [want]) or not unpredictable(graph, x)
     ]
     if not samples:
         return Verdict(None, f"TOSA leaves open what the graph gives on all of {len(inputs)} samples")
     if fault := next((a for a, _ in samples if "fault" in a), None):
         return Verdict(False, fault["fault"], len(samples))
-    ran = [(unpacked(a["outputs"]), want) for a, want in samples if "outputs" in a]
+    ran = [(unpack(a["outputs"]), want) for a, want in samples if "outputs" in a]
     unknown = [a["unknown"] for a, _ in samples if "unknown" in a]
     if ran and (outputs := len(ran[0][0])) != len(expected[0]):
         lost = outputs < len(set(graph.outputs))
@@ -170,14 +170,14 @@ def verify(buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: in
     """
     graph = loads(buffer, "the graph")
     try:
-        raw = raw_of(_compiled(buffer, target, via))
+        raw = raw_of(_compile(buffer, target, via))
     except LostOutputs as e:
         return Verdict(False, str(e))
     drawn = samples(domains(graph), samples_wanted)
     return check(graph, raw, via, drawn, lambda: run_samples(buffer, drawn, via))
 
 
-def _compiled(buffer: bytes, target: Target, via: Pool | Worker) -> Estimate:
+def _compile(buffer: bytes, target: Target, via: Pool | Worker) -> Estimate:
     """Compiles a graph; a worker that dies refuses it, too, as it does when Vela recurses without end."""
     try:
         return compile_tosa(buffer, target, via)

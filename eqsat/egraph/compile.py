@@ -133,7 +133,7 @@ class _Actions:
             t = Apply(t, ())
         if not isinstance(t, Apply):
             return self.pattern.slot(t, VALUE, Role.USE)
-        if (known := self.pattern.known(t)) is not None:
+        if (known := self.pattern.find(t)) is not None:
             return known
         name, attributes = self.pattern.operator(t.operator, Role.USE)
         operands = (self._vector(o) if k == VALUES else self._value(o) for o, k in operands_of(t, name))
@@ -149,10 +149,10 @@ class _Actions:
             name, attributes = self.pattern.operator(t.operator, Role.USE)
             return ("unstable-vec-map", ("unstable-fn", f'"{name}"', *attributes), self._vector(t.vector))
         if isinstance(t, Sublist):
-            return self._replaced(t)
+            return self._replace(t)
         return self.pattern.slot(t, VALUES, Role.USE)
 
-    def _replaced(self, t: Sublist) -> Expr:
+    def _replace(self, t: Sublist) -> Expr:
         """Returns the expression of a vector with other operands in place of its sublist."""
         there, start = self.pattern.sublists.get(t.vector, (None, 0))
         if there is None or (there.before, there.after) != (t.before, t.after):

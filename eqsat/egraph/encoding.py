@@ -18,7 +18,7 @@ Relations let rules walk along the operands of a vector.
   element   (vector, i, the operand at i)
   split     (vector, i, the operands before i, the others)
 
-The rules that use facts and postponed operators declare them (`fact`, `postponed` of `terms.py`).
+The rules that use facts and postponed operators declare them (`fact`, `postpone` of `terms.py`).
 The function `type` gives the shape and dtype of a class.
 egglog stops if a class gets two different types, so no rule joins values of different types.
 """
@@ -55,7 +55,7 @@ DECLARATIONS = (
 
 
 @extern
-def inferred(call: Call, *operands: Type) -> Type | None:
+def infer_type(call: Call, *operands: Type) -> Type | None:
     """Returns the type of an operator's result, or None if it does not accept the operands."""
     try:
         return infer(call.op, call.attrs, operands)
@@ -64,7 +64,7 @@ def inferred(call: Call, *operands: Type) -> Type | None:
 
 
 @extern
-def moved(m: Move, operand: Type) -> Type | None:
+def move_type(m: Move, operand: Type) -> Type | None:
     """Returns the type of a movement's result, or None if the operand has another shape."""
     return Type(m.out_shape, operand.dtype) if operand.shape == m.in_shape else None
 
@@ -79,7 +79,7 @@ def _typing(name: str) -> Rule:
     """Returns the rule that infers the types of a constructor's e-nodes."""
     call = symbols("f", every(name, "operator"))
     operands = [symbols(f"x{i}", Value) for i, _ in enumerate(OPERANDS[name])]
-    return rule(f"type-{name}", type_of(call(*operands)), inferred(call, *operands), family="analysis")
+    return rule(f"type-{name}", type_of(call(*operands)), infer_type(call, *operands), family="analysis")
 
 
 _m, _leaf, _x = symbols("m", Move), symbols("leaf", LeafValue), symbols("x", Value)
@@ -88,13 +88,13 @@ _concat, _xs, _i = symbols("concat", Concat), symbols("xs", Values), symbols("i"
 #: That of a CONCAT is inferred operand by operand.
 TYPES = (
     *(_typing(name) for name in ("P1", "P2", "P3", "M1", "M2", "M3")),
-    rule("type-Move", type_of(_m(_x)), moved(_m, _x), family="analysis"),
+    rule("type-Move", type_of(_m(_x)), move_type(_m, _x), family="analysis"),
     rule("type-Leaf", type_of(_leaf), of_leaf(_leaf), family="analysis"),
     rule("joined-first", joined(_concat, _xs, 1), _x, where=_concat(_xs[_x, ...]), family="analysis"),
     rule(
         "joined-next",
         joined(_concat, _xs, _i + 1),
-        inferred(_concat, joined(_concat, _xs, _i), _x),
+        infer_type(_concat, joined(_concat, _xs, _i), _x),
         where=element(_xs, _i, _x),
         family="analysis",
     ),

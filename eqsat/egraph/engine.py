@@ -67,7 +67,7 @@ class Interner:
             self._values.append(value)
         return found
 
-    def known(self, value: Any) -> int | None:
+    def find(self, value: Any) -> int | None:
         """Returns the number of a value, or None if it has none."""
         return self._ids.get(value)
 

@@ -131,14 +131,14 @@ class Pattern:
             return self._slots[t]
         if role is Role.USE:
             raise RuleError(f"{t} is no part of the pattern")
-        row = self._reserved()
+        row = self._reserve()
         out = self._slots[t] = self.fresh()
         name, attributes = self.operator(t.operator, Role.MATCH)
         operands = [self.slot(o, k) for o, k in operands_of(t, name)]
         self.atoms[row] = Atom(name, (*attributes, *operands), out)
         return out
 
-    def known(self, t: Term) -> Slot | None:
+    def find(self, t: Term) -> Slot | None:
         """Returns the slot of a term that the pattern contains, or None."""
         return self._slots.get(t)
 
@@ -173,7 +173,7 @@ class Pattern:
         else:
             self.slot(t, VALUE)
 
-    def _reserved(self) -> int:
+    def _reserve(self) -> int:
         """Reserves a row, which precedes those of its operands, and returns its position."""
         self.atoms.append(None)
         return len(self.atoms) - 1
@@ -225,7 +225,7 @@ class Pattern:
         if not sublist.after:
             self.atoms.append(Atom("vec-length", (vector,), self.place(start, len(sublist.items))))
         for k, item in enumerate(sublist.items):
-            place, row = self.place(start, k), self._reserved()
+            place, row = self.place(start, k), self._reserve()
             self.atoms[row] = Atom("element", (vector, place, self.slot(item, VALUE)), None)
         return vector
 

@@ -72,8 +72,8 @@ def fact(name: str, *keys: Any, gives: Any) -> Fact:
     return Fact(name, tuple(map(kind_of, keys)), kind_of(gives))
 
 
-def postponed(name: str, *attributes: Any) -> Postponed:
-    """Declares an operator that another rule makes: `resized = postponed("resized", Move, int)`.
+def postpone(name: str, *attributes: Any) -> Postponed:
+    """Declares an operator that another rule makes: `resized = postpone("resized", Move, int)`.
 
     attributes: their kinds.
     Raises RuleError if one of them names no kind.

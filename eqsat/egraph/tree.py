@@ -165,11 +165,11 @@ class Extern(Generic[P, R]):
             if found is None or found is False:
                 return []
             many = found if self.several else [found]
-            return [self._checked(row if results else (), results) for row in many]
+            return [self._check(row if results else (), results) for row in many]
 
         return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers)
 
-    def _checked(self, row: Any, results: tuple[Kind, ...]) -> tuple[Any, ...]:
+    def _check(self, row: Any, results: tuple[Kind, ...]) -> tuple[Any, ...]:
         """Returns a result as a tuple of values, each of its kind."""
         values: tuple[Any, ...] = row if len(results) != 1 or self.per_rest is not None else (row,)
         for kind, value in zip(results, values, strict=True):

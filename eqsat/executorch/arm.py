@@ -115,7 +115,7 @@ class _Split(ArmPassManager):
         super()._transform(exported_program, exported_program.graph_module)
         duplicate = copy.deepcopy(exported_program)
         passes = [p for p in everything[cut:] if type(p).__name__ not in LAYOUT_PASSES]
-        explicit, seconds = self._lowered(passes, hook, exported_program)
+        explicit, seconds = self._lower(passes, hook, exported_program)
         stock = self._stock_tail(everything[cut:], hook, duplicate)
         self.hook = HookPoint(explicit, stock, seconds, self.details or {})
         return exported_program.graph_module
@@ -123,12 +123,12 @@ class _Split(ArmPassManager):
     def _stock_tail(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> Tail:
         started = time.perf_counter()
         try:
-            tosa, seconds = self._lowered(passes, hook, program)
+            tosa, seconds = self._lower(passes, hook, program)
         except Exception as e:  # noqa: BLE001 - stock may fail where eqsat does not; that is stock's outcome
             return Tail(None, f"{type(e).__name__}: {e}", time.perf_counter() - started)
         return Tail(tosa, "", seconds)
 
-    def _lowered(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> tuple[bytes, float]:
+    def _lower(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> tuple[bytes, float]:
         """Runs passes on a program, and returns its TOSA and the wall-clock seconds that this took."""
         started = time.perf_counter()
         self.passes = passes

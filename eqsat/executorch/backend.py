@@ -87,7 +87,7 @@ def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) 
     session = session_of(compile_specs)
     if session is None:
         return _arm_preprocess(edge_program, compile_specs)
-    return _optimized(edge_program, compile_specs, session, f"delegate/{len(session.delegates)}", Container.of(None))
+    return _optimize(edge_program, compile_specs, session, f"delegate/{len(session.delegates)}", Container.of(None))
 
 
 def preprocess_multimethod(
@@ -110,13 +110,13 @@ def preprocess_multimethod(
             name = f"{method}/{index}"
             place = {"delegate": name, "number": done, "total": total, "stage": "lowering"}
             logger.info("delegate %d of %d: %s", done, total, name, extra=place)
-            out[method].append(_optimized(program, specs, session, name, Container.of(total, arena)))
+            out[method].append(_optimize(program, specs, session, name, Container.of(total, arena)))
             arena = max(arena, session.delegates[-1].stock_sram)
             results.info("%s", session.delegates[-1])
     return out
 
 
-def _optimized(
+def _optimize(
     edge_program: ExportedProgram, compile_specs: list[CompileSpec], session: Session, name: str, container: Container
 ) -> PreprocessResult:
     """Returns the payload of one delegate, compiled from the chosen TOSA, or stock's payload if eqsat fails."""
@@ -128,7 +128,7 @@ def _optimized(
         result = _result(edge_program, compile_specs, spec, session, name, container)
         for w in result.warnings:
             warnings.warn(f"{name}: {w}", EqsatWarning, stacklevel=2)
-        compiled = _compiled(result, spec, session)
+        compiled = _compile(result, spec, session)
         delegate.result = result
     except (PluginError, OutputError):
         raise
@@ -174,7 +174,7 @@ class ShippedError(Exception):
     """The delegate that ExecuTorch compiles differs from the one that was measured and run."""
 
 
-def _compiled(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaCompileResult:
+def _compile(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaCompileResult:
     """Compiles the chosen graph by ExecuTorch's own call of Vela.
 
     A result that was run and found to be wrong may differ, as Vela may have read what it did not write.

@@ -24,7 +24,7 @@ from eqsat.executorch.pte import EmbeddedDelegate, Port, Quantization, delegates
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
-from eqsat.tosa.model import packed, unpacked
+from eqsat.tosa.model import pack, unpack
 
 #: Limits of reading and running a file: wall-clock seconds, and MiB of memory.
 LIMITS = Limits(600.0, 4096.0)
@@ -63,7 +63,7 @@ class Value:
     @property
     def real(self) -> NDArray[Any]:
         """What the program reads: floats if it dequantizes the tensor."""
-        return self.data if self.quantization is None else self.quantization.dequantized(self.data)
+        return self.data if self.quantization is None else self.quantization.dequantize(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Ran:
     expected: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def disassembled(
+def disassemble_model(
     data: bytes,
     via: Worker | Pool,
     registers: bool = False,
@@ -96,7 +96,7 @@ def disassembled(
     return answer["lines"], answer["outside"]
 
 
-def ran(
+def run_model(
     data: bytes,
     inputs: Mapping[str, NDArray[Any]] | Sequence[NDArray[Any]] | int | None,
     via: Worker | Pool,
@@ -117,14 +117,14 @@ def ran(
         given: tuple[Any, ...] = None, inputs
     else:
         by_name = inputs if isinstance(inputs, Mapping) else {str(k): x for k, x in enumerate(inputs)}
-        given = list(by_name), packed(by_name.values())
+        given = list(by_name), pack(by_name.values())
     answer = _answer(in_worker_run, data, *given, delegate, external, via=via, limits=limits)
     taken, made = (
-        {name: Value(x, q and Quantization(*q)) for (name, q), x in zip(ports, unpacked(xs))}
+        {name: Value(x, q and Quantization(*q)) for (name, q), x in zip(ports, unpack(xs))}
         for ports, xs in answer["sides"]
     )
     names, tensors = answer["expected"]
-    return Ran(taken, made, answer["outside"], dict(zip(names, unpacked(tensors))))
+    return Ran(taken, made, answer["outside"], dict(zip(names, unpack(tensors))))
 
 
 def _answer(function: Callable[..., Any], *args: Any, via: Worker | Pool, limits: Limits) -> dict[str, Any]:
@@ -160,18 +160,18 @@ def in_worker_run(
             drawn = [(rng.integers(0, 256, (*t.shape, t.element), np.uint8), t) for t in found.binary.inputs]
             inputs = [x.view(f"<i{t.element}").reshape(t.shape) for x, t in drawn]
         else:
-            inputs = _integers(found, dict(zip(names, unpacked(given), strict=True)))
+            inputs = _integers(found, dict(zip(names, unpack(given), strict=True)))
         outputs = run(found.binary, inputs)
         sides = [
             (
                 [(p.name, p.quantization and astuple(p.quantization)) for p in ports],
-                packed([p.from_memory(x) for p, x in zip(ports, xs)]),
+                pack([p.from_memory(x) for p, x in zip(ports, xs)]),
             )
             for ports, xs in ((found.inputs, inputs), (found.outputs, outputs))
         ]
         wanted = case.outputs if case and given is None else {}
         expected = {p.name: wanted[p.position] for p in found.outputs if p.position in wanted}
-        return {"sides": sides, "outside": found.outside, "expected": (list(expected), packed(expected.values()))}
+        return {"sides": sides, "outside": found.outside, "expected": (list(expected), pack(expected.values()))}
     except (InputError, DeviceError) as e:
         return {"error": str(e)}
 
@@ -206,14 +206,14 @@ def read(data: bytes, delegate: str = "", external: Mapping[str, bytes] | None =
     if data[4:6] != b"ET":
         if delegate:
             raise InputError(f"there is no delegate {delegate!r}: only a .pte has delegates by name")
-        return _named(read_binary(data, blocks))
-    embedded = _chosen(delegates(data), delegate)
+        return _name_tensors(read_binary(data, blocks))
+    embedded = _choose(delegates(data), delegate)
     method, _, _ = embedded.name.partition("/")
     case = next((c for c in cases if c.method == method), None)
-    return replace(_named(read_binary(embedded.payload, blocks), embedded.ports, embedded.outside), case=case)
+    return replace(_name_tensors(read_binary(embedded.payload, blocks), embedded.ports, embedded.outside), case=case)
 
 
-def _chosen(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:
+def _choose(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:
     """Returns the delegate of that name, or the only one. Raises InputError."""
     if not found:
         raise InputError("a program without an Ethos-U delegate")
@@ -229,7 +229,7 @@ def _chosen(found: Sequence[EmbeddedDelegate], name: str) -> EmbeddedDelegate:
     return chosen
 
 
-def _named(binary: Binary, ports: Sequence[Port] = (), outside: Sequence[str] = ()) -> CompiledModel:
+def _name_tensors(binary: Binary, ports: Sequence[Port] = (), outside: Sequence[str] = ()) -> CompiledModel:
     """Returns a model with what its program knows of the tensors; those without a name are x0 or y0, and so on."""
     count, tensors = len(binary.inputs), (*binary.inputs, *binary.outputs)
     plain = [f"x{k}" for k in range(count)] + [f"y{k}" for k in range(len(binary.outputs))]
@@ -275,5 +275,5 @@ def _integers(model: CompiledModel, given: Mapping[str, NDArray[Any]]) -> list[N
             raise InputError(
                 f"{p.name} is given as {x.dtype}, and no scale of it is known: give it as int{8 * t.element}"
             )
-        out.append(p.to_memory(q.quantized(x, t.element) if is_float and q else x))
+        out.append(p.to_memory(q.quantize(x, t.element) if is_float and q else x))
     return out

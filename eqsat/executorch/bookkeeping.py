@@ -65,9 +65,9 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     yield FakeTensorMode, "cache", {}  # the other one knows operators that it may not know
     yield FakeTensorMode, "_validate_cache_key", _validate_key
     yield FakeTensorMode, "_cache_key", _key_with_specification
-    yield _delegates, "call_delegate_cpu", _called
-    yield pytree, "tree_map", _mapped_tree
-    yield fake_tensor, "tree_map", _mapped_tree
+    yield _delegates, "call_delegate_cpu", _call
+    yield pytree, "tree_map", _map_tree
+    yield fake_tensor, "tree_map", _map_tree
     for tracer in (PythonKeyTracer, pass_base.ExportPass.ExportTracer):
         yield tracer, "create_arg", _arguments(tracer.create_arg)
     yield NodeSource, "__deepcopy__", lambda source, memo: source
@@ -138,12 +138,12 @@ def _leave_unread(module: GraphModule) -> _UnreadCode:
     for name in _TEXTS:
         vars(module).pop(name, None)
         setattr(own, name, _UnreadText(name))
-    own.forward, own.__reduce__ = _UnreadFunction(module), _pickled
+    own.forward, own.__reduce__ = _UnreadFunction(module), _reduce_module
     module._recompile_submodules()
     return _UnreadCode(module)
 
 
-def _pickled(module: GraphModule) -> Any:
+def _reduce_module(module: GraphModule) -> Any:
     """Returns what `pickle` asks for, which has the code; a class of the caller's may have its own way."""
     if isinstance(vars(type(module)).get("forward"), _UnreadFunction):
         _recompile(module)
@@ -178,13 +178,13 @@ def _key_with_specification(mode: FakeTensorMode, state: Any, func: Any, args: A
     return _DispatchCacheKey((*key.key, get_context_spec()))
 
 
-def _called(lowered: Any, *args: Any) -> Any:
+def _call(lowered: Any, *args: Any) -> Any:
     """Returns the outputs of a delegate."""
-    outputs = _typed_outputs(lowered.original_module, args)
+    outputs = _infer_outputs(lowered.original_module, args)
     return _call_delegate(lowered, *args) if outputs is None else outputs
 
 
-def _typed_outputs(program: ExportedProgram, args: tuple[Any, ...]) -> Any:
+def _infer_outputs(program: ExportedProgram, args: tuple[Any, ...]) -> Any:
     """Returns fake outputs of a delegate; None if its metadata may not tell their types.
 
     The arguments have to be fake tensors of the types that it was lowered for.
@@ -223,23 +223,23 @@ _materialize = export_utils._materialize_cpp_cia_ops
 _ARGUMENTS = {t: make for t, make in _create_arg_bypass.items() if t not in _LONG}
 
 
-def _mapped_tree(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
+def _map_tree(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
     """Returns a tree with `func` of each leaf."""
     if rests or is_leaf is not None:
         return _tree_map(func, tree, *rests, is_leaf=is_leaf)
-    return _mapped(func, tree)
+    return _map(func, tree)
 
 
-def _mapped(func: Callable[..., Any], tree: Any) -> Any:
+def _map(func: Callable[..., Any], tree: Any) -> Any:
     kind = type(tree)
     if kind is tuple:
-        return tuple([_mapped(func, t) for t in tree])
+        return tuple([_map(func, t) for t in tree])
     if kind is list:
-        return [_mapped(func, t) for t in tree]
+        return [_map(func, t) for t in tree]
     if kind is immutable_list:
-        return immutable_list([_mapped(func, t) for t in tree])
+        return immutable_list([_map(func, t) for t in tree])
     if kind is dict or kind is immutable_dict:
-        made = {k: _mapped(func, t) for k, t in tree.items()}
+        made = {k: _map(func, t) for k, t in tree.items()}
         return made if kind is dict else immutable_dict(made)
     return func(tree) if pytree.tree_is_leaf(tree) else _tree_map(func, tree)
 

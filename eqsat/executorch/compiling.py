@@ -113,7 +113,7 @@ class CompileSummary:
         """Returns the figures of stock and of eqsat."""
         return self.figures["stock"], self.figures["eqsat"]
 
-    def compared(self) -> Compared:
+    def compare(self) -> Compared:
         """Returns the figures that a comparison is of: all, unless only some delegates have both sides."""
         names = [d["name"] for d in self.by_delegate]
         found = Compared.of({name: self.results[name].figures if name in self.results else {} for name in names})

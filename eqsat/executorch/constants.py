@@ -36,10 +36,10 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
 
     The given program is not modified.
     """
-    if not _folded(program):
+    if not _find_constants(program):
         return program
     functional = program.run_decompositions({})
-    folded = _folded(functional)
+    folded = _find_constants(functional)
     results = functional.graph.output_node().all_input_nodes
     if not folded or not folded.isdisjoint(results):
         return program
@@ -65,7 +65,7 @@ def _replace(program: ExportedProgram, folded: set[Node]) -> None:
     program.graph_module.recompile()
 
 
-def _folded(program: ExportedProgram) -> set[Node]:
+def _find_constants(program: ExportedProgram) -> set[Node]:
     """Returns the nodes of the constant subgraphs with an operator that is not quantized."""
     constant = {n for n in Constants(program).nodes if n.op == "call_function"}
     graph = nx.Graph()
@@ -90,11 +90,11 @@ class Constants:
     def value(self, node: Node) -> Any:
         """Returns the value of one of the nodes, which PyTorch computes when it is first asked for."""
         if node not in self._values:
-            self._values[node] = evaluated(node, self.value)
+            self._values[node] = evaluate(node, self.value)
         return self._values[node]
 
 
-def evaluated(node: Node, value: Callable[[Node], Any]) -> Any:
+def evaluate(node: Node, value: Callable[[Node], Any]) -> Any:
     """Returns what the operator of a node computes from the values of its operands, contiguous."""
     target: Any = node.target
     args, kwargs = map_arg((node.args, node.kwargs), value)

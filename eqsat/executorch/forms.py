@@ -87,7 +87,7 @@ def _divisors(n: int) -> list[int]:
     return [*small, *(n // k for k in reversed(small) if k * k != n)]
 
 
-def rewritten(program: ExportedProgram, rewrites: Sequence[Rewrite]) -> ExportedProgram:
+def rewrite(program: ExportedProgram, rewrites: Sequence[Rewrite]) -> ExportedProgram:
     """Returns a program, which may be modified, after each rewrite of all of its nodes."""
     new = without_mutation(program)
     constants, changed = Constants(new), 0
@@ -116,7 +116,7 @@ def reshape_flip(node: Node, _constants: Constants) -> bool:
     write = _Writer(node, value)
     for a in axes:
         view = write.move(_VIEW, value, [1, prod(shape[:a]), shape[a], prod(shape[a + 1 :])])
-        value = write.quantized(write.call(_FLIP, view, [2]), value)
+        value = write.quantize(write.call(_FLIP, view, [2]), value)
     node.replace_all_uses_with(write.call(_VIEW, value, list(shape)))
     return True
 
@@ -138,7 +138,7 @@ def pad_outside(node: Node, _constants: Constants) -> bool:
     padding = [*given["padding"], *given["padding"] * (rank - len(given["padding"]))]
     around = [p for p in reversed(padding) for _ in range(2)]
     write = _Writer(node, source)
-    padded = write.quantized(write.call(_PAD, source, around), source)
+    padded = write.quantize(write.call(_PAD, source, around), source)
     node.args, node.kwargs = tuple({**given, "input": padded, "padding": [0] * rank}.values()), {}
     return True
 
@@ -199,7 +199,7 @@ def reshape_sum(node: Node, _constants: Constants) -> bool:
     else:
         middle = write.move(_PERMUTE, source, [*others[:at], *axes, *others[at:]])
     flat = write.move(_VIEW, middle, list(sizes))
-    summed = write.quantized(write.call(_SUM, flat, [1, 2], True), next(iter(node.users)))
+    summed = write.quantize(write.call(_SUM, flat, [1, 2], True), next(iter(node.users)))
     node.replace_all_uses_with(write.call(_VIEW, summed, list(shape_of(node))))
     return True
 
@@ -228,7 +228,7 @@ def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec
     For U85 an argmax reads integers.
     """
     rewrites = FOR_U55 if compile_spec.tosa_spec.is_U55_subset else FOR_U85
-    return rewritten(fold_constants(program), [*rewrites, *more])
+    return rewrite(fold_constants(program), [*rewrites, *more])
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +289,9 @@ class _Writer:
         shape = shape_of(value)
         if tuple(how) == (shape if target is _VIEW else tuple(range(len(shape)))):
             return value
-        return self.quantized(self.call(target, value, how), self.source)
+        return self.quantize(self.call(target, value, how), self.source)
 
-    def quantized(self, value: Node, like: Node) -> Node:
+    def quantize(self, value: Node, like: Node) -> Node:
         """Returns a value quantized and dequantized with the parameters of another QUANTIZE or DEQUANTIZE."""
         ops = torch.ops.quantized_decomposed
         integers = self.call(ops.quantize_per_tensor.default, value, *like.args[1:])

@@ -43,10 +43,10 @@ def in_layout(
     module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], layout: Layout
 ) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """Returns the module and example inputs with another layout of inputs and outputs."""
-    return _WithOutputs(module, layout), tuple(_placed(x, f"input {i}" in layout) for i, x in enumerate(inputs))
+    return _WithOutputs(module, layout), tuple(_place(x, f"input {i}" in layout) for i, x in enumerate(inputs))
 
 
-def named(layout: Layout) -> str:
+def describe(layout: Layout) -> str:
     """Returns a layout in words, such as "channels_last: input 0"."""
     return f"channels_last: {', '.join(layout)}" if layout else "contiguous"
 
@@ -95,7 +95,7 @@ class _WithOutputs(torch.nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         outputs, structure = tree_flatten(self.module(*inputs))
-        return tree_unflatten([_placed(x, f"output {i}" in self.layout) for i, x in enumerate(outputs)], structure)
+        return tree_unflatten([_place(x, f"output {i}" in self.layout) for i, x in enumerate(outputs)], structure)
 
 
 def _has_two_layouts(x: Any) -> bool:
@@ -105,7 +105,7 @@ def _has_two_layouts(x: Any) -> bool:
     return x.is_contiguous() != x.is_contiguous(memory_format=torch.channels_last)
 
 
-def _placed(x: Any, channels_last: bool) -> Any:
+def _place(x: Any, channels_last: bool) -> Any:
     """Returns a tensor of rank 4 in a layout, and anything else as it is."""
     if not isinstance(x, torch.Tensor) or x.dim() != 4:
         return x

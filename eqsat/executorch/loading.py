@@ -11,7 +11,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
 
 from eqsat.executorch import pt2
-from eqsat.executorch.layouts import Layout, in_layout, named, other_layouts
+from eqsat.executorch.layouts import Layout, describe, in_layout, other_layouts
 from eqsat.executorch.names import INT8, check_quantization, model_place
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
@@ -87,4 +87,4 @@ def layouts_to_try(model: str) -> dict[str, Layout]:
     if model.endswith((".pt2", ".tosa")):
         return {}
     module, inputs, _ = load_module(model)
-    return {named(layout): layout for layout in other_layouts(module.eval(), inputs)}
+    return {describe(layout): layout for layout in other_layouts(module.eval(), inputs)}

@@ -137,7 +137,7 @@ def computing(result: Node, given: Container[Node] = ()) -> list[Node]:
     return sorted(found)
 
 
-def marked(meta: Mapping[str, Any]) -> dict[str, Any]:
+def mark_quantized(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a node's metadata with the mark of Arm's quantizer, without which its partitioner refuses operators."""
     mark = {ArmAnnotationInfo.CUSTOM_META_KEY: dict(ArmAnnotationInfo(quantized=True))}
     return {**meta, "custom": {**meta.get("custom", {}), **mark}}

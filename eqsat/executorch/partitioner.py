@@ -26,7 +26,7 @@ from eqsat.executorch.remedies import remedy
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
 from eqsat.executorch.tables import FUNCTION, replace_function
 from eqsat.ground.files import LoweringError
-from eqsat.options.options import Options, given_options
+from eqsat.options.options import Options, require_options
 
 
 def why_not(program: ExportedProgram) -> str:
@@ -73,7 +73,7 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
         reporters.append(reporter)
         return TOSAPartitioner._tag_module(self, module, program, reporter, *more)
 
-    self._tag_module, self._detag_boundary_nodes = tagged, partial(_kept_out, self)
+    self._tag_module, self._detag_boundary_nodes = tagged, partial(_keep_out, self)
     try:
         result = TOSAPartitioner.partition(self, exported_program)
     finally:
@@ -83,7 +83,7 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
         raise LoweringError("a function of one tensor got no delegate: please report this with the model")
     session.programs += 1
     rejected = {n: w for r in reporters for n, w in r._rejected_nodes.items()}
-    session.left = _left(result.tagged_exported_program, rejected, session.left)
+    session.left = _list_left(result.tagged_exported_program, rejected, session.left)
     if not result.partition_tags:
         reason = nothing_taken(exported_program)
         warnings.warn(
@@ -92,7 +92,7 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
     return result
 
 
-def _kept_out(
+def _keep_out(
     self: Any, module: Any, tag: str, reporter: WhyNoPartitionReporter, detag_first_fp_node: bool = True
 ) -> None:
     """Keeps quantize and dequantize nodes at a partition's boundary out of it, like Arm's partitioner, but all of them.
@@ -114,7 +114,7 @@ def _kept_out(
             return
 
 
-def _left(
+def _list_left(
     program: ExportedProgram, why: Mapping[torch.fx.Node, str], earlier: Sequence[LeftOperator]
 ) -> list[LeftOperator]:
     """Returns the operators without a delegate, by name, reason and remedy, in the order of the first of each.
@@ -169,7 +169,7 @@ class EthosUPartitioner(ArmPartitioner):
         *,
         options: Options | None = None,
     ) -> None:
-        self.session = Session(given_options(options))
+        self.session = Session(require_options(options))
         spec = compile_spec_of(compile_spec)
         super().__init__(spec, additional_checks)
         self.delegation_spec = DelegationSpec(EthosUBackend.__name__, mark(spec._to_list(), self.session))
@@ -195,7 +195,7 @@ def enabled(options: Options | None = None) -> Iterator[Session]:
     At its end it warns (EqsatWarning) if nothing was lowered.
     Raises TypeError for options of another type.
     """
-    session = Session(given_options(options))
+    session = Session(require_options(options))
     _intercept()
     ENABLED.append(session)
     try:

@@ -52,17 +52,17 @@ def load(path: Path) -> ExportedProgram:
         reader = PT2ArchiveReader(io.BytesIO(data))
         reason = _unsafe(reader)
     except Exception as e:  # noqa: BLE001 - truncated archives raise many things
-        raise _damaged(path, e) from e
+        raise _refuse_damaged(path, e) from e
     if reason:
         raise InputError(f"{path} {reason}")
     try:
         with _weights_only():  # not `torch.export.load`, which tries an older format on failure
             return load_pt2(io.BytesIO(data)).exported_programs["model"]
     except Exception as e:  # noqa: BLE001
-        raise _damaged(path, e) from e
+        raise _refuse_damaged(path, e) from e
 
 
-def _damaged(path: Path, e: Exception) -> InputError:
+def _refuse_damaged(path: Path, e: Exception) -> InputError:
     return InputError(
         f"{path} cannot be loaded as an ExportedProgram ({type(e).__name__}): save it again with torch.export.save"
     )

@@ -41,12 +41,12 @@ class Quantization:
     lowest: int
     highest: int
 
-    def quantized(self, values: NDArray[Any], element: int) -> NDArray[Any]:
+    def quantize(self, values: NDArray[Any], element: int) -> NDArray[Any]:
         """Returns integers of `element` bytes, as ExecuTorch's kernel computes them in float32."""
         steps = np.rint(np.float32(1) / np.float32(self.scale) * values.astype(np.float32))
         return np.clip(steps + self.zero_point, self.lowest, self.highest).astype(f"int{8 * element}")
 
-    def dequantized(self, values: NDArray[Any]) -> NDArray[np.float32]:
+    def dequantize(self, values: NDArray[Any]) -> NDArray[np.float32]:
         return (values.astype(np.int64) - self.zero_point).astype(np.float32) * np.float32(self.scale)
 
     def __str__(self) -> str:

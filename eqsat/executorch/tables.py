@@ -17,14 +17,14 @@ from executorch.backends.arm.constants import MAX_RANK
 from executorch.exir.dialects._ops import ops as edge_ops
 from torch.fx import Node
 
-from eqsat.executorch.constants import Constants, evaluated
+from eqsat.executorch.constants import Constants, evaluate
 from eqsat.executorch.nodes import (
     computing,
     is_dequantize,
     is_marked,
     is_pointwise,
     is_quantize,
-    marked,
+    mark_quantized,
     operand,
     qparams,
     shape_of,
@@ -83,7 +83,7 @@ def replace_function(quantize: Node, constants: Constants) -> bool:
     _register()
     with quantize.graph.inserting_before(quantize):
         made = quantize.graph.call_function(FUNCTION, (source, *(qparams(source) or ())[:2], results))
-    made.meta = marked(result.meta)
+    made.meta = mark_quantized(result.meta)
     quantize.update_arg(0, made)
     return True
 
@@ -98,7 +98,7 @@ def _results(nodes: Sequence[Node], constants: Constants) -> list[float] | None:
                 operands[m] = _number(constants.value(m))
         if not is_pointwise(n) or any(v is None for v in operands.values()):
             return None
-        values[n] = evaluated(n, operands.__getitem__)
+        values[n] = evaluate(n, operands.__getitem__)
     found = values[nodes[-1]]
     results: list[float] = found.to(torch.float32).tolist() if found.numel() == len(_CODES) else []
     return results or None

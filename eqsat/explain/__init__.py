@@ -53,7 +53,7 @@ class Explanation:
         self.origins: dict[int, Origins] = of_buffer(run.graphs["explicit"])
         self._verdicts = Verdicts(run, record, self.origins)
         self.ops: dict[int, Verdict] = self._verdicts.all()
-        self.added = self._verdicts.added()
+        self.added = self._verdicts.list_added()
         self._removals: dict[int, Removal] = {}
         self._paths: dict[int, float | None] = {}
 

@@ -156,12 +156,12 @@ class Closure:
 
         Raises KeyError for an e-node of another class.
         """
-        proof = self._between(first, self._calls[self.at(end)[:3]], end)
+        proof = self._prove_between(first, self._calls[self.at(end)[:3]], end)
         while self._open:
             self._fill(*self._open.pop())
         return proof
 
-    def _between(self, first: int, last: int, end: Row) -> Proof:
+    def _prove_between(self, first: int, last: int, end: Row) -> Proof:
         """Returns the proof that two terms are equal; `end` is a call of the last one with operands that are equal."""
         key = first, last, end
         if key not in self._proofs:
@@ -176,7 +176,7 @@ class Closure:
             equality = self.equalities[time]
             if equality.instance:
                 link = Link(equality.instance, time, backwards)
-                assumed = (self._between(row.cls, term, row) for row, term in equality.assumed)
+                assumed = (self._prove_between(row.cls, term, row) for row, term in equality.assumed)
                 proof.links.append((link, [*self._same(at, link.start), *assumed]))
                 at = link.end
         proof.needs += self._same(at, proof.end)
@@ -185,7 +185,7 @@ class Closure:
         """Yields the proofs that the operands of two calls are equal."""
         for a, b in zip(one.operands, other.operands, strict=True):
             if a != b:
-                yield self._between(a, b, self.terms[b])
+                yield self._prove_between(a, b, self.terms[b])
 
     def _path(self, a: int, b: int) -> list[tuple[int, bool]]:
         """Returns the times of the equalities that lead from a term to another one, and whether each is backwards."""

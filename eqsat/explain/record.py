@@ -126,7 +126,7 @@ class Record:
             name, value = "Move", e.move
         else:
             name, value = constructor(e.op, len(operands)), Call(e.op, e.attrs)
-        known = self.values.known(value)
+        known = self.values.find(value)
         term = None if known is None else self.closure.term(Row(name, (known,), tuple(operands), 0))
         return None if term is None else self.closure.at(self.closure.terms[term])
 

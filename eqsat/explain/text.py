@@ -178,7 +178,7 @@ def _most(v: Verdict) -> float:
 
 def tables(e: Explanation) -> list[Table]:
     """Returns the tables of the source's operators and of new ones."""
-    return [_operators(e), *([_added(e)] if e.added else [])]
+    return [_operators(e), *([_describe_added(e)] if e.added else [])]
 
 
 def _operators(e: Explanation) -> Table:
@@ -203,6 +203,6 @@ def _operators(e: Explanation) -> Table:
     )
 
 
-def _added(e: Explanation) -> Table:
+def _describe_added(e: Explanation) -> Table:
     rows = tuple((f"{a.op} {a.type}", ", ".join(map(str, a.origins)), number(a.calibrated)) for a in e.added)
     return Table("New operators", "", ("operator", "PyTorch", "cycles"), rows, words=2)

@@ -17,7 +17,7 @@ from eqsat.search.origins import of_choice
 from eqsat.search.run import Run
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
-from eqsat.tosa.flatbuffer import tensor_names, written_names
+from eqsat.tosa.flatbuffer import list_names, tensor_names
 from eqsat.tosa.locations import Origins
 from eqsat.vela.table import by_node
 
@@ -91,7 +91,7 @@ class Verdicts:
         choices, choice = run.choices, run.choice
         self.record, self.choices, self.choice, self.source = record, choices, choice, run.source
         graph, made_for = choices.tensor_graph(choice)
-        written_for = {name: made_for[n] for n, name in written_names(graph).items() if n in made_for}
+        written_for = {name: made_for[n] for n, name in list_names(graph).items() if n in made_for}
         #: Vela's and calibrated cycles by node of the source, and by choice node.
         self.before: Mapping[int, _Cycles] = by_node(
             run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"])
@@ -104,7 +104,7 @@ class Verdicts:
         self.computed: dict[int, Row] = {r.cls: r for r in self.rows.values()}
         self.node_of = {self.rows[c].cls: n for c, n in choices.of_classes(choice).items()}
         self.live = [n for n in self.source.live() if self.source.nodes[n].op not in ("input", "const")]
-        self.stays = {n for n in self.live if self._kept(n)}
+        self.stays = {n for n in self.live if self._keep(n)}
         kept = {record.final(n) for n in self.stays}
         #: Classes that the choice computes by operators that are not the source's.
         self.new = [c for c, row in self.computed.items() if c not in kept and row.function != "Leaf"]
@@ -113,7 +113,7 @@ class Verdicts:
         self._below: dict[int, list[Proof]] = {}
         self._mentioned: dict[int, set[int]] = {}
 
-    def _kept(self, n: int) -> bool:
+    def _keep(self, n: int) -> bool:
         cls = self.record.final(n)
         own = self.record.explicit(n)
         first = next(k for k in self.record.nodes[cls] if self.record.explicit(k) == own)
@@ -140,7 +140,7 @@ class Verdicts:
             out[n] = v
         return out
 
-    def added(self) -> list[Added]:
+    def list_added(self) -> list[Added]:
         taken = set(self.pairs.values())
         return [
             Added(
@@ -184,14 +184,14 @@ class Verdicts:
         """Returns {node that did not stay: class that its operator computes now}, within connected changes."""
         gone = [n for n in self.live if n not in self.stays]
         out: dict[int, int] = {}
-        for part in nx.connected_components(self._changed(gone, set(self.new))):
+        for part in nx.connected_components(self._draw_changes(gone, set(self.new))):
             old = sorted(n for kind, n in part if kind == "old")
             fresh = [c for c in self.new if ("new", c) in part]
             for key in (self._in_place, self._exactly, self._roughly):
                 self._match_up(old, fresh, key, out)
         return out
 
-    def _changed(self, gone: list[int], new: set[int]) -> nx.Graph:
+    def _draw_changes(self, gone: list[int], new: set[int]) -> nx.Graph:
         """Returns the graph of changes.
 
         Its nodes are source nodes that are gone ("old", number) and classes that are new ("new", number).
@@ -247,7 +247,7 @@ class Verdicts:
     def _proofs(self, node: int) -> list[Proof]:
         """Returns proofs that the values computed now equal a node of the source."""
         cls = self.record.final(node)
-        return [self.record.closure.prove(self.record.loaded[node], self.computed[cls]), *self._made_below(cls)]
+        return [self.record.closure.prove(self.record.loaded[node], self.computed[cls]), *self._find_made_below(cls)]
 
     def _uses(self, node: int, cls: int) -> bool:
         """Whether the proofs of `node` mention a class."""
@@ -268,12 +268,12 @@ class Verdicts:
                     (out if self.record.final(r) in self.computed else queue).append(r)
         return sorted(out)
 
-    def _made_below(self, cls: int) -> list[Proof]:
+    def _find_made_below(self, cls: int) -> list[Proof]:
         """Returns the proofs of the new classes from which the choice for `cls` is computed."""
         if cls not in self._below:
             out = self._below[cls] = []
             for c in self.choices.candidates[self.node_of[cls]].operands:
                 row = self.rows[c]
                 if row.cls not in self.record.nodes:
-                    out += [self.record.closure.prove(row.cls, row), *self._made_below(row.cls)]
+                    out += [self.record.closure.prove(row.cls, row), *self._find_made_below(row.cls)]
         return self._below[cls]

@@ -139,12 +139,12 @@ def _texts(box: ClassBox) -> list[str]:
 
 def svg(view: View, mark: int | None = None) -> str:
     """Returns the view as SVG; `mark` is the box to colour."""
-    boxes = {b.id: _drawn(b, "source" if b.id == mark else "chosen" if b.chosen else "rejected") for b in view.boxes}
+    boxes = {b.id: _draw(b, "source" if b.id == mark else "chosen" if b.chosen else "rejected") for b in view.boxes}
     edges = [Edge(a, b, "" if chosen else "rejected", weak=not chosen) for a, b, chosen in view.edges]
     left_out = f"{view.left_out} more classes at this distance are left out" if view.left_out else ""
-    return drawing.svg(drawing.captioned(drawing.draw(boxes, edges, _LOOK), left_out), _STYLE) + "\n"
+    return drawing.svg(drawing.add_caption(drawing.draw(boxes, edges, _LOOK), left_out), _STYLE) + "\n"
 
 
-def _drawn(box: ClassBox, kind: str) -> drawing.Box:
+def _draw(box: ClassBox, kind: str) -> drawing.Box:
     lines = [drawing.Text(t, "yes" if t.startswith("*") else "no") for t in _texts(box)]
     return drawing.Box([drawing.Text(box.title, "title"), *lines], kind)

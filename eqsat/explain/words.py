@@ -23,7 +23,7 @@ def move_text(m: Move) -> str:
     direct = m.direct()
     if direct is not None:
         return f"transpose[{numbers(direct)}]"
-    sizes, perm = m.squeezed()
+    sizes, perm = m.squeeze()
     return f"reorder[{'x'.join(map(str, sizes))} by {numbers(perm)}, to {numbers(m.out_shape)}]"
 
 

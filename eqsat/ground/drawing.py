@@ -110,7 +110,7 @@ def draw(boxes: Mapping[int, Box], edges: Iterable[Edge], look: Look) -> Picture
     return Picture("".join([*paths, *(_box(b, *place[k], look) for k, b in boxes.items())]), width, height)
 
 
-def captioned(picture: Picture, text: str) -> Picture:
+def add_caption(picture: Picture, text: str) -> Picture:
     """Returns a picture with a line of text at its bottom."""
     foot = f'<text class="note" x="6" y="{picture.height - 6:.0f}">{escape(text)}</text>' if text else ""
     return Picture(picture.elements + foot, picture.width, picture.height)

@@ -28,7 +28,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
     A clone of eqsat that is not installed knows its own version, too.
     """
-    return {p: __version__ if p == "eqsat" else _installed(p) for p in packages}
+    return {p: __version__ if p == "eqsat" else _find_installed(p) for p in packages}
 
 
 def commit() -> str:
@@ -59,7 +59,7 @@ def _git(*command: str) -> str:
 
 
 @cache
-def _installed(package: str) -> str:
+def _find_installed(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:

@@ -45,7 +45,7 @@ class Worker(Process):
         super().__init__(__name__, env=_ENVIRONMENT)
 
 
-def imported(*modules: str) -> None:
+def import_modules(*modules: str) -> None:
     """Imports modules by their names; called in a worker."""
     for name in modules:
         importlib.import_module(name)
@@ -88,7 +88,7 @@ class _Spare:
         for w in workers:
             if w in self._workers:  # what was taken imports what it needs, and what was closed must not start again
                 with contextlib.suppress(WorkerError, OSError):  # a pool that meets this again tells of it
-                    w.call(imported, *modules, limits=Limits(_IMPORTING))
+                    w.call(import_modules, *modules, limits=Limits(_IMPORTING))
 
     def forget(self) -> None:
         """Drops all workers without ending them."""
@@ -133,13 +133,13 @@ class PooledWorker:
     def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
         """Calls a function, after the calls of other threads, once more if it was killed; see `Process.call`."""
         try:
-            return self._called(function, *args, limits=limits)
+            return self._call(function, *args, limits=limits)
         except WorkerError as e:
             if not e.killed:
                 raise
-            return self._called(function, *args, limits=limits)
+            return self._call(function, *args, limits=limits)
 
-    def _called(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
+    def _call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
         with self._lock:
             if self._closed:
                 raise WorkerError("the workers are gone")
@@ -188,7 +188,7 @@ class Pool:
         finally:
             self._idle.put(worker)
 
-    def reserved(self, forget: Callable[[], None]) -> PooledWorker:
+    def reserve(self, forget: Callable[[], None]) -> PooledWorker:
         """Returns one more worker, for one purpose."""
         self._reserved.append(PooledWorker(forget))
         return self._reserved[-1]
@@ -200,7 +200,7 @@ class Pool:
         """
         return list(self._threads.map(fn, items))
 
-    def checked(self, check: Callable[[], None]) -> Pool:
+    def with_check(self, check: Callable[[], None]) -> Pool:
         """Returns this pool for a caller whose calls are checked: what `check` raises takes the place of a call."""
         pool = copy(self)
         pool._check = check

@@ -1,8 +1,8 @@
 """The choice of the answer from the compiled graphs, by cycles and memory.
 
 It is the fastest of the graphs that fit, by calibrated cycles, and so never dearer than stock's graph.
-Nor is it by Vela's own total, beyond what the price may be off by (`cost_models.calibration.spread`), or by more than
-it is cheaper by calibrated cycles: a gain of one cycle does not stand against a loss of a tenth.
+Nor is it by Vela's own total, beyond what the price may be off by (`cost_models.calibration.get_spread`), or by more
+than it is cheaper by calibrated cycles: a gain of one cycle does not stand against a loss of a tenth.
 
 Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash.
 The default limit of SRAM is the largest of what stock's graph needs, what the NPU has to itself (Dedicated_Sram), and
@@ -175,7 +175,7 @@ class MemoryLimits:
     def fits(self, figures: Figures) -> bool:
         return self.excess(figures) == 0
 
-    def priced(self, figures: Figures) -> int:
+    def price(self, figures: Figures) -> int:
         """Returns the cycles, increased by what flash beyond the limit has to save."""
         if self.earned is None or self.flash is None or figures.flash <= self.flash:
             return figures.cycles
@@ -276,7 +276,7 @@ class Decision:
         excess = self.limits.widest.excess(figures)
         dearer = self.is_dearer_by_vela(figures)
         if self.objective != SRAM:
-            return excess, dearer, self.limits.priced(figures), figures.sram
+            return excess, dearer, self.limits.price(figures), figures.sram
         if self.cycles is not None:
             excess += max(0, figures.cycles - self.cycles) / max(1, self.cycles)
         return excess, dearer, figures.sram, figures.cycles

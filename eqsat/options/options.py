@@ -227,7 +227,7 @@ class Options:
         return for_target([*PRESETS[self.preset], *self.rules], target)
 
 
-def given_options(options: Options | None) -> Options:
+def require_options(options: Options | None) -> Options:
     """Returns the options of a caller, or the default ones. Raises TypeError for anything else."""
     if options is None:
         return Options()

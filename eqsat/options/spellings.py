@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from cost_models.closed_form import estimated
+from cost_models.closed_form import estimate_cycles
 from cost_models.protocol import Unit
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.rule import Rule
@@ -65,16 +65,16 @@ def _cycles(
     constants = (None, weights.node.attr("value"), bias.node.attr("value"))
     operands = (operand, weights.type, bias.type)
     result = infer(call.op, call.attrs, operands)
-    return estimated(Unit(((call.op, call.attrs),), operands, result, constants, from_input=in_rows), target)
+    return estimate_cycles(Unit(((call.op, call.attrs),), operands, result, constants, from_input=in_rows), target)
 
 
 def _moving(target: Target, dtype: str, spelled: Spelled) -> float:
     """Returns the cycles of the data movements before and after a spelling, by the closed form."""
     cycles = 0.0
     for move in (m for m in (spelled.spelling.read, spelled.spelling.write) if not m.is_view):
-        sizes, perm = move.squeezed()
+        sizes, perm = move.squeeze()
         attrs, result = attrs_of({"perms": perm}), Type(tuple(sizes[p] for p in perm), dtype)
-        cycles += estimated(Unit((("transpose", attrs),), (Type(sizes, dtype),), result), target)
+        cycles += estimate_cycles(Unit((("transpose", attrs),), (Type(sizes, dtype),), result), target)
     return cycles
 
 

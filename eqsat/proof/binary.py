@@ -37,14 +37,14 @@ from eqsat.proof.prove import (
     Prover,
     Side,
     error_bound,
-    evaluated,
+    evaluate_at,
     source_of,
     unequal,
 )
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.graph import TensorGraph, unread
+from eqsat.tensor.graph import TensorGraph, find_unread
 
 #: Commands that an undecided proof names, at most.
 _NAMED = 4
@@ -161,7 +161,7 @@ class BinaryRun:
     def outputs(self) -> list[Value]:
         """Executes the commands and returns the terms of all outputs. Raises EndedError."""
         b = self._binary
-        self._memory = memory = self._filled()
+        self._memory = memory = self._fill_memory()
         execution = b.config.commands.execution(b.config.core, memory)
         elements = [math.prod(c.output.shape) if hasattr(c, "output") else 0 for c in self.commands]
         done, every = 0, max(1, sum(elements))
@@ -184,10 +184,10 @@ class BinaryRun:
         """Returns the outputs as points of the fields. Raises EndedError."""
         return Side(self._terms, [self._terms.lanes(v) for v in self.outputs()])
 
-    def _filled(self) -> TermMachine:
+    def _fill_memory(self) -> TermMachine:
         """Returns memory that holds the constants and inputs. Raises EndedError."""
         b, graph, t = self._binary, self._graph, self._terms
-        lost = unread(graph)  # Vela drops these inputs
+        lost = find_unread(graph)  # Vela drops these inputs
         given = [k for k in range(len(graph.inputs)) if k not in lost]
         if len(given) != len(b.inputs) or len(graph.outputs) != len(b.outputs):
             counts = f"{len(b.inputs)} inputs and {len(b.outputs)} outputs"
@@ -237,9 +237,9 @@ class BinaryRun:
 
         source: the terms of the graph.
         """
-        return self.named(self._terms.beyond(source), "it may overflow where the graph does not")
+        return self.list_open(self._terms.beyond(source), "it may overflow where the graph does not")
 
-    def named(self, numbers: Iterable[int], reason: str) -> tuple[Open, ...]:
+    def list_open(self, numbers: Iterable[int], reason: str) -> tuple[Open, ...]:
         """Returns the first of these commands, and why they are undecided."""
         first = [self.commands[k] for k in sorted(numbers)[:_NAMED]]
         return tuple(Open(line(c), c.offset, reason) for c in first)
@@ -259,7 +259,7 @@ def _where(graph: TensorGraph, binary: Binary, source: Side, outputs: tuple[int,
         known.append(np.unique(words(t.lanes(v))[0]))
         return v
 
-    evaluated(graph, source.terms.field.seed, source.terms, keep)
+    evaluate_at(graph, source.terms.field.seed, source.terms, keep)
     run = BinaryRun(graph, binary, *_inputs(graph, source), np.unique(np.concatenate(known)))
     run.side()
     found, seen, stack = set(), set[int](), [k for o in outputs for k in run.above[-1 - o] if k in run.new]
@@ -273,4 +273,4 @@ def _where(graph: TensorGraph, binary: Binary, source: Side, outputs: tuple[int,
     if not found:
         return (Open("its outputs", -1, "their values are none of the graph's, or in another order"),)
     reason = "its values are none of the graph's"
-    return run.named(found, reason)
+    return run.list_open(found, reason)

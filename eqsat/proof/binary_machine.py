@@ -17,7 +17,7 @@ from eqsat.proof.binary_memory import DTYPES, ShadowMemory
 from eqsat.proof.binary_windows import Window, check_room, largest
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Step, Undecidable
-from eqsat.proof.values import UNLIMITED, Value, merged, unique_rows
+from eqsat.proof.values import UNLIMITED, Value, merge, unique_rows
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.indexing import NEAREST
 from eqsat.tensor.types import Array, Attrs, Shape, Type, attrs_of
@@ -45,7 +45,7 @@ class TermMachine(ShadowMemory):
 
     def operand(self, v: Value, zero_point: int, op: str) -> Value:
         wide = op in UNLIMITED_OPERATORS
-        v = self.terms.stepped(v, [("affine", 1, -zero_point)], UNLIMITED if wide else "INT32")
+        v = self.terms.step(v, [("affine", 1, -zero_point)], UNLIMITED if wide else "INT32")
         if not wide and self.terms.outside(v, *_WORD.limits).any():
             raise Undecidable("an operand that 32 bits have no room for")
         return v
@@ -62,19 +62,19 @@ class TermMachine(ShadowMemory):
         columns = np.arange(y.elements).reshape(y.shape)[:, 0].transpose(0, 2, 1)
         zero_points = {"in_zp": (first.zero_point,), "w_zp": (second.zero_point,)}
         check_room(self.terms, x, 2 * x.shape[3] * largest(self.terms, y))
-        operands = x.moved(rows, rows.shape), y.moved(columns, columns.shape)
+        operands = x.take(rows, rows.shape), y.take(columns, columns.shape)
         v = linear.matmul(self.terms, zero_points, operands, Type((1, height * width, depth), UNLIMITED))
-        return v.moved(np.arange(v.elements), (1, *shape))
+        return v.take(np.arange(v.elements), (1, *shape))
 
-    def resized(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: Shape) -> Value:
+    def resize(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: Shape) -> Value:
         t, out = self.terms, Type((1, *shape), UNLIMITED)
-        v = t.stepped(self.read(m), [("affine", 1, -m.zero_point)], UNLIMITED)
+        v = t.step(self.read(m), [("affine", 1, -m.zero_point)], UNLIMITED)
         scale, offset = (y[2], y[1], x[2], x[1]), (y[0], x[0])
         if bilinear:
-            return linear.interpolated(t, {"scale": scale, "offset": offset}, v, out)
-        return indexing.moved(t, "resize", attrs_of({"scale": scale, "offset": offset, "mode": NEAREST}), [v], out)
+            return linear.interpolate(t, {"scale": scale, "offset": offset}, v, out)
+        return indexing.move(t, "resize", attrs_of({"scale": scale, "offset": offset, "mode": NEAREST}), [v], out)
 
-    def applied(self, op: str, attrs: Attrs, operands: Sequence[Value], shape: Shape) -> Value:
+    def apply(self, op: str, attrs: Attrs, operands: Sequence[Value], shape: Shape) -> Value:
         t = self.terms
         if op not in OPS:
             raise Undecidable(f"there is no form for {op.upper()}")
@@ -90,14 +90,14 @@ class TermMachine(ShadowMemory):
 
     def plus(self, v: Value, summand: Array | int) -> Value:
         if np.ndim(summand) == 0:
-            return self.terms.stepped(v, [("affine", 1, summand)], UNLIMITED)
+            return self.terms.step(v, [("affine", 1, summand)], UNLIMITED)
         (summands, _), variant = _variants(v, summand, 0)
-        return self.terms.stepped(v, [("affine", 1, summands)], UNLIMITED, variant)
+        return self.terms.step(v, [("affine", 1, summands)], UNLIMITED, variant)
 
     def times(self, v: Value, factor: int) -> Value:
-        return self.terms.stepped(v, [("affine", factor, 0)], UNLIMITED)
+        return self.terms.step(v, [("affine", factor, 0)], UNLIMITED)
 
-    def scaled(
+    def scale(
         self, v: Value, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0
     ) -> Value:
         t, (rows, variant) = self.terms, _variants(v, multiplier, shift)
@@ -112,12 +112,12 @@ class TermMachine(ShadowMemory):
 
         def rounded(x: Ints, row: Ints) -> Ints:
             added = np.where(x >= 0, positive[row], negative[row])
-            return np.asarray(arithmetic.shifted(x, multiplier[row], shift[row], added))
+            return np.asarray(arithmetic.multiply_and_shift(x, multiplier[row], shift[row], added))
 
         def of_kind(kind: int, v: Value, variant: Ints) -> Value:
             if kind in steps:
-                return t.stepped(v, [steps[kind]], UNLIMITED, variant)
-            done = t.tabulated(v, rounded, UNLIMITED, variant)
+                return t.step(v, [steps[kind]], UNLIMITED, variant)
+            done = t.tabulate(v, rounded, UNLIMITED, variant)
             if done is None:
                 raise Undecidable("an accumulator of which the sign decides how it is rounded")
             return done
@@ -131,35 +131,35 @@ class TermMachine(ShadowMemory):
         v, parts = t.plain(v), []
         for kind in different.tolist():
             mask = kinds == kind
-            parts.append((mask, of_kind(kind, v.moved(np.flatnonzero(mask)), variant[mask])))
-        return merged(v.shape, UNLIMITED, parts)
+            parts.append((mask, of_kind(kind, v.take(np.flatnonzero(mask)), variant[mask])))
+        return merge(v.shape, UNLIMITED, parts)
 
     def mean(self, v: Value, counts: Array) -> Value:
         (numbers, _), variant = _variants(v, counts, 0)
-        return self.terms.stepped(v, [("mean", numbers)], UNLIMITED, variant)
+        return self.terms.step(v, [("mean", numbers)], UNLIMITED, variant)
 
-    def recognized(self, v: Value) -> Value:
-        return self.terms.recognized(v)
+    def recognize(self, v: Value) -> Value:
+        return self.terms.recognize(v)
 
-    def held(self, v: Value, bits: int) -> Value:
+    def hold(self, v: Value, bits: int) -> Value:
         limit = 1 << bits - 1
         self.terms.require(v, -limit, limit - 1)
         return v
 
-    def clipped(self, v: Value, element: Element, low: int, high: int) -> Value:
+    def clip(self, v: Value, element: Element, low: int, high: int) -> Value:
         least, most = element.limits
         if low < least or high > most:
             raise Undecidable(f"a clamp of {element.dtype} to {low} to {high}")
         dtype = DTYPES[element.bytes] if element.signed else UNLIMITED
         if element.bits <= 16:  # by what the type has room for, as graphs do, and then by the limits
-            v = self.terms.stepped(v, [("clip", least, most)], dtype)
-        return self.terms.stepped(v, [("clip", low, high)], dtype)
+            v = self.terms.step(v, [("clip", least, most)], dtype)
+        return self.terms.step(v, [("clip", low, high)], dtype)
 
-    def looked_up(self, v: Value, chosen: Element, result: Element, table: bytes) -> Value:
+    def look_up(self, v: Value, chosen: Element, result: Element, table: bytes) -> Value:
         if self.terms.outside(v, *chosen.limits).any():
             raise Undecidable(f"a table of what {chosen.dtype} has no room for")
         dtype = DTYPES[result.bytes]
-        done = self.terms.tabulated(v, lambda x, _: arithmetic.looked_up(x, chosen, result, table), dtype)
+        done = self.terms.tabulate(v, lambda x, _: arithmetic.look_up(x, chosen, result, table), dtype)
         if done is None:
             raise Undecidable("a table of too many values")
         return done
@@ -167,12 +167,12 @@ class TermMachine(ShadowMemory):
     def fitting(self, v: Value, element: Element) -> Value:
         # Only beyond 32 bits does TOSA leave open what a graph computes: only such a requirement may equal a graph's.
         self.terms.require(v, *element.limits, *(() if element == _WORD else ("fits",)))
-        return self.terms.stepped(v, [], DTYPES[element.bytes]) if element.signed else v
+        return self.terms.step(v, [], DTYPES[element.bytes]) if element.signed else v
 
-    def turned(self, v: Value, flipped: int | None, axes: tuple[int, ...]) -> Value:
+    def turn(self, v: Value, flipped: int | None, axes: tuple[int, ...]) -> Value:
         places = np.arange(v.elements).reshape(v.shape)
         places = (places if flipped is None else np.flip(places, 1 + flipped)).transpose(0, *(1 + k for k in axes))
-        return v.moved(places, places.shape)
+        return v.take(places, places.shape)
 
 
 def _variants(v: Value, one: Array | int, other: Array | int) -> tuple[tuple[Ints, Ints], Ints]:

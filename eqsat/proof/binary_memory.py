@@ -125,11 +125,11 @@ class ShadowMemory:
             constants = self.terms.constant(raw.reshape(-1).view(f"int{8 * size}"), out.dtype)
             out.roots[:, fixed], out.functions[fixed] = 0, constants.functions
         if not (unknown := ~(whole | fixed)).any():
-            out = self._expanded(out)
+            out = self._restore_members(out)
         else:
             fresh = self._fresh(int(unknown.sum()), size)
             out.roots[:, unknown], out.functions[unknown] = fresh.roots, fresh.functions
-        return out if element.signed else _wrapped(self.terms, out, 8 * size, unsigned=True)
+        return out if element.signed else _wrap(self.terms, out, 8 * size, unsigned=True)
 
     def write(self, m: FeatureMap, v: Value) -> None:
         """Writes a feature map whose type can hold all values. Raises DeviceFault."""
@@ -139,8 +139,8 @@ class ShadowMemory:
         size, at = element.bytes, places.reshape(-1)
         r = self._holding(region, at, size)
         if not element.signed:
-            v = _wrapped(self.terms, v, 8 * size, unsigned=False)
-        v = self._remembered(v)
+            v = _wrap(self.terms, v, 8 * size, unsigned=False)
+        v = self._remember(v)
         _check_apart(r, at, size)
         for k in range(size):
             r.kinds[at + k], r.functions[at + k], r.degrees[at + k] = _part(size, k), v.functions, v.degree
@@ -153,7 +153,7 @@ class ShadowMemory:
         a, b = self._holding(source.region, i, size), self._holding(destination.region, k, size)
         _check_apart(b, k, size)
         every = np.arange(size)
-        self._put(b, np.add.outer(k, every), self._taken(a, np.add.outer(i, every)))
+        self._put(b, np.add.outer(k, every), self._take(a, np.add.outer(i, every)))
 
     def copy(self, c: Dma) -> None:
         """Copies pieces, of which only constants choose some; reads all of them before it writes.
@@ -176,11 +176,11 @@ class ShadowMemory:
         for r, addresses in ((a, sources), (b, places)):
             if min(addresses) < 0 or max(addresses) + length > r.size:
                 raise DeviceFault(f"a copy beyond the {r.size:#x} bytes of a region")
-        pieces = [self._taken(a, slice(at, at + length)) for at in sources]
+        pieces = [self._take(a, slice(at, at + length)) for at in sources]
         for at, piece in zip(places, pieces, strict=True):
             self._put(b, slice(at, at + length), piece)
 
-    def _taken(self, r: _Region, at: slice | Ints) -> list[NDArray[Any]]:
+    def _take(self, r: _Region, at: slice | Ints) -> list[NDArray[Any]]:
         """Returns what is known of some bytes."""
         self.sources.update(np.unique(r.writers[at]).tolist())
         return [plane[..., at].copy() for plane in r.planes]
@@ -208,11 +208,11 @@ class ShadowMemory:
             raise Undecidable("8 bytes that nothing wrote as one element")
         self.unwritten = True
         t = self.terms
-        return t.numbered(t.symbol("unwritten", t.elements), (count,), DTYPES[size])
+        return t.number(t.symbol("unwritten", t.elements), (count,), DTYPES[size])
 
     # ---- sets ------------------------------------------------------------------------------------
 
-    def _remembered(self, v: Value) -> Value:
+    def _remember(self, v: Value) -> Value:
         """Returns the value that memory holds; a result with several members is remembered."""
         if v.members == 1:
             return v
@@ -221,12 +221,12 @@ class ShadowMemory:
         self._sets = [*self._sets[1 - _SETS :], (numbers, v)]
         return one
 
-    def _expanded(self, v: Value) -> Value:
+    def _restore_members(self, v: Value) -> Value:
         """Returns the value with its members if it was written as such a result."""
         if not self._sets or not v.elements:
             return v
         # few results have several members: one element tells of most values that they are none of them
-        one = self.terms.lanes(v.moved(np.zeros(1, np.int64)))
+        one = self.terms.lanes(v.take(np.zeros(1, np.int64)))
         possible = [(numbers, result) for numbers, result in reversed(self._sets) if numbers.find(one)[0][0]]
         if not possible:
             return v
@@ -234,7 +234,7 @@ class ShadowMemory:
         for numbers, result in possible:
             known, at = numbers.find(lanes)
             if known.all():
-                return result.moved(at, v.shape, v.dtype)
+                return result.take(at, v.shape, v.dtype)
         return v
 
 
@@ -258,7 +258,7 @@ def _check_apart(r: _Region, at: Ints, size: int) -> None:
         raise Undecidable("elements of a result that overlap")
 
 
-def _wrapped(t: Terms, v: Value, bits: int, *, unsigned: bool) -> Value:
+def _wrap(t: Terms, v: Value, bits: int, *, unsigned: bool) -> Value:
     """Returns the values that the same bits have with the other sign.
 
     Raises Undecidable if there are too many.
@@ -267,7 +267,7 @@ def _wrapped(t: Terms, v: Value, bits: int, *, unsigned: bool) -> Value:
     if low.min(initial=0) >= 0 and high.max(initial=0) < 1 << bits - 1:
         return v
     half = 0 if unsigned else 1 << bits - 1
-    out = t.tabulated(v, lambda x, _: (x + half) % (1 << bits) - half, v.dtype)
+    out = t.tabulate(v, lambda x, _: (x + half) % (1 << bits) - half, v.dtype)
     if out is None:
         raise Undecidable(f"{bits} bits read with another sign")
     return out

@@ -28,14 +28,14 @@ class Window:
     ) -> None:
         self.t, self.kernel, self.out, self.zero_point = t, kernel, out, zero_point
         self._numbers = windows.Window(kernel, out, upscale, zero_point, np.broadcast_to(0.0, x.shape))
-        x = self._upscaled(x, upscale)
-        needed, (rows, columns) = self._numbers.reach, self._numbers.taken(*x.shape[1:3])
+        x = self._upscale(x, upscale)
+        needed, (rows, columns) = self._numbers.reach, self._numbers.measure_input(*x.shape[1:3])
         if not rows or not columns:
             raise Undecidable("a window over nothing but padding")
-        self.x = _cropped(x, rows, columns)
+        self.x = _crop(x, rows, columns)
         self.pad = kernel.top, needed[0] - kernel.top - rows, kernel.left, needed[1] - kernel.left - columns
 
-    def _upscaled(self, x: Value, mode: IfmUpscaleMode) -> Value:
+    def _upscale(self, x: Value, mode: IfmUpscaleMode) -> Value:
         if mode == IfmUpscaleMode.NONE:
             return x
         _, height, width, depth = x.shape
@@ -46,13 +46,13 @@ class Window:
             sparse = np.full((2 * height, 2 * width, depth), x.elements)
             sparse[::2, ::2] = places
             places, x = sparse, self.t.with_constant(x, self.zero_point)
-        return x.moved(places, (1, 2 * height, 2 * width, depth))
+        return x.take(places, (1, 2 * height, 2 * width, depth))
 
     @property
     def _attributes(self) -> dict[str, Any]:
         return {"pad": self.pad, "stride": self.kernel.stride, "dilation": self.kernel.dilation}
 
-    def convolved(self, weights: Ints, depthwise: bool) -> Value:
+    def convolve(self, weights: Ints, depthwise: bool) -> Value:
         """Returns the sums of products, [1, height, width, out].
 
         weights: [out, height, width, in].
@@ -67,15 +67,15 @@ class Window:
             channel = np.arange(size) % depth
         check_room(self.t, self.x, 2 * int(np.abs(kernel).sum((0, 1, 2)).max()))
         out, bias = Type((1, *self.out, size), UNLIMITED), np.zeros(size, np.int64)
-        return linear.windowed(self.t, self._attributes, self.x, kernel, channel, bias, self.zero_point, out)
+        return linear.convolve(self.t, self._attributes, self.x, kernel, channel, bias, self.zero_point, out)
 
-    def summed(self) -> Value:
+    def sum(self) -> Value:
         """Returns the sum of each window for each channel. Raises Undecidable."""
-        return self.convolved(np.ones((self.x.shape[3], self.kernel.height, self.kernel.width, 1), np.int64), True)
+        return self.convolve(np.ones((self.x.shape[3], self.kernel.height, self.kernel.width, 1), np.int64), True)
 
-    def summed_over_depth(self) -> Value:
+    def sum_over_depth(self) -> Value:
         """Returns the sum of each window over all channels. Raises Undecidable."""
-        v = self.summed()
+        v = self.sum()
         check_room(self.t, v, v.shape[3])
         return linear.reduce_sum(self.t, {"axis": 3}, v, Type((*v.shape[:3], 1), UNLIMITED))
 
@@ -86,9 +86,9 @@ class Window:
         """
         if self.kernel.dilation != (1, 1):
             raise Undecidable("an extremum of a dilated window")
-        x = self.t.stepped(self.x, [("affine", 1, -self.zero_point)], UNLIMITED)
+        x = self.t.step(self.x, [("affine", 1, -self.zero_point)], UNLIMITED)
         attributes = {**self._attributes, "kernel": (self.kernel.height, self.kernel.width)}
-        return extrema.pooled(self.t, attributes, x, Type((1, *self.out, x.shape[3]), UNLIMITED), kind)
+        return extrema.pool_maximum(self.t, attributes, x, Type((1, *self.out, x.shape[3]), UNLIMITED), kind)
 
     def first_largest(self) -> Value:
         """Returns the index of the first maximum of each window, which neither is upscaled nor reaches the padding."""
@@ -106,11 +106,11 @@ class Window:
         return self._numbers.counts()
 
 
-def _cropped(x: Value, rows: int, columns: int) -> Value:
+def _crop(x: Value, rows: int, columns: int) -> Value:
     if x.shape[1:3] == (rows, columns):
         return x
     places = np.arange(x.elements).reshape(x.shape)[:, :rows, :columns]
-    return x.moved(places, places.shape)
+    return x.take(places, places.shape)
 
 
 def check_room(t: Terms, v: Value, factor: int) -> None:

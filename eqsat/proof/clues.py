@@ -55,27 +55,27 @@ def likely_inputs(
     kept: list[dict[int, Value]] = [{}, {}]
     roots = _Roots(a)
 
-    def seen(t: Terms, n: int, v: Value) -> Value:
+    def see(t: Terms, n: int, v: Value) -> Value:
         roots.see(t, n, v)
         if n in lost and v.members == 1:
             kept[0][n] = v
         return v
 
-    def seen_too(t: Terms, n: int, v: Value) -> Value:
+    def see_too(t: Terms, n: int, v: Value) -> Value:
         if n in new and v.members == 1:
             kept[1][n] = v
         return v
 
     t = Terms(Field(seed))
-    evaluate(t, a, seen)
+    evaluate(t, a, see)
     other = Terms(Field(seed), t)
-    evaluate(other, b, seen_too)
+    evaluate(other, b, see_too)
     rng = np.random.default_rng(0)
-    for lanes, value in _suggested_values(t.functions, a, b, kept):
+    for lanes, value in _suggest_values(t.functions, a, b, kept):
         yield from roots.inputs(lanes, value, rng)
 
 
-def _suggested_values(
+def _suggest_values(
     functions: Functions, a: TensorGraph, b: TensorGraph, kept: Sequence[Mapping[int, Value]]
 ) -> Iterator[tuple[Lanes, int]]:
     """Yields (lanes of a root, a value of it for which the graphs are likely to differ)."""
@@ -131,18 +131,18 @@ class _Roots:
         """Yields inputs of the graph for which the root has this value."""
         found, numbers = Known(self._inputs).find(lanes[:, None])
         if found[0]:
-            yield from self._filled(numbers, np.array([value]), rng)
+            yield from self._fill(numbers, np.array([value]), rng)
         for known, n in self._sums:
             found, at = known.find(lanes[:, None])
             if found[0]:
                 total = self._sum(n, int(at[0]))
                 for _ in range(_TRIES):
-                    values = _solved(total, value, rng)
+                    values = _solve(total, value, rng)
                     if values is not None:
-                        yield from self._filled(total.elements, values, rng)
+                        yield from self._fill(total.elements, values, rng)
                         break
 
-    def _filled(self, elements: Ints, values: Ints, rng: np.random.Generator) -> Iterator[list[Array]]:
+    def _fill(self, elements: Ints, values: Ints, rng: np.random.Generator) -> Iterator[list[Array]]:
         try:
             drawn = uniform(domains(self.graph), rng)
         except GraphError:
@@ -167,7 +167,7 @@ class _Roots:
         return _Sum(self._elements[node.inputs[0]][flat], factors, summand - int(factors.sum()) * node.attr("in_zp")[0])
 
 
-def _solved(total: _Sum, value: int, rng: np.random.Generator) -> Ints | None:
+def _solve(total: _Sum, value: int, rng: np.random.Generator) -> Ints | None:
     """Returns INT8 values for which the sum is `value`, by a greedy search in a random order.
 
     Returns None if the search ends at another sum.

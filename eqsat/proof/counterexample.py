@@ -44,28 +44,28 @@ def find_counterexample(a: TensorGraph, b: TensorGraph, first: Iterable[Sequence
     Inputs are skipped on which the first graph overflows or meets what TOSA leaves undefined.
     """
     end = time.perf_counter() + _SECONDS
-    for inputs in chain(first, _drawn(a)):
-        if (found := compared(a, b, inputs)) is not None:
+    for inputs in chain(first, _draw(a)):
+        if (found := compare(a, b, inputs)) is not None:
             return found
         if time.perf_counter() > end:
             break
     return None
 
 
-def _drawn(a: TensorGraph) -> Iterator[Sequence[Array]]:
+def _draw(a: TensorGraph) -> Iterator[Sequence[Array]]:
     try:
         yield from samples(domains(a), _TRIALS)
     except GraphError:  # inputs of a dtype that numpy does not have
         return
 
 
-def compared(a: TensorGraph, b: TensorGraph, inputs: Sequence[Array]) -> Counterexample | None:
+def compare(a: TensorGraph, b: TensorGraph, inputs: Sequence[Array]) -> Counterexample | None:
     """Returns the counterexample that one input gives, or None if the outputs are equal.
 
     Also returns None if TOSA leaves a value of the first graph open, or if a graph cannot be evaluated.
     """
     try:
-        expected = defined_outputs(a, inputs)
+        expected = evaluate_outputs(a, inputs)
         found = b.evaluate(inputs) if expected is not None else []
     except GraphError:
         return None
@@ -77,7 +77,7 @@ def compared(a: TensorGraph, b: TensorGraph, inputs: Sequence[Array]) -> Counter
     return None
 
 
-def defined_outputs(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array] | None:
+def evaluate_outputs(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array] | None:
     """Returns the graph's outputs, or None if TOSA leaves one of its values open.
 
     Raises GraphError.

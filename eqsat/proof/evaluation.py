@@ -44,7 +44,7 @@ def evaluate(t: Terms, graph: TensorGraph, seen: Seen = lambda t, n, v: v) -> li
             value = variable(t, graph.inputs.index(n), graph.type(n)) if is_input else value_of(t, node, operands)
             values[n] = seen(t, n, value)
         except Undecidable as e:
-            raise type(e)(f"{named(graph, n)}: {e}" if str(e) else named(graph, n)) from e
+            raise type(e)(f"{describe(graph, n)}: {e}" if str(e) else describe(graph, n)) from e
         for i in node.inputs:
             left[i] -= 1
             if not left[i]:
@@ -52,7 +52,7 @@ def evaluate(t: Terms, graph: TensorGraph, seen: Seen = lambda t, n, v: v) -> li
     return [values[o] for o in graph.outputs]
 
 
-def named(graph: TensorGraph, n: int) -> str:
+def describe(graph: TensorGraph, n: int) -> str:
     """Returns a node's operator, attributes, shape and number for messages."""
     node = graph.nodes[n]
     return f"{OPS[node.op].text(node.attrs)} {list(node.shape)} (node {n})"
@@ -65,7 +65,7 @@ def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
         return _constant(t, node.attr("value"), out)
     if any(not DType.of(dtype).is_integral for dtype in (out.dtype, *(v.dtype for v in operands))):
         if node.op in _MOVING and node.op != "pad":
-            return indexing.moved(t, node.op, node.attrs, operands, out)
+            return indexing.move(t, node.op, node.attrs, operands, out)
         return indexing.opaque(t, node.op, node.attrs, operands, out)
     found = _family(t, node, operands, out)
     return indexing.opaque(t, node.op, node.attrs, operands, out) if found is None else found
@@ -73,23 +73,23 @@ def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
 
 def variable(t: Terms, number: int, out: Type) -> Value:
     """Returns the term of graph input `number`: one independent root per element."""
-    return t.numbered(t.symbol("input", number), out.shape, out.dtype)
+    return t.number(t.symbol("input", number), out.shape, out.dtype)
 
 
 def _constant(t: Terms, value: Const, out: Type) -> Value:
     if DType.of(out.dtype).is_integral:
         return t.constant(value.data.reshape(out.shape), out.dtype)
     if value.data.size % out.elements:  # packed elements
-        return t.numbered(t.symbol("bytes", value.digest), out.shape, out.dtype)
+        return t.number(t.symbol("bytes", value.digest), out.shape, out.dtype)
     raw = value.data.reshape(-1).view(np.uint8).reshape(out.elements, -1).astype(np.int64)
-    return t.root(t.field.digest(t.symbol("bytes"), t.field.reduced(raw.T[None])), out.shape, out.dtype)
+    return t.root(t.field.digest(t.symbol("bytes"), t.field.reduce(raw.T[None])), out.shape, out.dtype)
 
 
 def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | None:
     """Returns the term that the module for this operator makes, or None if it has no form."""
     op, attrs = node.op, dict(node.attrs)
     if op in _MOVING or op == "resize" and attrs["mode"] == NEAREST:
-        return indexing.moved(t, op, node.attrs, xs, out)
+        return indexing.move(t, op, node.attrs, xs, out)
     if op in _CONVOLUTIONS:
         return linear.convolution(t, op, attrs, xs, out)
     simple: dict[str, Callable[[], Value | None]] = {
@@ -98,16 +98,16 @@ def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | Non
         "matmul": lambda: linear.matmul(t, attrs, xs, out),
         "avg_pool2d": lambda: linear.average(t, attrs, xs[0], out),
         "reduce_sum": lambda: linear.reduce_sum(t, attrs, xs[0], out),
-        "resize": lambda: linear.interpolated(t, attrs, xs[0], out),
-        "max_pool2d": lambda: extrema.pooled(t, attrs, xs[0], out),
+        "resize": lambda: linear.interpolate(t, attrs, xs[0], out),
+        "max_pool2d": lambda: extrema.pool_maximum(t, attrs, xs[0], out),
         "select": lambda: pointwise.select(t, xs, out),
-        "gather": lambda: indexing.gathered(t, node.attrs, xs, out),
+        "gather": lambda: indexing.gather(t, node.attrs, xs, out),
         "argmax": lambda: indexing.first_largest(t, node.attrs, xs, out),
     }
     if op in simple:
         return simple[op]()
     if op in _REDUCED:
-        return extrema.reduced(t, _REDUCED[op], attrs, xs[0], out)
+        return extrema.reduce(t, _REDUCED[op], attrs, xs[0], out)
     if OPS[op].kind == "pointwise" and OPS[op].tosa and not isinstance(OPS[op].integer, NotModelled):
         if len(xs) == 1:
             return pointwise.unary(t, op, node.attrs, xs[0], out)
@@ -124,6 +124,6 @@ def _matmul_rows(t: Terms, attrs: Mapping[str, Any], xs: Sequence[Value], out: T
     x, y = xs
     turned = np.arange(y.elements).reshape(y.shape).swapaxes(1, 2)
     sums = Type((batch, rows, columns), DType.of(x.dtype).accumulator)
-    total = linear.matmul(t, attrs, [x, y.moved(turned, turned.shape)], sums)
+    total = linear.matmul(t, attrs, [x, y.take(turned, turned.shape)], sums)
     outermost = np.arange(total.elements).reshape(sums.shape).swapaxes(0, 1)
-    return pointwise.rescale(t, {**attrs, "in_zp": (0,)}, total.moved(outermost, out.shape), out)
+    return pointwise.rescale(t, {**attrs, "in_zp": (0,)}, total.take(outermost, out.shape), out)

@@ -22,7 +22,7 @@ _LARGEST_SETS = 1 << 22
 
 def extremum(t: Terms, kind: str, xs: Sequence[Value], shape: tuple[int, ...], dtype: str) -> Value:
     """Returns the elementwise maximum (kind "max") or minimum ("min") of values of one shape."""
-    xs = [t.collapsed(v) if v.members > 1 and v.extremum != kind else v for v in xs]
+    xs = [t.collapse(v) if v.members > 1 and v.extremum != kind else v for v in xs]
     members = sum(v.members for v in xs)
     roots = np.concatenate([v.roots for v in xs], 1)
     functions = np.concatenate([v.functions for v in xs])
@@ -30,7 +30,7 @@ def extremum(t: Terms, kind: str, xs: Sequence[Value], shape: tuple[int, ...], d
     if members == 1:
         return out
     out = _without_constants(t, out)
-    return t.collapsed(out) if len(out.functions) > _LARGEST_SETS else out
+    return t.collapse(out) if len(out.functions) > _LARGEST_SETS else out
 
 
 def _without_constants(t: Terms, v: Value) -> Value:
@@ -45,14 +45,14 @@ def _without_constants(t: Terms, v: Value) -> Value:
     bound = bound.max(0) if largest else bound.min(0)
     limits, variant = unique(bound)
     clip = ("clip", limits, LARGEST) if largest else ("clip", -LARGEST, limits)
-    flat = t.stepped(v.flat(), [clip], v.dtype, np.tile(variant, v.members))
+    flat = t.step(v.flat(), [clip], v.dtype, np.tile(variant, v.members))
     # constants are replaced by another member, if there is one
     first = np.where(fixed, (~fixed).argmax(0)[None], np.arange(v.members)[:, None])
     at = (first * v.elements + np.arange(v.elements)).reshape(-1)
     return replace(v, roots=flat.roots[:, at], functions=flat.functions[at])
 
 
-def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type, kind: str = "max") -> Value:
+def pool_maximum(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type, kind: str = "max") -> Value:
     """Returns the term of MAX_POOL2D: the members are the input elements under the window.
 
     kind: "max" or "min". Raises Undecidable for a window that lies outside of the input.
@@ -67,15 +67,15 @@ def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type, kind: str = 
             raise Undecidable("a window that lies outside")
     rows, columns = rows.clip(0, height - 1), columns.clip(0, width - 1)  # repeated members change nothing
     places = np.arange(x.elements).reshape(x.shape)
-    taps = [x.moved(places[:, r][:, :, k], out.shape) for r in rows for k in columns]
+    taps = [x.take(places[:, r][:, :, k], out.shape) for r in rows for k in columns]
     return extremum(t, kind, taps, out.shape, out.dtype)
 
 
-def reduced(t: Terms, kind: str, attrs: Mapping[str, Any], x: Value, out: Type) -> Value:
+def reduce(t: Terms, kind: str, attrs: Mapping[str, Any], x: Value, out: Type) -> Value:
     """Returns the term of a REDUCE_MAX, REDUCE_MIN, REDUCE_ANY or REDUCE_ALL."""
     places = np.moveaxis(np.arange(x.elements).reshape(x.shape), attrs["axis"], 0)
     x = _for_members_of(t, kind, x, len(places), out)
-    return extremum(t, kind, [x.moved(p, out.shape) for p in places], out.shape, out.dtype)
+    return extremum(t, kind, [x.take(p, out.shape) for p in places], out.shape, out.dtype)
 
 
 def _for_members_of(t: Terms, kind: str, x: Value, times: int, out: Type) -> Value:
@@ -86,4 +86,4 @@ def _for_members_of(t: Terms, kind: str, x: Value, times: int, out: Type) -> Val
     if x.members > 1 and x.extremum == kind and times * x.members * prod(out.shape) > _LARGEST_SETS:
         x = x.distinct()
     too_large = times * x.members * prod(out.shape) > _LARGEST_SETS
-    return t.collapsed(x) if x.members > 1 and (too_large or x.extremum != kind) else x
+    return t.collapse(x) if x.members > 1 and (too_large or x.extremum != kind) else x

@@ -58,7 +58,7 @@ class Field:
 
     # ---- arithmetic ------------------------------------------------------------------------------
 
-    def reduced(self, values: NDArray[np.int64]) -> Lanes:
+    def reduce(self, values: NDArray[np.int64]) -> Lanes:
         """Returns lanes [LANES, ...] of integers of shape [1, ...] or [LANES, ...]."""
         out: Lanes = values % self._column.reshape(-1, *[1] * (values.ndim - 1))
         return out
@@ -66,14 +66,14 @@ class Field:
     def constants(self, values: Sequence[int] | NDArray[np.int64]) -> Lanes:
         """Returns lanes [LANES, values] of integers of any size."""
         if isinstance(values, np.ndarray):
-            return self.reduced(values[None])
+            return self.reduce(values[None])
         return np.array([[v % p for v in values] for p in self.primes], np.int64).reshape(LANES, -1)
 
     def total(self, x: Lanes, terms: Sequence[Term]) -> Lanes:
         """Returns the sum of linear maps of x, modulo each prime."""
         out = []
         for lane, p in zip(x, self.primes, strict=True):
-            centred, sums, load = _centred(lane, p), np.zeros(()), 0
+            centred, sums, load = _centre(lane, p), np.zeros(()), 0
             for linear, weight in terms:
                 if load + weight > EXACT_WEIGHTS:
                     sums, load = np.mod(sums, p), 2
@@ -89,7 +89,7 @@ class Field:
         out = np.zeros((*a.shape[:-1], b.shape[-1]), np.int64)
         for lane, p in enumerate(self.primes):
             for k in range(0, a.shape[-1], _LIMB_TERMS):
-                left, right = _centred(a[lane, ..., k : k + _LIMB_TERMS], p), b[lane, :, k : k + _LIMB_TERMS]
+                left, right = _centre(a[lane, ..., k : k + _LIMB_TERMS], p), b[lane, :, k : k + _LIMB_TERMS]
                 total = np.zeros(out.shape[1:], np.int64)
                 for limb in (2, 1, 0):
                     part = (right >> (limb * _LIMB_BITS)) & ((1 << _LIMB_BITS) - 1)
@@ -102,39 +102,39 @@ class Field:
     def keys(self, symbols: NDArray[np.int64]) -> tuple[Words, Words]:
         """Returns the two key words of each function symbol, given by number."""
         with np.errstate(over="ignore"):
-            first = _mixed(symbols.astype(np.uint64) ^ self._keys[0])
-            return first, _mixed(first + self._keys[1])
+            first = _mix(symbols.astype(np.uint64) ^ self._keys[0])
+            return first, _mix(first + self._keys[1])
 
-    def hashed(self, keys: tuple[Words, Words], *operands: Lanes) -> Lanes:
+    def hash_keys(self, keys: tuple[Words, Words], *operands: Lanes) -> Lanes:
         """Returns lanes [LANES, elements] of function symbols applied to operands of that shape."""
         with np.errstate(over="ignore"):
             s, t = keys
             self.hashes += operands[0].shape[1]
             for operand in operands:
                 first, second = words(operand)
-                s = _mixed(s ^ first)
-                t = _mixed(t ^ second ^ (s * np.uint64(_GAMMA)))
+                s = _mix(s ^ first)
+                t = _mix(t ^ second ^ (s * np.uint64(_GAMMA)))
                 s = s ^ ((t << np.uint64(23)) | (t >> np.uint64(41)))
             out = np.empty((LANES, len(np.atleast_1d(s))), np.int64)
             for lane, p in enumerate(self.primes):
-                z = _mixed(t * np.uint64(2 * lane + 1) + s + self._keys[2 + lane % 2])
+                z = _mix(t * np.uint64(2 * lane + 1) + s + self._keys[2 + lane % 2])
                 out[lane] = (z >> np.uint64(11)).astype(np.float64) * (p * 2.0**-53)
         return out
 
-    def applied(self, symbol: int, *operands: Lanes) -> Lanes:
+    def apply(self, symbol: int, *operands: Lanes) -> Lanes:
         """Returns lanes of one function symbol, given by number, applied to operands."""
-        return self.hashed(self.keys(np.full(operands[0].shape[1], symbol)), *operands)
+        return self.hash_keys(self.keys(np.full(operands[0].shape[1], symbol)), *operands)
 
     def digest(self, symbol: int, values: Lanes) -> Lanes:
         """Returns one hash per row of its terms in order: [LANES, terms, rows] -> [LANES, rows]."""
         terms, rows = values.shape[1:]
-        state = self.applied(symbol, self.constants([terms]).repeat(rows, 1))
+        state = self.apply(symbol, self.constants([terms]).repeat(rows, 1))
         keys = self.keys(np.arange(terms))
         total = np.zeros((LANES, rows), np.int64)
         for k in range(terms):  # a sum of hashes, each of a position and its value
             place = tuple(np.broadcast_to(key[k], rows) for key in keys)
-            total += self.hashed((place[0] ^ words(state)[0], place[1]), values[:, k])
-        return self.applied(symbol, self.reduced(total), state)
+            total += self.hash_keys((place[0] ^ words(state)[0], place[1]), values[:, k])
+        return self.apply(symbol, self.reduce(total), state)
 
     # ---- what it is worth ------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Field:
         """Returns the number of elements and the sum of their hashes modulo 2^64."""
         first, second = words(values)
         with np.errstate(over="ignore"):
-            return len(first), int(_mixed(_mixed(first ^ self._keys[2]) ^ second).sum(dtype=np.uint64))
+            return len(first), int(_mix(_mix(first ^ self._keys[2]) ^ second).sum(dtype=np.uint64))
 
     def error_bound(self, degree: int, elements: int) -> float:
         """Returns log2 of a bound on the probability that different elements have equal lanes.
@@ -169,13 +169,13 @@ def pairs(values: Lanes) -> Iterator[tuple[int, int]]:
     return zip(*(w.tolist() for w in words(values)))
 
 
-def _centred(lane: NDArray[np.int64], p: int) -> NDArray[np.float64]:
+def _centre(lane: NDArray[np.int64], p: int) -> NDArray[np.float64]:
     out = lane.astype(np.float64)
     out[lane > p // 2] -= p
     return out
 
 
-def _mixed(z: Words) -> Words:
+def _mix(z: Words) -> Words:
     """Returns 64-bit words permuted by splitmix64."""
     z = z + np.uint64(_GAMMA)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(_MIX_1)

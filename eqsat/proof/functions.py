@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.proof.steps import Step, Undecidable, first_reaching, is_decreasing, is_safe, run, run_all, scaled
+from eqsat.proof.steps import Step, Undecidable, first_reaching, is_decreasing, is_safe, normalize_scale, run, run_all
 
 Ints = NDArray[np.int64]
 IDENTITY = -1
@@ -94,7 +94,7 @@ class Functions:
         self._room = _MOST_PIECES
         self._form_numbers: dict[Any, int] = {}
         self._known: dict[tuple[Any, ...], int] = {}
-        #: {digest of its results: the first chain with them}, for `recognized`.
+        #: {digest of its results: the first chain with them}, for `recognize`.
         self._by_results: dict[bytes, int] = {}
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class Functions:
             self._table.append([(*key, *limits)])
         return known
 
-    def _numbered(self, first: Ints, last: Ints, g: Ints, a: Ints, b: Ints, low: Ints, high: Ints) -> Ints:
+    def _number_several(self, first: Ints, last: Ints, g: Ints, a: Ints, b: Ints, low: Ints, high: Ints) -> Ints:
         """Returns the numbers of several functions, each as `_number` does."""
         constant = a == 0
         first, last, g = (np.where(constant, x, y) for x, y in ((0, first), (0, last), (IDENTITY, g)))
@@ -211,7 +211,7 @@ class Functions:
         ends = at + sizes
         for k in np.flatnonzero(~is_line & (sizes > 1)).tolist():
             g[k] = self._form(start[at[k] : ends[k]], value[at[k] : ends[k]])
-        return self._numbered(first, last, g, a, np.where(is_line, base - a * first, base), low, high)
+        return self._number_several(first, last, g, a, np.where(is_line, base - a * first, base), low, high)
 
     def _form(self, start: Ints, value: Ints) -> int:
         key = digest(start, value)
@@ -245,15 +245,15 @@ class Functions:
         x: Ints = np.union1d(self.thresholds(one), self.thresholds(other))
         return np.asarray(x[self.values(one, x) != self.values(other, x)])
 
-    def divided(self, rows: Ints, divisors: Ints) -> Ints:
+    def divide(self, rows: Ints, divisors: Ints) -> Ints:
         """Returns the functions without b, with their factor a divided by divisors of it."""
         first, last, g, a, b, low, high = self._table.rows(rows)
         a, low, high = (x // divisors for x in (a, low - b, high - b))
-        return self._numbered(first, last, g, a, np.zeros_like(b), low, high)
+        return self._number_several(first, last, g, a, np.zeros_like(b), low, high)
 
     # ---- composition -----------------------------------------------------------------------------
 
-    def tabulated(self, rows: Ints, function: Callable[[Ints, Ints], Ints]) -> Ints:
+    def tabulate(self, rows: Ints, function: Callable[[Ints, Ints], Ints]) -> Ints:
         """Returns finite functions composed with any `function` of (results, their rows).
 
         Raises Undecidable if there is no room for the pieces.
@@ -290,7 +290,7 @@ class Functions:
         value = function(np.concatenate(left), np.concatenate(right), row)
         return self.from_pieces(Pieces(row, np.concatenate(starts), value), (domains[0], domains[1]))
 
-    def then(self, rows: Ints, kind: str, parameters: Sequence[Ints]) -> Ints:
+    def compose(self, rows: Ints, kind: str, parameters: Sequence[Ints]) -> Ints:
         """Returns functions composed with a step of one kind each, whose parameters differ.
 
         Raises Undecidable where int64 cannot hold a result.
@@ -315,7 +315,7 @@ class Functions:
             raise Undecidable(_NO_ROOM)
         ends = np.sort(np.stack([low, high]) * factor + summand, 0)
         a, b = a * factor, b * factor + summand
-        return self._numbered(first, last, g, a, b, *ends)
+        return self._number_several(first, last, g, a, b, *ends)
 
     def _behind(self, rows: Ints, steps: Sequence[Step]) -> Ints:
         """Returns functions composed with one step each, which is not affine and has an effect.
@@ -331,7 +331,7 @@ class Functions:
             affine = self.column("g")[rows[new]] == IDENTITY
             extended, new = [*extended, *new[affine].tolist()], new[~affine]
         for k in extended:
-            known[k] = self._known[keys[k]] = self._extended(keys[k][0], steps[k])
+            known[k] = self._known[keys[k]] = self._extend(keys[k][0], steps[k])
         if len(new):
             for k, number in zip(new.tolist(), self._run(rows[new], [steps[k] for k in new.tolist()]).tolist()):
                 known[k] = self._known[keys[k]] = number
@@ -346,9 +346,9 @@ class Functions:
         parameters = np.array([step[1:] for step in steps], np.int64).T
         if not is_safe((*kinds, *parameters), self.column("low")[rows], self.column("high")[rows]):
             raise Undecidable(_NO_ROOM)
-        return self.tabulated(rows, lambda x, row: run((*kinds, *(p[row] for p in parameters)), x))
+        return self.tabulate(rows, lambda x, row: run((*kinds, *(p[row] for p in parameters)), x))
 
-    def _extended(self, f: int, step: Step) -> int:
+    def _extend(self, f: int, step: Step) -> int:
         """Returns a function on a large domain composed with a step that is not affine.
 
         The result is a chain, or a multiple of the function's g. Raises Undecidable.
@@ -367,7 +367,7 @@ class Functions:
             folded = ("scale", a * p[0], b * p[0] + p[1], p[2])
             if not is_safe(folded, inner[0], inner[1]):
                 raise Undecidable(_NO_ROOM)
-            behind, a, b = scaled(*folded[1:])
+            behind, a, b = normalize_scale(*folded[1:])
             if behind:
                 steps = self._before_clip(steps, behind, first, last)
         elif kind == "clip" and abs(a) == 1:
@@ -411,10 +411,10 @@ class Functions:
                 groups.setdefault(tuple(s[0] for s in self._forms[g[k]]), []).append(k)
         for members in groups.values():
             old = rows[members]
-            rows[members] = self._inverted(old)
+            rows[members] = self._invert(old)
             self._known.update((("in pieces", int(f)), int(n)) for f, n in zip(old, rows[members]))
 
-    def recognized(self, rows: Ints) -> Ints:
+    def recognize(self, rows: Ints) -> Ints:
         """Returns for each chain the first one that occurred with the same results.
 
         Two spellings of one division need not have the same steps, so thresholds are compared.
@@ -433,7 +433,7 @@ class Functions:
             out[k] = self._known[key]
         return out
 
-    def _inverted(self, rows: Ints) -> Ints:
+    def _invert(self, rows: Ints) -> Ints:
         """Returns chains, whose steps are of the same kinds, as functions in pieces."""
         return self.from_pieces(*self._thresholds(rows))
 

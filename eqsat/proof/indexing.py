@@ -10,28 +10,28 @@ import numpy as np
 
 from eqsat.proof.field import LANES
 from eqsat.proof.functions import IDENTITY
-from eqsat.proof.values import Terms, Value, joined
+from eqsat.proof.values import Terms, Value, join
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, Type
 
 
-def moved(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
+def move(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     """Returns the term of a data movement, which the op table applies to the elements' numbers."""
     values = dict(attrs)
     if op in ("reshape", "identity"):
         return replace(xs[0], shape=out.shape)
     if len(xs) > 1 and len({(v.members, v.extremum) for v in xs}) > 1:
         xs = [t.plain(v) for v in xs]
-    x = xs[0] if len(xs) == 1 else joined(xs)
+    x = xs[0] if len(xs) == 1 else join(xs)
     if op == "pad":
         x, values["value"] = t.with_constant(x, values["value"][0]), (xs[0].elements,)
     starts = np.cumsum([0, *(v.elements for v in xs)])
     numbers = [start + np.arange(v.elements).reshape(v.shape) for start, v in zip(starts, xs)]
     at = np.asarray(OPS[op].integer(values, numbers, out))  # type: ignore[operator]
-    return x.moved(at, out.shape, out.dtype)
+    return x.take(at, out.shape, out.dtype)
 
 
-def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
+def gather(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     """Returns the term of GATHER.
 
     With constant positions it is a movement.
@@ -41,18 +41,18 @@ def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     n, k, c = values.shape
     positions = t.concrete(indices)
     if positions is not None and ((positions >= 0) & (positions < k)).all():
-        return values.moved(np.arange(values.elements).reshape(n, k, c)[np.arange(n)[:, None], positions], out.shape)
+        return values.take(np.arange(values.elements).reshape(n, k, c)[np.arange(n)[:, None], positions], out.shape)
     t.require_allowed("gather", dict(attrs), xs)
     values = t.plain(values)
     functions = values.functions.reshape(n, k, c)
     same = ((functions == functions[:, :1]) & t.may_move(values).reshape(n, k, c)).all(1, keepdims=True)
     same = np.broadcast_to(same, (n, k, c)).reshape(-1)
-    bare = t.stripped(values, same)  # f(gather(x)) = gather(f(x)) if all rows have the same f
+    bare = t.strip(values, same)  # f(gather(x)) = gather(f(x)) if all rows have the same f
     columns = t.field.digest(t.symbol("column"), _columns(t, bare))  # [LANES, n * c]
     at = t.lanes(indices).reshape(LANES, n, -1, 1)
     shape = (LANES, *out.shape)
     whole = np.broadcast_to(columns.reshape(LANES, n, 1, c), shape).reshape(LANES, -1)
-    taken = t.applied(t.symbol("gather"), out.shape, out.dtype, np.broadcast_to(at, shape).reshape(LANES, -1), whole)
+    taken = t.apply(t.symbol("gather"), out.shape, out.dtype, np.broadcast_to(at, shape).reshape(LANES, -1), whole)
     first, same = (np.broadcast_to(x.reshape(n, k, c)[:, :1], out.shape).reshape(-1) for x in (functions, same))
     return replace(taken, functions=np.where(same, first, taken.functions))
 
@@ -73,7 +73,7 @@ def first_largest(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Val
         functions = np.moveaxis(x.functions.reshape(x.shape), axis, 0)
         g, a = (t.functions.column(name)[functions] for name in ("g", "a"))
         same = (functions == functions[:1]).all(0) & (g[0] == IDENTITY) & (a[0] > 0)
-        x = t.stripped(x, np.moveaxis(np.broadcast_to(same, functions.shape), 0, axis).reshape(-1))
+        x = t.strip(x, np.moveaxis(np.broadcast_to(same, functions.shape), 0, axis).reshape(-1))
     lanes = np.moveaxis(t.lanes(x).reshape(LANES, *x.shape), 1 + axis, 1).reshape(LANES, x.shape[axis], -1)
     ordered = t.field.digest(t.symbol("argmax"), lanes)
     return t.root(ordered, out.shape, out.dtype, (0, x.shape[axis] - 1))
@@ -89,8 +89,8 @@ def opaque(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> V
     state = t.field.constants([len(xs)])
     for v in xs:
         symbol = t.symbol("operand", v.shape, v.dtype)
-        state = t.field.applied(symbol, state, t.field.digest(symbol, t.lanes(v)[:, :, None]))
+        state = t.field.apply(symbol, state, t.field.digest(symbol, t.lanes(v)[:, :, None]))
     if OPS[op].kind == "opaque" or OPS[op].overflows(dict(attrs)):
         t.note(state, op, attrs)
     places = t.field.constants(np.arange(out.elements))
-    return t.applied(t.symbol(op, attrs, out), out.shape, out.dtype, np.broadcast_to(state, places.shape), places)
+    return t.apply(t.symbol(op, attrs, out), out.shape, out.dtype, np.broadcast_to(state, places.shape), places)

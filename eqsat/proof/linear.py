@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eqsat.proof.field import EXACT_WEIGHTS, LANES, Lanes, Term
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import LARGEST, Undecidable
-from eqsat.proof.values import UNLIMITED, Terms, Value, limits_of, merged, unique
+from eqsat.proof.values import UNLIMITED, Terms, Value, limits_of, merge, unique
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.windows import reciprocal
 from eqsat.tensor.types import Shape, Type
@@ -114,7 +114,7 @@ def _exact_parts(weights: Ints) -> Iterator[tuple[slice, int]]:
     yield from zip(parts, most)
 
 
-def windowed(
+def convolve(
     t: Terms,
     attrs: Attributes,
     x: Value,
@@ -148,10 +148,10 @@ def windowed(
         low, high, summand = (np.broadcast_to(y, out.shape).reshape(-1)[many] for y in (bottom, top, summand))
         degree = t.degree_of(plain)
         sums = t.affine_root(lanes[:, many], summand.shape, UNLIMITED, (low, high), summand, degree)
-        parts.append((many, t.accumulated(sums, out.dtype)))
+        parts.append((many, t.accumulate(sums, out.dtype)))
     if not many.all():
         parts.append((~many, _of_one(t, w, x, weights, zero_point, bias, count)))
-    return merged(out.shape, out.dtype, parts)
+    return merge(out.shape, out.dtype, parts)
 
 
 def _of_one(t: Terms, w: _Window, x: Value, weights: Ints, zero_point: int, bias: Ints, count: Ints) -> Value:
@@ -165,7 +165,7 @@ def _of_one(t: Terms, w: _Window, x: Value, weights: Ints, zero_point: int, bias
     code = w.sums(codes, (low < high).astype(np.int64))[few]
     place, which = w.places(few, code, weights.shape)
     factor = np.where(count[few] == 1, weights.reshape(-1)[which], 0)
-    one = t.accumulated(t.line(x.moved(place), factor, rest - factor * zero_point, UNLIMITED), w.out.dtype)
+    one = t.accumulate(t.line(x.take(place), factor, rest - factor * zero_point, UNLIMITED), w.out.dtype)
     return t.plain(one) if (count > 1).any() else one
 
 
@@ -187,12 +187,12 @@ def convolution(t: Terms, op: str, attrs: Attributes, xs: Sequence[Value], out: 
         weights = weights.transpose(1, 2, 3, 0)
     is_transposed = op == "transpose_conv2d"
     if is_transposed:
-        x, attrs = _spread(t, x, attrs, weights.shape, zero_point, out)
+        x, attrs = _spread_apart(t, x, attrs, weights.shape, zero_point, out)
         weights = weights[::-1, ::-1]
-    return windowed(t, attrs, x, weights, channel, bias, zero_point, out, is_transposed)
+    return convolve(t, attrs, x, weights, channel, bias, zero_point, out, is_transposed)
 
 
-def _spread(
+def _spread_apart(
     t: Terms, x: Value, attrs: Attributes, kernel: Sequence[int], zero_point: int, out: Type
 ) -> tuple[Value, Attributes]:
     """Returns input and attributes of the plain convolution that equals a transposed one.
@@ -214,7 +214,7 @@ def _spread(
     at[np.ix_(np.arange(n), rows[inside[1].reshape(-1)], columns[inside[2].reshape(-1)], np.arange(c))] = np.arange(
         x.elements
     ).reshape(x.shape)[inside]
-    return t.with_constant(x, zero_point).moved(at, shape), {"pad": (0, 0, 0, 0), "stride": (1, 1)}
+    return t.with_constant(x, zero_point).take(at, shape), {"pad": (0, 0, 0, 0), "stride": (1, 1)}
 
 
 def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
@@ -228,10 +228,10 @@ def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     counts, variant = window_counts(attrs, kernel, x, out.shape)
     if not counts[0]:
         raise Undecidable("a window that lies outside")
-    total = windowed(t, attrs, x, ones, every, np.zeros(channels, np.int64), zero_point, sums)
+    total = convolve(t, attrs, x, ones, every, np.zeros(channels, np.int64), zero_point, sums)
     m, s = reciprocal(counts)
-    means = t.recognized(t.stepped(total, [("scale", m, 1 << (s - 1), s)], UNLIMITED, variant))
-    return t.stepped(means, [("affine", 1, attrs["out_zp"][0]), ("clip", *DType.of(out.dtype).limits)], out.dtype)
+    means = t.recognize(t.step(total, [("scale", m, 1 << (s - 1), s)], UNLIMITED, variant))
+    return t.step(means, [("affine", 1, attrs["out_zp"][0]), ("clip", *DType.of(out.dtype).limits)], out.dtype)
 
 
 def window_counts(attrs: Attributes, kernel: Sequence[int], x: Value, out: Shape) -> tuple[Ints, Ints]:
@@ -251,7 +251,7 @@ def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value
     Raises Undecidable if a sum may overflow on its way.
     """
     factors = tuple(zip(xs, (attrs["in_zp"][0], attrs["w_zp"][0])))
-    left, right = (t.field.reduced(t.lanes(v) - zp).reshape(LANES, *v.shape) for v, zp in factors)
+    left, right = (t.field.reduce(t.lanes(v) - zp).reshape(LANES, *v.shape) for v, zp in factors)
     one, other = ((constants_of(t, t.plain(v)) - zp).reshape(v.shape) for v, zp in factors)
     a, b = ([limit.reshape(v.shape[0], -1) - zp for limit in t.limits(v)] for v, zp in factors)
     ends = corners((a[0].min(1), a[1].max(1)), (b[0].min(1), b[1].max(1)))
@@ -260,7 +260,7 @@ def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value
     lanes, summand = t.field.matmul(left, right).reshape(LANES, -1), np.matmul(one, other).reshape(-1)
     degree = sum(t.degree_of(v) for v in xs)
     product = product_root(t, lanes, (low, high), summand, degree, UNLIMITED)
-    return replace(t.accumulated(product, out.dtype), shape=out.shape)
+    return replace(t.accumulate(product, out.dtype), shape=out.shape)
 
 
 def _check_on_the_way(least: int, most: int, dtype: str) -> None:
@@ -276,7 +276,7 @@ def _check_on_the_way(least: int, most: int, dtype: str) -> None:
 def product_root(t: Terms, lanes: Lanes, limits: tuple[Ints, Ints], summand: Ints, degree: int, dtype: str) -> Value:
     """Returns products as roots, from which the product `summand` of their constants is taken out, as in sums."""
     limits = limits[0] - summand, limits[1] - summand
-    return t.affine_root(t.field.reduced(lanes - summand), summand.shape, dtype, limits, summand, degree)
+    return t.affine_root(t.field.reduce(lanes - summand), summand.shape, dtype, limits, summand, degree)
 
 
 def corners(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
@@ -285,7 +285,7 @@ def corners(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     return products.min(0), products.max(0)
 
 
-def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...], dtype: str) -> Value:
+def weigh(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...], dtype: str) -> Value:
     """Returns weighted sums of elements of x, within the exact range.
 
     at, weights: [terms, results]; the weights broadcast.
@@ -300,9 +300,9 @@ def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...]
     if single.any():
         first = varies[:, single].argmax(0)
         everywhere = np.flatnonzero(single)
-        one = (x if single.all() else t.plain(x)).moved(at[first, everywhere])
+        one = (x if single.all() else t.plain(x)).take(at[first, everywhere])
         factor = np.where(varies[first, everywhere], weights[first, everywhere], 0)
-        parts.append((single, t.bounded(t.line(one, factor, rest[everywhere], dtype))))
+        parts.append((single, t.bound(t.line(one, factor, rest[everywhere], dtype))))
     if not single.all():
         chosen = ~single
         low, high = (y[at[:, chosen]] * weights[:, chosen] for y in t.within(x))
@@ -313,20 +313,20 @@ def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...]
         total: Lanes = np.zeros((LANES, int(chosen.sum())), np.int64)
         for places, factors in zip(at[:, chosen], weights[:, chosen]):
             total += lanes[:, places] * factors
-        total = t.field.reduced(total)
+        total = t.field.reduce(total)
         constants = constants[at[:, chosen]]
         if (np.abs(constants).astype(np.float64) * np.abs(weights[:, chosen])).sum(0).max() >= LARGEST:
             raise Undecidable("a sum that 64 bits have no room for")
         summand = (constants * weights[:, chosen]).sum(0)
         limits = np.minimum(low, high).sum(0) - summand, np.maximum(low, high).sum(0) - summand
         parts.append((chosen, t.affine_root(total, summand.shape, dtype, limits, summand, t.degree_of(x))))
-    return merged(shape, dtype, parts)
+    return merge(shape, dtype, parts)
 
 
 def _without_summands(t: Terms, x: Value) -> tuple[Value, Ints]:
     """Returns the value without the summands b of its functions, and these summands [elements]."""
     used, inverse = unique(x.functions)
-    functions = t.functions.divided(used, np.ones(len(used), np.int64))
+    functions = t.functions.divide(used, np.ones(len(used), np.int64))
     return replace(x, functions=functions[inverse]), constants_of(t, x)
 
 
@@ -343,10 +343,10 @@ def reduce_sum(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
         overflows := (low < limits[0]).any(0) | (high > limits[1]).any(0)
     ).any():  # on the way, which depends on the order
         t.note(t.field.digest(t.symbol("running sums"), t.lanes(x)[:, at[:, overflows]]), *limits)
-    return weighted(t, x, at, np.ones((len(at), 1), np.int64), out.shape, out.dtype)
+    return weigh(t, x, at, np.ones((len(at), 1), np.int64), out.shape, out.dtype)
 
 
-def interpolated(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
+def interpolate(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     """Returns the term of a bilinear RESIZE, a weighted sum of four elements.
 
     Weights of equal elements are added up. Source: TOSA specification 1.0, RESIZE.
@@ -368,4 +368,4 @@ def interpolated(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
             at.append(places[:, rows][:, :, columns].reshape(-1))
             both = (by_row[:, None] * by_column)[None, :, :, None]
             weights.append(np.broadcast_to(both, out.shape).reshape(-1))
-    return weighted(t, x, np.array(at), np.array(weights), out.shape, out.dtype)
+    return weigh(t, x, np.array(at), np.array(weights), out.shape, out.dtype)

@@ -118,7 +118,7 @@ class Pairs:
 
     # ---- operands ----------------------------------------------------------------------------------
 
-    def lifted(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
+    def lift(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
         """Returns which elements depend on two small values, and the operands as functions of them.
 
         The operands are restricted to these elements.
@@ -137,9 +137,9 @@ class Pairs:
         slots = _Slots(slots.roots[..., mask], slots.codes[:, mask], mask[mask])
         slots.sort()
         degree = max(2, sum(v.degree for v in xs))
-        roots = self._rooted(t, slots, degree)
+        roots = self._root(t, slots, degree)
         at = np.flatnonzero(mask)
-        return mask, [replace(self._as_pair(v.moved(at), slots, roots), degree=degree) for v in xs]
+        return mask, [replace(self._as_pair(v.take(at), slots, roots), degree=degree) for v in xs]
 
     def _add(self, slots: _Slots, v: Value) -> None:
         """Adds the bases of a value's elements."""
@@ -174,10 +174,10 @@ class Pairs:
     def _small_of(self, f: int) -> _Small | None:
         """Returns a function as a table; None if it is constant, of pairs, or of too many codes."""
         if f not in self._small:
-            self._small[f] = self._made_small(f)
+            self._small[f] = self._make_small(f)
         return self._small[f]
 
-    def _made_small(self, f: int) -> _Small | None:
+    def _make_small(self, f: int) -> _Small | None:
         functions = self._functions
         first, last, a = (int(functions.column(name)[f]) for name in ("first", "last", "a"))
         row = np.array([f])
@@ -192,12 +192,12 @@ class Pairs:
         code = functions.from_pieces(Pieces(np.zeros_like(numbers), start, numbers), domain)
         return _Small(int(code[0]), functions.values(f, start))
 
-    def _rooted(self, t: Terms, slots: _Slots, degree: int) -> Lanes:
+    def _root(self, t: Terms, slots: _Slots, degree: int) -> Lanes:
         """Returns the roots of pairs and remembers their bases.
 
         degree: of products of functions of both.
         """
-        roots = t.field.applied(t.symbol("pair"), *slots.roots, *(t.field.constants(c) for c in slots.codes))
+        roots = t.field.apply(t.symbol("pair"), *slots.roots, *(t.field.constants(c) for c in slots.codes))
         t.elements, t.degree = t.elements + roots.shape[1], max(t.degree, degree)
         self._left -= roots.shape[1]
         self._known.append((Known([(*words(roots), np.arange(roots.shape[1]))]), slots))
@@ -252,11 +252,11 @@ class Pairs:
         if symbolic.any():
             symbols = np.array([t.symbol("of a pair", p.not_product) for p in parts])[which[symbolic]]
             codes = (t.field.constants(c[symbolic]) for c in known.codes)
-            product[:, symbolic] = t.field.hashed(t.field.keys(symbols), *known.roots[..., symbolic], *codes)
+            product[:, symbolic] = t.field.hash_keys(t.field.keys(symbols), *known.roots[..., symbolic], *codes)
         factor, constant = (np.array([getattr(p, k) for p in parts])[which] for k in ("factor", "constant"))
-        product = t.field.reduced(product) * t.field.constants(factor)
+        product = t.field.reduce(product) * t.field.constants(factor)
         rest = of(0, "left") + of(1, "right") + t.field.constants(constant)
-        return t.field.reduced(product + rest)
+        return t.field.reduce(product + rest)
 
     def _split(self, row: tuple[int, ...]) -> _Parts:
         """Returns the parts of a function of a pair.
@@ -288,4 +288,4 @@ class Pairs:
 
     def _of_code(self, code: int, values: Ints) -> int:
         """Returns the function with these values for the codes of a small value."""
-        return int(self._functions.tabulated(np.array([code]), lambda c, _: values[c])[0])
+        return int(self._functions.tabulate(np.array([code]), lambda c, _: values[c])[0])

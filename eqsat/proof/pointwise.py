@@ -14,7 +14,7 @@ from eqsat.proof.extrema import extremum
 from eqsat.proof.functions import Ints
 from eqsat.proof.linear import constants_of, corners, product_root
 from eqsat.proof.steps import LARGEST
-from eqsat.proof.values import UNLIMITED, Steps, Terms, Value, joined, limits_of, merged, unique, unique_rows
+from eqsat.proof.values import UNLIMITED, Steps, Terms, Value, join, limits_of, merge, unique, unique_rows
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.rescale import DOUBLE_ROUND, INEXACT_ROUND
@@ -43,23 +43,23 @@ def rescale(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value | None:
 
         def function(value: Ints, row: Ints) -> Ints:
             scales = {"multiplier": m[row], "shift": s[row], "per_channel": True}
-            return _computed("rescale", {**attrs, **scales}, [value], [x.dtype], out)
+            return _compute("rescale", {**attrs, **scales}, [value], [x.dtype], out)
 
-        return t.tabulated(x, function, out.dtype, variant)
+        return t.tabulate(x, function, out.dtype, variant)
     before, behind = [("affine", 1, -attrs["in_zp"][0])], [("affine", 1, attrs["out_zp"][0])]
     behind.append(("clip", *DType.of(out.dtype).limits))
     single = ("scale", m, np.left_shift(np.int64(1), s - 1), s)
     twice = (s > 31) & (attrs["rounding_mode"] == DOUBLE_ROUND)
     if not twice.any():
-        return t.stepped(x, [*before, single, *behind], out.dtype, variant)
+        return t.step(x, [*before, single, *behind], out.dtype, variant)
     if twice.all():
-        return t.stepped(x, [*before, ("double", m, s), *behind], out.dtype, variant)
+        return t.step(x, [*before, ("double", m, s), *behind], out.dtype, variant)
     x, mask = t.plain(x), twice[variant]
     parts = [
-        (chosen, t.stepped(x.moved(np.flatnonzero(chosen)), [*before, scale, *behind], out.dtype, variant[chosen]))
+        (chosen, t.step(x.take(np.flatnonzero(chosen)), [*before, scale, *behind], out.dtype, variant[chosen]))
         for chosen, scale in ((mask, ("double", m, s)), (~mask, single))
     ]
-    return merged(x.shape, out.dtype, parts)
+    return merge(x.shape, out.dtype, parts)
 
 
 def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
@@ -78,20 +78,20 @@ def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
     elif op == "cast" and not t.outside(x, *dtype.limits).any():
         steps = []
     if steps is not None:
-        return t.stepped(x, steps, out.dtype)
+        return t.step(x, steps, out.dtype)
 
     def function(value: Ints, _: Ints) -> Ints:
-        return _computed(op, values, [value], [x.dtype], out)
+        return _compute(op, values, [value], [x.dtype], out)
 
     if op == "table" and x.members > 1 and (order := _order(values["table"])):
-        flat = t.tabulated(x.flat(), function, out.dtype)
+        flat = t.tabulate(x.flat(), function, out.dtype)
         if flat is not None:
             kind = x.extremum if order > 0 else {"max": "min", "min": "max"}[x.extremum]
             return replace(x, roots=flat.roots, functions=flat.functions, dtype=out.dtype, extremum=kind)
-    done = t.tabulated(x, function, out.dtype)
+    done = t.tabulate(x, function, out.dtype)
     if done is None and op == "abs":
         return _absolute(t, x, out)
-    return done or t.applied(t.symbol(op, attrs, x.dtype, out.dtype), out.shape, out.dtype, t.lanes(x))
+    return done or t.apply(t.symbol(op, attrs, x.dtype, out.dtype), out.shape, out.dtype, t.lanes(x))
 
 
 def _absolute(t: Terms, x: Value, out: Type) -> Value:
@@ -99,9 +99,9 @@ def _absolute(t: Terms, x: Value, out: Type) -> Value:
     if (t.limits(x)[0] >= 0).all():
         return replace(x, dtype=out.dtype)
     lanes = t.lanes(x)
-    negative = t.field.reduced(-lanes)
+    negative = t.field.reduce(-lanes)
     one = np.where(lanes[0] > negative[0], negative, lanes)
-    return t.applied(t.symbol("abs"), out.shape, out.dtype, one, limits=(0, limits_of(out.dtype)[1]))
+    return t.apply(t.symbol("abs"), out.shape, out.dtype, one, limits=(0, limits_of(out.dtype)[1]))
 
 
 def _order(table: Sequence[int]) -> int:
@@ -110,7 +110,7 @@ def _order(table: Sequence[int]) -> int:
     return int((change >= 0).all()) - int((change <= 0).all() and (change < 0).any())
 
 
-def _computed(op: str, attrs: Attributes, values: Sequence[Ints], dtypes: Sequence[str], out: Type) -> Ints:
+def _compute(op: str, attrs: Attributes, values: Sequence[Ints], dtypes: Sequence[str], out: Type) -> Ints:
     """Returns the op table's integer results, in their dtype unless it must not be left."""
     operands = [v if d == UNLIMITED else v.astype(DType.of(d).storage) for v, d in zip(values, dtypes)]
     result = np.asarray(OPS[op].integer(attrs, operands, Type(values[0].shape, out.dtype)))  # type: ignore[operator]
@@ -143,9 +143,9 @@ def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> V
             return replace(function(x, y), shape=out.shape)
         if mask.any():
             at = np.flatnonzero(mask)
-            v = function(x.moved(at), y.moved(at))
+            v = function(x.take(at), y.take(at))
             parts.append((mask, t.plain(v)))
-    return merged(out.shape, out.dtype, parts)
+    return merge(out.shape, out.dtype, parts)
 
 
 def _same_root(t: Terms, x: Value, y: Value) -> NDArray[np.bool_]:
@@ -182,16 +182,16 @@ def _with_constant(t: Terms, op: str, attrs: Attrs, x: Value, constant: Value, o
     c, variant = unique(t.limits(constant)[0])
     steps = _constant_steps(op, dict(attrs), c, on_left, LARGEST)
     if steps is not None:
-        result = t.stepped(x, steps, out.dtype, variant)
-        return t.bounded(result) if OPS[op].overflows(dict(attrs)) else t.wrapped(result, out.dtype)
+        result = t.step(x, steps, out.dtype, variant)
+        return t.bound(result) if OPS[op].overflows(dict(attrs)) else t.wrap(result, out.dtype)
 
     def function(value: Ints, row: Ints) -> Ints:
         pair = [(value, x.dtype), (c[row], constant.dtype)][:: -1 if on_left else 1]
-        return _computed(op, dict(attrs), [v for v, _ in pair], [d for _, d in pair], out)
+        return _compute(op, dict(attrs), [v for v, _ in pair], [d for _, d in pair], out)
 
-    done = t.tabulated(x, function, out.dtype, variant)
+    done = t.tabulate(x, function, out.dtype, variant)
     if done is not None:
-        return t.bounded(done)
+        return t.bound(done)
     return _symbol(t, op, attrs, [constant, x] if on_left else [x, constant], out)
 
 
@@ -205,22 +205,22 @@ def _of_one_root(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type)
     if not (t.functions.is_finite(one).all() and t.functions.is_finite(other).all()):
         return _of_two_roots(t, op, attrs, x, y, out)
     numbers = t.functions.together(
-        one, other, lambda a, b, _: _computed(op, dict(attrs), [a, b], [x.dtype, y.dtype], out)
+        one, other, lambda a, b, _: _compute(op, dict(attrs), [a, b], [x.dtype, y.dtype], out)
     )
-    return t.bounded(replace(x, functions=numbers[inverse], dtype=out.dtype))
+    return t.bound(replace(x, functions=numbers[inverse], dtype=out.dtype))
 
 
 def _of_two(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
     """Returns the term of an operator on two roots, by tables of pairs where these are wanted."""
     if t.pairs is not None:
-        mask, lifted = t.pairs.lifted(t, [x, y])
+        mask, lifted = t.pairs.lift(t, [x, y])
         if mask.any():
             one, other = lifted
             parts = [(mask, _of_one_root(t, op, attrs, one, other, out))]
             if not mask.all():
-                a, b = (v.moved(np.flatnonzero(~mask)) for v in (x, y))
+                a, b = (v.take(np.flatnonzero(~mask)) for v in (x, y))
                 parts.append((~mask, t.plain(_of_two_roots(t, op, attrs, a, b, out))))
-            return merged((x.elements,), out.dtype, parts)
+            return merge((x.elements,), out.dtype, parts)
     return _of_two_roots(t, op, attrs, x, y, out)
 
 
@@ -228,20 +228,20 @@ def _of_two_roots(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type
     if op in _EXTREMA:
         return extremum(t, _EXTREMA[op], [x, y], (x.elements,), out.dtype)
     if op in ("greater", "greater_equal", "equal"):
-        return _compared(t, op, attrs, x, y, out)
+        return _compare(t, op, attrs, x, y, out)
     if op not in ("add", "sub", "mul"):
         return _symbol(t, op, attrs, [x, y], out)
     if op != "mul":
         return _sum(t, x, y, 1 if op == "add" else -1, out)
-    product = t.field.reduced(t.lanes(x) * t.lanes(y))
+    product = t.field.reduce(t.lanes(x) * t.lanes(y))
     ends = corners(t.within(x), t.within(y))
     degree = t.degree_of(x) + t.degree_of(y)
     shift = dict(attrs)["shift"][0]
     if not shift:
         summand = constants_of(t, t.plain(x)) * constants_of(t, t.plain(y))
-        return t.wrapped(product_root(t, product, ends, summand, degree, UNLIMITED), out.dtype)
+        return t.wrap(product_root(t, product, ends, summand, degree, UNLIMITED), out.dtype)
     v = t.root(product, (x.elements,), UNLIMITED, ends, degree)  # only the shifted product must fit the dtype
-    return t.bounded(t.stepped(v, [("scale", 1, 1 << (shift - 1), shift)], out.dtype))
+    return t.bound(t.step(v, [("scale", 1, 1 << (shift - 1), shift)], out.dtype))
 
 
 def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
@@ -256,32 +256,32 @@ def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
     parts = []
     for v in (x, y):
         rows, inverse = unique_rows(v.functions, factor)
-        parts.append(replace(v, functions=t.functions.divided(rows[:, 0], rows[:, 1])[inverse]))
-    lanes = t.field.reduced(t.lanes(parts[0]) + sign * t.lanes(parts[1]))
+        parts.append(replace(v, functions=t.functions.divide(rows[:, 0], rows[:, 1])[inverse]))
+    lanes = t.field.reduce(t.lanes(parts[0]) + sign * t.lanes(parts[1]))
     (low, high), other = t.within(x), t.within(y)[::sign]
     limits = -((summand - low - sign * other[0]) // factor), (high + sign * other[1] - summand) // factor
     degree = max(t.degree_of(v) for v in parts)
     return t.affine_root(lanes, (x.elements,), out.dtype, limits, summand, degree, factor)
 
 
-def _compared(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
+def _compare(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
     """Returns the term of a comparison, as a function of the difference.
 
     The sign of the difference is chosen so that exchanged operands give the same root.
     """
     if not DType.of(x.dtype).is_integral:
         return _symbol(t, op, attrs, [x, y], out)
-    difference = t.field.reduced(t.lanes(x) - t.lanes(y))
+    difference = t.field.reduce(t.lanes(x) - t.lanes(y))
     turned = difference[0] > t.field.primes[0] // 2
-    difference[:, turned] = t.field.reduced(-difference[:, turned])
+    difference[:, turned] = t.field.reduce(-difference[:, turned])
     (a, b), (c, d) = t.limits(x), t.limits(y)
     low, high = np.where(turned, c - b, a - d), np.where(turned, d - a, b - c)
     root = t.root(difference, (x.elements,), UNLIMITED, (low, high), max(t.degree_of(x), t.degree_of(y)))
     variant = turned.astype(np.int64)
     signed: tuple[Any, ...] = ("affine", np.array([1, -1]), int(op == "greater_equal"))
     if op != "equal":
-        return t.stepped(root, [signed, ("clip", 0, 1)], out.dtype, variant)
-    above, below = (t.stepped(root, [("affine", sign, 1), ("clip", 0, 1)], out.dtype) for sign in (1, -1))
+        return t.step(root, [signed, ("clip", 0, 1)], out.dtype, variant)
+    above, below = (t.step(root, [("affine", sign, 1), ("clip", 0, 1)], out.dtype) for sign in (1, -1))
     return _of_one_root(t, "logical_and", (), above, below, out)
 
 
@@ -295,7 +295,7 @@ def _symbol(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> 
         (lowest, highest), (least, most) = limits_of(out.dtype), t.limits(xs[1])
         limits = lowest, highest + ((t.limits(xs[0])[0] <= lowest) & (least <= -1) & (most >= -1))
     dtypes = () if op in _OF_NUMBERS else (xs[0].dtype, out.dtype)
-    return t.applied(t.symbol(op, attrs, *dtypes), (xs[0].elements,), out.dtype, *lanes, limits=limits)
+    return t.apply(t.symbol(op, attrs, *dtypes), (xs[0].elements,), out.dtype, *lanes, limits=limits)
 
 
 def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:
@@ -310,14 +310,14 @@ def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:
     parts = []
     if sure.any():
         at = np.flatnonzero(sure)
-        both = joined([t.plain(x), t.plain(y)])
-        parts.append((sure, both.moved(at + np.where((low[at] == 0) & ~equal[at], x.elements, 0))))
+        both = join([t.plain(x), t.plain(y)])
+        parts.append((sure, both.take(at + np.where((low[at] == 0) & ~equal[at], x.elements, 0))))
     if not sure.all():
         at = np.flatnonzero(~sure)
-        c, a, b = condition.moved(at), x.moved(at), y.moved(at)
+        c, a, b = condition.take(at), x.take(at), y.take(at)
         chosen = _of_condition(t, c, a, b, out.dtype)
         parts.append((~sure, t.plain(chosen) if parts else chosen))
-    return merged(out.shape, out.dtype, parts)
+    return merge(out.shape, out.dtype, parts)
 
 
 def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
@@ -326,7 +326,7 @@ def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
         return t.line(c, high - low, low, dtype)  # which exchanges maximum and minimum if it falls
     c, x, y = (t.plain(v) for v in (c, x, y))
     if t.pairs is not None:
-        mask, lifted = t.pairs.lifted(t, [c, x, y])
+        mask, lifted = t.pairs.lift(t, [c, x, y])
         if mask.all():
             c, x, y = lifted
     one_root = _same_root(t, c, x) | t.is_constant(x)
@@ -339,14 +339,14 @@ def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
         together = t.functions.together
         taken = together(together(xs, ys, lambda a, b, _: a - b), cs, lambda d, k, _: d * k)
         return replace(c, functions=together(taken, ys, lambda d, b, _: d + b)[inverse], dtype=dtype)
-    opposite = t.stepped(c, [("affine", -1, 1)], "BOOL")
+    opposite = t.step(c, [("affine", -1, 1)], "BOOL")
     same, functions = (x.functions == y.functions) & t.may_move(x), x.functions
-    x, y = (t.stripped(v, same) for v in (x, y))  # select(c, f(x), f(y)) = f(select(c, x, y))
-    one, other = (t.field.applied(t.symbol("select"), t.lanes(k), t.lanes(v)) for k, v in ((c, x), (opposite, y)))
+    x, y = (t.strip(v, same) for v in (x, y))  # select(c, f(x), f(y)) = f(select(c, x, y))
+    one, other = (t.field.apply(t.symbol("select"), t.lanes(k), t.lanes(v)) for k, v in ((c, x), (opposite, y)))
     (a, b), (d, e) = t.limits(x), t.limits(y)
     limits = np.minimum(a, d), np.maximum(b, e)
     selected = t.root(
-        t.field.reduced(one + other),
+        t.field.reduce(one + other),
         (c.elements,),
         UNLIMITED if same.any() else dtype,
         limits if DType.of(dtype).is_integral else None,

@@ -33,7 +33,7 @@ import numpy as np
 
 from eqsat.proof.clues import likely_inputs
 from eqsat.proof.counterexample import Counterexample, find_counterexample
-from eqsat.proof.evaluation import Seen, evaluate, named
+from eqsat.proof.evaluation import Seen, describe, evaluate
 from eqsat.proof.field import Field, Lanes
 from eqsat.proof.pairs import Pairs
 from eqsat.proof.steps import OutOfTime, Undecidable
@@ -158,10 +158,10 @@ class Prover:
         except Undecidable as e:
             found = Proof(UNDECIDED, (Open(str(e), -1, e.reason),), seeds=(self.seed,))
         if found.verdict != PROVED:
-            found = self._explained(other, found, search)
+            found = self._explain(other, found, search)
         return replace(found, seconds=time.perf_counter() - began)
 
-    def _explained(self, other: TensorGraph, found: Proof, search: bool) -> Proof:
+    def _explain(self, other: TensorGraph, found: Proof, search: bool) -> Proof:
         """Returns a failed proof with a counterexample or with the operators at which it ended."""
         unexplained = bool(found.outputs) and not found.undecided
         if not search and not unexplained:
@@ -182,7 +182,7 @@ class Prover:
         seeds, bound = [self.seed], 0.0
         while True:
             source = self.source(seeds[-1], by_tables)
-            side = evaluated(other, seeds[-1], source.terms, self._in_time, by_tables=by_tables)
+            side = evaluate_at(other, seeds[-1], source.terms, self._in_time, by_tables=by_tables)
             if wrong := unequal(source, side):
                 return Proof(UNDECIDED, outputs=wrong, seeds=tuple(seeds))
             if beyond := _overflowing(other, source.terms, side.terms):
@@ -226,12 +226,12 @@ class Prover:
         """
         source = self.source(self.seed)
         if not source.fingerprints:
-            source.fingerprints = evaluated(
+            source.fingerprints = evaluate_at(
                 self.graph, self.seed, source.terms, self._in_time, traced=True
             ).fingerprints
-        side = evaluated(other, self.seed, source.terms, self._in_time, traced=True)
+        side = evaluate_at(other, self.seed, source.terms, self._in_time, traced=True)
         here, there = source.fingerprints, side.fingerprints
-        return _absent(here, there), _absent(there, here)
+        return _find_absent(here, there), _find_absent(there, here)
 
     def _likely(
         self, other: TensorGraph, new: tuple[list[int], list[int]] | None, outputs: Sequence[int]
@@ -265,13 +265,13 @@ def source_of(graph: TensorGraph, seed: int, seen: Seen = _nothing, *, by_tables
     It is evaluated twice if equal roots have different intervals.
     Then each root has the interval that the other graphs will find for it.
     """
-    side = evaluated(graph, seed, seen=seen, by_tables=by_tables)
+    side = evaluate_at(graph, seed, seen=seen, by_tables=by_tables)
     if not side.terms.known.is_ambiguous:
         return side
-    return evaluated(graph, seed, side.terms, seen, teaches=True, by_tables=by_tables)
+    return evaluate_at(graph, seed, side.terms, seen, teaches=True, by_tables=by_tables)
 
 
-def evaluated(
+def evaluate_at(
     graph: TensorGraph,
     seed: int,
     source: Terms | None = None,
@@ -300,7 +300,7 @@ def evaluated(
     return Side(terms, [terms.lanes(v) for v in values], prints)
 
 
-def _absent(some: Mapping[int, tuple[int, int]], others: Mapping[int, tuple[int, int]]) -> list[int]:
+def _find_absent(some: Mapping[int, tuple[int, int]], others: Mapping[int, tuple[int, int]]) -> list[int]:
     """Returns the nodes whose fingerprints are not among the others'."""
     known = set(others.values())
     return [n for n, f in some.items() if f not in known]
@@ -319,7 +319,7 @@ def _where(graph: TensorGraph, outputs: Sequence[int], new: Set[int]) -> tuple[O
         if not above:
             out.append(n)
     reasons = "it is not what the first graph's output is", "its values are none of the first graph's"
-    return tuple(Open(named(graph, n), n, reasons[n in new]) for n in sorted(out)[:_NAMED])
+    return tuple(Open(describe(graph, n), n, reasons[n in new]) for n in sorted(out)[:_NAMED])
 
 
 def unequal(source: Side, side: Side) -> tuple[int, ...]:
@@ -331,7 +331,7 @@ def unequal(source: Side, side: Side) -> tuple[int, ...]:
 def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open, ...]:
     """Returns the operators of the second graph that may overflow where the first does not."""
     reason = "it may overflow, or meet what TOSA leaves open, where the first graph does not"
-    return tuple(Open(named(graph, n), n, reason) for n in sorted(other.beyond(source))[:_NAMED])
+    return tuple(Open(describe(graph, n), n, reason) for n in sorted(other.beyond(source))[:_NAMED])
 
 
 def error_bound(source: Terms, other: Terms, share: float = 1.0) -> float:

@@ -117,7 +117,7 @@ def is_safe(step: Step, low: Any, high: Any) -> bool:
     return bool((room < np.where(is_shifted, float(_SHIFTED), float(LARGEST)) - _ROUNDED).all())
 
 
-def scaled(m: int, r: int, s: int) -> tuple[Step | None, int, int]:
+def normalize_scale(m: int, r: int, s: int) -> tuple[Step | None, int, int]:
     """Returns the normal form of a scale: (scale, factor, summand of an affine step after it).
 
     The scale has odd m and 0 <= r < 2^s; it is None if it would have no effect.

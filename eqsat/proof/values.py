@@ -61,7 +61,7 @@ class Value:
     def elements(self) -> int:
         return prod(self.shape)
 
-    def moved(self, at: Ints, shape: Shape | None = None, dtype: str | None = None) -> Value:
+    def take(self, at: Ints, shape: Shape | None = None, dtype: str | None = None) -> Value:
         """Returns the elements at these flat indices, in this order."""
         at = at.reshape(-1)
         shape = shape or (len(at),)
@@ -92,7 +92,7 @@ class Value:
         if self.shape == shape:
             return self
         at = np.broadcast_to(np.arange(self.elements).reshape(self.shape), shape)
-        return self.moved(at, shape)
+        return self.take(at, shape)
 
     def flat(self) -> Value:
         """Returns all members as elements of their own."""
@@ -149,7 +149,7 @@ class Known:
 class Tables(Protocol):
     """Tables of functions of two values, which `Terms.pairs` may hold."""
 
-    def lifted(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
+    def lift(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
         """Returns which elements depend on two small values, and the operands as functions of them.
 
         The operands are restricted to these elements.
@@ -208,7 +208,7 @@ class Terms:
 
     def with_constant(self, v: Value, constant: int) -> Value:
         """Returns the elements as one row with a constant appended, whose index is the old length."""
-        return joined([self.plain(v), self.constant(np.array([constant]), v.dtype)])
+        return join([self.plain(v), self.constant(np.array([constant]), v.dtype)])
 
     def root(
         self, lanes: Lanes, shape: Shape, dtype: str, limits: tuple[Any, Any] | None = None, degree: int = 1
@@ -270,13 +270,13 @@ class Terms:
         if self._teaches:
             self._made.append((*words(v.roots), v.functions.copy()))
 
-    def applied(self, symbol: int, shape: Shape, dtype: str, *operands: Lanes, limits: Any = None) -> Value:
+    def apply(self, symbol: int, shape: Shape, dtype: str, *operands: Lanes, limits: Any = None) -> Value:
         """Returns the term of a function symbol applied to operands."""
-        return self.root(self.field.applied(symbol, *operands), shape, dtype, limits)
+        return self.root(self.field.apply(symbol, *operands), shape, dtype, limits)
 
-    def numbered(self, symbol: int, shape: Shape, dtype: str) -> Value:
+    def number(self, symbol: int, shape: Shape, dtype: str) -> Value:
         """Returns one independent root per element: a function symbol of its number."""
-        return self.applied(symbol, shape, dtype, self.field.constants(np.arange(prod(shape))))
+        return self.apply(symbol, shape, dtype, self.field.constants(np.arange(prod(shape))))
 
     # ---- reading ---------------------------------------------------------------------------------
 
@@ -317,15 +317,15 @@ class Terms:
             keys = self.field.keys(g)
             hashed = tuple(k[inverse[applied]] for k in keys)
             out = out.copy()
-            out[:, applied] = self.field.hashed((hashed[0], hashed[1]), out[:, applied])
+            out[:, applied] = self.field.hash_keys((hashed[0], hashed[1]), out[:, applied])
         if (a != 1).any() or b.any():
             factors, summands = self.field.constants(a)[:, inverse], self.field.constants(b)[:, inverse]
-            out = self.field.reduced(out * factors + summands)
+            out = self.field.reduce(out * factors + summands)
         if self.pairs is not None:
             paired = (self.functions.column("first")[used] == FIRST_PAIR)[inverse]
             if paired.any():
                 out = out.copy()
-                out[:, paired] = self.pairs.lanes(self, v.moved(np.flatnonzero(paired)))
+                out[:, paired] = self.pairs.lanes(self, v.take(np.flatnonzero(paired)))
         return out
 
     def degree_of(self, v: Value) -> int:
@@ -337,10 +337,10 @@ class Terms:
 
     # ---- terms of terms --------------------------------------------------------------------------
 
-    def collapsed(self, v: Value) -> Value:
+    def collapse(self, v: Value) -> Value:
         """Returns the value with its elements as roots, except constants."""
         if v.members > 1:
-            return self._collapsed_set(v)
+            return self._collapse_set(v)
         return self._as_root(v, self.lanes(v))
 
     def _as_root(self, v: Value, lanes: Lanes) -> Value:
@@ -354,7 +354,7 @@ class Terms:
         out.functions[constant] = v.functions[: v.elements][constant] if v.members == 1 else out.functions[constant]
         return out
 
-    def _collapsed_set(self, v: Value) -> Value:
+    def _collapse_set(self, v: Value) -> Value:
         """Returns an extremum as roots: a hash of the sum of the hashes of its different members.
 
         An element with one member left is that member.
@@ -362,7 +362,7 @@ class Terms:
         size = max(1, _AT_ONCE // v.members)
         if v.elements > size:
             places = (np.arange(k, min(k + size, v.elements)) for k in range(0, v.elements, size))
-            return replace(joined([self._collapsed_set(v.moved(at)) for at in places]), shape=v.shape)
+            return replace(join([self._collapse_set(v.take(at)) for at in places]), shape=v.shape)
         flat = v.flat()
         low, high = (x.reshape(v.members, -1) for x in self.limits(flat))
         lanes = self.lanes(flat).reshape(LANES, v.members, -1)
@@ -373,18 +373,18 @@ class Terms:
         new = np.ones(order.shape, bool)
         new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
         low, high = (np.take_along_axis(x, order, 0) for x in (low, high))
-        new &= ~_dominated(low, high) if v.extremum == "max" else ~_dominated(-high, -low)
+        new &= ~_find_dominated(low, high) if v.extremum == "max" else ~_find_dominated(-high, -low)
         single = new.sum(0) == 1
-        hashed = self.field.applied(self.symbol(v.extremum), lanes.reshape(LANES, -1)).reshape(lanes.shape)
-        total = self.field.reduced((hashed * new).sum(1))
-        out = self._as_root(v, self.field.applied(self.symbol("set"), total))
+        hashed = self.field.apply(self.symbol(v.extremum), lanes.reshape(LANES, -1)).reshape(lanes.shape)
+        total = self.field.reduce((hashed * new).sum(1))
+        out = self._as_root(v, self.field.apply(self.symbol("set"), total))
         if single.any():
             chosen = np.take_along_axis(order, new.argmax(0)[None], 0)[0] * v.elements + np.arange(v.elements)
-            one = flat.moved(chosen[single])
+            one = flat.take(chosen[single])
             out.roots[:, single], out.functions[single] = one.roots, one.functions
         return out
 
-    def stepped(self, v: Value, steps: Steps, dtype: str, variant: Ints | None = None) -> Value:
+    def step(self, v: Value, steps: Steps, dtype: str, variant: Ints | None = None) -> Value:
         """Returns the value after some steps (`steps.py`).
 
         variant: for each element, its entry in parameters that are arrays.
@@ -392,7 +392,7 @@ class Terms:
         if v.members > 1:
             signs = [np.unique(np.sign(step[1])).tolist() for step in steps if step[0] != "clip"]
             if any(len(s) > 1 for s in signs):
-                v = self.collapsed(v)
+                v = self.collapse(v)
             elif signs.count([-1]) % 2:
                 v = replace(v, extremum="min" if v.extremum == "max" else "max")
             variant = None if variant is None else np.tile(variant, v.members)
@@ -404,52 +404,50 @@ class Terms:
             columns = [
                 np.broadcast_to(p, len(rows)) if np.ndim(p) == 0 else np.asarray(p)[rows[:, 1]] for p in parameters
             ]
-            functions = self.functions.then(functions, kind, columns)
-        return self._settled(replace(v, functions=functions[inverse], dtype=dtype))
+            functions = self.functions.compose(functions, kind, columns)
+        return self._settle(replace(v, functions=functions[inverse], dtype=dtype))
 
     def line(self, v: Value, factor: Ints, summand: Ints, dtype: str) -> Value:
         """Returns factor * v + summand, both of which have one entry per element."""
         pairs, variant = unique_rows(factor, summand)
-        return self.stepped(v, [("affine", pairs[:, 0], pairs[:, 1])], dtype, variant)
+        return self.step(v, [("affine", pairs[:, 0], pairs[:, 1])], dtype, variant)
 
-    def _settled(self, v: Value) -> Value:
+    def _settle(self, v: Value) -> Value:
         """Returns an INT16 value whose functions are all finite; chains become roots."""
         if v.dtype != "INT16":
             return v
         used, _inverse = unique(v.functions)
         finite = self.functions.is_finite(used) | (self.functions.column("g")[used] == IDENTITY)
-        return v if finite.all() else self.collapsed(v)
+        return v if finite.all() else self.collapse(v)
 
-    def tabulated(
+    def tabulate(
         self, v: Value, function: Callable[[Ints, Ints], Ints], dtype: str, variant: Ints | None = None
     ) -> Value | None:
         """Returns function(values, variants) of each element; None if there are too many values."""
         v = self.plain(v)
         if not self.is_finite(v):
-            v = self.collapsed(v)
+            v = self.collapse(v)
             if not self.is_finite(v):
                 return None
-        return self.mapped(v, function, dtype, variant)
+        return self.map(v, function, dtype, variant)
 
-    def mapped(
-        self, v: Value, function: Callable[[Ints, Ints], Ints], dtype: str, variant: Ints | None = None
-    ) -> Value:
+    def map(self, v: Value, function: Callable[[Ints, Ints], Ints], dtype: str, variant: Ints | None = None) -> Value:
         """Returns function(values, variants) of each element, all of which are finite functions."""
         variant = np.zeros(1, np.int64) if variant is None else variant
         rows, inverse = unique_rows(v.functions, variant)
-        numbers = self.functions.tabulated(rows[:, 0], lambda x, row: function(x, rows[row, 1]))
+        numbers = self.functions.tabulate(rows[:, 0], lambda x, row: function(x, rows[row, 1]))
         return replace(v, functions=numbers[inverse], dtype=dtype)
 
-    def recognized(self, v: Value) -> Value:
-        """Returns the value with its chains replaced as in `Functions.recognized`."""
+    def recognize(self, v: Value) -> Value:
+        """Returns the value with its chains replaced as in `Functions.recognize`."""
         used, inverse = unique(v.functions)
-        return replace(v, functions=self.functions.recognized(used)[inverse])
+        return replace(v, functions=self.functions.recognize(used)[inverse])
 
     def may_move(self, v: Value) -> NDArray[np.bool_]:
         """Whether each element's function may be applied to other roots; not if it is of pairs."""
         return np.asarray(self.functions.column("first")[v.functions] != FIRST_PAIR)
 
-    def stripped(self, v: Value, chosen: NDArray[np.bool_]) -> Value:
+    def strip(self, v: Value, chosen: NDArray[np.bool_]) -> Value:
         """Returns the value with the chosen elements replaced by their roots."""
         used, inverse = unique(v.functions)
         ends = zip(*(self.functions.column(name)[used].tolist() for name in ("first", "last", "a")))
@@ -458,7 +456,7 @@ class Terms:
 
     def plain(self, v: Value) -> Value:
         """Returns the value with one member per element."""
-        return self._collapsed_set(v) if v.members > 1 else v
+        return self._collapse_set(v) if v.members > 1 else v
 
     def is_finite(self, v: Value) -> bool:
         """Whether the functions of all elements are finite."""
@@ -473,7 +471,7 @@ class Terms:
 
     def note(self, lanes: Lanes, *what: Any) -> None:
         """Notes that something is required of each element."""
-        self.open.append((self.node, self.field.applied(self.symbol("required", *what), lanes)))
+        self.open.append((self.node, self.field.apply(self.symbol("required", *what), lanes)))
 
     def require(self, v: Value, least: int, most: int, *what: Any) -> None:
         """Notes that elements have to be from `least` to `most`, unless they are known to be."""
@@ -492,7 +490,7 @@ class Terms:
             raise Undecidable("a number that 64 bits have no room for")
         self.note((self.lanes(v) if isinstance(v, Value) else v)[:, chosen], *limits_of(dtype))
 
-    def bounded(self, v: Value) -> Value:
+    def bound(self, v: Value) -> Value:
         """Requires elements to be within their dtype, and returns the value.
 
         Steps that overflow int64 raise Undecidable anyway.
@@ -501,26 +499,26 @@ class Terms:
             self.require(v, *limits_of(v.dtype))
         return v
 
-    def wrapped(self, v: Value, dtype: str) -> Value:
+    def wrap(self, v: Value, dtype: str) -> Value:
         """Returns the lowest bits of a value, as many as the dtype has."""
         beyond = self.outside(v, *limits_of(dtype))
         if dtype == UNLIMITED or not beyond.any():
             return replace(v, dtype=dtype)
         v, (least, most) = self.plain(v), limits_of(dtype)
-        part = v.moved(np.flatnonzero(beyond))
+        part = v.take(np.flatnonzero(beyond))
         if self.is_finite(part):
-            part = self.mapped(part, lambda x, _: (x - least) % (most - least + 1) + least, dtype)
+            part = self.map(part, lambda x, _: (x - least) % (most - least + 1) + least, dtype)
         else:
-            part = self.applied(self.symbol("wrapped", least, most), (part.elements,), dtype, self.lanes(part))
-        return merged(v.shape, dtype, [(beyond, part), (~beyond, v.moved(np.flatnonzero(~beyond)))])
+            part = self.apply(self.symbol("wrapped", least, most), (part.elements,), dtype, self.lanes(part))
+        return merge(v.shape, dtype, [(beyond, part), (~beyond, v.take(np.flatnonzero(~beyond)))])
 
-    def accumulated(self, v: Value, dtype: str) -> Value:
+    def accumulate(self, v: Value, dtype: str) -> Value:
         """Returns a sum of products in its dtype.
 
         It has to be within it by TOSA's specification, and wraps around in the reference model.
         """
         self.require(v, *limits_of(dtype))
-        return self.wrapped(v, dtype)
+        return self.wrap(v, dtype)
 
     def require_allowed(self, op: str, attrs: Mapping[str, Any], xs: Sequence[Value]) -> None:
         """Notes that the operands of an operator have to be as TOSA allows them, where they may not be."""
@@ -532,7 +530,7 @@ class Terms:
         if allowed.channels:
             channels = np.arange(v.elements).reshape(v.shape)
             for c, own in enumerate(allowed.channels):
-                self._require(v.moved(channels[..., c]), own)
+                self._require(v.take(channels[..., c]), own)
             return
         least, most = limits_of(v.dtype)
         least, most = (own if own is not None else limit for own, limit in ((allowed.low, least), (allowed.high, most)))
@@ -566,7 +564,7 @@ def limits_of(dtype: str) -> tuple[int, int]:
     return kind.limits if kind.is_integral else _UNLIMITED
 
 
-def _dominated(low: Ints, high: Ints) -> NDArray[np.bool_]:
+def _find_dominated(low: Ints, high: Ints) -> NDArray[np.bool_]:
     """Whether each of several values [values, elements] is never the only maximum, by its limits.
 
     Another one is at least as large.
@@ -578,7 +576,7 @@ def _dominated(low: Ints, high: Ints) -> NDArray[np.bool_]:
     return out
 
 
-def merged(shape: Shape, dtype: str, parts: Sequence[tuple[NDArray[np.bool_], Value]]) -> Value:
+def merge(shape: Shape, dtype: str, parts: Sequence[tuple[NDArray[np.bool_], Value]]) -> Value:
     """Returns one tensor from values that lie where their masks are true."""
     n = prod(shape)
     if len(parts) == 1:
@@ -589,7 +587,7 @@ def merged(shape: Shape, dtype: str, parts: Sequence[tuple[NDArray[np.bool_], Va
     return out
 
 
-def joined(values: Sequence[Value]) -> Value:
+def join(values: Sequence[Value]) -> Value:
     """Returns the elements of all values behind each other, as one row; they have equally many members."""
     members = values[0].members
     roots = np.concatenate([v.roots.reshape(LANES, members, -1) for v in values], 2).reshape(LANES, -1)

@@ -58,8 +58,8 @@ def write_page(
     target = next((d.run.target.accelerator for d in delegates if d.run), "")
     named = title or " and ".join(d.name for d in delegates)
     texts = [*warnings, *(w for d in delegates for w in d.record["warnings"])]
-    top: list[Part] = [Note(_made_by(delegates)), *(Note(text, "warning") for text in texts)]
-    if asked := next((_asked(d.run) for d in delegates if d.run), ""):
+    top: list[Part] = [Note(_describe_makers(delegates)), *(Note(text, "warning") for text in texts)]
+    if asked := next((_describe_options(d.run) for d in delegates if d.run), ""):
         top.append(Note(asked))
     if facts:
         top.append(Note("; ".join(f"{name}: {value}" for name, value in facts.items()) + "."))
@@ -72,7 +72,7 @@ def write_page(
     write_atomically(Path(path), page(f"{named} on {target}" if target else named, sections))
 
 
-def _made_by(delegates: Sequence[Sides]) -> str:
+def _describe_makers(delegates: Sequence[Sides]) -> str:
     vela = next((d.record["vela"] for d in delegates), "")
     by = next((d.run.versions for d in delegates if d.run), None) or versions(["eqsat", "ethos-u-vela"])
     listed = ", ".join(f"{name} {version}" for name, version in by.items())
@@ -83,7 +83,7 @@ def _made_by(delegates: Sequence[Sides]) -> str:
     )
 
 
-def _asked(run: Run) -> str:
+def _describe_options(run: Run) -> str:
     """Returns Vela's configuration and the options of a search, the limits of memory among them."""
     options = {**run.target.configuration, **run.options}
     return "; ".join(f"{k}: {v}" for k, v in options.items() if not isinstance(v, Mapping)) + "."

@@ -13,7 +13,7 @@ from eqsat.ground.table import Table, number, ratio, share
 from eqsat.report import graphs
 from eqsat.report.page import Part, View
 from eqsat.report.sides import Side, Sides, module_kinds, modules_of
-from eqsat.search.clock import called
+from eqsat.search.clock import name_stage
 from eqsat.search.run import Run
 from eqsat.vela.table import Row
 
@@ -37,7 +37,7 @@ _FIGURES: dict[str, tuple[Callable[[Row], float], Callable[[float | None], str]]
 
 def by_operator(sides: Sides) -> Table:
     """Returns the table by Vela's operators, the most cycles first."""
-    return _compared(
+    return _compare(
         sides,
         "By operator",
         f"Vela's operators: how many run, their cycles ({sides.whose}), what their MACs and weights need at least at "
@@ -52,7 +52,7 @@ def by_operator(sides: Sides) -> Table:
 def by_module(sides: Sides) -> Table:
     """Returns the table by PyTorch's modules, the most cycles first."""
     kinds = module_kinds((*sides.before, sides.after))
-    return _compared(
+    return _compare(
         sides,
         "By PyTorch module",
         f"The cycles are {sides.whose}. An operator that stands for several modules counts for each in equal parts. A "
@@ -63,7 +63,7 @@ def by_module(sides: Sides) -> Table:
     )
 
 
-def _compared(
+def _compare(
     sides: Sides,
     title: str,
     note: str,
@@ -142,7 +142,7 @@ def pictures(sides: Sides, name: str) -> list[Part]:
     left, new, pairs, facts = [], set[int](), {}, {}
     for side in sides.before:
         gone, fresh = graphs.marks(side.graph, after.graph)
-        told = sides.called(side)
+        told = sides.get_title(side)
         pairs[told], facts[told] = (side.graph, gone, "gone"), side.facts()
         left.append((side.name, graphs.svg(side.graph, gone, "gone", facts[told])))
         if side is first:
@@ -228,5 +228,5 @@ def points(record: Mapping[str, Any]) -> Table:
 
 def seconds(given: Mapping[str, float]) -> Table:
     total = sum(given.values())
-    rows = [(called(k), f"{v:.2f}", share(v / total)) for k, v in given.items() if v >= 0.005] if total else []
+    rows = [(name_stage(k), f"{v:.2f}", share(v / total)) for k, v in given.items() if v >= 0.005] if total else []
     return Table("Seconds", "", ("stage", "seconds", "of all"), tuple(rows))

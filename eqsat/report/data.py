@@ -149,7 +149,7 @@ class RecordedRun:
     def failures(self) -> list[Record]:
         return [r for r in self.records.values() if "error" in r]
 
-    def chosen(self, record: Record) -> ChosenGraphs | None:
+    def find_chosen(self, record: Record) -> ChosenGraphs | None:
         """Returns the graphs that Vela compiled for a cell with figures, if the directory still has them.
 
         Raises InputError.

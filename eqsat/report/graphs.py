@@ -40,7 +40,7 @@ def marks(before: TensorGraph, after: TensorGraph) -> tuple[set[int], set[int]]:
     )
 
 
-def shown(graph: TensorGraph) -> list[int]:
+def list_shown(graph: TensorGraph) -> list[int]:
     """Returns the nodes in a picture: those that outputs need, without constants."""
     return [n for n in graph.live() if graph.nodes[n].op != "const"]
 
@@ -74,7 +74,7 @@ def picture(
     word: class of marked nodes, "gone" or "new".
     known: facts by node.
     """
-    boxes = {n: _box(graph, n, word if n in marked else "", known.get(n, NodeFacts())) for n in shown(graph)}
+    boxes = {n: _box(graph, n, word if n in marked else "", known.get(n, NodeFacts())) for n in list_shown(graph)}
     edges = [Edge(m, n) for n in boxes for m in graph.nodes[n].inputs if m in boxes]
     return drawing.draw(boxes, edges, look)
 
@@ -102,9 +102,9 @@ def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], 
     colours = {"gone": "#f9c9c0", "new": "#c8e6c9"}
     graphs = []
     for name, (graph, marked, word) in pairs.items():
-        keep = set(shown(graph))
+        keep = set(list_shown(graph))
         nodes: list[dict[str, Any]] = []
-        for n in shown(graph):
+        for n in list_shown(graph):
             node = graph.nodes[n]
             made: dict[str, Any] = {
                 "id": str(n),
@@ -151,7 +151,7 @@ def _edges(sources: Iterable[int | None]) -> list[dict[str, str]]:
 
 def _by_signature(graph: TensorGraph) -> dict[tuple[Any, ...], list[int]]:
     out: dict[tuple[Any, ...], list[int]] = {}
-    for n in shown(graph):
+    for n in list_shown(graph):
         node = graph.nodes[n]
         if node.op != "input":
             reads = tuple(

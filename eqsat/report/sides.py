@@ -101,13 +101,13 @@ class Sides:
         after = Side.of(record["chosen"], graphs["chosen"], tables["chosen"], figures["eqsat"])
         return Sides(name or (run.name if run else ""), tuple(before), after, record, run, calibrated)
 
-    def called(self, side: Side) -> str:
+    def get_title(self, side: Side) -> str:
         """Returns the name of a graph before, which differs from that of the result."""
         return side.name if side.name != self.after.name else f"{side.name}, as given"
 
     def tables(self) -> list[Table]:
         """Returns the tables of all figures, with a column per graph."""
-        before = {self.called(side): side.figures for side in self.before}
+        before = {self.get_title(side): side.figures for side in self.before}
         bound = Bound(**self.record["bound"]) if "bound" in self.record else None
         return tables({**before, self.after.name: self.after.figures}, bound)
 

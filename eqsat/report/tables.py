@@ -20,7 +20,7 @@ from eqsat.report.data import (
     graph_figures,
     total,
 )
-from eqsat.search.clock import called
+from eqsat.search.clock import name_stage
 from eqsat.search.comparison import tables as figure_tables
 from eqsat.search.figures import GraphFigures
 
@@ -110,7 +110,7 @@ def models(run: RecordedRun, target: str) -> Table:
     others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]
     cells = {m: [run.records.get((m, target, c)) for c in others] for m in run.models}
     rows = (
-        (m, _verified(records), *(_cell(run, r) for r in records), *_seconds(run, m, target))
+        (m, _describe_verified(records), *(_cell(run, r) for r in records), *_seconds(run, m, target))
         for m, records in cells.items()
         if any(records)
     )
@@ -140,7 +140,7 @@ def _cell(run: RecordedRun, record: Record | None) -> str:
     return text
 
 
-def _verified(cells: list[Record | None]) -> str:
+def _describe_verified(cells: list[Record | None]) -> str:
     verdicts = {
         r["configuration"]: r["verified"] for r in cells if r and "error" not in r and r["verified"] is not None
     }
@@ -198,7 +198,7 @@ def figures(run: RecordedRun, model: str, target: str) -> list[Table]:
         "end of the saturation": _of(_each, "stop"),
         "extraction gap": lambda r: _gap(r.get("gap")) if r.get("stop") else "-",
         "graph taken": _of(_each, "chosen"),
-        **{f"seconds: {called(stage)}": _of("{:.2f}".format, "seconds", stage) for stage in STAGES},
+        **{f"seconds: {name_stage(stage)}": _of("{:.2f}".format, "seconds", stage) for stage in STAGES},
         "seconds in all": lambda r: f"{total(r):.2f}",
         "peak memory of the compilation, MiB": _of(number, "peak_mib"),
     }

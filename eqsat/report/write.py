@@ -80,7 +80,7 @@ def _of_model(run: RecordedRun, model: str, target: str) -> list[Section]:
     """Returns the page of a model on a target, with the baseline's graph beside each of eqsat's."""
     records = {c: r for c in run.configurations if (r := run.records.get((model, target, c)))}
     failed: list[Part] = [Note(f"{c} failed: {r['error']}", "error") for c, r in records.items() if "error" in r]
-    found = {c: chosen for c, r in records.items() if "error" not in r and (chosen := run.chosen(r))}
+    found = {c: chosen for c, r in records.items() if "error" not in r and (chosen := run.find_chosen(r))}
     baseline = run.baseline(model, target)
     first = baseline["configuration"] if baseline else STOCK
     out = [Section("Figures", [*failed, *tables.figures(run, model, target)])]

@@ -24,7 +24,7 @@ from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Axial, ChannelRescale, Concat, Operator, Single, Value, Values
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, each, let, postponed, symbols
+from eqsat.egraph.terms import LHS, each, let, postpone, symbols
 from eqsat.tensor.movement import Move, split
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NOWHERE, Along, AxisPlacement
@@ -59,7 +59,7 @@ def carry(
         return None
     if axes and names:
         channels = _channels(m)
-        return None if channels is None else (taken_along(call, channels), m)
+        return None if channels is None else (take_along(call, channels), m)
     to, inner = {}, {}
     for d in axes:
         if units is not None and d in units:
@@ -97,16 +97,16 @@ def _channels(m: Move) -> tuple[int, ...] | None:
     return tuple(index.tolist())
 
 
-def taken_along(call: Operator, index: Sequence[int]) -> Operator:
+def take_along(call: Operator, index: Sequence[int]) -> Operator:
     """Returns an operator whose attributes that follow an axis have only the elements at `index`."""
     return call.with_attrs(**{name: tuple(call.attr(name)[k] for k in index) for name in along_of(call).following})
 
 
 @extern
-def reordered(m: Move, call: ChannelRescale) -> ChannelRescale | None:
+def reorder(m: Move, call: ChannelRescale) -> ChannelRescale | None:
     """Returns call' such that m (call x) = call' (m x), where m reorders the channels."""
     channels = _channels(m)
-    return None if channels is None else taken_along(call, channels)
+    return None if channels is None else take_along(call, channels)
 
 
 def _without(shape: Shape, axes: Collection[int]) -> Shape:
@@ -114,17 +114,17 @@ def _without(shape: Shape, axes: Collection[int]) -> Shape:
 
 
 @extern
-def pushed(m: Move, call: Operator, operand: Type) -> tuple[Operator, Move] | None:
+def push(m: Move, call: Operator, operand: Type) -> tuple[Operator, Move] | None:
     """Returns call' and m' such that m (call x) = call' (m' x).
 
     call' acts on the axis where m puts the axis of call.
-    For a CONCAT, x is its result, and `adjusted` gives the movement of each operand.
+    For a CONCAT, x is its result, and `adjust` gives the movement of each operand.
     """
     axes = axes_of(call, operand)
-    # The operator drops axes, whose places in m' are open; `pulled` finds all that there is to gain.
+    # The operator drops axes, whose places in m' are open; `pull` finds all that there is to gain.
     if len(m.in_shape) < len(operand.shape):
         return None
-    # Attributes that follow an axis are repeated towards the operands only, by `pulled`.
+    # Attributes that follow an axis are repeated towards the operands only, by `pull`.
     if axes and along_of(call).following and m.in_shape[-1:] != m.out_shape[-1:]:
         return None
     shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
@@ -137,7 +137,7 @@ def pushed(m: Move, call: Operator, operand: Type) -> tuple[Operator, Move] | No
 
 
 @extern
-def pulled(call: Operator, m: Move, moved: Type, result: Type) -> tuple[Move, Operator] | None:
+def pull(call: Operator, m: Move, moved: Type, result: Type) -> tuple[Move, Operator] | None:
     """Returns m' and call' such that call (m x) = m' (call' x).
 
     For a CONCAT, m x is one of its operands, and all get the inverse of m', adjusted to them.
@@ -157,7 +157,7 @@ def units_pulled(call: Operator, m: Move, moved: Type, result: Type) -> list[tup
     m' puts each of these axes beside the axis before it or the axis after it, which gives several results.
     """
     units = [d for d in axes_of(call, moved) if moved.shape[d] == 1 and len(result.shape) == len(moved.shape)]
-    carried = (carry(call, moved, result.shape, back, to) for back, to in _opened(m.inverse(), units))
+    carried = (carry(call, moved, result.shape, back, to) for back, to in _open_axes(m.inverse(), units))
     return [(found[1].inverse(), found[0]) for found in carried if found is not None]
 
 
@@ -170,7 +170,7 @@ def units_pushed(m: Move, call: Operator, operand: Type) -> tuple[Move, Operator
     if len(m.in_shape) < len(operand.shape):
         return None
     axes = axes_of(call, operand)
-    parted = _parted(m, [d for d in axes if operand.shape[d] == 1 < m.in_shape[d]])
+    parted = _split_axes(m, [d for d in axes if operand.shape[d] == 1 < m.in_shape[d]])
     if parted is None:
         return None
     whole, to = parted
@@ -181,7 +181,7 @@ def units_pushed(m: Move, call: Operator, operand: Type) -> tuple[Move, Operator
     return Move.reshape(whole.out_shape, m.out_shape), carried[0], whole
 
 
-def _opened(m: Move, units: Sequence[int]) -> list[tuple[Move, dict[int, int]]]:
+def _open_axes(m: Move, units: Sequence[int]) -> list[tuple[Move, dict[int, int]]]:
     """Returns `m` with an axis of size 1 in its out_shape for some axes of its input.
 
     units: these axes of the input.
@@ -209,7 +209,7 @@ def _with_units(shape: Shape, strides: Mapping[int, int]) -> tuple[Shape, dict[i
     strides: {axis of the input: stride in elements}.
     The axis is the innermost one of size 1 that is there and free, or a new one.
     """
-    shape = _cut(shape, set(strides.values()))
+    shape = _cut_axes(shape, set(strides.values()))
     to: dict[int, int] = {}
     for d, stride in strides.items():
         there = [k for k, n in enumerate(shape) if n == 1 and prod(shape[k:]) == stride and k not in to.values()]
@@ -221,7 +221,7 @@ def _with_units(shape: Shape, strides: Mapping[int, int]) -> tuple[Shape, dict[i
     return shape, to
 
 
-def _parted(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
+def _split_axes(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
     """Returns `m` with one axis of its out_shape for each of some axes of its input.
 
     The second result is {axis of the input: axis of the out_shape}.
@@ -233,7 +233,7 @@ def _parted(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
     whole = {d: [a for a in atoms if a.in_dim == d] for d in axes}
     if any(len(found) != 1 for found in whole.values()):
         return None
-    shape = _cut(m.out_shape, {s for (a,) in whole.values() for s in (a.out_stride, a.out_stride * a.size)})
+    shape = _cut_axes(m.out_shape, {s for (a,) in whole.values() for s in (a.out_stride, a.out_stride * a.size)})
     if len(shape) > MAX_RANK:
         return None
     to = {
@@ -243,7 +243,7 @@ def _parted(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
     return Move(m.in_shape, shape, m.axes), to
 
 
-def _cut(shape: Shape, strides: set[int]) -> Shape:
+def _cut_axes(shape: Shape, strides: set[int]) -> Shape:
     """Returns `shape` with its axes cut wherever one of the strides lies within.
 
     strides: those of atoms, in elements.
@@ -257,11 +257,11 @@ def _cut(shape: Shape, strides: set[int]) -> Shape:
 
 
 #: A movement of the result of an operator adjusted to one of its operands, by the rule "resized".
-resized = postponed("resized", Move, Call)
+resized = postpone("resized", Move, Call)
 
 
 @extern
-def adjusted(m: Move, call: Call, operand: Type) -> Move | None:
+def adjust(m: Move, call: Call, operand: Type) -> Move | None:
     """Returns the movement that has the effect of `m` on an operand of other sizes along the axes of the operator."""
     found = m.resize({d: operand.shape[d] for d in axes_of(call, operand)})
     return None if found is None or found.in_shape != operand.shape else found
@@ -279,14 +279,14 @@ x, y, xs = symbols("x", Value), symbols("y", Value), symbols("xs", Values)
 rule = partial(rule, family="across")
 
 RULES = [
-    rule("push-unary", m(f(x)), let(pushed(m, f, x), lambda h, n: h(n(x)))),
-    rule("pull-unary", f(m(x)), let(pulled(f, m, m(x), LHS), lambda n, h: n(h(x)))),
+    rule("push-unary", m(f(x)), let(push(m, f, x), lambda h, n: h(n(x)))),
+    rule("pull-unary", f(m(x)), let(pull(f, m, m(x), LHS), lambda n, h: n(h(x)))),
     rule("push-units", m(a(x)), let(units_pushed(m, a, x), lambda v, h, n: v(h(resized(n, a)(x))))),
     rule("pull-units", a(m(x)), let(units_pulled(a, m, m(x), LHS), lambda n, h: n(h(resized(inverse(n), a)(m(x)))))),
     rule(
         "push-concat",
         m(concat(xs)),
-        let(pushed(m, concat, concat(xs)), lambda c, n: c(each(resized(n, concat), xs))),
+        let(push(m, concat, concat(xs)), lambda c, n: c(each(resized(n, concat), xs))),
     ),
     *(
         rule(
@@ -294,12 +294,12 @@ RULES = [
             concat(xs[..., m(y), ...]),
             let(pull(concat, m, m(y), LHS), lambda n, c: n(c(each(resized(inverse(n), concat), xs)))),
         )
-        for of_units, pull in (("", pulled), ("-units", units_pulled))
+        for of_units, pull in (("", pull), ("-units", units_pulled))
     ),
     rule(
         "push-concat-units",
         m(concat(xs[x, ...])),
         let(units_pushed(m, concat, x), lambda v, c, n: v(c(each(resized(n, concat), xs)))),
     ),
-    rule("resized", resized(m, call)(x), adjusted(m, call, x)(x)),
+    rule("resized", resized(m, call)(x), adjust(m, call, x)(x)),
 ]

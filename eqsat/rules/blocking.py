@@ -125,24 +125,24 @@ def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
 
 def _every(conv: ConstantConvolution) -> Iterator[Spelling | None]:
     if conv.op == "transpose_conv2d":
-        yield conv.transposed()
+        yield conv.block_transposed()
         return
     height, width = conv.attributes["dilation"]
     for dilation in ((h, w) for h in range(1, height + 1) for w in range(1, width + 1)):
         if dilation != (height, width):
-            yield conv.undilated(dilation)
+            yield conv.reduce_dilation(dilation)
     yield conv.in_columns()
-    yield conv.phased()
-    yield conv.stacked()
+    yield conv.split_phases()
+    yield conv.stack_phases()
     for parts in _PARTS:
-        yield conv.divided(parts)
+        yield conv.divide_channels(parts)
     is_depthwise, channels = conv.op == "depthwise_conv2d", conv.shape[-1]
     if is_depthwise and channels > _MOST_DEPTHWISE_CHANNELS:
         return
     along_h, along_w = (_blocks(s, n) for s, n in zip(conv.attributes["stride"], conv.shape[1:3], strict=True))
     for block in ((h, w) for h in along_h for w in along_w):
         if (block != (1, 1) or is_depthwise) and prod(block) * channels <= _MOST_CHANNELS:
-            yield conv.blocked(block)
+            yield conv.block(block)
 
 
 def _blocks(stride: int, size: int) -> list[int]:
@@ -173,7 +173,7 @@ def rules(choose: Choose) -> list[Rule]:
         made.clear()
         answers.clear()
 
-    def chosen(call: Call, x: Type, w: LeafValue, b: LeafValue) -> Sequence[Spelled]:
+    def choose_spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> Sequence[Spelled]:
         asked = call, x, w, b
         # A proof asks the same question again, and must get the same answer.
         if asked not in answers:
@@ -184,14 +184,14 @@ def rules(choose: Choose) -> list[Rule]:
         return answers[asked]
 
     @extern
-    def regrouped(call: Convolution, x: Type, w: Weights, b: Constant) -> list[MovedConvolution]:
+    def regroup(call: Convolution, x: Type, w: Weights, b: Constant) -> list[MovedConvolution]:
         """Returns other convolutions with equal results on complete blocks, each between two movements.
 
         Movements that move nothing go by the rules for movement.
         """
         return [
             MovedConvolution(s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
-            for s in chosen(call, x, w, b)
+            for s in choose_spellings(call, x, w, b)
             if s.is_whole
         ]
 
@@ -199,29 +199,27 @@ def rules(choose: Choose) -> list[Rule]:
         return Respelled(s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, before)
 
     @extern
-    def spelled(call: Convolution, x: Type, w: Weights, b: Constant) -> list[Respelled]:
+    def spell(call: Convolution, x: Type, w: Weights, b: Constant) -> list[Respelled]:
         """Returns other convolutions with equal results for an input whose blocks are not all complete.
 
         A PAD completes the last block of the input, and a SLICE removes surplus results.
         """
         found = []
-        for s in (s for s in chosen(call, x, w, b) if not s.is_whole):
+        for s in (s for s in choose_spellings(call, x, w, b) if not s.is_whole):
             rows, columns = s.spelling.appended
             pad = Call("pad", attrs_of({"pads": (0, 0, 0, rows, 0, columns, 0, 0), "value": call.attr("in_zp")}))
             found.append(around(s, pad))
         return found
 
     @extern
-    def spelled_of_slice(
-        call: Convolution, cut: Slice, whole: Type, x: Type, w: Weights, b: Constant
-    ) -> list[Respelled]:
+    def spell_slice(call: Convolution, cut: Slice, whole: Type, x: Type, w: Weights, b: Constant) -> list[Respelled]:
         """Returns other convolutions with equal results that read a larger slice, so that the last block is complete
         without a PAD.
 
         The elements that complete the block may have any value.
         """
         found = []
-        for s in chosen(call, x, w, b):
+        for s in choose_spellings(call, x, w, b):
             more = (0, *s.spelling.appended, 0)
             size = tuple(a + m for a, m in zip(cut.attr("size"), more, strict=True))
             ends = (a + m for a, m in zip(cut.attr("start"), size, strict=True))
@@ -234,9 +232,9 @@ def rules(choose: Choose) -> list[Rule]:
     x, w, b = symbols("x", Value), symbols("w", Weights), symbols("b", Constant)
     make = partial(rule, family="blocking", forget=forget)
     return [
-        make("spelled-conv-whole", f(x, w, b), regrouped(f, x, w, b)(x)),
-        make("spelled-conv", f(x, w, b), spelled(f, x, w, b)(x)),
-        make("spelled-conv-slice", f(cut(x), w, b), spelled_of_slice(f, cut, x, cut(x), w, b)(x)),
+        make("spelled-conv-whole", f(x, w, b), regroup(f, x, w, b)(x)),
+        make("spelled-conv", f(x, w, b), spell(f, x, w, b)(x)),
+        make("spelled-conv-slice", f(cut(x), w, b), spell_slice(f, cut, x, cut(x), w, b)(x)),
     ]
 
 

@@ -25,7 +25,7 @@ from eqsat.egraph.kinds import ChannelRescale, Constant, DepthwiseConv2d, Signed
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, symbols
 from eqsat.egraph.tree import Extern
-from eqsat.rules.quantized import Arithmetic, evaluated, integer_scale, known, real_scale
+from eqsat.rules.quantized import Arithmetic, evaluate_table, integer_scale, known, real_scale
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
@@ -71,9 +71,9 @@ class Chain(NamedTuple):
 
         Raises GraphError if an operator cannot be evaluated.
         """
-        x = evaluated(self.widen, (POINTS.astype(np.int8), "INT8"))
+        x = evaluate_table(self.widen, (POINTS.astype(np.int8), "INT8"))
         operands = x, (self.constant.data.reshape(1, -1), self.constant.node.dtype)
-        return evaluated(self.narrow, evaluated(self.call, *operands[:: -1 if self.on_the_left else 1]))[0]
+        return evaluate_table(self.narrow, evaluate_table(self.call, *operands[:: -1 if self.on_the_left else 1]))[0]
 
     def affine(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns slope and offset per channel in real numbers, without rounding and saturation."""
@@ -137,7 +137,7 @@ class Line:
 
     def sums(self) -> NDArray[Any]:
         """Returns the sums of the convolution for every INT8 value in every channel, [256, channels]."""
-        return ((POINTS - self.in_zp) * self.weight + self.bias).astype(DType.of("INT32").storage)
+        return np.asarray(((POINTS - self.in_zp) * self.weight + self.bias).astype(DType.of("INT32").storage))
 
     def values(self) -> NDArray[Any]:
         """Returns its values for every INT8 value in every channel, [256, channels]."""
@@ -151,7 +151,7 @@ class Line:
         found = allowed(dict(self.rescale().attrs), [Type(sums.shape, "INT32")]) if allowed else {}
         return not any(a.why_not(sums) for a in found.values())
 
-    def fitted(self, wanted: NDArray[Any], bias: int) -> Line:
+    def fit(self, wanted: NDArray[Any], bias: int) -> Line:
         """Returns the line with `bias` added, and with scales for the values `wanted` [256, channels].
 
         Each scale is in the middle of the interval that gives them.
@@ -197,7 +197,7 @@ def exact_line(chain: Chain) -> Line | None:
         if not len(wrong) or line is None:
             break
         wanted = values[:, wrong]
-        tried = line.at(wrong).fitted(wanted, bias)
+        tried = line.at(wrong).fit(wanted, bias)
         right = (tried.values() == wanted).all(0)
         best.put(wrong[right], tried.at(np.flatnonzero(right)))
         wrong = wrong[~right]

@@ -17,7 +17,7 @@ from itertools import accumulate
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Concat, Index, Slice, Unary, Value, Values
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import LHS, each, element, fact, joined, length, let, postponed, symbols
+from eqsat.egraph.terms import LHS, each, element, fact, joined, length, let, postpone, symbols
 from eqsat.egraph.tree import Term, term
 from eqsat.rules.across import axes_of
 from eqsat.rules.slicing import Sliceable, slice_call
@@ -65,7 +65,7 @@ def _within(f: Slice, axis: int, start: int, size: int) -> Slice:
 
 
 #: A slice adjusted to the size of its operand along one axis, by the rule "cut".
-cut = postponed("cut", Slice, int)
+cut = postpone("cut", Slice, int)
 
 
 @extern
@@ -77,7 +77,7 @@ def whole_axis(f: Slice, concat: Concat, result: Type) -> int | None:
 
 
 @extern
-def adjusted_slice(f: Slice, axis: int, x: Type) -> Slice:
+def adjust_slice(f: Slice, axis: int, x: Type) -> Slice:
     """Returns slice f changed to take all of x along the axis."""
     return _within(f, axis, 0, x.shape[axis])
 
@@ -177,7 +177,7 @@ RULES = [
         where=(beside(a, concat, concat(xs), LHS), no_wider(LHS, concat(xs))),
     ),
     rule("pull-concat-unary", concat(xs), f(concat(stripped(xs, f, t, length(xs))))),
-    rule("cut", cut(s, axis)(x), adjusted_slice(s, axis, x)(x)),
+    rule("cut", cut(s, axis)(x), adjust_slice(s, axis, x)(x)),
     rule("strip-first", stripped(xs, f, x, 1), [x], where=(shared, no_wider(x, shared))),
     rule(
         "strip-next",

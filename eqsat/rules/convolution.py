@@ -24,13 +24,13 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
-from eqsat.rules.across import reordered, taken_along
-from eqsat.rules.moves import moved
-from eqsat.rules.roles import PULLED, pushed
+from eqsat.rules.across import reorder, take_along
+from eqsat.rules.moves import move_constant
+from eqsat.rules.roles import PULLED, push
 from eqsat.rules.slicing import takes_channels
-from eqsat.rules.weights import MAX_CHANNELS, is_product, taken
+from eqsat.rules.weights import MAX_CHANNELS, is_product, take
 from eqsat.tensor import makers
-from eqsat.tensor.blocking import regrouped
+from eqsat.tensor.blocking import regroup
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of
 
@@ -131,7 +131,7 @@ class Halves(NamedTuple):
 
 
 @extern
-def halved(
+def halve(
     scale: ChannelRescale, call: DepthwiseConv2d, weights: Constant, bias: Constant, result: Type
 ) -> Halves | None:
     """Returns two depthwise convolutions of half the channel multiplier that together equal one of an even multiplier.
@@ -148,12 +148,12 @@ def halved(
     parts = []
     for k in range(2):
         of = channels_out[:, k].reshape(-1).tolist()
-        kernel = taken(weights, range(k * half, (k + 1) * half), 3)
-        parts.append((taken_along(scale, of), kernel, taken(bias, of, 0)))
+        kernel = take(weights, range(k * half, (k + 1) * half), 3)
+        parts.append((take_along(scale, of), kernel, take(bias, of, 0)))
     # The concat has the halves outermost among its channels.
     split = (*result.shape[:-1], 2, channels, half)
     return Halves(
-        regrouped(result.shape, split, (0, 1, 2, 4, 3, 5), result.shape),
+        regroup(result.shape, split, (0, 1, 2, 4, 3, 5), result.shape),
         Call("concat", attrs_of({"axis": 3})),
         call,
         *parts[0],
@@ -182,7 +182,7 @@ def order_first(m: Move) -> tuple[Move, Move] | None:
     if m.is_view or atoms is None or m.in_shape[last] > MAX_CHANNELS:
         return None
     parts = [Move.reshape((n,), (n,)) for n in m.in_shape]
-    parts[last] = Move.ordered([(a.size, a.in_stride) for a in atoms if a.in_dim == last])
+    parts[last] = Move.reorder([(a.size, a.in_stride) for a in atoms if a.in_dim == last])
     order = Move.product(parts)
     rest = order.inverse().then(m)
     if order.is_view or rest is None or rest.is_view or _run(rest) <= _run(m) or len(rest.axes) >= len(m.axes):
@@ -228,15 +228,17 @@ rule = partial(rule, family="convolution")
 def giving_in_order(rest: Any, order: Any) -> Any:
     """Returns a term: the RESCALE of the convolution whose output channels are reordered, and the rest of the
     movement."""
-    inside = pushed(order, plain, x, w, c, plain(x, w, c))
-    conv = let(inside, lambda same, v, d, view: reordered(order, scale)(plain(x, moved(v, w), moved(d, c))))
+    inside = push(order, plain, x, w, c, plain(x, w, c))
+    conv = let(
+        inside, lambda same, v, d, view: reorder(order, scale)(plain(x, move_constant(v, w), move_constant(d, c)))
+    )
     return rest(conv)
 
 
 def reading_in_order(order: Any, rest: Any) -> Any:
     """Returns a term: the convolution whose input channels are reordered, after the rest of the movement."""
     inside = PULLED[0](order, plain, n(x), w, c, LHS)
-    return let(inside, lambda view, v, d, same: plain(rest(x), moved(v, w), moved(d, c)))
+    return let(inside, lambda view, v, d, same: plain(rest(x), move_constant(v, w), move_constant(d, c)))
 
 
 RULES = [
@@ -249,6 +251,6 @@ RULES = [
     rule("move-conv", n(scale(plain(x, w, c))), let(order_first(n), giving_in_order)),
     rule("conv-move", plain(n(x), w, c), let(order_last(n), reading_in_order)),
     rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b), where=takes_channels(s, x)),
-    rule("halve-multiplier", scale(depthwise(x, w, c)), halved(scale, depthwise, w, c, LHS)(x)),
+    rule("halve-multiplier", scale(depthwise(x, w, c)), halve(scale, depthwise, w, c, LHS)(x)),
     rule("transpose-conv-phases", transposed(x, w, c), phases(transposed, x, w, c)(x)),
 ]

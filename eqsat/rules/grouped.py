@@ -76,7 +76,7 @@ branches = fact("branches", Values, Value, Index, gives=Branches)
 parts = fact("parts", Values, Value, Branches, gives=Values)
 
 
-def merged(of: Sequence[Branch]) -> Branch:
+def merge(of: Sequence[Branch]) -> Branch:
     """Returns a sequence of branches as one branch.
 
     The branch reads all channels from the first to the last one that any of them reads.
@@ -104,7 +104,7 @@ def plans(found: Branches) -> list[Branches]:
     row = found.row
     sizes = [n for n in range(2, len(row) + 1) if len(row) % n == 0]
     cut = ([row[k : k + n] for k in range(0, len(row), n)] for n in sizes)
-    return [Branches(tuple(map(merged, parts))) for parts in cut if max(map(_weights, parts)) <= _MOST_WEIGHTS]
+    return [Branches(tuple(map(merge, parts))) for parts in cut if max(map(_weights, parts)) <= _MOST_WEIGHTS]
 
 
 def _weights(of: Sequence[Branch]) -> int:
@@ -152,7 +152,7 @@ def alone(b: Branch) -> Branches:
 
 
 @extern
-def followed(before: Branches, b: Branch) -> Branches:
+def append(before: Branches, b: Branch) -> Branches:
     """Returns a sequence with one more branch."""
     return Branches((*before.row, b))
 
@@ -218,7 +218,7 @@ def rules(choose: Choose) -> list[Rule]:
         make(
             "branches-next",
             branches(xs, x, i + 1),
-            followed(branches(xs, x, i), branch(y, x)),
+            append(branches(xs, x, i), branch(y, x)),
             where=(element(xs, i, y), are_alike(branches(xs, x, i), branch(y, x))),
         ),
         make("parts-first", parts(xs, x, fewer(branches(xs, x, length(xs)), x)), []),

@@ -31,7 +31,7 @@ _TOGETHER = 1 << 14
 
 
 @extern
-def transposed(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, Move, Move]:
+def transpose_product(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, Move, Move]:
     """Returns the parts of a b = (b' a')', where ' is the transpose of the last two axes.
 
     The parts are the transpose of the result, the product with exchanged zero points, and the transposes of b and a.
@@ -93,7 +93,9 @@ ROWS = rule(
     let(by_rows(rescale, matmul, a, b), lambda n, rows, p: n(rows(a, p(b)))),
 )
 RULES = [
-    rule("matmul-transpose", matmul(a, b), let(transposed(matmul, a, b), lambda n, mul, p, q: n(mul(p(b), q(a))))),
+    rule(
+        "matmul-transpose", matmul(a, b), let(transpose_product(matmul, a, b), lambda n, mul, p, q: n(mul(p(b), q(a))))
+    ),
     rule("matmul-conv", matmul(a, k), as_convolution(matmul, a, k)(a)),
     ROWS,
 ]

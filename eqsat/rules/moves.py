@@ -14,7 +14,7 @@ from eqsat.tensor.movement import Move
 
 
 @extern
-def then(first: Move, second: Move) -> Move | None:
+def compose(first: Move, second: Move) -> Move | None:
     """Returns two successive movements as one, or None if no single movement expresses them."""
     return first.then(second) if first.out_shape == second.in_shape else None
 
@@ -26,7 +26,7 @@ def is_identity(m: Move) -> bool:
 
 
 @extern
-def moved(m: Move, leaf: Constant) -> LeafValue | None:
+def move_constant(m: Move, leaf: Constant) -> LeafValue | None:
     """Returns a constant after a movement."""
     return LeafValue.constant(m.apply(leaf.data), leaf.node.dtype) if leaf.node.shape == m.in_shape else None
 
@@ -37,7 +37,7 @@ x = symbols("x", Value)
 rule = partial(rule, family="moves")
 
 RULES = [
-    rule("move-move", n(m(x)), then(m, n)(x)),
+    rule("move-move", n(m(x)), compose(m, n)(x)),
     rule("move-identity", m(x), x, where=is_identity(m)),
-    rule("move-const", m(k), moved(m, k)),
+    rule("move-const", m(k), move_constant(m, k)),
 ]

@@ -16,7 +16,7 @@ from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.weights import ChannelOrder, channel_order
 from eqsat.tensor import makers
-from eqsat.tensor.blocking import regrouped
+from eqsat.tensor.blocking import regroup
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
@@ -62,7 +62,7 @@ def as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, Move]]:
     channels = max(c for c in range(1, _POOL_CHANNELS + 1) if outer % c == 0)
     if inner == 1 and channels > 1:
         across = (1, size, outer // channels, channels)
-        there = regrouped(shape, (outer, size), (1, 0), across)
+        there = regroup(shape, (outer, size), (1, 0), across)
         out.append((there, _max_pool(size, 1), Move.reshape((1, 1, *across[2:]), after)))
     return out
 
@@ -162,7 +162,7 @@ def as_product(widen: Rescale, x: Type) -> tuple[Mul, Rescale, Constant] | None:
 
 
 @extern
-def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] | None:
+def separate(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] | None:
     """Returns a max pool as one pool along one axis and then one along the other, in the cheaper order.
 
     Returns None unless the two pools read far fewer elements (`_FEWER`).
@@ -203,7 +203,7 @@ rule = partial(rule, family="operators")
 RULES = [
     rule("argmax-outward", argmax(x), let(outward(argmax, x), lambda a, n: a(n(x)))),
     rule("reduce-pool", largest(x), let(as_pool(largest, x), lambda view, pool, back: back(pool(view(x))))),
-    rule("pool-separable", pool(x), let(separated(pool, x, pool(x)), lambda first, second: second(first(x)))),
+    rule("pool-separable", pool(x), let(separate(pool, x, pool(x)), lambda first, second: second(first(x)))),
     rule(
         "order-matrix",
         order(x),

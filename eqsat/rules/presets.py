@@ -35,7 +35,7 @@ class Preset:
     rules: tuple[Rule, ...]
 
 
-def _named(*names: str) -> tuple[Rule, ...]:
+def _collect(*names: str) -> tuple[Rule, ...]:
     return with_helpers((_BY_NAME[n] for n in names), RULES)
 
 
@@ -51,7 +51,7 @@ def is_pointwise(f: Single) -> bool:
     return not acts_along_axes(f)
 
 
-def _limited(name: str, suffix: str, where: Term) -> Rule:
+def _limit(name: str, suffix: str, where: Term) -> Rule:
     """Returns a rule restricted by one more condition, under another name."""
     rule = _BY_NAME[name]
     return replace(rule, name=f"{name}-{suffix}", where=(*rule.where, where))
@@ -70,10 +70,10 @@ CATALOGUE = (
         "element. Stronger than the pass: reshapes are data movement too, so chains with reshapes in between are also "
         "merged",
         (
-            *_named("move-move", "move-identity"),
-            _limited("pull-unary", "pointwise", is_pointwise(symbols("f", Single))),
-            _limited("pull-binary-left", "scalar", one_element(symbols("y", Value))),
-            _limited("pull-binary-right", "scalar", one_element(symbols("x", Value))),
+            *_collect("move-move", "move-identity"),
+            _limit("pull-unary", "pointwise", is_pointwise(symbols("f", Single))),
+            _limit("pull-binary-left", "scalar", one_element(symbols("y", Value))),
+            _limit("pull-binary-right", "scalar", one_element(symbols("x", Value))),
         ),
     ),
     Preset(
@@ -84,7 +84,7 @@ CATALOGUE = (
         "which the review of the pull request found missing. Stronger than the passes: a permute passes operators "
         "without a closed region around them, any view is merged instead of only squeezes, and a permute passes a "
         "TILE, PAD or CONCAT along an axis of size 1 that a view added",
-        _named(
+        _collect(
             *_MOVES,
             "push-unary",
             "pull-unary",
@@ -112,7 +112,7 @@ CATALOGUE = (
         "slice of exactly one operand, slices that a concat rejoins completely, a concat followed by a slice within "
         "one operand, and slices that a concat rejoins in part. Stronger than the pass: neighbouring slices are "
         "rejoined even if the concat has other operands",
-        _named("concat-single", "axial-nothing", "slice-concat-1", "pair-slices", "concat-slices"),
+        _collect("concat-single", "axial-nothing", "slice-concat-1", "pair-slices", "concat-slices"),
     ),
 )
 

@@ -101,7 +101,7 @@ def start(x: Type) -> Curve | None:
     return IDENTITY if x.dtype == "INT8" else None
 
 
-def evaluated(call: Call, *operands: tuple[NDArray[Any], str]) -> tuple[NDArray[Any], str]:
+def evaluate_table(call: Call, *operands: tuple[NDArray[Any], str]) -> tuple[NDArray[Any], str]:
     """Returns the result of an operator and its dtype, for operands with their dtypes.
 
     Raises GraphError if the operator cannot be evaluated.
@@ -123,7 +123,7 @@ def result(call: Call, *constants: Constant) -> Constant | None:
     In most cases the operator is the RESCALE of an INT8 constant to the scale of its neighbour.
     """
     try:
-        return LeafValue.constant(*evaluated(call, *((k.data, k.node.dtype) for k in constants)))
+        return LeafValue.constant(*evaluate_table(call, *((k.data, k.node.dtype) for k in constants)))
     except GraphError:
         return None
 
@@ -141,7 +141,7 @@ def follow(f: Call, *curves: Curve) -> Curve | None:
     if any(not DType.of(c.dtype).is_integral for c in curves):
         return None
     try:
-        points, dtype = evaluated(f, *((c.stored, c.dtype) for c in curves))
+        points, dtype = evaluate_table(f, *((c.stored, c.dtype) for c in curves))
     except GraphError:
         return None
     single = f.op in ("clamp", "table") and curves[0].steps == 0
@@ -241,7 +241,7 @@ def _results(narrow: Call, total: Call, left: Curve, right: Curve) -> bytes | No
     """Returns the results of narrow(total(left, right)) for all pairs of INT8 values, None if it is not defined."""
     operands = (left.stored.reshape(256, 1), left.dtype), (right.stored.reshape(1, 256), right.dtype)
     try:
-        return evaluated(narrow, evaluated(total, *operands))[0].tobytes()
+        return evaluate_table(narrow, evaluate_table(total, *operands))[0].tobytes()
     except GraphError:
         return None
 
@@ -287,7 +287,7 @@ def _limits(f: Clamp, dtype: str) -> tuple[int, int]:
 
 
 @extern
-def clamped(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
+def combine_clamps(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
     """Returns two successive CLAMPs, g and then f, as one CLAMP.
 
     Both are monotone, so the limits of the new CLAMP are f of the limits of g.
@@ -326,7 +326,7 @@ rule = partial(rule, family="quantized")
 
 RULES = [
     rule("pointwise-identity", either(x), x, where=leaves_all(either, x), removes=True),
-    rule("clamp-clamp", c(d(x)), clamped(c, d, x)(x)),
+    rule("clamp-clamp", c(d(x)), combine_clamps(c, d, x)(x)),
     rule("one-shift", scales(cut(x)), with_one_shift(scales, cut(x))(cut(x))),
     rule("curve-table", y, as_one_op(curve(x, y))(x)),
     rule("curve-identity", y, x, where=is_identity(curve(x, y))),

@@ -23,7 +23,7 @@ from eqsat.egraph.kinds import VALUE, Binary, Constant, Convolution, Slice, Tern
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.egraph.tree import Extern
-from eqsat.rules.moves import moved
+from eqsat.rules.moves import move_constant
 from eqsat.rules.slicing import constant_part, slice_call
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
@@ -75,7 +75,7 @@ def movements(call: Call, m: Move, k: int, types: Sequence[Type]) -> list[Move] 
 
 
 @extern
-def pushed(m: Move, call: Call, *types: Type) -> tuple[Move, ...] | None:
+def push(m: Move, call: Call, *types: Type) -> tuple[Move, ...] | None:
     """Returns movements of all operands, and last a view, such that m (call xs) = view (call (xs moved)).
 
     There is no view for a pointwise operator.
@@ -86,7 +86,7 @@ def pushed(m: Move, call: Call, *types: Type) -> tuple[Move, ...] | None:
     return None if found is None else (*found[:-1], Move.reshape(m.in_shape, m.out_shape))
 
 
-def _pulled(k: int) -> Extern[..., Any]:
+def _pull(k: int) -> Extern[..., Any]:
     def pulled(m: Move, call: Call, *types: Type) -> tuple[Move, ...] | None:
         """Returns movements of all operands and of the result for an operator whose operand k is moved by m; operand
         k gets only a view."""
@@ -99,11 +99,11 @@ def _pulled(k: int) -> Extern[..., Any]:
 
 
 #: The functions by the number of the operand that is moved.
-PULLED = [_pulled(k) for k in range(3)]
+PULLED = [_pull(k) for k in range(3)]
 
 
 @extern
-def sliced(s: Slice, call: Call, result: Type, *operands: Type) -> tuple[Slice, ...] | None:
+def slice_operands(s: Slice, call: Call, result: Type, *operands: Type) -> tuple[Slice, ...] | None:
     """Returns slices of all operands such that s (call xs) = call (xs sliced)."""
     cut = list(zip(s.attr("start"), s.attr("size"), strict=True))
     found = parts_of_all(call, -1, cut, (*operands, result), lambda n: (0, n))
@@ -137,13 +137,15 @@ def across(f: Any, xs: Sequence[Any], name: str, places: Sequence[str], viewed: 
         )
 
     def pulled_all(k: int) -> Callable[..., Any]:
-        return lambda *n: n[-1](on_all(moved, n, k))
+        return lambda *n: n[-1](on_all(move_constant, n, k))
 
-    yield rule(f"push-{name}", m(f(*xs)), let(pushed(m, f, *xs, f(*xs)), lambda *n: view(n[-1], on_all(moved, n))))
+    yield rule(
+        f"push-{name}", m(f(*xs)), let(push(m, f, *xs, f(*xs)), lambda *n: view(n[-1], on_all(move_constant, n)))
+    )
     for k, place in zip(tensors, places, strict=True):
         given = [m(x) if i == k else x for i, x in enumerate(xs)]
         yield rule(f"pull-{name}{place}", f(*given), let(PULLED[k](m, f, *given, LHS), pulled_all(k)))
-    yield rule(f"slice-{name}", s(f(*xs)), let(sliced(s, f, f(*xs), *xs), lambda *n: on_all(constant_part, n)))
+    yield rule(f"slice-{name}", s(f(*xs)), let(slice_operands(s, f, f(*xs), *xs), lambda *n: on_all(constant_part, n)))
 
 
 def _has_roles(call: Call) -> bool:

@@ -32,8 +32,8 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules.across import along_of, axes_of, taken_along
-from eqsat.rules.quantized import evaluated
+from eqsat.rules.across import along_of, axes_of, take_along
+from eqsat.rules.quantized import evaluate_table
 from eqsat.rules.weights import is_product, kernel_of
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
@@ -81,7 +81,7 @@ def after(f: Slice, g: Slice) -> Slice:
 
 
 @extern
-def exchanged(f: Slice, g: Sliceable, x: Type, result: Type) -> tuple[Sliceable, Slice] | None:
+def exchange(f: Slice, g: Sliceable, x: Type, result: Type) -> tuple[Sliceable, Slice] | None:
     """Returns g' and f' such that f (g x) = g' (f' x), for a slice f of operator g.
 
     f' takes all of an axis along which g acts; the result is None if f does not.
@@ -92,7 +92,7 @@ def exchanged(f: Slice, g: Sliceable, x: Type, result: Type) -> tuple[Sliceable,
         return None
     for d in axes_of(g, x):
         if along_of(g).following:
-            g = taken_along(g, range(start[d], start[d] + size[d]))
+            g = take_along(g, range(start[d], start[d] + size[d]))
         elif size[d] != result.shape[d]:
             return None
         else:
@@ -103,7 +103,7 @@ def exchanged(f: Slice, g: Sliceable, x: Type, result: Type) -> tuple[Sliceable,
 # ---- slices of windows --------------------------------------------------------------------------
 
 
-def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: int) -> range:
+def _find_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: int) -> range:
     """Returns the taps along H (0) or W (1), without outer taps that see only padding, at most as many as the
     padding is long."""
     stride, dilation, size = f.attr("stride")[axis], f.attr("dilation")[axis], x.shape[1 + axis]
@@ -126,7 +126,7 @@ def without_unseen(
     Padding has the value of the zero point, so it adds nothing.
     """
     kernel, at = kernel_of(f, weights.node.shape), OPS[f.op].kernel_axis
-    taps = [_seen_taps(f, x, result, kernel, axis) for axis in (0, 1)]
+    taps = [_find_taps(f, x, result, kernel, axis) for axis in (0, 1)]
     if [len(t) for t in taps] == list(kernel):
         return None
     pads, kept = list(f.attr("pad")), weights.data
@@ -138,7 +138,7 @@ def without_unseen(
 
 
 @extern
-def seen_by_conv(
+def slice_input(
     s: Slice, f: PaddingConvolution, x: Type, weights: Type, result: Type
 ) -> tuple[PaddingConvolution, Slice] | None:
     """Returns f' and s' such that s (f x weights) = f' (s' x) weights, for a slice s of images, rows and columns.
@@ -163,7 +163,7 @@ def seen_by_conv(
 
 
 @extern
-def sliced_later(s: Slice, x: Type, weights: Type) -> Slice | None:
+def slice_later(s: Slice, x: Type, weights: Type) -> Slice | None:
     """Returns s' such that f (s x) weights = s' (f x weights), for a slice s of all channels.
 
     The steps of a recurrent network multiply many slices of a tensor by one matrix.
@@ -186,7 +186,7 @@ def _with_pads(f: Call, pads: Iterable[tuple[int, int]]) -> Call:
 
 
 @extern
-def padded_later(f: Slice, g: Pad, x: Type) -> tuple[Pad, Slice] | None:
+def pad_later(f: Slice, g: Pad, x: Type) -> tuple[Pad, Slice] | None:
     """Returns g' and f' such that f (g x) = g' (f' x), for a slice f of a pad g.
 
     f' is the part of slice f that lies in x, and g' is the part of the pad that f keeps.
@@ -203,7 +203,7 @@ def padded_later(f: Slice, g: Pad, x: Type) -> tuple[Pad, Slice] | None:
 
 
 @extern
-def added(f: Pad, g: Pad) -> Pad | None:
+def add_pads(f: Pad, g: Pad) -> Pad | None:
     """Returns two successive pads with the same value as one pad."""
     if f.attr("value") != g.attr("value"):
         return None
@@ -216,7 +216,7 @@ def with_image(f: Pad, g: Unary, x: Type) -> Pad | None:
     if not DType.of(x.dtype).is_integral:
         return None
     try:
-        value, dtype = evaluated(g, (np.array(f.attr("value"), DType.of(x.dtype).storage), x.dtype))
+        value, dtype = evaluate_table(g, (np.array(f.attr("value"), DType.of(x.dtype).storage), x.dtype))
     except GraphError:
         return None
     return f.with_attrs(value=(int(value[0]),)) if DType.of(dtype).is_integral else None
@@ -272,16 +272,16 @@ RULES = [
     rule("axial-nothing", either(x), x, where=does_nothing(either, x), removes=True),
     rule("slice-const", either(k), constant_part(either, k)),
     rule("slice-slice", s(r(x)), after(s, r)(x)),
-    rule("slice-unary", s(a(x)), let(exchanged(s, a, x, a(x)), lambda b, r: b(r(x)))),
+    rule("slice-unary", s(a(x)), let(exchange(s, a, x, a(x)), lambda b, r: b(r(x)))),
     rule(
         "slice-conv-window",
         s(conv(x, w, b)),
-        let(seen_by_conv(s, conv, x, w, conv(x, w, b)), lambda g, r: g(r(x), w, b)),
+        let(slice_input(s, conv, x, w, conv(x, w, b)), lambda g, r: g(r(x), w, b)),
     ),
-    rule("product-of-slice", full(s(x), w, b), sliced_later(s, x, w)(full(x, w, b)), where=is_product(full, w)),
+    rule("product-of-slice", full(s(x), w, b), slice_later(s, x, w)(full(x, w, b)), where=is_product(full, w)),
     rule("conv-unseen-taps", conv(x, k, b), let(without_unseen(conv, x, k, conv(x, k, b)), lambda g, v: g(x, v, b))),
-    rule("slice-pad", s(p(x)), let(padded_later(s, p, x), lambda q, r: q(r(x)))),
-    rule("pad-pad", p(q(x)), added(p, q)(x)),
+    rule("slice-pad", s(p(x)), let(pad_later(s, p, x), lambda q, r: q(r(x)))),
+    rule("pad-pad", p(q(x)), add_pads(p, q)(x)),
     rule("pad-unary", f(p(x)), with_image(p, f, x)(f(x))),
     rule("pad-conv", conv(p(x), w, b), padding(conv, p, w)(x, w, b)),
     rule("pad-pool", pool(p(x)), padding_pool(pool, p, x)(x)),

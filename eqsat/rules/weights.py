@@ -68,7 +68,7 @@ def is_product(call: Convolution, weights: Type) -> bool:
     return kernel_of(call, weights.shape) == (1, 1) and call.attr("stride") == (1, 1) and not any(call.attr("pad"))
 
 
-def taken(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> LeafValue:
+def take(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> LeafValue:
     """Returns the elements of a constant at `index` along `axis`.
 
     A bias of one element serves all channels and is returned as it is.

@@ -104,7 +104,7 @@ def read(files: dict[str, bytes], source: TensorGraph, copies: Sequence[Copy]) -
     """
     data = unpack_json(files[EGRAPH])
     attrs = _attributes(data["attrs"], files[CONSTANTS])
-    frozen = _frozen(data, attrs, source)
+    frozen = _make_frozen(data, attrs, source)
     graph = choice_io.from_json(unpack_json(files[CHOICE_GRAPH]))
     chosen = data["choices"]
     candidates = _candidates(chosen, frozen, attrs)
@@ -122,7 +122,7 @@ def _attributes(rows: list[Any], stored: bytes) -> list[Attrs]:
     return [tuple((name, _value(v, constants.__getitem__)) for name, v in pairs) for pairs in rows]
 
 
-def _frozen(data: dict[str, Any], attrs: list[Attrs], source: TensorGraph) -> Frozen:
+def _make_frozen(data: dict[str, Any], attrs: list[Attrs], source: TensorGraph) -> Frozen:
     moves = [Move(tuple(i), tuple(o), tuple(map(tuple, axes))) for i, o, axes in data["moves"]]
     classes = [
         [ENode(op, attrs[a], tuple(children), c, None if m is None else moves[m]) for op, a, children, m in nodes]
@@ -179,7 +179,7 @@ def outline(graph: TensorGraph) -> dict[str, Any]:
     }
 
 
-def drawn(data: dict[str, Any]) -> TensorGraph:
+def load_outline(data: dict[str, Any]) -> TensorGraph:
     """Returns the graph of an outline, whose constants have digests and no elements.
 
     Raises KeyError, TypeError and ValueError.

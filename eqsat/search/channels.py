@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from cost_models.closed_form import estimated
+from cost_models.closed_form import estimate_cycles
 from cost_models.protocol import Unit
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -87,4 +87,6 @@ def _cycles(graph: TensorGraph, n: int, channels: int, fewer: int, target: Targe
         for axis in those:
             shape[axis] = fewer if shape[axis] == channels else shape[axis]
         operands.append(Type(tuple(shape), t.dtype))
-    return estimated(Unit(((node.op, node.attrs),), tuple(operands), infer(node.op, node.attrs, operands)), target)
+    return estimate_cycles(
+        Unit(((node.op, node.attrs),), tuple(operands), infer(node.op, node.attrs, operands)), target
+    )

@@ -18,10 +18,10 @@ _WORDS = {
 }
 
 
-def called(stage: str) -> str:
+def name_stage(stage: str) -> str:
     """Returns a stage in the words of the glossary.
 
-    >>> called("eqsat: given graphs")
+    >>> name_stage("eqsat: given graphs")
     'eqsat: stock and explicit graphs'
     """
     whose, colon, name = stage.rpartition(": ")
@@ -43,7 +43,7 @@ class Clock:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Adds the seconds spent within to those of the stage, and logs that it begins."""
-        logger.info("%s", called(name), extra={"stage": name})
+        logger.info("%s", name_stage(name), extra={"stage": name})
         started = time.perf_counter()
         try:
             yield

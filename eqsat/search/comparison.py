@@ -133,13 +133,13 @@ def _memory(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
     rows = _bytes(graphs)
     for name in dict.fromkeys(m for f in footprints if f for m in f.memory):
         for what in ("peak", "read", "written"):
-            moved = [_moved(f, name, what) for f in footprints]
+            moved = [_count_bytes(f, name, what) for f in footprints]
             if any(moved) and (name, what) != ("Sram", "peak"):  # that is the SRAM in use
                 rows.append((f"{name}: {what}", moved, number))
     return rows
 
 
-def _moved(footprint: Footprint | None, memory: str, what: str) -> int | None:
+def _count_bytes(footprint: Footprint | None, memory: str, what: str) -> int | None:
     return footprint.memory.get(memory, {}).get(what, 0) if footprint else None
 
 

@@ -65,7 +65,7 @@ class GraphFigures:
             stream,
             milliseconds=1e3 * cycles / estimate.rates.clock,
             calibrated=cycles,
-            ends=_added(price_ends(s, target) for s in estimate.streams) if stream else (),
+            ends=_add_ends(price_ends(s, target) for s in estimate.streams) if stream else (),
         )
 
     def over(self, before: GraphFigures) -> Ratio | None:
@@ -95,7 +95,7 @@ class GraphFigures:
             _together([d.stream for d in delegates]),
             milliseconds=_sum(d.milliseconds for d in delegates),
             calibrated=_sum(d.calibrated for d in delegates),
-            ends=_added(d.ends for d in delegates),
+            ends=_add_ends(d.ends for d in delegates),
         )
 
 
@@ -141,7 +141,7 @@ def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
     }
 
 
-def calibrated_cycles(estimate: Estimate, target: Target) -> int:
+def count_cycles(estimate: Estimate, target: Target) -> int:
     """Returns the calibrated cycles of a compiled graph.
 
     Without a price of its commands, Vela's corrected total takes their place.
@@ -158,7 +158,7 @@ def _stream_price(estimate: Estimate, target: Target) -> StreamPrice | None:
         return None
 
 
-def _added(ends: Iterable[Sequence[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
+def _add_ends(ends: Iterable[Sequence[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
     """Returns the sums of several graphs' ends, constant by constant; none if those of a graph are unknown."""
     return tuple((sum(a), sum(b)) for a, b in (zip(*one) for one in zip(*ends)))
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from cost_models.calibration import spread
+from cost_models.calibration import get_spread
 from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
@@ -58,9 +58,9 @@ class Given:
         self.refused: WorkerError | None = None
         self.stock: Compiled | None = None
         self._container, self._oracle, self._checks = container, oracle, checks
-        self._pending = {"explicit": pool.start(self._compiled, "explicit", explicit)}
+        self._pending = {"explicit": pool.start(self._compile, "explicit", explicit)}
         if stock is not None:
-            self._pending["stock"] = pool.start(self._compiled, "stock", stock)
+            self._pending["stock"] = pool.start(self._compile, "stock", stock)
 
     def join(self, loop: Loop, state: State) -> State:
         """Returns a state with the given graphs, and with the decision that their figures lead to.
@@ -72,7 +72,7 @@ class Given:
                 self._wait(loop.warnings)
         before = self.compiled.get("stock") or self.compiled.get("explicit")
         figures, dedicated = (before.figures, before.estimate.dedicated) if before else (None, 0)
-        decision = Decision.of(state.options, figures, self._container, dedicated, spread(state.target))
+        decision = Decision.of(state.options, figures, self._container, dedicated, get_spread(state.target))
         return replace(state.with_graphs(self.compiled.values()), decision=decision)
 
     def refusal(self, name: str) -> Exception:
@@ -100,15 +100,15 @@ class Given:
                 logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
         self._pending = {}
         self.stock = self.compiled.get("stock")
-        if self.stock and self._checks.differs_on_samples(self.stock) and self._checks.compared(self.stock) is None:
+        if self.stock and self._checks.differs_on_samples(self.stock) and self._checks.compare(self.stock) is None:
             del self.compiled["stock"]
 
-    def _compiled(self, which: str, given: Stock) -> Compiled:
+    def _compile(self, which: str, given: Stock) -> Compiled:
         """Returns a graph as Vela compiles it; stock's is compared and run meanwhile."""
         buffer = given if isinstance(given, bytes) else given()
         graph = self._checks.verifier.graph if which == "explicit" else loads(buffer, "stock's TOSA")
         self.buffers[which] = buffer
-        found = self._oracle.compiled(Candidate(which, graph, buffer, tensors=tensor_names(buffer)))
+        found = self._oracle.compile(Candidate(which, graph, buffer, tensors=tensor_names(buffer)))
         if which == "stock":
             self._checks.begin(found)
         return found

@@ -64,7 +64,7 @@ class Loop:
                     logger.info("%s: all its compilations were made", name)
                     break
                 left -= len(new)
-                found = self._compiled(new, ask.likely, left)
+                found = self._compile(new, ask.likely, left)
                 state = state.after(ask.now, found)
                 for c in {c.key: c for c in ask.now}.values():
                     if (result := state.compiled[c.key]) and (c.key in found or c.is_chosen):
@@ -86,7 +86,7 @@ class Loop:
             except StopIteration:
                 return None
 
-    def _compiled(
+    def _compile(
         self, new: Sequence[Candidate], likely: Iterable[Candidate], left: float
     ) -> dict[Key, Compiled | None]:
         """Returns new candidates as Vela compiles them, None where it refuses one; begins likely ones meanwhile."""
@@ -99,7 +99,7 @@ class Loop:
     def _answer(self, candidate: Candidate) -> Compiled | None:
         """Returns a candidate as Vela compiles it, None with a warning if Vela refuses it."""
         try:
-            return self.oracle.compiled(candidate)
+            return self.oracle.compile(candidate)
         except WorkerError as e:
             self.warnings.append(f"a candidate was dropped: {e}")
             return None

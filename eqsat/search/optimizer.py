@@ -22,7 +22,7 @@ from eqsat.egraph import encoding
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
-from eqsat.options.options import Options, given_options
+from eqsat.options.options import Options, require_options
 from eqsat.options.plugins import make_cost_model
 from eqsat.search.channels import channel_steps
 from eqsat.search.figures import GraphFigures
@@ -39,7 +39,7 @@ from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
-from eqsat.search.proposals.stripes import stripes, wanted
+from eqsat.search.proposals.stripes import choose_aims, stripes
 from eqsat.search.recall import AnswerStore, Memory, recall, respell
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 #: Changes of a graph that is written; each goes on from the best so far.
 REWRITINGS = (Step(chains, 0.1), Step(orders, 0.2), Step(borders, 0.3))
 _SETTINGS = Step(settings, 1 / 6)
-_STRIPES = Step(stripes, 0.3, wanted)
+_STRIPES = Step(stripes, 0.3, choose_aims)
 
 
 def optimize_tosa(
@@ -90,7 +90,7 @@ def optimize_tosa(
     If Vela refuses `explicit` and no other graph equals it, raises TosaError for one with floats, else WorkerError.
     Raises PluginError if the user's own cost model, extractor or rule fails.
     """
-    target, options = Target.of(target), given_options(options)
+    target, options = Target.of(target), require_options(options)
     with Pool() as pool:
         loop = Loop(Oracle(target, pool), interruption=interruption or Interruption())
         with loop.clock.stage("import"):
@@ -148,7 +148,7 @@ def extract(loop: Loop, state: State, pool: Pool) -> State:
     prices = PriceCache(state.options.cache)
     try:
         with loop.failing(state):
-            checked = pool.checked(loop.interruption.check)
+            checked = pool.with_check(loop.interruption.check)
             model = make_cost_model(state.options.cost_model, state.target, checked, prices)
             loop.interruption.check()
             with loop.clock.stage("price"):

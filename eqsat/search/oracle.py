@@ -35,7 +35,7 @@ class Oracle:
             self._begun[key] = self._start(candidate)
         return self._begun[key]
 
-    def compiled(self, candidate: Candidate) -> Compiled:
+    def compile(self, candidate: Candidate) -> Compiled:
         """Returns a candidate as Vela compiles it.
 
         Raises WorkerError if Vela refuses it, or if its commands have no price.

@@ -59,7 +59,7 @@ def of_choice(
         if not found:
             after = {cls} if cls in source.nodes else _next(n, lambda k: readers[k], values, source.nodes)
             before = _next(n, lambda k: graph.nodes[k].inputs, values, source.nodes)
-            between = source.between(before, after)
+            between = source.find_between(before, after)
             found = (
                 source.origins(between, kind)
                 or source.origins(source.nodes.get(cls, ()))
@@ -84,13 +84,11 @@ def _next(
     def is_known(n: int) -> bool:
         return values.get(n) in known
 
-    passed = [start, *_reached(neighbours(start), neighbours, is_known)]
+    passed = [start, *_reach(neighbours(start), neighbours, is_known)]
     return {values[k] for n in passed for k in neighbours(n) if is_known(k)}
 
 
-def _reached(
-    starts: Iterable[int], neighbours: Callable[[int], Sequence[int]], ends: Callable[[int], bool]
-) -> set[int]:
+def _reach(starts: Iterable[int], neighbours: Callable[[int], Sequence[int]], ends: Callable[[int], bool]) -> set[int]:
     """Returns the nodes on the paths from some nodes, each up to a node at which it ends."""
     seen, stack = set[int](), list(starts)
     while stack:
@@ -116,7 +114,7 @@ class _Source:
         """Returns the origins of nodes, only of one kind if it is given."""
         return union(self.known[n] for n in nodes if n in self.known and kind in ("", _kind(self.graph.nodes[n].op)))
 
-    def between(self, before: Collection[int], after: Collection[int]) -> list[int]:
+    def find_between(self, before: Collection[int], after: Collection[int]) -> list[int]:
         """Returns the nodes on the paths from the classes `before` to the classes `after`.
 
         Nodes of `before` are left out.
@@ -126,9 +124,9 @@ class _Source:
         def ends(n: int) -> bool:
             return self.handle[n] in before and self.handle[n] not in after
 
-        back = _reached([n for c in after for n in self.nodes[c]], lambda n: self.graph.nodes[n].inputs, ends)
+        back = _reach([n for c in after for n in self.nodes[c]], lambda n: self.graph.nodes[n].inputs, ends)
         starts = [r for c in before for n in self.nodes[c] for r in self.readers[n]] or self.graph.inputs
-        forth = _reached(starts, lambda n: self.readers[n], lambda n: bool(before) and n not in back)
+        forth = _reach(starts, lambda n: self.readers[n], lambda n: bool(before) and n not in back)
         return sorted(back & forth if before else back - forth)
 
 

@@ -104,7 +104,7 @@ class State:
         best = min(known, key=self.decision.rank_of, default=None)
         return replace(self, compiled=compiled, choices=choices, prices_rose=rose, results=results, best=best)
 
-    def chosen(self, choice: Mapping[int, int], by: str, gap: float = math.inf) -> Candidate:
+    def make_candidate(self, choice: Mapping[int, int], by: str, gap: float = math.inf) -> Candidate:
         """Returns the candidate of a choice.
 
         by: the name of the extractor. gap: the proved relative gap, inf without a bound.

@@ -67,12 +67,12 @@ class KnownAnswer:
     before: int = 0
     rewritten: bool = False
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Returns the bytes of an entry."""
         return pack_json(to_builtins(self))
 
     @staticmethod
-    def unpacked(data: bytes) -> KnownAnswer:
+    def unpack(data: bytes) -> KnownAnswer:
         """Returns the answer of an entry.
 
         Raises ValueError if the bytes are not those of an entry.
@@ -112,13 +112,13 @@ class AnswerStore:
             known, self.warnings = store.family(ANSWERS, f"{graph}/"), store.warnings
         for name, raw in known.items():
             with suppress(ValueError):
-                found[name] = KnownAnswer.unpacked(raw)
+                found[name] = KnownAnswer.unpack(raw)
         return found
 
     def put(self, graph: str, key: str, answer: KnownAnswer) -> None:
         """Stores an answer."""
         with closing(Store(self.place)) as store:
-            store.put(ANSWERS, {f"{graph}/{key}": answer.packed()})
+            store.put(ANSWERS, {f"{graph}/{key}": answer.pack()})
             store.keep(ANSWERS, f"{graph}/", _OF_A_GRAPH)
 
 
@@ -263,7 +263,7 @@ def _holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compile
         if best is None or best.figures.cycles > _AS_GOOD * known.cycles * share:
             return False
         checks.begin_answer(best)
-        compared = checks.compared(best)
+        compared = checks.compare(best)
         return compared is not None and compared.binary.equal is not False
     return False
 

@@ -84,15 +84,15 @@ class Run:
         Raises ValueError for an unknown name, and WorkerError.
         """
         if not isinstance(cost_model, str):
-            return self._priced(cost_model, type(cost_model).__name__)
+            return self._with_prices(cost_model, type(cost_model).__name__)
         make, prices = cost_models.find(cost_model), PriceCache(cache)
         try:
             with Pool() as pool:
-                return self._priced(make(self.target, pool, prices), cost_model)
+                return self._with_prices(make(self.target, pool, prices), cost_model)
         finally:
             prices.close()
 
-    def _priced(self, model: CostModel, name: str) -> Run:
+    def _with_prices(self, model: CostModel, name: str) -> Run:
         choices = build(self.choices.frozen, model)
         return replace(self, choices=choices, choice={}, options={**self.options, "cost_model": name})
 

@@ -101,7 +101,7 @@ class SharedStore:
 
 
 @cache
-def shared_store(url: str, read_only: bool) -> SharedStore:
+def get_shared_store(url: str, read_only: bool) -> SharedStore:
     """Returns the one SharedStore of this process for a URL.
 
     So a store that failed once is not asked again.

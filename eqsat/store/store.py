@@ -14,7 +14,7 @@ from eqsat.ground.files import InputError, OutputError, beside, check_input, pla
 from eqsat.ground.packed import UnpackError, pack_json, unpack_json
 from eqsat.store.local import FAILURES, LARGEST, Kind, LocalStore, is_valid
 from eqsat.store.setting import Setting, check_file
-from eqsat.store.shared import shared_store
+from eqsat.store.shared import get_shared_store
 
 #: Prices of units, by `cost_models.cache`.
 PRICES = Kind("price", 400_000)
@@ -44,7 +44,7 @@ class Store:
             self.setting.check()
         self.local = LocalStore(self.setting.file)
         url = self.setting.url
-        self.shared = shared_store(url, self.setting.read_only) if url else None
+        self.shared = get_shared_store(url, self.setting.read_only) if url else None
         #: {name: bytes, None if they are not known} of the last `get`.
         self._asked: dict[str, bytes | None] = {}
 
@@ -63,7 +63,7 @@ class Store:
         known = self.local.get([kind.key(n) for n in names])
         found = {key.partition(":")[2]: value for key, value in known.items()}
         if self.shared and len(found) < len(set(names)):
-            batch = _unpacked(self.shared.get(_batch_name(kind, names)))
+            batch = _unpack(self.shared.get(_batch_name(kind, names)))
             new = {n: batch[n] for n in names if n in batch and n not in found}
             self._keep(kind, new)
             found |= new
@@ -100,7 +100,7 @@ def _batch_name(kind: Kind, names: Iterable[str]) -> str:
     return f"{kind.name}/{digest(name.encode() for name in sorted(set(names)))}"
 
 
-def _unpacked(batch: bytes | None) -> dict[str, bytes]:
+def _unpack(batch: bytes | None) -> dict[str, bytes]:
     """Returns the entries of a batch, none if it has another form."""
     try:
         return convert(unpack_json(batch), dict[str, bytes]) if batch else {}
@@ -108,7 +108,7 @@ def _unpacked(batch: bytes | None) -> dict[str, bytes]:
         return {}
 
 
-def exported(store: LocalStore, path: Path) -> int:
+def export(store: LocalStore, path: Path) -> int:
     """Writes all entries to one file and returns their number.
 
     Raises OutputError.
@@ -117,7 +117,7 @@ def exported(store: LocalStore, path: Path) -> int:
     try:
         with beside(path) as temporary:
             with closing(LocalStore(temporary)) as copy, _rows(store.path) as rows:
-                count = _copied(rows, copy)[0]
+                count = _copy(rows, copy)[0]
                 failure = copy.failure
             if failure:
                 raise OutputError(f"cannot write {path}: {failure}")
@@ -128,7 +128,7 @@ def exported(store: LocalStore, path: Path) -> int:
     return count
 
 
-def imported(store: LocalStore, path: Path) -> tuple[int, int]:
+def import_entries(store: LocalStore, path: Path) -> tuple[int, int]:
     """Takes over the entries of such a file, each checked, and returns (taken, refused).
 
     Raises InputError for another file.
@@ -141,7 +141,7 @@ def imported(store: LocalStore, path: Path) -> tuple[int, int]:
     taken = (0, 0)
     try:
         with _rows(path) as rows:
-            taken = _copied(rows, store)
+            taken = _copy(rows, store)
     except FAILURES as e:
         raise InputError(f"{path} is damaged ({e}): export it again") from e
     return taken
@@ -158,7 +158,7 @@ def _rows(path: Path) -> Iterator[Iterator[tuple[object, object, object]]]:
         yield db.execute(f"select key, iif(length(value) <= {LARGEST}, value, null), mark from entries order by used")
 
 
-def _copied(rows: Iterable[tuple[object, object, object]], store: LocalStore) -> tuple[int, int]:
+def _copy(rows: Iterable[tuple[object, object, object]], store: LocalStore) -> tuple[int, int]:
     """Copies rows into a store and returns (entries that it took, rows that are not valid)."""
     by_kind: dict[Kind, dict[str, bytes]] = {kind: {} for kind in KINDS}
     kinds = {kind.name: kind for kind in by_kind}

@@ -34,7 +34,7 @@ def commands(shapes: Sequence[Shape]) -> int:
     return 1 if alike else prod(result[:-_AXES])
 
 
-def merged(shapes: Sequence[Shape]) -> list[Shape] | None:
+def merge_axes(shapes: Sequence[Shape]) -> list[Shape] | None:
     """Returns the shapes of the operands for which Vela makes fewer commands, None if there are none.
 
     Axes of size 1 are left out.

@@ -115,7 +115,7 @@ class _Priced:
 
 
 @lru_cache(maxsize=128)
-def _priced(sizes: tuple[int, ...], element_bytes: int, family: Family) -> _Priced:
+def _price(sizes: tuple[int, ...], element_bytes: int, family: Family) -> _Priced:
     known = _steps(len(sizes), family.transposes.native)
     hwc = np.array([np.where(known.groups == group, sizes, 1).prod(axis=1) for group in range(_GROUPS)])
     by_form = np.empty(len(known.native))
@@ -143,7 +143,7 @@ def chains(
     # axes are numbered by their place in the result
     start, sizes = tuple(perm.index(a) for a in range(len(perm))), tuple(sizes[a] for a in perm)
     native = family.transposes.native
-    known, priced = _steps(len(sizes), native), _priced(sizes, element_bytes, family)
+    known, priced = _steps(len(sizes), native), _price(sizes, element_bytes, family)
     out: list[NativeChain] = []
     tick = 0
     heap: list[tuple[float, int, float, int, NativeChain]] = [(0.0, 0, 0.0, known.orders.index(start), ())]

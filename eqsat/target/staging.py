@@ -31,8 +31,8 @@ def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """
     atoms = m.atoms()
     if atoms is None or len(atoms) > MOST_AXES:
-        return m.squeezed()
-    return replace(m, axes=tuple((a.size, a.in_stride) for a in atoms)).squeezed()
+        return m.squeeze()
+    return replace(m, axes=tuple((a.size, a.in_stride) for a in atoms)).squeeze()
 
 
 def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family) -> list[TransposeSteps]:
@@ -46,7 +46,7 @@ def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, fami
     return [tuple(((1, *hwc), (0, *(p + 1 for p in native))) for hwc, native in c) for c in near] or [((sizes, perm),)]
 
 
-def written(m: Move, transposes: TransposeSteps) -> Steps:
+def write_steps(m: Move, transposes: TransposeSteps) -> Steps:
     """Returns the TOSA steps of a chain, with the reshapes between them and at its ends."""
     steps, current = [], m.in_shape
     for shape, perm in transposes:
@@ -63,4 +63,4 @@ def shortest(m: Move) -> Steps:
     """Returns the fewest reshapes and transposes that move as `m` does."""
     if not m.is_view and (direct := m.direct()) is not None:
         return (("transpose", attrs_of({"perms": direct})),)
-    return written(m, () if m.is_view else (m.squeezed(),))
+    return write_steps(m, () if m.is_view else (m.squeeze(),))

@@ -10,7 +10,7 @@ For other values TOSA leaves the result open, so a comparison on them would show
 >>> x, amount = g.add_input("x", (1, 4), "INT32"), g.add_input("amount", (1, 4), "INT8")
 >>> wide = g.add_with("rescale", (amount,), makers.rescale("INT32", in_zp=-3))
 >>> g.outputs = [g.add("logical_left_shift", (x, wide))]
->>> asked(g)[amount]
+>>> require(g)[amount]
 Allowed(low=-3, high=28, never=(), distinct=False, channels=())
 """
 
@@ -36,7 +36,7 @@ _TRIED = 1 << 22
 _CHOOSING = frozenset({"max_pool2d", "reduce_max", "reduce_min"})
 
 
-def asked(graph: TensorGraph) -> dict[int, Allowed]:
+def require(graph: TensorGraph) -> dict[int, Allowed]:
     """Returns the values that all readers of a node require, directly or through other operators.
 
     They are by live node; nodes without a requirement are left out.
@@ -84,11 +84,11 @@ def _before(graph: TensorGraph, n: int, k: int, wanted: Allowed) -> Allowed:
     if any(graph.nodes[i].op != "const" for j, i in enumerate(node.inputs) if j != k):
         return passed
     operands = (None if j == k else graph.nodes[i].attr("value") for j, i in enumerate(node.inputs))
-    return _tried(node, operand.dtype, tuple(operands), wanted)
+    return _try_values(node, operand.dtype, tuple(operands), wanted)
 
 
 @lru_cache(4096)
-def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted: Allowed) -> Allowed:
+def _try_values(node: Node, operand: str, operands: tuple[Const | None, ...], wanted: Allowed) -> Allowed:
     """Returns the values of a pointwise node's operand that is None in `operands`, for which it has the wanted values.
 
     operand: its dtype.
@@ -109,7 +109,7 @@ def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted:
         if dtype.bits <= 16 and (high - low + 1) * values(np.zeros(1, np.int64)).size <= _TRIED:
             codes = np.arange(low, high + 1)
             return replace(_among(codes, _fits(values(codes), wanted)), distinct=wanted.distinct)
-        return _between(values, wanted, dtype.limits)
+        return _bisect(values, wanted, dtype.limits)
     except GraphError:
         return ANY
 
@@ -134,7 +134,7 @@ def _among(codes: Array, fits: Array) -> Allowed:
     return Allowed(first, last, tuple(int(v) for v in codes[inside]))
 
 
-def _between(values: Callable[[Array], Array], wanted: Allowed, limits: tuple[int, int]) -> Allowed:
+def _bisect(values: Callable[[Array], Array], wanted: Allowed, limits: tuple[int, int]) -> Allowed:
     """Returns the values for which a monotone function has the wanted results, found by bisection.
 
     The answer is ANY if the function is not monotone, as far as three points tell.

@@ -9,7 +9,7 @@ Zero weights add nothing to the accumulator, since weights have zero point 0.
 So every form is equal to the bit.
 Strides, dilations, space-to-depth, PixelShuffle and transposed convolutions are special cases.
 
->>> blocked = Axis(size=391, kernel=21, stride=10).blocked(10)
+>>> blocked = Axis(size=391, kernel=21, stride=10).block(10)
 >>> blocked.blocks, blocked.kernel, blocked.stride, blocked.appended
 (40, 3, 1, 9)
 
@@ -48,7 +48,7 @@ class Axis:
         """Number of results (TOSA 1.0, CONV2D)."""
         return (self.size - 1 + self.low + self.high - (self.kernel - 1) * self.dilation) // self.stride + 1
 
-    def blocked(self, block: int) -> BlockedAxis | None:
+    def block(self, block: int) -> BlockedAxis | None:
         """Returns the convolution on blocks of `block` elements.
 
         Returns None unless the stride divides the block or the block divides the stride.
@@ -85,7 +85,7 @@ class TransposedAxis:
         """Number of results (TOSA 1.0, TRANSPOSE_CONV2D)."""
         return (self.size - 1) * self.stride + self.low + self.high + self.kernel
 
-    def blocked(self) -> BlockedAxis | None:
+    def block(self) -> BlockedAxis | None:
         """Returns the convolution with `stride` results per block of one element.
 
         Returns None if it does not read all of its input.
@@ -196,10 +196,10 @@ def space_to_depth(shape: Shape, block: tuple[int, int]) -> Move:
     """
     n, h, w, c = shape
     (bh, bw), rows, columns = block, h // block[0], w // block[1]
-    return regrouped(shape, (n, rows, bh, columns, bw, c), (0, 1, 3, 2, 4, 5), (n, rows, columns, bh * bw * c))
+    return regroup(shape, (n, rows, bh, columns, bw, c), (0, 1, 3, 2, 4, 5), (n, rows, columns, bh * bw * c))
 
 
-def regrouped(shape: Shape, split: Shape, perm: tuple[int, ...], out: Shape) -> Move:
+def regroup(shape: Shape, split: Shape, perm: tuple[int, ...], out: Shape) -> Move:
     """Returns the movement that views a tensor as `split`, transposes it and views it as `out`."""
     moved = Move.reshape(shape, split).then(Move.transpose(split, perm))
     made = moved and moved.then(Move.reshape(moved.out_shape, out))
@@ -290,28 +290,28 @@ class ConstantConvolution:
             (height.results, width.results),
         )
 
-    def blocked(self, block: tuple[int, int]) -> Spelling | None:
+    def block(self, block: tuple[int, int]) -> Spelling | None:
         """Returns a CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements.
 
         Returns None if neither of stride and block divides the other.
         """
-        height, width = (a.blocked(b) for a, b in zip(self._axes(), block, strict=True))
+        height, width = (a.block(b) for a, b in zip(self._axes(), block, strict=True))
         if not (height and width):
             return None
         return self._on_blocks(dense(self.weights) if self.op == "depthwise_conv2d" else self.weights, height, width)
 
-    def transposed(self) -> Spelling | None:
+    def block_transposed(self) -> Spelling | None:
         """Returns a TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel.
 
         Returns None if it crops more than a kernel.
         """
         top, bottom, left, right = self.attributes["out_pad"]
         (_, h, w, _), (_, kh, kw, _), (sy, sx) = self.shape, self.weights.shape, self.attributes["stride"]
-        height = TransposedAxis(h, kh, sy, top, bottom).blocked()
-        width = TransposedAxis(w, kw, sx, left, right).blocked()
+        height = TransposedAxis(h, kh, sy, top, bottom).block()
+        width = TransposedAxis(w, kw, sx, left, right).block()
         return self._on_blocks(self.weights, height, width) if height and width else None
 
-    def undilated(self, dilation: tuple[int, int]) -> Spelling | None:
+    def reduce_dilation(self, dilation: tuple[int, int]) -> Spelling | None:
         """Returns the convolution with a smaller dilation of (H, W) and zeros between its taps.
 
         Returns None if the new dilation does not divide the old one.
@@ -319,11 +319,11 @@ class ConstantConvolution:
         first, old = OPS[self.op].kernel_axis, self.attributes["dilation"]
         if any(o % d for o, d in zip(old, dilation, strict=True)):
             return None
-        laid = spread(spread(self.weights, first, old[0] // dilation[0]), first + 1, old[1] // dilation[1])
+        laid = spread_taps(spread_taps(self.weights, first, old[0] // dilation[0]), first + 1, old[1] // dilation[1])
         other = replace(self, weights=laid, attributes={**self.attributes, "dilation": dilation})
-        return self._as(other, _unmoved(self.shape), _unmoved(other._result()))
+        return self._as(other, _keep(self.shape), _keep(other._result()))
 
-    def phased(self) -> Spelling | None:
+    def split_phases(self) -> Spelling | None:
         """Returns a convolution dilated along W as one without dilation, each phase in a row of its own.
 
         Returns None unless `_phases` can pad it, and the dilation divides W.
@@ -331,10 +331,10 @@ class ConstantConvolution:
         (n, h, w, c), phases, padding = self.shape, self.attributes["dilation"][1], self._phases()
         if padding is None or w % phases:
             return None
-        read = regrouped(self.shape, (n, h, w // phases, phases, c), (0, 1, 3, 2, 4), (n, h * phases, w // phases, c))
+        read = regroup(self.shape, (n, h, w // phases, phases, c), (0, 1, 3, 2, 4), (n, h * phases, w // phases, c))
         other = self._plain(read.out_shape, self.weights, (0, 0, *padding))
         written = *_, columns, out = other._result()
-        write = regrouped(written, (n, h, phases, columns, out), (0, 1, 3, 2, 4), (n, h, columns * phases, out))
+        write = regroup(written, (n, h, phases, columns, out), (0, 1, 3, 2, 4), (n, h, columns * phases, out))
         return self._as(other, read, write)
 
     def in_columns(self) -> Spelling | None:
@@ -365,13 +365,13 @@ class ConstantConvolution:
             return None
         return left // phases, right // phases
 
-    def stacked(self) -> Spelling | None:
+    def stack_phases(self) -> Spelling | None:
         """Returns a dilated convolution as one without dilation.
 
         The elements of each pair of phases become an image of their own.
         The images are stacked along H with rows of padding between them.
         Returns None unless strides are 1 and the dilations divide height, width and padding.
-        Returns None for a kernel of height 1, which needs no padding between (`phased`).
+        Returns None for a kernel of height 1, which needs no padding between (`split_phases`).
         """
         (n, h, w, c), (down, across) = self.shape, self.attributes["dilation"]
         top, bottom, left, right = self.attributes["pad"]
@@ -385,15 +385,15 @@ class ConstantConvolution:
             return None
         rows, images = h // down + max(low, high), down * across
         split = (n, rows, down, w // across, across, c)
-        read = regrouped((n, rows * down, w, c), split, (0, 2, 4, 1, 3, 5), (n, images * rows, w // across, c))
+        read = regroup((n, rows * down, w, c), split, (0, 2, 4, 1, 3, 5), (n, images * rows, w // across, c))
         pad = (low, kernel - 1 - low, left // across, right // across)
         other = self._plain(read.out_shape, self.weights, pad)
         written = *_, columns, out = other._result()
         split = (n, down, across, rows, columns, out)
-        write = regrouped(written, split, (0, 3, 1, 4, 2, 5), (n, rows * down, columns * across, out))
+        write = regroup(written, split, (0, 3, 1, 4, 2, 5), (n, rows * down, columns * across, out))
         return self._as(other, read, write, (rows * down - h, 0), low + high > 0)
 
-    def divided(self, parts: int) -> Spelling | None:
+    def divide_channels(self, parts: int) -> Spelling | None:
         """Returns a pointwise CONV2D at one position with its channels in `parts` parts along W.
 
         The parts are taps of its kernel, and nothing is moved.
@@ -407,14 +407,14 @@ class ConstantConvolution:
             return None
         read = Move.reshape(self.shape, (1, 1, parts, channels // parts))
         other = self._plain(read.out_shape, self.weights.reshape(out, 1, parts, channels // parts), (0, 0, 0, 0))
-        return self._as(other, read, _unmoved(other._result()))
+        return self._as(other, read, _keep(other._result()))
 
 
-def _unmoved(shape: Shape) -> Move:
+def _keep(shape: Shape) -> Move:
     return Move.reshape(shape, shape)
 
 
-def spread(weights: NDArray[Any], axis: int, factor: int) -> NDArray[Any]:
+def spread_taps(weights: NDArray[Any], axis: int, factor: int) -> NDArray[Any]:
     """Returns a kernel with `factor` - 1 zeros between its taps along an axis."""
     shape = list(weights.shape)
     shape[axis] = (shape[axis] - 1) * factor + 1

@@ -58,15 +58,17 @@ class _Channels:
 
 def without_dead_channels(graph: TensorGraph) -> Rewritten | None:
     """Returns an equal graph without the channels on which no output depends, None if there are none."""
-    known = _known(graph)
+    known = _analyze(graph)
     links = nx.utils.UnionFind(known)
     for n in known:
-        links.union(n, *_linked(graph, n, known))
+        links.union(n, *_find_linked(graph, n, known))
     dead = {links[n]: np.ones(len(c.constant), bool) for n, c in known.items()}
     outputs, readers = set(graph.outputs), graph.readers()
     for n, channels in known.items():
         spared = [
-            _spared(graph, reader, n, channels) for reader in readers[n] if n not in _linked(graph, reader, known)
+            _find_spared(graph, reader, n, channels)
+            for reader in readers[n]
+            if n not in _find_linked(graph, reader, known)
         ]
         dead[links[n]] &= np.logical_and.reduce([np.full(len(channels.constant), n not in outputs), *spared])
     kept = {n: np.flatnonzero(~dead[links[n]]) if not dead[links[n]].all() else np.zeros(1, int) for n in known}
@@ -76,7 +78,7 @@ def without_dead_channels(graph: TensorGraph) -> Rewritten | None:
     affected = {*smaller, *(r for n in smaller for r in readers[n])}
     writes: dict[int, Write] = {n: partial(_write, graph, n, known, smaller) for n in affected}
     try:
-        return graph.rewritten(writes)
+        return graph.rewrite(writes)
     except GraphError:
         return None
 
@@ -84,7 +86,7 @@ def without_dead_channels(graph: TensorGraph) -> Rewritten | None:
 # ---- what is known of channels ------------------------------------------------------------------
 
 
-def _known(graph: TensorGraph) -> dict[int, _Channels]:
+def _analyze(graph: TensorGraph) -> dict[int, _Channels]:
     """Returns what is known of the channels of results of convolutions, and of what follows them."""
     known: dict[int, _Channels] = {}
     for n in graph.live():
@@ -154,7 +156,7 @@ def _of_channels(graph: TensorGraph, node: Node, known: Mapping[int, _Channels])
             values.append(operand.attr("value").data)
         elif i in known and operand.shape[known[i].axis] == channels and known[i].axis == found[1].axis:
             constant = constant & known[i].constant
-            values.append(_filled(operand, known[i]))
+            values.append(_fill(operand, known[i]))
         elif operand.shape[axis] == 1:
             constant = np.zeros(channels, bool)
         else:
@@ -169,7 +171,7 @@ def _of_channels(graph: TensorGraph, node: Node, known: Mapping[int, _Channels])
     return _Channels(axis, constant & (rows == rows[0]).all(0), rows[0])
 
 
-def _filled(node: Node, channels: _Channels) -> Array:
+def _fill(node: Node, channels: _Channels) -> Array:
     """Returns a value of a node, whose constant channels are as they are known."""
     along = [1] * len(node.shape)
     along[channels.axis] = -1
@@ -197,7 +199,7 @@ def _axis_after(node: Node, shape: Shape, axis: int) -> int | None:
 # ---- what can go ----------------------------------------------------------------------------------
 
 
-def _linked(graph: TensorGraph, n: int, known: Mapping[int, _Channels]) -> list[int]:
+def _find_linked(graph: TensorGraph, n: int, known: Mapping[int, _Channels]) -> list[int]:
     """Returns the operands that lose a channel if the result of a node does."""
     node = graph.nodes[n]
     if n not in known or node.op == "conv2d":
@@ -206,7 +208,7 @@ def _linked(graph: TensorGraph, n: int, known: Mapping[int, _Channels]) -> list[
     return [i for i in node.inputs if i in known and len(known[i].constant) == channels]
 
 
-def _spared(graph: TensorGraph, reader: int, n: int, channels: _Channels) -> Mask:
+def _find_spared(graph: TensorGraph, reader: int, n: int, channels: _Channels) -> Mask:
     """Returns which channels of a node a reader does without."""
     node = graph.nodes[reader]
     weights = _weights(graph, node) if node.op == "conv2d" and node.inputs[0] == n else None

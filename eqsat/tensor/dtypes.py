@@ -114,7 +114,7 @@ class DType:
         return self.is_accumulator and not self.only_rescaled
 
 
-def _carried(
+def _make_carried(
     name: str, code: int, kind: Literal["integer", "float", "other"], bits: int, sums: str | None = None
 ) -> DType:
     return DType(name, code, kind, bits, -(-bits // 8), carried=True, sums=sums)
@@ -125,22 +125,22 @@ DTYPES = {
     d.name: d
     for d in (
         DType("BOOL", 1, "boolean", 8, 1, np.bool_),
-        _carried("INT4", 2, "integer", 4, sums="INT32"),
+        _make_carried("INT4", 2, "integer", 4, sums="INT32"),
         DType("INT8", 3, "integer", 8, 1, np.int8, sums="INT32", lookup=LookupTable(256, "INT8", "INT8")),
         DType("INT16", 4, "integer", 16, 2, np.int16, sums="INT48", lookup=LookupTable(513, "INT16", "INT32")),
         DType("INT32", 5, "integer", 32, 4, np.int32),
         DType("INT48", 6, "integer", 48, 8, np.int64, only_rescaled=True),
         DType("FP32", 7, "float", 32, 4, np.float32),
         DType("FP16", 8, "float", 16, 2, np.float16),
-        _carried("BF16", 9, "float", 16),
-        _carried("FP8E4M3", 11, "float", 8),
-        _carried("FP8E5M2", 12, "float", 8),
-        _carried("FP6E2M3", 13, "float", 6),
-        _carried("FP6E3M2", 14, "float", 6),
-        _carried("FP4E2M1", 15, "float", 4),
-        _carried("FP8UE8M0", 16, "float", 8),
-        _carried("INT64", 17, "integer", 64),
-        _carried("MXINT8", 18, "other", 8),
+        _make_carried("BF16", 9, "float", 16),
+        _make_carried("FP8E4M3", 11, "float", 8),
+        _make_carried("FP8E5M2", 12, "float", 8),
+        _make_carried("FP6E2M3", 13, "float", 6),
+        _make_carried("FP6E3M2", 14, "float", 6),
+        _make_carried("FP4E2M1", 15, "float", 4),
+        _make_carried("FP8UE8M0", 16, "float", 8),
+        _make_carried("INT64", 17, "integer", 64),
+        _make_carried("MXINT8", 18, "other", 8),
     )
 }
 _ACCUMULATORS = frozenset(d.sums for d in DTYPES.values() if d.sums)

@@ -194,7 +194,7 @@ class TensorGraph:
                 out[i].append(n)
         return out
 
-    def rewritten(self, at: Mapping[int, Write] | None = None, without: Container[int] = ()) -> Rewritten:
+    def rewrite(self, at: Mapping[int, Write] | None = None, without: Container[int] = ()) -> Rewritten:
         """Returns a copy of the live nodes.
 
         at: writes in place of nodes, of the same types.
@@ -214,9 +214,9 @@ class TensorGraph:
         out.graph.outputs = [out.number[o] for o in self.outputs]
         return out
 
-    def pruned(self) -> TensorGraph:
+    def prune(self) -> TensorGraph:
         """Returns a copy with live nodes only."""
-        return self.rewritten().graph
+        return self.rewrite().graph
 
     def signature(self) -> tuple[list[Type], list[Type]]:
         """Returns the types of the inputs and of the output slots."""
@@ -277,7 +277,7 @@ class Rewritten:
 Write = Callable[[Rewritten], int]
 
 
-def unread(graph: TensorGraph) -> list[int]:
+def find_unread(graph: TensorGraph) -> list[int]:
     """Returns the positions of the inputs that are read neither by an operator nor by an output."""
     readers, outputs = graph.readers(), set(graph.outputs)
     return [k for k, i in enumerate(graph.inputs) if not readers[i] and i not in outputs]

@@ -128,7 +128,7 @@ class Move:
         return found if done == flat.size and np.array_equal(found.indices(), index) else None
 
     @staticmethod
-    def ordered(axes: Sequence[StridedAxis]) -> Move:
+    def reorder(axes: Sequence[StridedAxis]) -> Move:
         """Returns a reordering of one axis, given (size, stride) of its factors from the outermost to the innermost."""
         size = prod(n for n, _ in axes)
         return Move((size,), (size,), _canonical(axes))
@@ -281,7 +281,7 @@ class Move:
 
     # -- the way out ------------------------------------------------------------------------------
 
-    def squeezed(self) -> tuple[Shape, tuple[int, ...]]:
+    def squeeze(self) -> tuple[Shape, tuple[int, ...]]:
         """Returns (shape, perm) of the smallest equal transpose.
 
         Reshape to shape, transpose by perm, and reshape to out_shape.

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsat.tensor.allowed import ANY, Allowed
-from eqsat.tensor.asked import asked
+from eqsat.tensor.asked import require
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Array, GraphError, Type
@@ -54,7 +54,7 @@ class Domain:
 
 def domains(graph: TensorGraph) -> list[Domain]:
     """Returns the domain of each input, from how the graph uses it."""
-    allowed = asked(graph)
+    allowed = require(graph)
     return [Domain(graph.type(i), allowed.get(i, ANY)) for i in graph.inputs]
 
 

@@ -12,7 +12,7 @@ Tiny Deep Learning", NeurIPS 2021.
 >>> x = g.add_input("x", (1, 8, 8, 4), "INT8")
 >>> y = g.add_with("max_pool2d", [x], makers.max_pool((3, 3), pad=(1, 1, 1, 1)))
 >>> g.outputs, g.output_names = [g.add_with("clamp", [y], makers.clamp("INT8", 0))], ["y"]
->>> h, _ = striped(g, Region(2, (1, 2), axis=1), cuts(8, 2))
+>>> h, _ = write_stripes(g, Region(2, (1, 2), axis=1), cuts(8, 2))
 >>> [f"{n.op} {n.shape[1]}" for n in h.nodes]
 ['input 8', 'slice 5', 'max_pool2d 4', 'clamp 4', 'slice 5', 'max_pool2d 4', 'clamp 4', 'concat 8']
 """
@@ -62,7 +62,7 @@ def cuts(size: int, parts: int, step: int = 1) -> list[int]:
     return [*(size * k // parts // step * step for k in range(parts)), size]
 
 
-def needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int, Rows] | None:
+def find_needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int, Rows] | None:
     """Returns the rows of inner nodes that are computed for rows of the target from `begin` to `end`.
 
     They may be more rows of the target itself.
@@ -92,21 +92,21 @@ def needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int
     return None if whole & out.keys() else out
 
 
-def striped(graph: TensorGraph, region: Region, ends: Sequence[int]) -> tuple[TensorGraph, dict[int, int]]:
+def write_stripes(graph: TensorGraph, region: Region, ends: Sequence[int]) -> tuple[TensorGraph, dict[int, int]]:
     """Returns the graph with a value in stripes, and the source of each of its nodes.
 
     A node computes all or a part of its source, a node of `graph`.
     ends: the begin of each stripe, and the end of the last one (`cuts`).
     Raises GraphError if an operator of the region cannot compute some rows by themselves.
     """
-    divided = (needed(graph, region, 0, ends[-1]) or {}).keys()
+    divided = (find_needed(graph, region, 0, ends[-1]) or {}).keys()
 
     def joined(out: Rewritten) -> int:
         parts = Parts(graph)
         stripes = [parts.write(region, a, b, out) for a, b in pairwise(ends)]
         return out.graph.add("concat", stripes, axis=region.axis)
 
-    out = graph.rewritten({region.target: joined}, without=divided)
+    out = graph.rewrite({region.target: joined}, without=divided)
     return out.graph, out.source
 
 
@@ -124,7 +124,7 @@ def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None]
     if kind == "pointwise" or OPS[node.op].roles:
         return _by_letters(graph, node, attrs, rows)
     if kind in ("move", "axial", "concat"):
-        return _moved(graph, node, attrs, rows)
+        return _move_through(graph, node, attrs, rows)
     return None
 
 
@@ -178,10 +178,10 @@ def _windows(
     stride, dilation = attrs["stride"][k], attrs.get("dilation", (1, 1))[k]
     first = rows.begin * stride - attrs["pad"][2 * k]
     last = (rows.end - 1) * stride - attrs["pad"][2 * k] + (kernel - 1) * dilation
-    return _seen(graph, node, attrs, rows.axis, (first, last + 1), "pad", 2 * k)
+    return _see_through(graph, node, attrs, rows.axis, (first, last + 1), "pad", 2 * k)
 
 
-def _seen(
+def _see_through(
     graph: TensorGraph, node: Node, attrs: dict[str, Any], axis: int, span: tuple[int, int], pads: str, at: int
 ) -> tuple[list[Rows | None], Attrs] | None:
     """Returns the rows of the first operand, and the attributes with the padding of this part.
@@ -197,7 +197,9 @@ def _seen(
     return [seen, *[None] * (len(node.inputs) - 1)], attrs_of({**attrs, pads: tuple(padding)})
 
 
-def _moved(graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
+def _move_through(
+    graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows
+) -> tuple[list[Rows | None], Attrs] | None:
     axis, before, operand = rows.axis, rows.axis + 1, graph.nodes[node.inputs[0]].shape
     if node.op == "transpose":
         return [rows._replace(axis=attrs["perms"][axis])], node.attrs
@@ -213,7 +215,7 @@ def _moved(graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows) ->
         return [Rows(read, begin, end)], attrs_of({**attrs, "shape": shape})
     if node.op == "pad":
         low = attrs["pads"][2 * axis]
-        return _seen(graph, node, attrs, axis, (rows.begin - low, rows.end - low), "pads", 2 * axis)
+        return _see_through(graph, node, attrs, axis, (rows.begin - low, rows.end - low), "pads", 2 * axis)
     if node.op == "slice":
         start, size = list(attrs["start"]), list(attrs["size"])
         seen = Rows(axis, rows.begin + start[axis], rows.end + start[axis])
@@ -240,7 +242,7 @@ class Parts:
 
         Raises GraphError if an operator of the region cannot compute some rows by themselves.
         """
-        rows = needed(self.graph, region, begin, end)
+        rows = find_needed(self.graph, region, begin, end)
         if rows is None:
             raise GraphError(f"n{region.target} cannot be computed in stripes along axis {region.axis}")
         for n in (n for n in region.inner if n in rows and (n, rows[n]) not in self.made):
@@ -257,7 +259,7 @@ class Parts:
             assert wanted is not None, "what is needed is known"
             begin = rows[n].begin
             own = Rows(wanted.axis, wanted.begin - begin, wanted.end - begin)
-            return _sliced(self.made[n, rows[n]], n, own, out)
+            return _slice(self.made[n, rows[n]], n, own, out)
         if wanted is None or wanted.size == self.graph.nodes[n].shape[wanted.axis]:
             return out.number[n]
         if (n, wanted) not in self.made:
@@ -272,10 +274,10 @@ class Parts:
             part = out.graph.add_const(data, node.dtype)
             out.source[part] = n
             return part
-        return _sliced(out.number[n], n, wanted, out)
+        return _slice(out.number[n], n, wanted, out)
 
 
-def _sliced(value: int, n: int, wanted: Rows, out: Rewritten) -> int:
+def _slice(value: int, n: int, wanted: Rows, out: Rewritten) -> int:
     """Adds a slice of a new node, which computes node `n`, and returns it; of a slice, one that reads its operand."""
     node = out.graph.nodes[value]
     if wanted.size == node.shape[wanted.axis]:

@@ -91,7 +91,7 @@ def _dtype(name: str) -> DType:
     return _SHAPE if name == "SHAPE" else DType.of(name)
 
 
-def _folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mapping[str, Any]) -> list[str]:
+def _get_folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mapping[str, Any]) -> list[str]:
     """Returns the dtypes of an operator's folded operands (`Op.folded`), for those of its tensors."""
     if not spec.folded:
         return []
@@ -116,7 +116,7 @@ def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
     if len(buffer) < 8 or buffer[4:8] != IDENTIFIER:
         raise TosaError(f"{name} is no TOSA flatbuffer (identifier 'TOSA' missing): give a .tosa file of TOSA 1.0")
     try:
-        return _Reader(bytes(buffer), name).graph.pruned()
+        return _Reader(bytes(buffer), name).graph.prune()
     except (TosaError, GraphError) as e:
         text = str(e) if len(str(e)) <= _MESSAGE else f"{str(e)[:_MESSAGE]}..."
         raise TosaError(text if text.startswith(name) else f"{name}: {text}") from e
@@ -124,16 +124,16 @@ def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
         raise TosaError(f"{name} is truncated or corrupted ({type(e).__name__}: {e}): write it again") from e
 
 
-def named(buffer: bytes) -> tuple[TensorGraph, dict[str, int]]:
+def load_named(buffer: bytes) -> tuple[TensorGraph, dict[str, int]]:
     """Returns (`loads(buffer)`, {tensor: its node there}), for a buffer that `loads` reads."""
     reader = _Reader(bytes(buffer), "the TOSA buffer")
     place = {n: i for i, n in enumerate(reader.graph.live())}
-    return reader.graph.pruned(), {name: place[n] for name, n in reader.number.items() if n in place}
+    return reader.graph.prune(), {name: place[n] for name, n in reader.number.items() if n in place}
 
 
 def tensor_names(buffer: bytes) -> dict[str, int]:
     """Returns {tensor: its node in `loads(buffer)`}, for a buffer that `loads` reads."""
-    return named(buffer)[1]
+    return load_named(buffer)[1]
 
 
 class _Reader:
@@ -249,10 +249,10 @@ class _Reader:
                 f"{code} {outs} has attributes of the kind {union}, expected {expected}: the file is inconsistent"
             )
         attrs = schema.read_attributes(union, op.Attribute(), self._spend)
-        if len(outs) != 1 or not self._modelled(code.lower(), ins, outs[0], attrs):
+        if len(outs) != 1 or not self._model(code.lower(), ins, outs[0], attrs):
             self._opaque(code, ins, outs, attrs)
 
-    def _modelled(self, op: str, ins: list[str], out: str, attrs: dict[str, Any]) -> bool:
+    def _model(self, op: str, ins: list[str], out: str, attrs: dict[str, Any]) -> bool:
         """Adds an operator of the op table and returns True; False if its form is not modelled."""
         spec = OPS.get(op)
         if spec is None or not spec.tosa:
@@ -266,7 +266,7 @@ class _Reader:
         ):
             return False
         attrs, want = dict(attrs), self.tensors[out][0]
-        expected = _folded_dtypes(spec, [self.tensors[i][0].dtype for i in ins[:n]], want.dtype, attrs)
+        expected = _get_folded_dtypes(spec, [self.tensors[i][0].dtype for i in ins[:n]], want.dtype, attrs)
         if expected != [self.tensors[f][0].dtype if f in self.tensors else "SHAPE" for f in folded]:
             return False  # `dumps` would write other dtypes, and so another meaning
         for (attr, _), f in zip(spec.folded, folded, strict=True):
@@ -369,7 +369,7 @@ class _Names:
         return self._named.get((n, k), f"{self.prefix}{n}_{k}" if k else f"{self.prefix}{n}")
 
 
-def written_names(graph: TensorGraph) -> dict[int, str]:
+def list_names(graph: TensorGraph) -> dict[int, str]:
     """Returns {live node: the name that `dumps` gives its tensor}."""
     names = _Names(graph)
     return {n: names.of(n) for n in graph.live()}
@@ -487,7 +487,7 @@ class _Writer:
         attrs = dict(node.attrs)
         spec = OPS[node.op]
         code = node.op.upper()
-        dtypes = _folded_dtypes(spec, [self.graph.nodes[i].dtype for i in node.inputs], node.dtype, attrs)
+        dtypes = _get_folded_dtypes(spec, [self.graph.nodes[i].dtype for i in node.inputs], node.dtype, attrs)
         ins = [self.names.of(i) for i in node.inputs]
         ins += [self._small(attrs[a], dtype) for (a, _), dtype in zip(spec.folded, dtypes, strict=True)]
         self._tensor(name, t)

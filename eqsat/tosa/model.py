@@ -14,15 +14,15 @@ from eqsat.ground.packed import unpack_arrays
 from eqsat.tensor.types import Array
 
 
-def packed(arrays: Iterable[Array]) -> bytes:
+def pack(arrays: Iterable[Array]) -> bytes:
     """Returns arrays as one byte string."""
     out = io.BytesIO()
     np.savez(out, **{f"x{i}": x for i, x in enumerate(arrays)})
     return out.getvalue()
 
 
-def unpacked(data: bytes) -> list[Array]:
-    """Returns the arrays that `packed` was given."""
+def unpack(data: bytes) -> list[Array]:
+    """Returns the arrays that `pack` was given."""
     arrays = unpack_arrays(data)
     return [arrays[f"x{i}"] for i in range(len(arrays))]
 
@@ -39,7 +39,7 @@ def reference(buffer: bytes, samples: list[bytes]) -> list[bytes | str]:
 
     answers: list[bytes | str] = []
     for inputs in samples:
-        outputs, status = model.run(buffer, unpacked(inputs), verbosity="NONE", initialize_variable_tensor_from_numpy=1)
+        outputs, status = model.run(buffer, unpack(inputs), verbosity="NONE", initialize_variable_tensor_from_numpy=1)
         valid = status == model.GraphStatus.TOSA_VALID
-        answers.append(packed(outputs) if valid else f"RuntimeError: the reference model answers {status}")
+        answers.append(pack(outputs) if valid else f"RuntimeError: the reference model answers {status}")
     return answers

@@ -16,7 +16,7 @@ from eqsat.tensor.graph import TensorGraph, unpredictable
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array, GraphError
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.model import packed, reference, unpacked
+from eqsat.tosa.model import pack, reference, unpack
 
 #: Bytes of tensors that one request to a worker returns, about.
 _MESSAGE = 1 << 26
@@ -51,8 +51,8 @@ def run_samples(
     while parts:
         part = parts.pop()
         try:
-            found = via.call(reference, buffer, [packed(xs) for xs in part], limits=Limits(timeout))
-            answers += [WorkerError(a, refused=True) if isinstance(a, str) else unpacked(a) for a in found]
+            found = via.call(reference, buffer, [pack(xs) for xs in part], limits=Limits(timeout))
+            answers += [WorkerError(a, refused=True) if isinstance(a, str) else unpack(a) for a in found]
         except WorkerError as e:
             if e.refused or "took over" in str(e):
                 raise
@@ -171,7 +171,7 @@ class Reference:
             return Comparison(False, math.inf, f"inputs differ: {names[0]} and {names[1]}")
         inputs, outputs = self.first(number)
         answers = list(self._run(other, inputs, deaths=1))
-        difference, hidden, judged = self._judged(zip(inputs, outputs, answers, strict=True))
+        difference, hidden, judged = self._judge(zip(inputs, outputs, answers, strict=True))
         if not judged:
             raise Unjudged(f"TOSA leaves open what the reference gives on all of {len(inputs)} samples")
         if hidden and not difference.where:
@@ -183,7 +183,7 @@ class Reference:
                 ) from e
         return Comparison(not difference.where, difference.worst, difference.where, judged, answers)
 
-    def _judged(
+    def _judge(
         self, samples: Iterable[tuple[Sequence[Array], list[Array], list[Array] | WorkerError]]
     ) -> tuple[_Difference, set[int], int]:
         """Returns the difference, the outputs that are not shown, and the number of samples that count.

@@ -53,7 +53,7 @@ _CONVOLUTIONS = frozenset({"Conv2D", "DepthwiseConv2D"})
 _BRICK = 16
 
 
-def corrected(
+def correct(
     row: Columns, details: Columns, blocks: Columns, reuses: bool, constants: str, bursts: Mapping[str, int]
 ) -> int:
     """Returns the least cycles of a row of Vela's table "perf" by any correction.
@@ -62,18 +62,18 @@ def corrected(
     constants: the memory from which weights are copied.
     bursts: {name of a memory: bytes of its longest burst}; empty if operands that broadcast need no correction.
     """
-    cycles = [int(row["op_cycles"]), corrected_piece(row, details, blocks)]
+    cycles = [int(row["op_cycles"]), correct_piece(row, details, blocks)]
     if bursts:
-        cycles.append(corrected_broadcast(row, details, blocks, bursts))
+        cycles.append(correct_broadcast(row, details, blocks, bursts))
     if reuses:
-        cycles.append(corrected_reuse(row, details, blocks, constants))
+        cycles.append(correct_reuse(row, details, blocks, constants))
     return min(cycles)
 
 
 # ---- operands that broadcast -------------------------------------------------------------------
 
 
-def corrected_broadcast(row: Columns, details: Columns, blocks: Columns, bursts: Mapping[str, int]) -> int:
+def correct_broadcast(row: Columns, details: Columns, blocks: Columns, bursts: Mapping[str, int]) -> int:
     """Returns the corrected cycles of a row, its own if no operand broadcasts."""
     charged = int(row["op_cycles"])
     if row["operator"] not in _BINARY or not charged:
@@ -83,7 +83,7 @@ def corrected_broadcast(row: Columns, details: Columns, blocks: Columns, bursts:
     if any(prod(t.shape) <= 1 for t in operands) or not any(broadcast):
         return charged
     cut = Cut(_shape(details, "ofm_stripe"), _shape(blocks, "ofm_block"))
-    count, asked = operands[0].stored(result.shape), _shape(blocks, "ifm_block")
+    count, asked = operands[0].get_stored(result.shape), _shape(blocks, "ifm_block")
     by_vela = [prod(count) * t.bytes(asked, bursts[t.memory]) for t in operands]
     by_block = [
         min(old, _read_by_block(t, result.shape, cut, bursts[t.memory])) if is_broadcast else old
@@ -127,7 +127,7 @@ class _Tensor(NamedTuple):
             int(bits[0]) if bits else 8,
         )
 
-    def stored(self, shape: NHWC) -> NHWC:
+    def get_stored(self, shape: NHWC) -> NHWC:
         """Returns a shape with as many channels as are stored."""
         return (*shape[:3], ceil(shape[3] / _BRICK) * _BRICK if self.bricks else shape[3])
 
@@ -143,7 +143,7 @@ class _Tensor(NamedTuple):
 def _read_by_block(t: _Tensor, result: NHWC, cut: Cut, longest: int) -> float:
     """Returns the bytes that a memory moves for an operand that broadcasts and is read once a block."""
     n, h, w, c = map(min, cut.block, t.shape)
-    elements = elements_read(t.shape, result, cut) / t.shape[3] * t.stored(t.shape)[3]
+    elements = elements_read(t.shape, result, cut) / t.shape[3] * t.get_stored(t.shape)[3]
     return elements * t.bytes((n, h, w, c), longest)
 
 
@@ -155,7 +155,7 @@ def _shape(columns: Columns, name: str) -> NHWC:
 # ---- pieces of dilated convolutions ------------------------------------------------------------
 
 
-def corrected_piece(row: Columns, details: Columns, blocks: Columns) -> int:
+def correct_piece(row: Columns, details: Columns, blocks: Columns) -> int:
     """Returns the corrected cycles of a row, its own if it is no piece of a dilated convolution."""
     charged, share = int(row["op_cycles"]), 1.0
     if row["operator"] not in _CONVOLUTIONS:
@@ -203,7 +203,7 @@ def reusing(operators: Sequence[Columns], tensors: Sequence[InSram]) -> set[str]
     return out
 
 
-def corrected_reuse(row: Columns, details: Columns, blocks: Columns, constants: str) -> int:
+def correct_reuse(row: Columns, details: Columns, blocks: Columns, constants: str) -> int:
     """Returns the corrected cycles of the row of such an operator."""
     alone = int(details.get("est_op_cycles_without_buffering") or _busy(blocks))
     waiting = int(details.get("est_op_cycles_with_buffering") or row["npu_cycles"])

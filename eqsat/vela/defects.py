@@ -116,7 +116,7 @@ DEFECTS: tuple[Defect, ...] = (
         until=(5, 2),
         remedy=Guard(
             "a pointwise convolution of several images with an activation behind it (Vela mixes them up)",
-            partial(patterns.activated, wanted=patterns.is_pointwise_of_images),
+            partial(patterns.find_activated, wanted=patterns.is_pointwise_of_images),
             patterns.is_pointwise_of_images,
             factor=4.0,
         ),
@@ -128,7 +128,7 @@ DEFECTS: tuple[Defect, ...] = (
         until=(5, 2),
         remedy=Guard(
             "a reduction of several images with an activation behind it (Vela mixes them up)",
-            partial(patterns.activated, wanted=patterns.is_reduction_of_images),
+            partial(patterns.find_activated, wanted=patterns.is_reduction_of_images),
             patterns.is_reduction_of_images,
             factor=4.0,
         ),

@@ -59,14 +59,14 @@ def sums_unlike_integers(graph: TensorGraph, readers: Mapping[int, Sequence[int]
     made = _only_read(graph, readers, graph.nodes[n].inputs[0])
     if made is None or graph.nodes[made].op not in ("add", "sub") or not is_fused(graph, readers, n):
         return False
-    factors = _scaled_operands(graph, readers, made)[1]
+    factors = _read_scaled_operands(graph, readers, made)[1]
     return _are_integers(factors) and len(set(factors)) > 1
 
 
 def _reads_narrow(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:
     """Whether Vela fuses the RESCALEs to INT32 of all operands of an elementwise operator into it."""
     node = graph.nodes[n]
-    dtypes, factors = _scaled_operands(graph, readers, n)
+    dtypes, factors = _read_scaled_operands(graph, readers, n)
     if len(factors) != len(node.inputs) or any(DType.of(d).is_wide for d in dtypes):
         return False
     if node.op not in ("add", "sub"):
@@ -75,7 +75,9 @@ def _reads_narrow(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: i
     return _are_integers(factors) or factors[0] != factors[1] and dtypes == {_OF_LARGER.get(larger)}
 
 
-def _scaled_operands(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> tuple[set[str], list[Factor]]:
+def _read_scaled_operands(
+    graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int
+) -> tuple[set[str], list[Factor]]:
     """Returns (types read, factors) of an operator's RESCALEs; empty if an operand is none that it alone reads."""
     read = [graph.nodes[k] for i in graph.nodes[n].inputs if (k := _only_read(graph, readers, i)) is not None]
     if len(read) < len(graph.nodes[n].inputs) or any(r.op != "rescale" for r in read):

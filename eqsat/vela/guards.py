@@ -17,16 +17,16 @@ from eqsat.vela.defects import Guard, remedies
 from eqsat.vela.patterns import Operator
 
 
-def guarded(cycles: float, operator: Operator, guards: Iterable[Guard]) -> float:
+def price_guards(cycles: float, operator: Operator, guards: Iterable[Guard]) -> float:
     """Returns the price of an operator under guards, in cycles.
 
     It is more than `cycles` if the operator may have a defect, inf if it is forbidden.
     """
     factors = [g.factor for g in guards if g.operator is not None and g.operator(operator)]
-    return math.inf if misplaced(operator) or math.inf in factors else cycles * math.prod(factors)
+    return math.inf if is_misplaced(operator) or math.inf in factors else cycles * math.prod(factors)
 
 
-def misplaced(operator: Operator) -> bool:
+def is_misplaced(operator: Operator) -> bool:
     """Whether an operator is wrong in every graph: only a RESCALE may read INT48 sums."""
     return (
         operator.op != "rescale"
@@ -41,17 +41,17 @@ def violations(graph: TensorGraph, family: Family, vela: str | None = None) -> l
     vela: the version; None is the installed one.
     """
     defects = [g.words for g in remedies(Guard, family, vela) for _ in g.places(graph)]
-    return defects + ["an INT48 result read by anything but its one RESCALE" for _ in _misread(graph)]
+    return defects + ["an INT48 result read by anything but its one RESCALE" for _ in _find_misread(graph)]
 
 
-def broken(graph: TensorGraph, source: TensorGraph, family: Family) -> list[str]:
+def find_broken(graph: TensorGraph, source: TensorGraph, family: Family) -> list[str]:
     """Returns the guards, in words, that a graph violates more often than the one that
     it replaces.
     """
     return list((Counter(violations(graph, family)) - Counter(violations(source, family))).elements())
 
 
-def _misread(graph: TensorGraph) -> Iterator[int]:
+def _find_misread(graph: TensorGraph) -> Iterator[int]:
     for n, reading in graph.readers().items():
         node = graph.nodes[n]
         read_by = [graph.nodes[r].op for r in reading]

@@ -14,13 +14,13 @@ from eqsat.tensor.types import Array
 from eqsat.vela.table import InSram
 
 
-def occupied(tensors: Sequence[InSram]) -> list[Array]:
+def get_occupied(tensors: Sequence[InSram]) -> list[Array]:
     """Returns the bytes that each tensor occupies at each of its steps, from the first to the last.
 
     Bytes of several tensors at once are counted for the one that is needed from the latest step on, of equal ones
     for the last.
 
-    >>> [n.tolist() for n in occupied([InSram("x", 0, 2, 0, 8), InSram("in place", 2, 3, 0, 8)])]
+    >>> [n.tolist() for n in get_occupied([InSram("x", 0, 2, 0, 8), InSram("in place", 2, 3, 0, 8)])]
     [[8, 8, 0], [8, 8]]
     """
     bounds = np.unique([(t.address, t.end) for t in tensors])
@@ -33,10 +33,10 @@ def occupied(tensors: Sequence[InSram]) -> list[Array]:
 
 
 def in_use(tensors: Sequence[InSram], shares: Sequence[Array]) -> Array:
-    """Returns the bytes in use at each step, from those that each tensor occupies (`occupied`).
+    """Returns the bytes in use at each step, from those that each tensor occupies (`get_occupied`).
 
     >>> tensors = [InSram("x", 0, 2, 0, 8), InSram("in place", 2, 3, 0, 8), InSram("y", 3, 3, 8, 12)]
-    >>> in_use(tensors, occupied(tensors)).tolist()
+    >>> in_use(tensors, get_occupied(tensors)).tolist()
     [8, 8, 8, 12]
     """
     out = np.zeros(1 + max((t.last for t in tensors), default=0), np.int64)

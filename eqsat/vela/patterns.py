@@ -54,7 +54,7 @@ def is_reduction_of_images(o: Operator) -> bool:
     return o.op in ("reduce_max", "reduce_min", "reduce_sum") and math.prod(o.result.shape[:-3]) > 1
 
 
-def activated(graph: TensorGraph, wanted: Callable[[Operator], bool]) -> Iterator[Place]:
+def find_activated(graph: TensorGraph, wanted: Callable[[Operator], bool]) -> Iterator[Place]:
     """Yields wanted operators with a CLAMP or a TABLE behind them, or behind their RESCALE."""
     readers = graph.readers()
     for n in (n for n in readers if wanted(Operator.of(graph, n))):

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypedDict
 
 from eqsat.target import Target
-from eqsat.vela.corrections import corrected, reusing
+from eqsat.vela.corrections import correct, reusing
 from eqsat.vela.table import InSram, Row
 
 #: The first bytes of a command stream, for the driver.
@@ -48,7 +48,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
     flags: Vela's command-line flags.
     Raises Vela's exceptions, and ImportError with the remedy if Vela is not installed.
     """
-    asked, model = _compiled(buffer, form, flags)
+    asked, model = _compile(buffer, form, flags)
     report, tables = model.perf_report, model.opt_database.tables
     results = _results(tables, buffer) if form == "TOSA" else None
     memories = {
@@ -84,14 +84,14 @@ def table(buffer: bytes, flags: list[str]) -> tuple[list[Row], bytes, dict[int, 
     Also returns the command stream, and {offset of an operation's last command in it: its row}.
     Raises what `vela` raises, and ValueError if the binary lacks outputs.
     """
-    asked, model = _compiled(buffer, "TOSA", flags)
+    asked, model = _compile(buffer, "TOSA", flags)
     if lost := _lost_outputs(model, buffer):
         raise ValueError(lost)
     tables = model.opt_database.tables
     return _rows(tables, asked, None), bytes(model.command_stream), dict(_rows_queued(tables))
 
 
-def _compiled(buffer: bytes, form: str, flags: list[str]) -> tuple[_Configuration, Any]:
+def _compile(buffer: bytes, form: str, flags: list[str]) -> tuple[_Configuration, Any]:
     """Compiles a graph and returns the configuration and Vela's result, for the arguments of `vela`; raises like it."""
     try:
         from ethosu import regor
@@ -201,7 +201,7 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
             int(columns["op_cycles"]),
             npu_cycles,
             int(columns["mac_count"]),
-            corrected=corrected(columns, detail, block, number in reused, asked.constants, asked.bursts),
+            corrected=correct(columns, detail, block, number in reused, asked.constants, asked.bursts),
             busy_cycles=busy,
             sram_bytes=int(columns["staging_usage"]),
             weight_bytes=int(detail["weight_total_bytes"] or 0),
@@ -273,12 +273,12 @@ def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) 
         "scratch_fast": int(model.scratch_fast.size),
         "inputs": inputs,
         "outputs": outputs,
-        "operators": _queued(tables, results),
+        "operators": _list_queued(tables, results),
         "rows": _rows_queued(tables),
     }
 
 
-def _queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[int, str]]:
+def _list_queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[int, str]]:
     """Returns (offset of its last command, result of its TOSA operator) of each operation made from one."""
     source = {row[0]: row[1] for row in tables["optimised"].data}
     queue = _by_column(tables["queue"])

@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass, replace
 
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
-from eqsat.tosa.flatbuffer import named
+from eqsat.tosa.flatbuffer import load_named
 from eqsat.vela.table import Row
 
 
@@ -124,7 +124,7 @@ def over_bound(rows: Sequence[Row], tosa: bytes, rates: Rates) -> list[Row]:
     They share its need by their MACs.
     So weights that are read again, and products with zeros that Vela inserts, count as excess.
     """
-    graph, names = named(tosa)
+    graph, names = load_named(tosa)
     required = needs(graph)
     nodes = [names.get(row.source or "", -1) for row in rows]
     counted: dict[int, int] = {}

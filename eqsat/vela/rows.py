@@ -35,7 +35,7 @@ from eqsat.tensor.types import Attrs, attrs_of
 _PRODUCT = "INT16"
 
 
-def written(graph: TensorGraph, op: str, operands: Sequence[int], attrs: Attrs) -> int:
+def write(graph: TensorGraph, op: str, operands: Sequence[int], attrs: Attrs) -> int:
     """Adds an operator to a graph and returns the node of its result.
 
     "matmul_rows" becomes several TOSA operators, any other is added as it is.
@@ -43,7 +43,7 @@ def written(graph: TensorGraph, op: str, operands: Sequence[int], attrs: Attrs) 
     if op != "matmul_rows":
         return graph.add_with(op, operands, attrs)
     x, y = operands
-    return _Rows(graph, x, y, attrs).written()
+    return _Rows(graph, x, y, attrs).write()
 
 
 def fitting_zero_point(zero_point: int, other: int) -> int:
@@ -71,16 +71,16 @@ class _Rows:
         self.n, self.rows, self.c = graph.nodes[x].shape
         self.columns = graph.nodes[y].shape[1]
 
-    def written(self) -> int:
+    def write(self) -> int:
         graph, corrected = self.graph, self.zp != self.x_zp
         parts = [self._sums(k, min(self.step, self.rows - k)) for k in range(0, self.rows, self.step)]
         if not corrected:
             parts = [graph.add_with("rescale", [sums], self.scale) for sums in parts]
         whole = graph.add("concat", parts, axis=0) if len(parts) > 1 else parts[0]
         if corrected:
-            whole = self._viewed(whole, (1, self.rows, self.n * self.columns))
+            whole = self._view(whole, (1, self.rows, self.n * self.columns))
             whole = graph.add_with("rescale", [graph.add("add", [whole, self._correction()])], self.scale)
-        return self._viewed(whole, (self.rows, self.n, self.columns))
+        return self._view(whole, (self.rows, self.n, self.columns))
 
     def _sums(self, first: int, count: int) -> int:
         """Adds the sums of `count` rows: [count * n, columns, 1], INT32."""
@@ -101,11 +101,11 @@ class _Rows:
         graph = self.graph
         sums = graph.add("reduce_sum", [self._wide(self.y, self.y_zp)], axis=2)
         factor = graph.add_const(np.full((1, 1, 1), self.zp - self.x_zp), "INT32")
-        return self._viewed(graph.add_with("mul", [sums, factor], makers.mul()), (1, 1, self.n * self.columns))
+        return self._view(graph.add_with("mul", [sums, factor], makers.mul()), (1, 1, self.n * self.columns))
 
     def _wide(self, x: int, zero_point: int) -> int:
         """Adds `x` less its zero point, in INT32, for one reader: a RESCALE that fuses must not be shared."""
         return self.graph.add_with("rescale", [x], makers.rescale("INT32", in_zp=zero_point))
 
-    def _viewed(self, x: int, shape: tuple[int, ...]) -> int:
+    def _view(self, x: int, shape: tuple[int, ...]) -> int:
         return x if self.graph.nodes[x].shape == shape else self.graph.add("reshape", [x], shape=shape)

@@ -88,7 +88,7 @@ class Binaries:
             inputs, _ = self._verifier.reference().first(samples_for(c.graph))
             if not self._spend(c, len(inputs)) and not whatever_it_takes:
                 return Verdict(None, f"no time was left of {self._seconds:g} s (binary_time_limit)")
-            found = check(c.graph, raw_of(c.estimate), self._pool, inputs, partial(_expected, c.graph, compared), _HUNG)
+            found = check(c.graph, raw_of(c.estimate), self._pool, inputs, partial(_expect, c.graph, compared), _HUNG)
         except WorkerError as e:
             return Verdict(None, str(e))
         if found.equal is False and (culprit := find_culprit(c.graph, inputs, self._target, self._pool)) is not None:
@@ -104,7 +104,7 @@ class Binaries:
         return before > 0
 
 
-def _expected(graph: TensorGraph, compared: Future[Comparison]) -> Sequence[Sequence[Array] | WorkerError]:
+def _expect(graph: TensorGraph, compared: Future[Comparison]) -> Sequence[Sequence[Array] | WorkerError]:
     """Returns a graph's outputs per sample, or why there are none. Raises WorkerError if it differs, or hides some."""
     found = compared.result()
     if not found.equal:

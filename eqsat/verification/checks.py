@@ -72,7 +72,7 @@ class Checks:
         """Returns descriptions of the guards that a candidate breaks."""
         return violations(c.graph, self._family)
 
-    def compared(self, c: Compiled) -> Answer | None:
+    def compare(self, c: Compiled) -> Answer | None:
         """Returns the candidate as an answer, or None, with a warning, if it may not be one."""
         if c not in self._compared:
             found = self._compared[c] = self._compare(c)
@@ -148,7 +148,7 @@ class Checks:
         with suppress(Unjudged):
             proof = self.verifier.equality(stock)
             if proof.counterexample and not proof.unusable:
-                self.compared(stock)
+                self.compare(stock)
                 return False, False, None
             verified = (None, proof.proved or None) if proof.unusable else (True, proof.proved)
         binary = self.binaries.verdict(stock)
@@ -184,7 +184,7 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     for c in sorted(candidates, key=decision.rank_of):
         if c.name == "eqsat" and undecided == _UNPROVED and checks.verified(c) is None:
             continue
-        found = checks.compared(c)
+        found = checks.compare(c)
         if found is None:
             undecided += c in checks.undecided
             continue
@@ -213,13 +213,13 @@ def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks
     """
     if decision.objective == PARETO:
         while other := next((c for c in pareto_set(candidates, checks) if checks.verified(c) is None), None):
-            checks.compared(other)
+            checks.compare(other)
         return
     possible = (c for c in candidates if checks.verified(c) is not False)
     faster = (c for c in possible if c.figures.cycles < answer.best.figures.cycles)
     over = [c for c in faster if not decision.limits.fits(c.figures)]
     for c in sorted(over, key=lambda c: c.figures)[:_OFFERS]:
-        checks.compared(c)
+        checks.compare(c)
         if checks.verified(c):
             return
 

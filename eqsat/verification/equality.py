@@ -18,11 +18,11 @@ from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph, unread
+from eqsat.tensor.graph import TensorGraph, find_unread
 from eqsat.tensor.types import Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import Comparison, Reference, Unjudged
-from eqsat.vela.guards import broken
+from eqsat.vela.guards import find_broken
 from eqsat.vela.regor import RawOutput
 from eqsat.verification.worker import Told, evaluate, forget, prove, prove_raw
 
@@ -67,7 +67,7 @@ class Verifier:
     def __init__(self, graph: TensorGraph, target: Target, pool: Pool, options: Options) -> None:
         self.graph, self._family, self._pool = graph, target.family, pool
         self._reference = pool.start(Reference, graph, pool, options.trials)
-        self._tosa, self._worker = dumps(graph), pool.reserved(forget)
+        self._tosa, self._worker = dumps(graph), pool.reserve(forget)
         pool.start(partial(self._worker.call, evaluate, self._tosa, limits=_LIMITS))
         self._begun: dict[tuple[object, object], Future[Any]] = {}
         self._lock = threading.Lock()
@@ -92,9 +92,9 @@ class Verifier:
         return self.once(self._equality, (c.name, c.tosa), c).result()
 
     def _equality(self, c: Compiled) -> Attempt:
-        if c.name != "stock" and (guards := broken(c.graph, self.graph, self._family)):
+        if c.name != "stock" and (guards := find_broken(c.graph, self.graph, self._family)):
             return Attempt(False, unusable=f"it breaks a guard: {guards[0]}")
-        if lost := set(unread(c.graph)) - set(unread(self.graph)):
+        if lost := set(find_unread(c.graph)) - set(find_unread(self.graph)):
             name = c.graph.nodes[c.graph.inputs[min(lost)]].attr("name")
             return Attempt(False, unusable=f"input {name!r} would no longer be read")
         proof, on_samples = Attempt(False), self.begin_samples(c)
@@ -102,7 +102,7 @@ class Verifier:
             self.reference()  # a proof is void for a graph that overflows on every input
             if c.name == "stock" and (seen := _difference(on_samples)):
                 # whatever the prover says, which takes longer
-                return Attempt(False, counterexample=seen + self._reshaped(c))
+                return Attempt(False, counterexample=seen + self._describe_shape(c))
             proof = self.begin(c).result()
             if not proof.proved:
                 proof = self._prove(c, search=True)  # which says why, or finds a counterexample
@@ -114,7 +114,7 @@ class Verifier:
         if seen and proof.proved:
             return Attempt(False, counterexample=f"{seen}, though it was proved equal: {_REPORT}")
         if seen := proof.counterexample or seen:
-            return replace(proof, counterexample=seen + self._reshaped(c))
+            return replace(proof, counterexample=seen + self._describe_shape(c))
         return proof
 
     def begin_samples(self, c: Compiled) -> Future[Comparison]:
@@ -122,9 +122,9 @@ class Verifier:
 
         Returns the pending comparison, which raises WorkerError.
         """
-        return self.once(self._compared, c.tosa, c)
+        return self.once(self._compare, c.tosa, c)
 
-    def _compared(self, c: Compiled) -> Comparison:
+    def _compare(self, c: Compiled) -> Comparison:
         number = samples_for(c.graph)
         if c.name == "explicit":
             outputs = self.reference().first(number)[1]
@@ -144,7 +144,7 @@ class Verifier:
         read.outputs = [n if t == w else read.add("reshape", [n], shape=w.shape) for n, t, w in pairs]
         return read
 
-    def _reshaped(self, c: Compiled) -> str:
+    def _describe_shape(self, c: Compiled) -> str:
         """Returns which of a graph's results has another shape than the reference's, in words; "" if none has."""
         pairs = enumerate(zip(c.graph.signature()[1], self.graph.signature()[1]))
         found = (f" (output {k} is {list(t.shape)}, not {list(w.shape)})" for k, (t, w) in pairs if t.shape != w.shape)

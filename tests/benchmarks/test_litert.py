@@ -70,7 +70,7 @@ def test_records_are_added_to_those_of_a_run_and_measured_once(tmp_path, monkeyp
     first, second, failed = read_records(out)
     assert first == FIELDS and second["configuration"] == failed["configuration"] == "litert"
     assert (second["peak_mib"], failed["error"]) == (9.0, "no conversion") and asked == [TARGET, "ethos-u55-128"]
-    assert RecordedRun.read(out).chosen(second).rows == [[]]
+    assert RecordedRun.read(out).find_chosen(second).rows == [[]]
 
 
 @pytest.mark.skipif(ENVIRONMENT is None, reason="EQSAT_LITERT names no environment")

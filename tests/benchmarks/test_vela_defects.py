@@ -33,7 +33,7 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import defects
 from eqsat.vela.compile import LostOutputs
 from eqsat.vela.defects import DEFECTS, Copy, Defect, Guard, remedies
-from eqsat.vela.guards import guarded, violations
+from eqsat.vela.guards import price_guards, violations
 from eqsat.vela.patterns import Operator, Place
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -97,7 +97,7 @@ def assert_remedied(defect: Defect) -> None:
         guards = remedies(Guard, family, text)
         assert violations(graph, family, text).count(remedy.words) == (len(places) if there else 0), where
         if remedy.operator:
-            assert [guarded(1.0, o, guards) for o in last] == [remedy.factor if there else 1.0], where
+            assert [price_guards(1.0, o, guards) for o in last] == [remedy.factor if there else 1.0], where
 
 
 def test_a_guard_names_equal_weights_with_other_biases() -> None:

@@ -17,7 +17,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.reference import compare
-from eqsat.vela.guards import broken
+from eqsat.vela.guards import find_broken
 from extraction import tree_greedy
 from tests.random_graphs import NETWORK, random_graph
 from tests.random_prices import Bytes
@@ -37,7 +37,7 @@ def assert_equal_extractions(graph: TensorGraph, target: Target, pool: Pool, tim
     for _ in range(times):
         prices = replace(choices.graph, cost=rng.exponential(1.0, choices.graph.n_nodes), pair_costs={})
         made, _ = choices.tensor_graph(tree_greedy.extract(prices).choice)
-        assert broken(made, graph, target.family) == []
+        assert find_broken(made, graph, target.family) == []
         found.add(dumps(made))
     assert all(compare(graph, loads(b), pool, trials=4).equal for b in found)
     return len(found)

@@ -60,7 +60,7 @@ def test_a_small_answer_is_no_large_one(tmp_path: Path) -> None:
 
 def test_an_answer_that_packs_well_is_kept() -> None:
     answer = KnownAnswer("eqsat", "", 1, (), bytes(32 << 20))
-    assert KnownAnswer.unpacked(answer.packed()) == answer
+    assert KnownAnswer.unpack(answer.pack()) == answer
 
 
 @pytest.mark.parametrize(

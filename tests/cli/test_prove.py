@@ -97,6 +97,6 @@ def test_a_file_that_changed_is_no_longer_certified(files: dict[str, Path], tmp_
 
 
 def test_a_failure_is_no_difference(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.proof.counterexample.compared", lambda *_: {}["gone"])
+    monkeypatch.setattr("eqsat.proof.counterexample.compare", lambda *_: {}["gone"])
     done = run(files["a"], files["other"])
     assert (done.exit_code, done.stderr) == (3, "error: the graphs could not be compared: KeyError: 'gone'\n")

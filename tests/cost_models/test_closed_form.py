@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cost_models.analytic import Analytic
-from cost_models.closed_form import copied, estimated, is_sparse, parts
+from cost_models.closed_form import estimate_cycles, is_sparse, parts, price_copy
 from cost_models.command_stream import price
 from cost_models.protocol import Unit
 from eqsat.ground.worker import Pool
@@ -87,14 +87,14 @@ def test_a_graph_and_a_copy_are_near_vela_on_every_accelerator(accelerator: str,
     assert 0.5 < total(Analytic(target), relus) / truth < 2
     g = graph("x:INT8[1,64,64,16]", lambda x: x.clamp(-100, 100))
     (unit,) = units_of(g).values()
-    assert 0.4 < copied(unit, target) / compile_graph(g, target, pool).cycles < 2.2
+    assert 0.4 < price_copy(unit, target) / compile_graph(g, target, pool).cycles < 2.2
 
 
 def test_a_memory_of_half_the_bandwidth_takes_twice_as_long() -> None:
     summand = Type((1, 64, 64, 16), "INT32")
     unit = Unit((("add", ()),), (summand, summand), summand)
     fast, slow = (
-        estimated(unit, Target.of("ethos-u85-2048", system_config=f"Ethos_U85_SYS_DRAM_{which}"))
+        estimate_cycles(unit, Target.of("ethos-u85-2048", system_config=f"Ethos_U85_SYS_DRAM_{which}"))
         for which in ("High", "Mid")
     )
     assert slow == pytest.approx(2 * fast, rel=0.01)

@@ -16,7 +16,7 @@ import pytest
 import cost_models.vela_groups
 from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
-from cost_models.measuring import _record, _unit, measured
+from cost_models.measuring import _record, _unit, measure
 from cost_models.protocol import Fusion, Unit
 from cost_models.vela_groups import VelaGroups
 from eqsat.ground._child import pack, unpack
@@ -257,8 +257,8 @@ def test_a_unit_reaches_a_worker_as_it_is() -> None:
 
 
 def test_units_of_a_batch_have_the_prices_that_each_has_alone(pool: Pool) -> None:
-    together = measured(UNITS, TARGET, pool)
-    assert together == [c for unit in UNITS for c in measured([unit], TARGET, pool)]
+    together = measure(UNITS, TARGET, pool)
+    assert together == [c for unit in UNITS for c in measure([unit], TARGET, pool)]
     assert all(c is not None and 0 < c < math.inf for c in together[len(OF_A_NETWORK) :])
 
 
@@ -276,6 +276,6 @@ class Dying:
 
 def test_a_unit_that_kills_a_worker_costs_only_its_own_price(pool: Pool) -> None:
     deadly = len(OF_A_NETWORK)
-    found = measured(UNITS, TARGET, Dying(pool, UNITS[deadly]))  # type: ignore[arg-type]
+    found = measure(UNITS, TARGET, Dying(pool, UNITS[deadly]))  # type: ignore[arg-type]
     assert found.pop(deadly) == math.inf
-    assert found == measured(UNITS[:deadly] + UNITS[deadly + 1 :], TARGET, pool)
+    assert found == measure(UNITS[:deadly] + UNITS[deadly + 1 :], TARGET, pool)

@@ -15,7 +15,7 @@ from eqsat.device.compile import compile_binary
 from eqsat.device.core.commands import Convolution
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.text import disassemble
-from eqsat.executorch.binaries import ran
+from eqsat.executorch.binaries import run_model
 from eqsat.ground.files import InputError
 from eqsat.ground.packed import unpack_arrays
 from eqsat.ground.process import Limits
@@ -143,9 +143,9 @@ def test_a_run_has_limits(npz: Path) -> None:
     inputs = [np.zeros(t.shape, np.int8) for t in read_binary(data).inputs]
     with Worker() as worker:
         # The first look at the memory must meet a process that has begun, and not one that is starting.
-        assert len(ran(data, inputs, worker).outputs) == len(read_binary(data).outputs)
+        assert len(run_model(data, inputs, worker).outputs) == len(read_binary(data).outputs)
         with pytest.raises(InputError, match="stopped at the memory limit"):
-            ran(data, inputs, worker, Limits(60, 1))
+            run_model(data, inputs, worker, Limits(60, 1))
         with pytest.raises(InputError, match="stopped at the time limit"):
-            ran(data, inputs, worker, Limits(0.001))
-        assert len(ran(data, inputs, worker).outputs) == len(read_binary(data).outputs)
+            run_model(data, inputs, worker, Limits(0.001))
+        assert len(run_model(data, inputs, worker).outputs) == len(read_binary(data).outputs)

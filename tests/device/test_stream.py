@@ -45,7 +45,7 @@ def test_all_fields_are_those_that_vela_prints(target: str, tmp_path: Path) -> N
 
 def _as_vela_prints(i: Instruction) -> tuple[object, ...]:
     payload = None if i.payload is None else f"{i.payload:08x}"
-    return i.offset, payload, f"{i.parameter:04x}", f"{i.layout.code:04x}", i.name, i.shown()
+    return i.offset, payload, f"{i.parameter:04x}", f"{i.layout.code:04x}", i.name, i.describe()
 
 
 def _fields(text: str) -> dict[str, str]:

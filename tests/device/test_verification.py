@@ -10,14 +10,14 @@ import pytest
 
 from eqsat.device.binary import Binary
 from eqsat.device.compile import compile_binary, raw_of
-from eqsat.device.verification import check, judged, outputs_of, verify
+from eqsat.device.verification import check, judge_samples, outputs_of, verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.model import packed
+from eqsat.tosa.model import pack
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_graph
 from tests.device.pieces import addition, convolution, of
@@ -77,9 +77,9 @@ def planted(change: Callable[[Binary], Binary], graph: TensorGraph, worker: Work
     rng = np.random.default_rng(0)
     inputs = [[rng.integers(-128, 128, t.shape, dtype=np.int8) for t in graph.signature()[0]] for _ in range(3)]
     binary = change(compile_binary(dumps(graph), U55, worker))
-    answers = outputs_of(binary, packed(np.stack(xs) for xs in zip(*inputs, strict=True)))
+    answers = outputs_of(binary, pack(np.stack(xs) for xs in zip(*inputs, strict=True)))
     expected = run_samples(dumps(graph), inputs, worker)
-    return judged(graph, answers, inputs, [e for e in expected if not isinstance(e, WorkerError)])
+    return judge_samples(graph, answers, inputs, [e for e in expected if not isinstance(e, WorkerError)])
 
 
 def test_damaged_weights_are_a_fault(worker: Worker) -> None:

@@ -26,7 +26,7 @@ from eqsat.egraph.kinds import (
     op,
 )
 from eqsat.egraph.rule import Rule, rule, with_helpers
-from eqsat.egraph.terms import LHS, each, element, fact, let, postponed, symbols
+from eqsat.egraph.terms import LHS, each, element, fact, let, postpone, symbols
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -209,7 +209,7 @@ def test_a_function_of_any_operator_gives_one_of_the_same_kind() -> None:
 
 
 def test_rules_bring_those_that_make_what_they_need() -> None:
-    later = postponed("later", Move)
+    later = postpone("later", Move)
     makes = rule("makes", later(m)(x), m(x))
     knows = rule("knows", known(f(x)), weights(known(x)))
     needs = rule("needs", m(concat(xs)), concat(each(later(m), xs)))

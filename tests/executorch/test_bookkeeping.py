@@ -146,7 +146,7 @@ def test_program_and_histories_are_the_same(monkeypatch):
     (x,) = (n.meta["val"] for n in graph.nodes if n.name in delegates[-1].original_module.graph_signature.user_inputs)
     with x.fake_mode:
         types = [
-            [bookkeeping._type(y) for y in bookkeeping._called(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))
+            [bookkeeping._type(y) for y in bookkeeping._call(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))
         ]
         expected = [[bookkeeping._type(y) for y in call(delegates[-1], v)] for v in (x, x.permute(0, 1, 3, 2))]
     assert types == expected and len(interpreted) == 1, "arguments of other types are interpreted"

@@ -17,8 +17,8 @@ from torch.export import ExportedProgram
 
 import eqsat
 from eqsat.executorch import forms
-from eqsat.executorch.binaries import ran
-from eqsat.executorch.forms import fits, integer_argmax, pad_outside, reshape_flip, reshape_sum, rewritten, split
+from eqsat.executorch.binaries import run_model
+from eqsat.executorch.forms import fits, integer_argmax, pad_outside, reshape_flip, reshape_sum, rewrite, split
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.names import QUANTIZATIONS
 from eqsat.executorch.quantize import quantize
@@ -47,9 +47,9 @@ def program(network: Network, *shapes: tuple[int, ...], target: str = "ethos-u55
     return quantize(network.eval(), tuple(map(torch.randn, shapes)), EthosUCompileSpec(target), quantization=kind)
 
 
-def same_to_the_bit(before: ExportedProgram, rewrite: Rewrite) -> ExportedProgram:
+def same_to_the_bit(before: ExportedProgram, change: Rewrite) -> ExportedProgram:
     """Returns the program after a rewrite, which computes what it did before."""
-    after = rewritten(copy.deepcopy(before), [rewrite])
+    after = rewrite(copy.deepcopy(before), [change])
     (given,) = before.example_inputs[0]
     for seed in range(3):
         x = torch.randn(given.shape, generator=torch.Generator().manual_seed(seed))
@@ -91,7 +91,7 @@ def test_the_program_computes_the_same_to_the_bit(shape, axes, keepdim: bool) ->
 def test_sums_that_fit_stay_as_they_are() -> None:
     before = program(mean((1, 2)), (1, 8, 16, 16))
     nodes = [n.name for n in before.graph.nodes]
-    assert [n.name for n in rewritten(before, [reshape_sum]).graph.nodes] == nodes
+    assert [n.name for n in rewrite(before, [reshape_sum]).graph.nodes] == nodes
 
 
 def test_sums_in_another_precision_stay_as_they_are() -> None:
@@ -101,7 +101,7 @@ def test_sums_in_another_precision_stay_as_they_are() -> None:
         for node in sums(asked):
             node.kwargs = {"dtype": dtype}
         names = [n.name for n in asked.graph.nodes]
-        assert ([n.name for n in rewritten(asked, [reshape_sum]).graph.nodes] != names) is written
+        assert ([n.name for n in rewrite(asked, [reshape_sum]).graph.nodes] != names) is written
 
 
 # ---- convolutions that pad --------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_a_convolution_of_a_large_stride_pads_outside_to_the_bit(stride, padding
     ("stride", "padding", "groups"), [((3, 2), (1, 1), 1), ((4, 4), (2, 2), 3)], ids=["small stride", "depthwise"]
 )
 def test_a_convolution_pads_itself_where_it_can_and_where_vela_compiles_it_in_no_form(stride, padding, groups) -> None:
-    assert padding_of(rewritten(strided(stride, padding, groups), [pad_outside])) == list(padding)
+    assert padding_of(rewrite(strided(stride, padding, groups), [pad_outside])) == list(padding)
 
 
 def test_the_given_program_is_not_modified() -> None:
@@ -203,7 +203,7 @@ def test_an_argmax_runs_on_u85_with_pytorchs_integers(kind: str) -> None:
     (result,) = session.results
     assert result.verified and result.binary_verified
     with Pool(1) as pool:
-        (found,) = (v.data for v in ran(edge.to_executorch().buffer, [x.numpy()], pool).outputs.values())
+        (found,) = (v.data for v in run_model(edge.to_executorch().buffer, [x.numpy()], pool).outputs.values())
     assert (found.reshape(-1) == given.module()(x).numpy().reshape(-1)).all()
 
 
@@ -215,7 +215,7 @@ LARGE = torch.tensor([[1 << 24, (1 << 24) + 1, (1 << 31) - 1]], dtype=torch.int3
 
 
 @pytest.mark.parametrize(
-    ("x", "limits", "scale", "made", "rewrite"),
+    ("x", "limits", "scale", "made", "change"),
     [
         (ENDS, INT16, 1.0, lambda x: x.sum(0, keepdim=True), reshape_sum),
         (LARGE, INT32, 2.0, lambda x: x.flip(1), reshape_flip),
@@ -223,13 +223,13 @@ LARGE = torch.tensor([[1 << 24, (1 << 24) + 1, (1 << 31) - 1]], dtype=torch.int3
     ],
     ids=["below the limit", "beyond the largest float", "equal floats"],
 )
-def test_integers_that_a_quantize_does_not_keep_are_the_same(x, limits, scale, made, rewrite: Rewrite) -> None:
+def test_integers_that_a_quantize_does_not_keep_are_the_same(x, limits, scale, made, change: Rewrite) -> None:
     ops = torch.ops.quantized_decomposed
     network = Network(
         lambda self, x: ops.quantize_per_tensor(made(ops.dequantize_per_tensor(x, 1.0, 0, *limits)), scale, 0, *limits)
     )
     before = torch.export.export(network, (x,))
-    after = rewritten(copy.deepcopy(before), [rewrite])
+    after = rewrite(copy.deepcopy(before), [change])
     assert torch.equal(before.module()(x), after.module()(x))
 
 
@@ -284,7 +284,7 @@ def test_a_failure_gives_the_program_back_with_the_reason(monkeypatch: pytest.Mo
     def fails(*_: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(forms, "rewritten", fails)
+    monkeypatch.setattr(forms, "rewrite", fails)
     before = strided((4, 4), (1, 2))
     with pytest.warns(eqsat.EqsatWarning, match="left as it is: ZeroDivisionError: planted"):
         after, report = eqsat.optimize(before, target="ethos-u55-128")

@@ -140,8 +140,8 @@ def test_a_binary_that_is_known_to_be_wrong_need_not_be_the_one_that_was_run() -
     assert found.raw and found.binary_verified
     other = replace(found, raw={**found.raw, "read_only": found.raw["read_only"][::-1]})
     with pytest.raises(backend.ShippedError, match="the constants of the delegate are not those"):
-        backend._compiled(other, spec, session)
-    shipped = backend._compiled(replace(other, binary_verified=False), spec, session)
+        backend._compile(other, spec, session)
+    shipped = backend._compile(replace(other, binary_verified=False), spec, session)
     assert read_binary(shipped.processed_bytes).read_only == found.raw["read_only"]
 
 

@@ -95,7 +95,7 @@ def test_what_writes_buffers_back_runs_on_the_cpu(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_delegate_that_stock_cannot_lower_is_not_called_stocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitioner, "_kept_out", TOSAPartitioner._detag_boundary_nodes)
+    monkeypatch.setattr(partitioner, "_keep_out", TOSAPartitioner._detag_boundary_nodes)
     with warnings.catch_warnings():
         warnings.simplefilter("error", eqsat.EqsatWarning)
         with pytest.raises(LoweringError) as told:

@@ -19,7 +19,7 @@ from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 
-from eqsat.executorch.binaries import ran
+from eqsat.executorch.binaries import run_model
 from eqsat.executorch.program_file import read_external_data
 from eqsat.executorch.pte import Quantization, delegates
 from eqsat.executorch.quantize import quantize
@@ -71,17 +71,17 @@ def two() -> bytes:
 @pytest.mark.slow
 def test_a_delegate_runs_as_its_program_names_and_quantizes(two: bytes, worker: Worker, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="2 Ethos-U delegates .forward/0, forward/1.: choose one with --delegate"):
-        ran(two, 0, worker)
+        run_model(two, 0, worker)
     with pytest.raises(InputError, match="no delegate 'forward/2' in the program; it has forward/0, forward/1"):
-        ran(two, 0, worker, delegate="forward/2")
-    first = ran(two, 0, worker, delegate="forward/0")
+        run_model(two, 0, worker, delegate="forward/2")
+    first = run_model(two, 0, worker, delegate="forward/0")
     assert list(first.inputs) == ["x0", "mask"] and list(first.outputs) == ["y"]
     floats = {n: v.real for n, v in reversed(first.inputs.items())}
     assert all(x.dtype == np.float32 for x in floats.values())
-    again = ran(two, floats, worker, delegate="forward/0")
+    again = run_model(two, floats, worker, delegate="forward/0")
     assert np.array_equal(again.outputs["y"].data, first.outputs["y"].data)
     with pytest.raises(InputError, match=r"x0 int8\[1, 4, 8, 8\] .scale .*, mask int8.*; given are mask$"):
-        ran(two, {"mask": floats["mask"]}, worker, delegate="forward/0")
+        run_model(two, {"mask": floats["mask"]}, worker, delegate="forward/0")
 
     program, x, y = tmp_path / "two.pte", tmp_path / "x.npz", tmp_path / "y.npz"
     program.write_bytes(two)
@@ -167,7 +167,7 @@ def test_a_program_in_channels_last_runs_on_tensors_of_its_shape(worker: Worker)
     spec, x = EthosUCompileSpec("ethos-u55-128"), torch.randn(1, 3, 8, 6).to(memory_format=torch.channels_last)
     program = quantize(torch.nn.Conv2d(3, 4, 3, padding=1).eval(), (x,), spec, [(x,)])
     buffer = stock_lowering(program, partitioner=[EthosUPartitioner(spec)]).to_executorch().buffer
-    (y,) = ran(buffer, [x.numpy()], worker).outputs.values()
+    (y,) = run_model(buffer, [x.numpy()], worker).outputs.values()
     assert y.data.shape == (1, 4, 8, 6)
     assert np.array_equal(y.real, program.module()(x).detach().numpy())
 
@@ -191,9 +191,9 @@ def test_quantization_is_that_of_the_program() -> None:
     x = np.random.default_rng(0).uniform(-5, 5, 4096).astype(np.float32)
     ops, limits = torch.ops.quantized_decomposed, (-2, -128, 127, torch.int8)
     wanted = ops.quantize_per_tensor(torch.tensor(x), 0.0264, *limits)
-    assert np.array_equal(how.quantized(x, 1), wanted.numpy())
+    assert np.array_equal(how.quantize(x, 1), wanted.numpy())
     real = ops.dequantize_per_tensor(wanted, 0.0264, *limits).numpy()
-    assert np.array_equal(how.dequantized(wanted.numpy()), real)
+    assert np.array_equal(how.dequantize(wanted.numpy()), real)
 
 
 @pytest.mark.parametrize("data", [b"", b"1234ET12" + bytes(100), bytes(64)])

@@ -12,7 +12,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from torch.export import ExportedProgram
 
 import eqsat
-from eqsat.executorch.forms import rewritten
+from eqsat.executorch.forms import rewrite
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.names import A16W8
 from eqsat.executorch.quantize import quantize
@@ -60,7 +60,7 @@ def test_the_program_computes_the_same_to_the_bit(function: Function) -> None:
     given = program(function)
     inputs = [3 * torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
     before = [given.module()(x) for x in inputs]
-    found = rewritten(given, [replace_function])
+    found = rewrite(given, [replace_function])
     assert functions(found) >= 1
     assert all(torch.equal(found.module()(x), y) for x, y in zip(inputs, before, strict=True))
 
@@ -80,7 +80,7 @@ def test_the_program_computes_the_same_to_the_bit(function: Function) -> None:
 def test_what_is_no_function_of_one_int8_tensor_stays(function, operands: int, kind: str) -> None:
     given = program(function, operands, kind)
     before = str(given.graph)
-    assert functions(rewritten(given, [replace_function])) == 0 and str(given.graph) == before
+    assert functions(rewrite(given, [replace_function])) == 0 and str(given.graph) == before
 
 
 def of_a_written_view(self: Network, x: torch.Tensor) -> torch.Tensor:
@@ -102,7 +102,7 @@ def test_what_is_written_in_place_is_read_as_it_is_then(function: Callable[..., 
     made = lambda self, x: self.after(function(self, self.before(x)))  # noqa: E731
     network = Network(made, before=before, after=after, n=torch.full((1,), 2.0))
     given = quantize(network, (x,), EthosUCompileSpec("ethos-u55-128"), [(3 * x,)])
-    one, other = given.module(), rewritten(copy.deepcopy(given), [replace_function]).module()
+    one, other = given.module(), rewrite(copy.deepcopy(given), [replace_function]).module()
     assert all(torch.equal(one(3 * x), other(3 * x)) for _ in range(3))
 
 

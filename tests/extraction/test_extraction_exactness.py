@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from extraction import ChoiceGraph, ExtractionError, Infeasible, check, extract, reduce
 from extraction.asp import Asp
-from extraction.exact import carried
+from extraction.exact import carry
 from extraction.portfolio import ORDERED
 from extraction.protocol import Solver
 from tests.extraction.sample_graphs import Recorder, brute_force, choice_graphs, normal
@@ -64,7 +64,7 @@ def test_a_choice_is_carried_over_to_the_reduced_graph(graph):
     except ExtractionError:
         assume(False)
     for small in reduced:
-        near = {0: 0} if small.solved else carried(small, whole.choice, 10.0)
+        near = {0: 0} if small.solved else carry(small, whole.choice, 10.0)
         assert check(graph, small.lift(near)) <= whole.cost
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.ground.drawing import Box, Edge, Look, Text, captioned, draw, layout, svg
+from eqsat.ground.drawing import Box, Edge, Look, Text, add_caption, draw, layout, svg
 
 LOOK = Look()
 
@@ -41,7 +41,7 @@ def test_boxes_do_not_overlap_and_edges_point_down(picture: tuple[dict[int, Box]
 
 def test_text_is_escaped_and_the_picture_is_well_formed() -> None:
     box = Box([Text("a<b & c", "big")], "kind", 'say "hi"')
-    root = ElementTree.fromstring(svg(captioned(draw({0: box}, [], LOOK), "c & d"), "text{fill:red}", "graph"))
+    root = ElementTree.fromstring(svg(add_caption(draw({0: box}, [], LOOK), "c & d"), "text{fill:red}", "graph"))
     texts = [e.text for e in root.iter() if e.tag.endswith("text")]
     assert texts == ["a<b & c", "c & d"] and root.attrib["class"] == "graph"
     assert [e.text for e in root.iter() if e.tag.endswith("title")] == ['say "hi"']

@@ -181,7 +181,7 @@ def test_only_the_calls_of_a_checked_pool_are_checked() -> None:
 
     buffer = dumps(chain(1))
     with Pool(1) as pool:
-        checked = pool.checked(stop)
+        checked = pool.with_check(stop)
         with pytest.raises(Stop):
             compile_tosa(buffer, U85, checked)
         with pytest.raises(Stop):
@@ -201,7 +201,7 @@ def forget() -> None:
 
 def test_a_reserved_worker_remembers_until_its_pool_is_closed() -> None:
     with Pool(1) as pool:
-        reserved = pool.reserved(forget)
+        reserved = pool.reserve(forget)
         assert reserved.call(remember, 1, limits=Limits()) == [1]
         assert pool.call(remember, 5, limits=Limits()) == [5], "another process"
         assert reserved.call(remember, 2, limits=Limits()) == [1, 2]
@@ -213,7 +213,7 @@ def test_a_reserved_worker_remembers_until_its_pool_is_closed() -> None:
 
 def test_a_reserved_worker_at_work_is_ended_with_its_pool() -> None:
     with Pool(1) as pool:
-        reserved = pool.reserved(forget)
+        reserved = pool.reserve(forget)
         asleep = pool.start(partial(reserved.call, time.sleep, 60, limits=Limits()))
         while not (reserved._lock.locked() and reserved._worker.runs):
             time.sleep(0.01)

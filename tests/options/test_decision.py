@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cost_models.calibration import spread
+from cost_models.calibration import get_spread
 from eqsat import runs
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
@@ -25,7 +25,7 @@ from eqsat.options.decision import (
     shortfall,
 )
 from eqsat.options.options import Options
-from eqsat.search.figures import calibrated_cycles
+from eqsat.search.figures import count_cycles
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tosa import dumps, loads
@@ -71,7 +71,7 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
         compile_tosa((tmp_path / "run" / f"point-{i}.tosa").read_bytes(), U55, worker)
         for i in range(len(result.points))
     ]
-    figures = [Figures.of(calibrated_cycles(e, U55), e.footprint, e.cycles) for e in saved]
+    figures = [Figures.of(count_cycles(e, U55), e.footprint, e.cycles) for e in saved]
     assert figures == [p.figures for p in result.points]
 
     options = replace(options, max_flash="any")
@@ -135,7 +135,7 @@ def test_where_nothing_fits_the_answer_is_within_stocks_memory_and_no_dearer(opt
     stock, ours = found.figures["explicit"], found.figures["eqsat"]
     limits = MemoryLimits.of(Options(objective="sram"), Figures.of(0, stock.footprint, 0)).widest
     assert limits.fits(Figures.of(ours.calibrated, ours.footprint, ours.cycles))
-    assert ours.calibrated <= stock.calibrated and ours.cycles <= stock.cycles * (1 + spread(U55))
+    assert ours.calibrated <= stock.calibrated and ours.cycles <= stock.cycles * (1 + get_spread(U55))
     assert not found.fits and found.shortfall in found.warnings and found.verified
     assert found.nearest.sram == min(p.figures.sram for p in found.points)
     assert found.record()["nearest"] == found.nearest._asdict()

@@ -155,7 +155,7 @@ class _Terms(ConcreteTerms):
     def note(self, lanes: Lanes, *what: Any) -> None:
         self.noted = True
 
-    def applied(self, symbol: int, shape: Any, dtype: str, *operands: Lanes, limits: Any = None) -> Value:
+    def apply(self, symbol: int, shape: Any, dtype: str, *operands: Lanes, limits: Any = None) -> Value:
         op, attrs, *_ = {~k: name for name, k in self._symbols.items()}[symbol] + ((),)
         if op not in OPS:
             raise Opaque

@@ -29,7 +29,7 @@ class ConcreteField(Field):
 
     is_input = False
 
-    def hashed(self, keys: tuple[Words, Words], *operands: Lanes) -> Lanes:
+    def hash_keys(self, keys: tuple[Words, Words], *operands: Lanes) -> Lanes:
         if not self.is_input:
             raise Opaque
         return operands[0]
@@ -53,7 +53,7 @@ class ConcreteTerms(Terms):
 
     def lanes(self, v: Value) -> Lanes:
         if v.members > 1:
-            v = self.collapsed(v)
+            v = self.collapse(v)
         return self.field.constants(self.integers(v))
 
     def integers(self, v: Value) -> Ints:
@@ -69,7 +69,7 @@ class ConcreteTerms(Terms):
         assert a == 0 or first <= x <= last, "a root lies outside of its function's domain"
         return int(self.functions.values(f, np.array([x]))[0])
 
-    def _collapsed_set(self, v: Value) -> Value:
+    def _collapse_set(self, v: Value) -> Value:
         flat = Value((len(v.functions),), v.dtype, v.roots, v.functions)
         members = self.integers(flat).reshape(v.members, -1)
         best = members.max(0) if v.extremum == "max" else members.min(0)
@@ -90,7 +90,7 @@ def outputs_at(graph: TensorGraph, inputs: Sequence[Array]) -> list[Ints]:
         terms.field.is_input = n in following and graph.nodes[following[n]].op == "input"
         return v
 
-    return [t.integers(t.collapsed(v)).reshape(v.shape) for v in evaluate(t, graph, seen)]
+    return [t.integers(t.collapse(v)).reshape(v.shape) for v in evaluate(t, graph, seen)]
 
 
 def binary_outputs_at(graph: TensorGraph, binary: Binary, inputs: Sequence[Array]) -> list[Ints]:

@@ -41,7 +41,7 @@ def words(terms: Terms, dtype: str = "INT32", number: int = 0) -> Value:
 
 def test_what_is_written_is_read(terms: Terms, memory: ShadowMemory) -> None:
     memory.write_at(1, at(4, 8), WORD, words(terms))
-    assert same(terms, memory.read_at(1, at(8, 4), WORD), words(terms).moved(at(1, 0))) == [True, True]
+    assert same(terms, memory.read_at(1, at(8, 4), WORD), words(terms).take(at(1, 0))) == [True, True]
     assert not memory.unwritten
 
 

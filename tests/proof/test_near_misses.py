@@ -9,7 +9,7 @@ import pytest
 
 from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED, Prover, prove
-from eqsat.proof.counterexample import compared
+from eqsat.proof.counterexample import compare
 from eqsat.tensor.ops.rescale import DOUBLE_ROUND
 from eqsat.tensor.types import Array
 from tests.forms import CRASHES, INTEGERS, OPEN, SILENT, answers, value
@@ -69,7 +69,7 @@ def test_an_input_that_shows_it_is_found(start: str) -> None:
     a, b = next(p for p in pairs() if p.one.startswith(start)).graphs()
     proof = prove(a, b, seed=5)
     assert proof.verdict == "different" and proof.counterexample is not None
-    assert compared(a, b, proof.counterexample.inputs).text == proof.counterexample.text
+    assert compare(a, b, proof.counterexample.inputs).text == proof.counterexample.text
 
 
 # ---- what is equal ----------------------------------------------------------------------------------

@@ -270,5 +270,5 @@ def test_several_functions_have_the_numbers_that_each_has_alone() -> None:
     ]
     alone = [one._number(*row[:5], row[5:]) for row in [*rows, *rows]]
     columns = [np.array(c) for c in zip(*rows, strict=True)]
-    assert [*several._numbered(*columns), *several._numbered(*columns)] == alone == [0, 1, 0, 2] * 2
+    assert [*several._number_several(*columns), *several._number_several(*columns)] == alone == [0, 1, 0, 2] * 2
     assert all((one.column(c) == several.column(c)).all() for c in ("first", "last", "g", "a", "b", "low", "high"))

@@ -147,7 +147,7 @@ def test_marks_what_is_gone_and_new():
     assert {after.nodes[n].op for n in new} == {"clamp"}  # the relus have another shape; convolutions are the same
     assert graphs.marks(before, before) == (set(), set())
     picture = graphs.svg(before, gone, "gone")
-    assert picture.count('class="transpose gone"') == 2 and picture.count("<rect") == len(graphs.shown(before))
+    assert picture.count('class="transpose gone"') == 2 and picture.count("<rect") == len(graphs.list_shown(before))
 
 
 ABOUT = {

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.attributes import Call
-from eqsat.rules.across import MAX_RANK, adjusted, carry, pulled, pushed, units_pulled, units_pushed
+from eqsat.rules.across import MAX_RANK, adjust, carry, pull, push, units_pulled, units_pushed
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 from eqsat.tensor.types import Attrs, Shape, Type, attrs_of
 
-pull, push, pull_units, push_units = pulled.fn, pushed.fn, units_pulled.fn, units_pushed.fn
+pull, push, pull_units, push_units = pull.fn, push.fn, units_pulled.fn, units_pushed.fn
 #: Shapes with axes of size 1 in every place.
 SHAPES = [s for rank in (1, 2, 3) for s in product((1, 2, 3), repeat=rank)]
 SHAPES += [(1, 2, 1, 3), (2, 1, 1, 2), (1, 4, 1, 1), (4, 6)]
@@ -88,7 +88,7 @@ def same(a: np.ndarray, b: np.ndarray) -> None:
 
 def viewed(call: Call, m: Move, after: Move) -> Move:
     """What moves x where call (m x) = after (call' (...)): m, and then the inverse of `after`, adjusted to m x."""
-    back = adjusted.fn(after.inverse(), call, Type(m.out_shape, "INT32"))
+    back = adjust.fn(after.inverse(), call, Type(m.out_shape, "INT32"))
     both = back and m.then(back)
     assert both is not None
     return both
@@ -132,7 +132,7 @@ def test_push_is_exact(op: str) -> None:
                     found["push"] += 1
                 if opened := push_units(m, call, operand):
                     view, moved, whole = opened
-                    before = adjusted.fn(whole, call, operand)
+                    before = adjust.fn(whole, call, operand)
                     assert view.is_view and before
                     same(view.apply(run(moved, before.apply(x))), want)
                     found["units"] += 1
@@ -165,7 +165,7 @@ def test_stacks_are_pulled_and_pushed_exactly() -> None:
 
                 def joined(to: Call, m: Move) -> np.ndarray:
                     """The CONCAT `to` of the operands, each moved by `m` as it is adjusted to it."""
-                    parts = [adjusted.fn(m, concat, Type(x.shape, "INT32")) for x in xs]  # noqa: B023
+                    parts = [adjust.fn(m, concat, Type(x.shape, "INT32")) for x in xs]  # noqa: B023
                     assert all(parts)
                     return np.concatenate([p.apply(x) for p, x in zip(parts, xs) if p], to.attr("axis"))  # noqa: B023
 

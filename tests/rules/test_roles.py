@@ -87,7 +87,7 @@ def test_what_is_done_within_an_axis_crosses_exactly(op: str) -> None:
                 np.testing.assert_array_equal(evaluate_op(op, call.attrs, moved, types[-1]), found[-1].apply(result))
                 crossed += not m.is_view
     for s in slices(types[-1].shape):
-        if slices_of := roles.sliced.fn(s, call, types[-1], *types[:-1]):
+        if slices_of := roles.slice_operands.fn(s, call, types[-1], *types[:-1]):
             parts = [part(of, x) for of, x in zip(slices_of, xs)]
             t = infer(op, call.attrs, [Type(x.shape, t.dtype) for x, t in zip(parts, types)])
             np.testing.assert_array_equal(evaluate_op(op, call.attrs, parts, t), part(s, result))
@@ -123,7 +123,7 @@ def shuffles(shape: Shape) -> Iterator[Move]:
 
 def shuffled_axis(n: int) -> Move:
     """n elements in the order 0, n/2, 1, n/2 + 1, ... if n is even."""
-    return Move.ordered([(n // 2, 1), (2, n // 2)] if n % 2 == 0 else [(n, 1)])
+    return Move.reorder([(n // 2, 1), (2, n // 2)] if n % 2 == 0 else [(n, 1)])
 
 
 def test_a_movement_is_the_product_of_those_within_its_axes() -> None:

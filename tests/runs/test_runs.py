@@ -17,7 +17,7 @@ from eqsat.options.options import Options
 from eqsat.report import graphs
 from eqsat.runs import archive
 from eqsat.runs.archive import ArchiveError
-from eqsat.runs.codec import drawn, outline
+from eqsat.runs.codec import load_outline, outline
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.tosa import dumps
 from tests.command import python
@@ -172,7 +172,7 @@ def test_no_alternatives_no_run(tmp_path: Path) -> None:
 def test_an_outline_draws_the_same_graph() -> None:
     for make in (transposed_relus, channel_shuffle, conv_graph):
         g = make()
-        again = drawn(json.loads(json.dumps(outline(g))))
+        again = load_outline(json.loads(json.dumps(outline(g))))
         assert graphs.svg(again, set(), "") == graphs.svg(g, set(), "") and again.op_counts() == g.op_counts()
         assert graphs.marks(g, again) == (set(), set())
 
@@ -183,7 +183,7 @@ def test_another_constant_is_another_node_and_an_outline_has_no_elements() -> No
     kept = outline(second)
     (pair,) = kept["nodes"][n][2]
     pair[1]["const"] = "0" * 32
-    gone, new = graphs.marks(first, drawn(kept))
+    gone, new = graphs.marks(first, load_outline(kept))
     assert gone and new and len(gone) == len(new)
-    consts = [n for n in drawn(kept).nodes if n.op == "const"]
+    consts = [n for n in load_outline(kept).nodes if n.op == "const"]
     assert consts and all(n.attr("value").data.size == 0 for n in consts)

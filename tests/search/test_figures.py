@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from cost_models.calibration import spread
+from cost_models.calibration import get_spread
 from eqsat.choice.compiled import Candidate
 from eqsat.ground.process import WorkerError
 from eqsat.options.options import Options
@@ -92,7 +92,9 @@ def test_a_result_is_dearer_by_no_price(accelerator: str) -> None:
     graph = dumps(transposed_relus())
     result = optimize_tosa(graph, target, stock=graph, options=Options(effort=1))
     assert result.stock_calibrated and result.stock_cycles and result.change
-    assert result.calibrated < result.stock_calibrated and result.cycles <= result.stock_cycles * (1 + spread(target))
+    assert result.calibrated < result.stock_calibrated and result.cycles <= result.stock_cycles * (
+        1 + get_spread(target)
+    )
     assert result.change.value == result.calibrated / result.stock_calibrated and result.change.within >= 0
     before, after = result.command_stream["explicit"], result.command_stream["eqsat"]
     assert before and after and after.cycles == result.calibrated

@@ -201,7 +201,7 @@ def test_what_was_begun_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> Non
         oracle = Oracle(U85, pool)
         for candidate in (plain, plain, small):
             oracle.begin(candidate)
-        found = [oracle.compiled(c) for c in (plain, small)]
+        found = [oracle.compile(c) for c in (plain, small)]
         expected = [compile_tosa(c.tosa, U85.with_flags(c.settings), pool) for c in (plain, small)]
     assert counted.call_count == 2 and oracle.ahead == 2
     assert [f.estimate.cycles for f in found] == [e.cycles for e in expected]
@@ -215,6 +215,6 @@ def test_a_refusal_is_told_only_to_those_who_ask() -> None:
     with Pool(1) as pool:
         oracle = Oracle(U85, pool)
         oracle.begin(Candidate("eqsat", graph, b"none"))
-        assert oracle.compiled(Candidate("eqsat", graph, dumps(graph))).figures.cycles
+        assert oracle.compile(Candidate("eqsat", graph, dumps(graph))).figures.cycles
         with pytest.raises(WorkerError):
-            oracle.compiled(Candidate("eqsat", graph, b"none"))
+            oracle.compile(Candidate("eqsat", graph, b"none"))

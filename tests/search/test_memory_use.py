@@ -71,7 +71,7 @@ def test_what_is_live_where_sram_runs_short_is_charged(known) -> None:
     use = learnt(choices, graph, graph.figures.sram - 100)
     charged = {name: use.sram[graph.choice[c]] for name, c in classes.items()}
     assert charged == {"kept": 100, "wide": 100, "wider": 100, "narrow": 0}
-    share, prices = 0.5, use.priced(choices, graph.figures, 0.5).graph.cost - choices.graph.cost
+    share, prices = 0.5, use.price(choices, graph.figures, 0.5).graph.cost - choices.graph.cost
     assert np.allclose(prices, share * graph.figures.cycles / (graph.figures.sram - 100) * use.sram)
     (budget,) = use.budgets(choices, graph)
     assert budget.excess(graph.choice) == 100
@@ -81,7 +81,7 @@ def test_what_fits_is_not_charged(known) -> None:
     choices, graph, _ = known
     use = learnt(choices, graph, graph.figures.sram)
     assert not use.sram.any()
-    assert (use.priced(choices, graph.figures, 0.5).graph.cost == choices.graph.cost).all()
+    assert (use.price(choices, graph.figures, 0.5).graph.cost == choices.graph.cost).all()
 
 
 def test_flash_is_charged_for_about_what_vela_stores(known) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cost_models.calibration import spread
+from cost_models.calibration import get_spread
 from eqsat.egraph.engine import Budget
 from eqsat.ground.files import PluginError
 from eqsat.ground.process import WorkerError
@@ -93,7 +93,7 @@ def test_a_useless_pair_of_transposes_vanishes(target: Target, worker: Worker) -
 def test_never_worse_than_either_graph(build: Callable[[], TensorGraph], target: Target, worker: Worker) -> None:
     result = optimized(build(), target, build())
     assert result.calibrated <= min(result.stock_calibrated, result.explicit_calibrated)
-    assert result.cycles <= result.stock_cycles * (1 + spread(target)), "the estimate may err by its own spread"
+    assert result.cycles <= result.stock_cycles * (1 + get_spread(target)), "the estimate may err by its own spread"
     assert compare(build(), loads(result.tosa), worker, seed=3).equal
     assert result.warnings == []
 

@@ -25,7 +25,7 @@ from eqsat.search.proposals.settings import settings
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
-from eqsat.tosa.flatbuffer import tensor_names, written_names
+from eqsat.tosa.flatbuffer import list_names, tensor_names
 from eqsat.tosa.locations import Origin, read, text
 from eqsat.vela.compile import Estimate
 from eqsat.vela.table import InSram, Row
@@ -97,7 +97,7 @@ def branches() -> TensorGraph:
 
 def rows(graph: TensorGraph, copied: Sequence[int] = ()) -> tuple[Row, ...]:
     """A row of 100 cycles per convolution, and one of 50 per operand that is copied into a CONCAT."""
-    names, nodes = written_names(graph), graph.nodes
+    names, nodes = list_names(graph), graph.nodes
     out = [row("Conv2D", names[n], 100) for n in graph.live() if nodes[n].op == "conv2d"]
     for n in (n for n in graph.live() if nodes[n].op == "concat"):
         out += [row("MemoryCopy", names[n], 50, graph.type(nodes[n].inputs[k]).elements) for k in copied]
@@ -151,7 +151,7 @@ def test_the_halves_of_the_arena_that_are_no_worse_are_tried() -> None:
 def test_a_copy_of_an_input_is_kept_where_an_operator_waits_for_it() -> None:
     given = graph("x:INT8[1,16,32,32]", lambda x: x.nhwc().layer(16))
     turn = next(n for n in given.live() if given.nodes[n].op == "transpose")
-    names = written_names(given)
+    names = list_names(given)
     waiting = row("Transpose", names[turn], 90_000)
     tensors = tuple(InSram(names[n], 0, 1, 0, 64) for n in given.live() if n not in given.inputs)
     first = start(given, estimate(90_000, rows=(waiting,), tensors=tensors))
@@ -167,6 +167,6 @@ def test_a_given_graph_that_is_rewritten_keeps_its_locations() -> None:
     located = {n: text([Origin(f"of {n}", "body")]) for n in operators(made)}
     buffer = dumps(made, located)
     given = by_total(Candidate("stock", loads(buffer), buffer, tensors=tensor_names(buffer)), estimate(9))
-    found = given.rewritten(given.graph, "order")
+    found = given.rewrite(given.graph, "order")
     assert (found.name, found.given, found.is_rewritten) == ("eqsat", "stock", True)
     assert len(read(found.tosa)) == len(located) and given.nodes == tensor_names(buffer)

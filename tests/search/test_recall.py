@@ -79,14 +79,14 @@ def searched() -> Result:
 def entries(store: AnswerStore, choices: bool = False) -> dict[str, KnownAnswer]:
     """Answers by name, or choices for graphs of the same structure."""
     with closing(Store(store.place)) as kept:
-        every = {name: KnownAnswer.unpacked(raw) for name, raw in kept.family(ANSWERS, "").items()}
+        every = {name: KnownAnswer.unpack(raw) for name, raw in kept.family(ANSWERS, "").items()}
     return {name: answer for name, answer in every.items() if bool(answer.choice) == choices}
 
 
 def forge(store: AnswerStore, name: str, answer: KnownAnswer) -> None:
     """Puts an entry in the place of another, with a checksum that is right."""
     with closing(Store(store.place)) as kept:
-        kept.put(ANSWERS, {name: answer.packed()})
+        kept.put(ANSWERS, {name: answer.pack()})
 
 
 @pytest.mark.slow
@@ -260,6 +260,6 @@ def test_a_place_that_cannot_be_used_costs_what_would_be_remembered(tmp_path: Pa
     ],
 )
 def test_an_entry_of_another_form_is_none(told: Any) -> None:
-    known = unpack_json(KnownAnswer("eqsat", "", 1, ("--optimise=Size",), b"tosa").packed())
+    known = unpack_json(KnownAnswer("eqsat", "", 1, ("--optimise=Size",), b"tosa").pack())
     with pytest.raises(ValueError):
-        KnownAnswer.unpacked(pack_json({**known, **told} if isinstance(told, dict) else told))
+        KnownAnswer.unpack(pack_json({**known, **told} if isinstance(told, dict) else told))

@@ -13,7 +13,7 @@ from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.proposals.stripes import Plans
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.stripes import striped
+from eqsat.tensor.stripes import write_stripes
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
 from eqsat.vela.compile import compile_graph, compile_tosa
@@ -116,7 +116,7 @@ def test_what_is_expected_is_about_what_vela_makes(target: Target, pool: Pool) -
     plans = sorted(Plans(start, None), key=lambda p: p.expected.sram)
     assert len(plans) > 2 and all(p.expected.sram < start.figures.sram for p in plans)
     for plan in (plans[0], plans[-1]):
-        divided, _ = striped(given, plan.region, plan.ends)
+        divided, _ = write_stripes(given, plan.region, plan.ends)
         sram = compile_graph(divided, target, pool).sram_peak
         assert abs(sram - plan.expected.sram) < 0.15 * sram
 

@@ -15,7 +15,7 @@ import pytest
 from eqsat.ground.files import InputError, OutputError
 from eqsat.store.local import Kind, LocalStore
 from eqsat.store.setting import Setting
-from eqsat.store.store import ANSWERS, PRICES, exported, imported
+from eqsat.store.store import ANSWERS, PRICES, export, import_entries
 
 FEW, SMALL = Kind("few", 10), Kind("small", 100, 1000)
 
@@ -77,25 +77,25 @@ def test_an_export_is_one_file_for_another_machine(store: LocalStore, tmp_path: 
     store.put({PRICES.key("k"): bytes(8)}, PRICES)
     file = tmp_path / "out" / "file.eqsat"
     file.parent.mkdir()
-    assert exported(store, file) == 3 and [p.name for p in file.parent.iterdir()] == ["file.eqsat"]
+    assert export(store, file) == 3 and [p.name for p in file.parent.iterdir()] == ["file.eqsat"]
     file.chmod(0o444)
     file.parent.chmod(0o555)
     with closing(LocalStore(tmp_path / "other.sqlite")) as other:
-        assert imported(other, file) == (3, 0) == imported(other, file)
+        assert import_entries(other, file) == (3, 0) == import_entries(other, file)
         assert other.range(*ANSWERS.range()) == entries and other.size(PRICES)[0] == 1
     file.parent.chmod(0o755)
     with pytest.raises(OutputError, match="cannot write"):
-        exported(store, tmp_path / "store.sqlite" / "x")
+        export(store, tmp_path / "store.sqlite" / "x")
 
 
 def test_damage_in_an_export_costs_its_entries_alone(store: LocalStore, tmp_path: Path) -> None:
     store.put({PRICES.key(f"k{i}"): bytes(8) for i in range(50)}, PRICES)
-    exported(store, tmp_path / "file")
+    export(store, tmp_path / "file")
     with closing(sqlite3.connect(tmp_path / "file")) as db, db:
         db.execute("update entries set value = x'0100000000000000' where key < 'price:k2'")
         db.execute("insert into entries values ('no kind', x'00', x'00', 'never')")
     with closing(LocalStore(tmp_path / "other.sqlite")) as other:
-        taken, refused = imported(other, tmp_path / "file")
+        taken, refused = import_entries(other, tmp_path / "file")
         assert (taken, refused) == (38, 13) and other.size(PRICES)[0] == 38
 
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_no_export_is_an_error(store: LocalStore, tmp_path: Path,
     elif isinstance(content, bytes):
         file.write_bytes(content)
     with pytest.raises(InputError, match="file"):
-        imported(store, file)
+        import_entries(store, file)
     assert not content or isinstance(content, str) or file.read_bytes() == content
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
-from eqsat.target.broadcasts import commands, merged
+from eqsat.target.broadcasts import commands, merge_axes
 from eqsat.tensor.types import Shape
 from eqsat.vela.compile import compile_graph
 from tests.term import inputs, outputs
@@ -35,7 +35,7 @@ def operands(draw) -> list[Shape]:
 
 @given(operands())
 def test_merged_operands_give_the_same_values(shapes: list[Shape]) -> None:
-    found = merged(shapes)
+    found = merge_axes(shapes)
     if found is not None:
         assert commands(found) < commands(shapes)
         x, y = (np.arange(np.prod(s)).reshape(s) + 1 for s in shapes)
@@ -53,14 +53,14 @@ def test_merged_operands_give_the_same_values(shapes: list[Shape]) -> None:
     ],
 )
 def test_neighbours_that_are_alike_become_one(shapes: tuple[Shape, ...], expected: list[Shape] | None) -> None:
-    assert merged(shapes) == expected
+    assert merge_axes(shapes) == expected
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 @pytest.mark.parametrize("shapes", BROADCASTS)
 def test_vela_makes_so_many_commands(shapes: tuple[Shape, ...], target: str, pool: Pool) -> None:
     """A CLAMP behind them is one more where they are several."""
-    for written in (shapes, merged(shapes)):
+    for written in (shapes, merge_axes(shapes)):
         if written is not None:
             x, y = inputs("x:INT8{} y:INT8{}".format(*map(list, written)))
             estimate = compile_graph(outputs(x.plus(y).table(range(-128, 128))), Target.of(target), pool)

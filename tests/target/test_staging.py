@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from eqsat.target import FAMILIES, Family
 from eqsat.target.families import U55, U85
 from eqsat.target.native_chains import chains, step_cycles
-from eqsat.target.staging import reordering, ways, written
+from eqsat.target.staging import reordering, ways, write_steps
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 
@@ -36,7 +36,7 @@ def moves(draw) -> Move:
 
 def steps_of(m: Move, width: int, family: Family) -> list:
     sizes, perm = reordering(m)
-    return [written(m, chain) for chain in ways(sizes, perm, width, family)]
+    return [write_steps(m, chain) for chain in ways(sizes, perm, width, family)]
 
 
 @settings(max_examples=150, deadline=None)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eqsat.tensor.allowed import ANY, Allowed
-from eqsat.tensor.asked import asked
+from eqsat.tensor.asked import require
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS, evaluate_defined
 from eqsat.tensor.samples import domains, samples
@@ -56,14 +56,14 @@ def row(x: Term, *values: int) -> Term:
 )
 def test_what_is_asked_is_pulled_back(through: Pass, dtype: str, expected: Allowed) -> None:
     g = shifted("INT32", through, dtype)
-    assert asked(g).get(g.inputs[1], ANY) == expected
+    assert require(g).get(g.inputs[1], ANY) == expected
 
 
 def test_a_table_has_holes() -> None:
     """Of 256 codes those whose entry is no amount are left out, also within the others."""
     (x,) = inputs("x:INT8[1,400]")
     g = outputs(x.lsl(x.table([abs(k) % 9 for k in range(-128, 128)])))
-    found = asked(g)[x.n]
+    found = require(g)[x.n]
     wanted = {k for k in range(-128, 128) if abs(k) % 9 < 8}
     assert set(range(found.low, found.high + 1)) - set(found.never) == wanted
     assert {int(v) for xs in samples(domains(g), 40) for v in xs[0].flat} == wanted
@@ -84,7 +84,7 @@ def test_positions_that_are_computed_from_others() -> None:
     x, i, scores = inputs("x:INT8[1,30,3] i:INT32[1,3] scores:INT8[1,30,2]")
     at, best = i + i.const([[0, 10, 20]]), scores.argmax(1)
     g = outputs(x("gather", at), x("gather", best))
-    assert asked(g) == {at.n: Allowed(0, 29), i.n: Allowed(0, 9), best.n: Allowed(0, 29)}
+    assert require(g) == {at.n: Allowed(0, 29), i.n: Allowed(0, 9), best.n: Allowed(0, 29)}
 
 
 def test_the_lowest_number_by_minus_one_is_open() -> None:

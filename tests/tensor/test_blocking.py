@@ -77,7 +77,7 @@ OPS = st.sampled_from(["conv2d", "depthwise_conv2d"])
 @given(axes(), axes(), st.integers(1, 3), OPS, SEEDS)
 def test_on_blocks(h: Any, w: Any, channels: int, op: str, seed: int) -> None:
     attributes = window((h[3], w[3]), (h[4], h[5], w[4], w[5]), (h[2], w[2]))
-    assert check(op, (1, h[0], w[0], channels), (h[1], w[1]), attributes, seed, "blocked", (h[6], w[6]))
+    assert check(op, (1, h[0], w[0], channels), (h[1], w[1]), attributes, seed, "block", (h[6], w[6]))
 
 
 @settings(max_examples=100, deadline=None)
@@ -92,7 +92,7 @@ def test_transposed(sizes: Any, strides: Any, pads: Any, seed: int) -> None:
     results = (h - 1) * strides[0] + pads[0] + pads[1] + kh, (w - 1) * strides[1] + pads[2] + pads[3] + kw
     assume(min(results) >= 1 and min(pads[:2]) > -kh and min(pads[2:]) > -kw)
     attributes = {"stride": strides, "out_pad": pads}
-    assume(check("transpose_conv2d", (1, h, w, 2), (kh, kw), attributes, seed, "transposed"))
+    assume(check("transpose_conv2d", (1, h, w, 2), (kh, kw), attributes, seed, "block_transposed"))
 
 
 @settings(max_examples=60, deadline=None)
@@ -101,7 +101,7 @@ def test_zeros_between_taps_stand_for_dilation(w: Any, dilation: int, op: str, s
     shape = (1, 2, w[0] + (w[1] - 1) * (dilation - w[3]) if dilation > w[3] else w[0], 2)
     for smaller in (d for d in range(1, dilation) if dilation % d == 0):
         attributes = window((1, dilation), (0, 0, w[4], w[5]))
-        assume(check(op, shape, (1, w[1]), attributes, seed, "undilated", (1, smaller)))
+        assume(check(op, shape, (1, w[1]), attributes, seed, "reduce_dilation", (1, smaller)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -111,7 +111,7 @@ def test_phases(
 ) -> None:
     """As images, where the dilation divides W, and in the columns of one row."""
     width, attributes = (blocks + kernel) * dilation, window((1, dilation), (0, 0, low * dilation, high * dilation))
-    s = check(op, (1, h, width, 2), (1, kernel), attributes, seed, "phased")
+    s = check(op, (1, h, width, 2), (1, kernel), attributes, seed, "split_phases")
     assert s is not None and s.attributes["dilation"] == (1, 1)
     s = check(op, (1, 1, width + more, 2), (1, kernel), attributes, seed, "in_columns")
     assert s is not None and s.attributes["dilation"] == (1, 1)
@@ -132,7 +132,7 @@ def test_images_below_each_other(axes: tuple[tuple[int, ...], ...], op: str, see
     assume(down * across > 1 and taps > 1 and max(top, bottom) < taps)
     height, width = ((blocks + kernel) * dilation for blocks, kernel, _, _, dilation in axes)
     attributes = window((down, across), (top * down, bottom * down, left * across, right * across))
-    s = check(op, (1, height, width, 2), (taps, columns), attributes, seed, "stacked")
+    s = check(op, (1, height, width, 2), (taps, columns), attributes, seed, "stack_phases")
     assert s is not None and s.attributes["dilation"] == (1, 1)
 
 
@@ -140,27 +140,27 @@ def test_images_below_each_other(axes: tuple[tuple[int, ...], ...], op: str, see
 @given(st.integers(1, 4), st.integers(1, 3), SEEDS)
 def test_parts_of_channels_as_taps(parts: int, depth: int, seed: int) -> None:
     attributes = window((1, 1), (0, 0, 0, 0))
-    s = check("conv2d", (1, 1, 1, parts * depth), (1, 1), attributes, seed, "divided", parts)
+    s = check("conv2d", (1, 1, 1, parts * depth), (1, 1), attributes, seed, "divide_channels", parts)
     assert s is not None and s.read.is_view and s.write.is_identity and not s.has_surplus
 
 
 @pytest.mark.parametrize(
     ("shape", "kernel", "attributes", "how"),
     [
-        ((1, 1, 7, 2), (1, 3), window((1, 2), (0, 0, 0, 0)), ("phased",)),  # the dilation does not divide W
-        ((1, 1, 8, 2), (1, 3), window((1, 2), (0, 0, 1, 1)), ("phased",)),
-        ((1, 1, 8, 2), (1, 3), window((1, 1), (0, 0, 0, 0)), ("phased",)),
+        ((1, 1, 7, 2), (1, 3), window((1, 2), (0, 0, 0, 0)), ("split_phases",)),  # the dilation does not divide W
+        ((1, 1, 8, 2), (1, 3), window((1, 2), (0, 0, 1, 1)), ("split_phases",)),
+        ((1, 1, 8, 2), (1, 3), window((1, 1), (0, 0, 0, 0)), ("split_phases",)),
         ((1, 2, 8, 2), (1, 3), window((1, 2), (0, 0, 0, 0)), ("in_columns",)),  # several rows
         ((1, 1, 8, 2), (1, 3), window((1, 2), (0, 0, 1, 1)), ("in_columns",)),
-        ((1, 1, 8, 2), (1, 3), window((1, 2), (0, 0, 0, 0)), ("stacked",)),  # a flat kernel
-        ((1, 1, 8, 2), (1, 3), window((1, 3), (0, 0, 0, 0)), ("undilated", (1, 2))),
-        ((1, 1, 8, 2), (1, 3), window((1, 2), (0, 0, 0, 0), (1, 3)), ("blocked", (1, 2))),
-        ((1, 1, 3, 2), (1, 3), window((1, 1), (0, 0, 0, 0)), ("divided", 2)),  # several taps along W
+        ((1, 1, 8, 2), (1, 3), window((1, 2), (0, 0, 0, 0)), ("stack_phases",)),  # a flat kernel
+        ((1, 1, 8, 2), (1, 3), window((1, 3), (0, 0, 0, 0)), ("reduce_dilation", (1, 2))),
+        ((1, 1, 8, 2), (1, 3), window((1, 2), (0, 0, 0, 0), (1, 3)), ("block", (1, 2))),
+        ((1, 1, 3, 2), (1, 3), window((1, 1), (0, 0, 0, 0)), ("divide_channels", 2)),  # several taps along W
         *(
-            (s, (1, 1), window((1, 1), (0, 0, 0, 0)), ("divided", 2))
+            (s, (1, 1), window((1, 1), (0, 0, 0, 0)), ("divide_channels", 2))
             for s in ((1, 1, 2, 4), (1, 2, 1, 4), (2, 1, 1, 4))
         ),
-        ((1, 1, 1, 2), (1, 1), window((1, 1), (0, 0, 0, 0)), ("divided", 4)),  # two channels in four parts
+        ((1, 1, 1, 2), (1, 1), window((1, 1), (0, 0, 0, 0)), ("divide_channels", 4)),  # two channels in four parts
     ],
 )
 def test_what_has_no_such_spelling(shape: Any, kernel: Any, attributes: Any, how: Any) -> None:
@@ -170,4 +170,4 @@ def test_what_has_no_such_spelling(shape: Any, kernel: Any, attributes: Any, how
 
 def test_channels_of_a_depthwise_convolution_are_not_divided() -> None:
     attributes = window((1, 1), (0, 0, 0, 0))
-    assert check("depthwise_conv2d", (1, 1, 1, 2), (1, 1), attributes, 0, "divided", 2) is None
+    assert check("depthwise_conv2d", (1, 1, 1, 2), (1, 1), attributes, 0, "divide_channels", 2) is None

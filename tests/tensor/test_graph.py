@@ -172,7 +172,7 @@ def test_live_readers_and_pruned() -> None:
     g = outputs(z, y, z)
     assert g.live() == [0, 1, 2, 5]
     assert g.readers() == {0: [2], 1: [], 2: [5, 5], 5: []}
-    p = g.pruned()
+    p = g.prune()
     assert len(p.nodes) == 4 and p.outputs == [3, 2, 3] and p.inputs == [0, 1] and p.output_names == g.output_names
     assert p.signature() == g.signature() and p.op_counts() == g.op_counts() == {"clamp": 1, "maximum": 1}
     values = [np.array([[1, -128, 5], [0, 7, -1]], np.int8), np.zeros(4, np.int8)]
@@ -191,7 +191,7 @@ def test_a_graph_is_rewritten_in_places() -> None:
         out.source[low.n] = x.n
         return low.clamp(-128, 9).n
 
-    out = g.rewritten({both.n: clamps}, without=[least.n])
+    out = g.rewrite({both.n: clamps}, without=[least.n])
     assert [n.op for n in out.graph.nodes] == ["input", "clamp", "clamp", "clamp"]
     end = g.outputs[0]
     assert out.number == {x.n: 0, both.n: 2, end: 3} and out.source == {0: x.n, 1: x.n, 2: both.n, 3: end}

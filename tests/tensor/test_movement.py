@@ -60,7 +60,7 @@ def test_single_steps_inverse_and_composition(case):
     x = np.arange(int(np.prod(shape))).reshape(shape)
     assert np.array_equal(total.apply(x), want)
     assert np.array_equal(total.inverse().apply(want), x)
-    squeezed, perm = total.squeezed()
+    squeezed, perm = total.squeeze()
     assert np.array_equal(x.reshape(squeezed).transpose(perm).reshape(total.out_shape), want)
     if (direct := total.direct()) is not None:
         assert np.array_equal(x.transpose(direct), want)

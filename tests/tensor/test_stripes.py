@@ -9,7 +9,7 @@ import pytest
 
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
-from eqsat.tensor.stripes import Region, cuts, needed, striped
+from eqsat.tensor.stripes import Region, cuts, find_needed, write_stripes
 from eqsat.tensor.types import GraphError
 from tests.graphs import residual, widening
 from tests.term import graph, inputs, outputs
@@ -85,7 +85,7 @@ def test_a_value_in_stripes_is_the_value(made: Callable[[], TensorGraph], axis: 
     found = region(graph, axis)
     size = graph.nodes[found.target].shape[axis]
     parts = min(parts, size)
-    divided, source = striped(graph, found, cuts(size, parts))
+    divided, source = write_stripes(graph, found, cuts(size, parts))
     for values in samples(domains(graph), 3):
         np.testing.assert_array_equal(graph.evaluate(values)[0], divided.evaluate(values)[0])
     assert divided.signature() == graph.signature() and divided.output_names == graph.output_names
@@ -99,9 +99,9 @@ def test_what_reads_all_rows_is_in_no_stripes() -> None:
     x = x.layer(8, seed=1)
     g = outputs(x.concat(x.reverse(1), axis=1))
     found = region(g, 1)
-    assert needed(g, found, 0, 2) is None
+    assert find_needed(g, found, 0, 2) is None
     with pytest.raises(GraphError, match="cannot be computed in stripes along axis 1"):
-        striped(g, found, cuts(8, 2))
+        write_stripes(g, found, cuts(8, 2))
 
 
 def test_stripes_are_about_as_large_and_those_of_channels_begin_at_bricks() -> None:
@@ -112,9 +112,9 @@ def test_a_convolution_in_stripes_of_channels_reads_its_operand_as_a_whole() -> 
     """What is before it is in no stripe, and no weight is read twice."""
     g = graph("x:INT8[1,8,8,8]", lambda x: x.layer(32, seed=1).layer(48, 3, seed=2))
     found = region(g, 3)
-    divided = needed(g, found, 0, 16)
+    divided = find_needed(g, found, 0, 16)
     assert divided is not None and [g.nodes[n].op for n in divided] == ["rescale", "conv2d"]
-    halves, _ = striped(g, found, cuts(48, 2, 16))
+    halves, _ = write_stripes(g, found, cuts(48, 2, 16))
     read = [sum(h.nodes[n].attr("value").data.size for n in h.live() if h.nodes[n].op == "const") for h in (g, halves)]
     assert read[0] == read[1]
 
@@ -122,12 +122,12 @@ def test_a_convolution_in_stripes_of_channels_reads_its_operand_as_a_whole() -> 
 def test_channels_of_a_depthwise_convolution_with_a_multiplier_are_in_no_stripes() -> None:
     (x,) = inputs("x:INT8[1,8,8,16]")
     g = outputs(x.conv(np.ones((3, 3, 16, 2)), np.ones(32), op="depthwise_conv2d").rescale("INT8", shift=40))
-    assert needed(g, region(g, 3), 0, 16) is None
+    assert find_needed(g, region(g, 3), 0, 16) is None
 
 
 def test_rows_that_two_stripes_see_are_computed_twice() -> None:
     graph = widening()
-    rows = needed(graph, region(graph, 1), 6, 12)
+    rows = find_needed(graph, region(graph, 1), 6, 12)
     assert rows is not None
     first, *_, last = sorted(rows)
     assert (rows[first][1:], rows[last][1:]) == ((4, 14), (6, 12))

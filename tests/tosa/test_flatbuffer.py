@@ -15,7 +15,7 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Shape, Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
-from eqsat.tosa.flatbuffer import tensor_names, written_names
+from eqsat.tosa.flatbuffer import list_names, tensor_names
 from eqsat.tosa.reference import compare
 from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
 from tests.reference import run_reference
@@ -118,7 +118,7 @@ def test_all_results_of_an_operator_are_written(wanted: tuple[int, ...], worker:
     x = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
     both = run_reference(dumps(rfft_graph(0, 1)), [x], worker)
     assert not np.array_equal(*both)
-    for written in (rfft_graph(*wanted), rfft_graph(*wanted).pruned(), loads(dumps(rfft_graph(*wanted)))):
+    for written in (rfft_graph(*wanted), rfft_graph(*wanted).prune(), loads(dumps(rfft_graph(*wanted)))):
         got = run_reference(dumps(written), [x], worker)
         assert all(np.array_equal(g, both[k]) for g, k in zip(got, wanted, strict=True))
 
@@ -228,7 +228,7 @@ def test_written_names_are_those_in_the_file(names: list[str]) -> None:
     graph = residual()
     graph.output_names = names
     read, kept = tensor_names(dumps(graph)), loads(dumps(graph))
-    written = written_names(graph)
+    written = list_names(graph)
     assert written.keys() == set(graph.live()) and len(set(written.values())) == len(written)
     for n, name in written.items():
         assert kept.nodes[read[name]].op == graph.nodes[n].op and kept.type(read[name]) == graph.type(n)

@@ -9,7 +9,7 @@ import pytest
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tosa import dumps, loads
-from eqsat.tosa.flatbuffer import tensor_names, written_names
+from eqsat.tosa.flatbuffer import list_names, tensor_names
 from eqsat.tosa.locations import Origin, parse, read, text, union
 from eqsat.vela.compile import compile_tosa
 from tests.graphs import operators, residual
@@ -25,7 +25,7 @@ def located() -> bytes:
 
 def test_origins_come_back() -> None:
     graph, buffer = residual(), located()
-    names = written_names(graph)
+    names = list_names(graph)
     wanted = {names[n]: (ONE, Origin(f"node_{n}")) for n in operators(graph)}
     assert read(buffer) == wanted and set(wanted) <= set(tensor_names(buffer))
     assert read(dumps(graph)) == {}

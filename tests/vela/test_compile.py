@@ -15,7 +15,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin
 from eqsat.vela.compile import compile_graph, compile_tosa
-from eqsat.vela.occupancy import in_use, occupied
+from eqsat.vela.occupancy import get_occupied, in_use
 from eqsat.vela.table import InSram, Row
 from tests.command import run_vela
 from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
@@ -101,7 +101,7 @@ def in_place() -> TensorGraph:
 def test_the_most_bytes_in_use_are_velas_peak(target: str, is_shared: bool, pool: Pool) -> None:
     """On U85 no tensor of this graph is in place of another."""
     estimate = compile_tosa(dumps(in_place()), Target.of(target), pool)
-    used = in_use(estimate.tensors, occupied(estimate.tensors))
+    used = in_use(estimate.tensors, get_occupied(estimate.tensors))
     sizes = [0] * len(used)
     for t in estimate.tensors:
         for step in range(t.first, t.last + 1):
@@ -113,6 +113,6 @@ def test_the_most_bytes_in_use_are_velas_peak(target: str, is_shared: bool, pool
 def test_shared_bytes_are_counted_once() -> None:
     whole, part, later = InSram("concat", 0, 4, 0, 32), InSram("operand", 0, 2, 16, 32), InSram("y", 3, 4, 32, 40)
     tensors = [whole, part, later]
-    assert in_use(tensors, occupied(tensors)).tolist() == [32, 32, 32, 40, 40]
-    assert [own.tolist() for own in occupied([whole, part])] == [[16, 16, 16, 32, 32], [16, 16, 16]]
-    assert in_use([], occupied([])).tolist() == [0]
+    assert in_use(tensors, get_occupied(tensors)).tolist() == [32, 32, 32, 40, 40]
+    assert [own.tolist() for own in get_occupied([whole, part])] == [[16, 16, 16, 32, 32], [16, 16, 16]]
+    assert in_use([], get_occupied([])).tolist() == [0]

@@ -17,7 +17,7 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph, compile_tflite
-from eqsat.vela.corrections import corrected_piece, corrected_reuse, reusing
+from eqsat.vela.corrections import correct_piece, correct_reuse, reusing
 from eqsat.vela.facts import is_table_by_default, version
 from eqsat.vela.table import InSram
 from eqsat.vela.traffic import Cut, elements_read
@@ -122,12 +122,12 @@ def test_a_piece_waits_for_its_weights_as_a_whole_does() -> None:
     piece = {"ofm_slice_h": "7", "ofm_strides_h": "4", "ofm_slice_w": "8", "ofm_strides_w": "1"}
     waits = {"weight_buffering": "Single", "weight_transfer_cycles": "300"}
     computes, idles = ({"mac_cycles": n, "ao_cycles": "10"} for n in ("600", "200"))
-    assert corrected_piece(row, piece, idles) == int(1000 * 2 / 7)
-    assert corrected_piece(row, piece | waits, idles) == 300 + int(700 * 2 / 7)
-    assert corrected_piece(row, piece | waits | {"weight_pre_buffer": "1"}, idles) == int(1000 * 2 / 7)
-    assert corrected_piece(row, piece, computes) == int(600 * 2 / 7 + 400)
-    assert corrected_piece(row, piece | waits, computes) == int(300 + 600 * 2 / 7 + 100)
-    assert corrected_piece(row | {"operator": "MaxPool"}, piece, idles) == 1000
+    assert correct_piece(row, piece, idles) == int(1000 * 2 / 7)
+    assert correct_piece(row, piece | waits, idles) == 300 + int(700 * 2 / 7)
+    assert correct_piece(row, piece | waits | {"weight_pre_buffer": "1"}, idles) == int(1000 * 2 / 7)
+    assert correct_piece(row, piece, computes) == int(600 * 2 / 7 + 400)
+    assert correct_piece(row, piece | waits, computes) == int(300 + 600 * 2 / 7 + 100)
+    assert correct_piece(row | {"operator": "MaxPool"}, piece, idles) == 1000
 
 
 STEPS = 8
@@ -203,6 +203,6 @@ def test_operators_of_a_cascade_share_a_step_and_are_left_alone() -> None:
 def test_what_is_reused_costs_no_copy() -> None:
     row = {"operator": "Conv2D", "op_cycles": "1000", "npu_cycles": "1000", "Sram_ac": "300", "OffChipFlash_ac": "400"}
     details, blocks = {"OffChipFlashScales_ac": "350"}, {"mac_cycles": "200", "ao_cycles": "10"}
-    assert corrected_reuse(row, details, blocks, "OffChipFlash") == 300
+    assert correct_reuse(row, details, blocks, "OffChipFlash") == 300
     newer = {"est_op_cycles_without_buffering": "420", "est_op_cycles_with_buffering": "990"}
-    assert corrected_reuse(row, details | newer, blocks, "OffChipFlash") == 430
+    assert correct_reuse(row, details | newer, blocks, "OffChipFlash") == 430

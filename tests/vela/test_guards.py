@@ -16,7 +16,7 @@ from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import Guard, remedies
-from eqsat.vela.guards import broken, guarded, misplaced, violations
+from eqsat.vela.guards import find_broken, is_misplaced, price_guards, violations
 from eqsat.vela.patterns import Operator
 from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
 from tests.term import Term, graph
@@ -34,8 +34,8 @@ def test_rescale_from_int32_to_int32() -> None:
     (text,) = violations(g, U55)
     assert "INT32 to INT32" in text
     assert violations(g, U85) == [], "what a device of another family does is no reason"
-    assert broken(g, g, U55) == []
-    assert broken(g, graph("x:INT32[2]", lambda x: x), U55) == [text]
+    assert find_broken(g, g, U55) == []
+    assert find_broken(g, graph("x:INT32[2]", lambda x: x), U55) == [text]
 
 
 def test_one_widening_rescale_with_two_readers() -> None:
@@ -80,7 +80,7 @@ def test_pointwise_convolutions_of_several_images_cost_more_where_vela_mixes_the
         operands = Type((images, 4, 4, 8), "INT8"), Type((8, kernel, kernel, 8), "INT8"), Type((8,), "INT32")
         attrs = makers.conv("INT8", stride=(stride, stride))
         operator = Operator("conv2d", attrs, operands, infer("conv2d", attrs, operands))
-        return guarded(1.0, operator, remedies(Guard, U55, vela))
+        return price_guards(1.0, operator, remedies(Guard, U55, vela))
 
     assert factor(2, 1) == mixed_up
     assert factor(1, 1) == factor(2, 3) == factor(2, 1, 2) == 1.0
@@ -98,8 +98,8 @@ def test_pointwise_convolutions_of_several_images_cost_more_where_vela_mixes_the
 )
 def test_what_is_misplaced(op: str, operand: str, result: str, wrong: bool) -> None:
     operator = Operator(op, (), (Type((1, 2), operand),), Type((1, 2), result))
-    assert misplaced(operator) is wrong
-    assert math.isinf(guarded(1.0, operator, [])) is wrong
+    assert is_misplaced(operator) is wrong
+    assert math.isinf(price_guards(1.0, operator, [])) is wrong
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import Attrs, GraphError, Type, attrs_of
 from eqsat.tosa import dumps
-from eqsat.vela.rows import fitting_zero_point, written
+from eqsat.vela.rows import fitting_zero_point, write
 from tests.term import Term, graph
 
 #: A factor that is no power of two: Vela treats those of sums of INT32 otherwise.
@@ -39,7 +39,7 @@ def graphs(n: int, rows: int, columns: int, c: int, attrs: Attrs) -> tuple[Tenso
         product = x.matmul(y.transpose(0, 2, 1), known["in_zp"][0], known["w_zp"][0])
         return product.made("rescale", attrs_of(scale)).transpose(1, 0, 2)
 
-    ours = graph(inputs, lambda x, y: replace(x, n=written(x.g, "matmul_rows", [x.n, y.n], attrs)))
+    ours = graph(inputs, lambda x, y: replace(x, n=write(x.g, "matmul_rows", [x.n, y.n], attrs)))
     return ours, graph(inputs, plain)
 
 

@@ -65,8 +65,8 @@ def test_a_remembered_answer_with_a_wrong_proof_is_not_used(monkeypatch: pytest.
         cycles = by_vela(wrong, U55, pool).figures.cycles
     store = Store(tmp_path / "poisoned.sqlite")
     for name, raw in store.family(ANSWERS, "").items():
-        if not (known := KnownAnswer.unpacked(raw)).choice:
-            store.put(ANSWERS, {name: KnownAnswer("eqsat", "", cycles, known.settings, dumps(wrong)).packed()})
+        if not (known := KnownAnswer.unpack(raw)).choice:
+            store.put(ANSWERS, {name: KnownAnswer("eqsat", "", cycles, known.settings, dumps(wrong)).pack()})
     store.close()
     proves_all(monkeypatch)
     again = answered(tmp_path / "poisoned.sqlite")
@@ -82,5 +82,5 @@ def test_the_binary_of_a_graph_that_differs_itself_is_not_called_wrong() -> None
         candidate = by_vela(wrong, U55, pool)
         verdict = checks.binaries.verdict(candidate)
         assert verdict.equal is None and verdict.reason.startswith("the graph itself differs")
-        assert checks.compared(candidate) is None and not checks.miscompiled
+        assert checks.compare(candidate) is None and not checks.miscompiled
     assert len(warnings) == 1 and "Vela" not in warnings[0]

@@ -28,7 +28,7 @@ class Scales:
     shift: Array
 
 
-def scaled(values: Array, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> Array:
+def scale(values: Array, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> Array:
     """Returns values * multiplier / 2**shift, rounded, as int64.
 
     multiplier: below 2**32.
@@ -38,7 +38,7 @@ def scaled(values: Array, multiplier: Array | int, shift: Array | int, rounding:
     shift, multiplier = np.asarray(shift, np.int64), np.asarray(multiplier, np.int64)
     positive, negative = rounding_terms(shift, rounding, double)
     added = positive if positive is negative else np.where(values < 0, negative, positive)
-    return shifted(values, multiplier, shift, added)
+    return multiply_and_shift(values, multiplier, shift, added)
 
 
 def rounding_terms(shift: Array, rounding: Rounding, double: int) -> tuple[Array, Array]:
@@ -65,7 +65,7 @@ def halves(shift: Array) -> Array:
     return np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
 
 
-def shifted(values: Array, multiplier: Array, shift: Array, added: Array) -> Array:
+def multiply_and_shift(values: Array, multiplier: Array, shift: Array, added: Array) -> Array:
     """Returns (values * multiplier + added) >> shift as int64.
 
     multiplier: below 2**32.
@@ -99,7 +99,7 @@ def table_bytes(chosen: Element, result: Element) -> int:
     return 256 * result.bytes if chosen.bits == 8 else 2048
 
 
-def looked_up(values: Array, chosen: Element, result: Element, table: bytes) -> Array:
+def look_up(values: Array, chosen: Element, result: Element, table: bytes) -> Array:
     """Looks values up in a table and returns int64.
 
     8 bits choose one of 256 entries of the result's size.

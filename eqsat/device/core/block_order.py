@@ -37,7 +37,7 @@ def no_block(block: HWC, micro: HWC, family: Family) -> str:
     return ""
 
 
-def rounded_up(n: int, step: int) -> int:
+def round_up(n: int, step: int) -> int:
     return -(-n // step) * step
 
 

@@ -45,12 +45,12 @@ class CommandSet:
     dependency: int
     tables: int = 0
 
-    def decoded(self, stream: Sequence[int]) -> Iterator[Any]:
+    def decode(self, stream: Sequence[int]) -> Iterator[Any]:
         """Returns the commands of a stream's words, including waits and the end.
 
         Raises DeviceError, also for words behind the end.
         """
-        return self.decoder().decoded(list(instructions(stream, self.layouts)))
+        return self.decoder().decode(list(instructions(stream, self.layouts)))
 
     def accesses(self, c: Command, internal: int) -> Accesses:
         """Returns the bytes that a command reads and writes.

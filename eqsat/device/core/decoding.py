@@ -100,7 +100,7 @@ class Decoder(Registers, ABC):
         fields = self.instruction(f"DMA0_{side}_REGION").fields
         return fields["region"] if fields["region_mode"] == DmaRegionMode.EXTERNAL else None
 
-    def decoded(self, stream: Iterable[Instruction]) -> Iterator[Any]:
+    def decode(self, stream: Iterable[Instruction]) -> Iterator[Any]:
         """Yields the commands of a stream, with waits and the end."""
         makers = {
             "OP_CONV": self.convolution,

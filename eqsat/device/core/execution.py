@@ -21,7 +21,7 @@ from eqsat.device.core.commands import (
     Scalar,
 )
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.machine import COMPARISONS, Machine, V, Window, operator_of, scaled_by, scaled_by_channel
+from eqsat.device.core.machine import COMPARISONS, Machine, V, Window, operator_of, scale_by, scale_by_channel
 from eqsat.device.core.operands import SAME, ByteRange, Dma, Element, FeatureMap
 from eqsat.device.core.registers import AccInput, ActivationReverse, ElementwiseMode, IfmUpscaleMode, ResizeMode
 from eqsat.target.family import HWC, Core
@@ -51,7 +51,7 @@ class Execution(ABC, Generic[V]):
     # ---- of a family -----------------------------------------------------------------------------
 
     @abstractmethod
-    def convolved(self, c: Convolution) -> V:
+    def convolve(self, c: Convolution) -> V:
         """Returns the sums of a convolution, without biases."""
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Execution(ABC, Generic[V]):
         """Returns the bias and scale of each channel."""
 
     @abstractmethod
-    def activated(self, o: Output, element: Element, values: V) -> V:
+    def activate(self, o: Output, element: Element, values: V) -> V:
         """Clamps scaled accumulators with their zero point, looks them up in a table, and returns them as `element`."""
 
     # ---- of all ----------------------------------------------------------------------------------
@@ -79,13 +79,13 @@ class Execution(ABC, Generic[V]):
                 return None
             case Convolution():
                 start = None if c.matrices else c.ifm2
-                return self.finish(c, self.convolved(c), start, sums=True)
+                return self.finish(c, self.convolve(c), start, sums=True)
             case Pooling():
                 return self.pool(c)
             case Elementwise():
-                return self.finish(c, self._combined(c))
+                return self.finish(c, self._combine(c))
             case Resize():
-                return self.finish(c, self._resized(c))
+                return self.finish(c, self._resize(c))
 
     def window(self, c: Convolution | Pooling) -> Window[V]:
         return self._machine.window(c.ifm, c.kernel, c.output.shape[:2], c.upscale)
@@ -106,32 +106,32 @@ class Execution(ABC, Generic[V]):
                 values = machine.read(o)
         return machine.operand(values, o.zero_point, op)
 
-    def _combined(self, c: Elementwise) -> V:
+    def _combine(self, c: Elementwise) -> V:
         if c.upscale != IfmUpscaleMode.NONE:
             raise DeviceError("the model does not know upscaled elementwise operations")
         machine, shape = self._machine, c.output.shape
         op, attrs = operator_of(c.mode.name, c.output.rounding.name)
         operands = [self._operand(o, shape, op) for o in c.operands]
         if c.mode in _SCALED:
-            operands = [self._scaled_input(v, how) for v, how in zip(operands, c.inputs, strict=True)]
+            operands = [self._scale_input(v, how) for v, how in zip(operands, c.inputs, strict=True)]
         elif any(how.scale != SAME for how in c.inputs):
             raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
         if c.mode in _UNSCALED and c.output.scale not in (None, SAME):
             raise DeviceError(f"the model does not know {c.mode.name} with a scaled result")
-        values = machine.applied(op, attrs, operands[:: -1 if c.reversed else 1], shape)
+        values = machine.apply(op, attrs, operands[:: -1 if c.reversed else 1], shape)
         # a mask of all bits: Vela builds SELECT from bitwise operations, REDUCE_ALL from a maximum
         return machine.times(values, -1) if op in COMPARISONS else values
 
-    def _scaled_input(self, v: V, how: InputScale) -> V:
+    def _scale_input(self, v: V, how: InputScale) -> V:
         if how.scale == SAME:
             return v
-        return self._machine.scaled(v, how.scale.multiplier, how.scale.shift, how.rounding.rule, how.double)
+        return self._machine.scale(v, how.scale.multiplier, how.scale.shift, how.rounding.rule, how.double)
 
-    def _resized(self, c: Resize) -> V:
+    def _resize(self, c: Resize) -> V:
         if c.mode == ResizeMode.REPLICATE:
             raise DeviceError(f"the model does not know RESIZE by {c.mode.name}")
         is_bilinear = c.mode == ResizeMode.BILINEAR
-        values = self._machine.resized(c.ifm, is_bilinear, c.y, c.x, c.output.shape)
+        values = self._machine.resize(c.ifm, is_bilinear, c.y, c.x, c.output.shape)
         return self._machine.times(values, 1 << ABOVE)
 
     def finish(self, c: Computation, values: V, start: FeatureMap | None = None, sums: bool = False) -> V | None:
@@ -141,13 +141,13 @@ class Execution(ABC, Generic[V]):
         sums: whether accumulators must be able to hold them.
         """
         how, out = c.accumulators, c.output
-        values = self._added(values, how, start, out.shape)
+        values = self._add(values, how, start, out.shape)
         if sums:
-            values = self.held(values, how)
+            values = self.hold(values, how)
         self._kept = None if how.output else values
-        return self.store(out, self.scaled(c, values)) if how.output else None
+        return self.store(out, self.scale(c, values)) if how.output else None
 
-    def _added(self, values: V, how: Accumulators, start: FeatureMap | None, shape: HWC) -> V:
+    def _add(self, values: V, how: Accumulators, start: FeatureMap | None, shape: HWC) -> V:
         """Returns sums with the initial accumulators."""
         machine = self._machine
         match how.input:
@@ -164,27 +164,27 @@ class Execution(ABC, Generic[V]):
                     said = f"{how.format.name} that begin with {start.element.dtype}"
                     raise DeviceError(f"the model does not know {said}")
                 first = machine.operand(machine.read(start), start.zero_point, "add")
-        return machine.applied("add", (), [values, first], shape)
+        return machine.apply("add", (), [values, first], shape)
 
-    def held(self, values: V, how: Accumulators) -> V:
+    def hold(self, values: V, how: Accumulators) -> V:
         """Returns sums unchanged, which the accumulators must be able to hold."""
-        return self._machine.held(values, how.bits)
+        return self._machine.hold(values, how.bits)
 
-    def scaled(self, c: Computation, values: V) -> V:
+    def scale(self, c: Computation, values: V) -> V:
         """Returns sums scaled by one factor, or with a bias and scaled for each channel."""
         out = c.output
         if isinstance(c, Convolution | Pooling) and c.scales:
-            return scaled_by_channel(self._machine, values, self.own_scales(c), out.rounding.rule)
-        return values if out.scale is None else scaled_by(self._machine, values, out.scale, out.rounding.rule)
+            return scale_by_channel(self._machine, values, self.own_scales(c), out.rounding.rule)
+        return values if out.scale is None else scale_by(self._machine, values, out.scale, out.rounding.rule)
 
     def store(self, out: Output, values: V) -> V:
         """Returns the results of scaled sums, and writes them to memory or into a chaining buffer."""
         if out.map is None:
             raise DeviceError("an output that goes nowhere")
         machine, element = self._machine, out.map.element
-        values = self.activated(out, element, machine.plus(values, out.map.zero_point))
+        values = self.activate(out, element, machine.plus(values, out.map.zero_point))
         if out.is_turned:
-            values = machine.turned(values, _REVERSED.get(out.reverse), out.transpose.axes)
+            values = machine.turn(values, _REVERSED.get(out.reverse), out.transpose.axes)
         if isinstance(out.map, Chained):
             self._chained[out.map.buffer] = values, element.dtype, machine.writer
         else:

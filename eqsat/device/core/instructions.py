@@ -35,7 +35,7 @@ class Instruction:
     def name(self) -> str:
         return self.layout.name
 
-    def shown(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """Returns the fields by name, as text: enumerations by name, addresses hexadecimal."""
         address = self.layout.fields == (ADDRESS,)
         return {
@@ -44,7 +44,7 @@ class Instruction:
         }
 
     def __str__(self) -> str:
-        return " ".join([self.name, *(f"{k}={v}" for k, v in self.shown().items())])
+        return " ".join([self.name, *(f"{k}={v}" for k, v in self.describe().items())])
 
 
 def instructions(words: Sequence[int], layouts: Layouts) -> Iterator[Instruction]:

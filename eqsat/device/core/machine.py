@@ -63,13 +63,13 @@ V_co = TypeVar("V_co", bound=Shaped, covariant=True)
 class Window(Protocol[V_co]):
     """A kernel that moves over an upscaled input without its zero point."""
 
-    def convolved(self, weights: Array, depthwise: bool) -> V_co:
+    def convolve(self, weights: Array, depthwise: bool) -> V_co:
         """Returns the sums of products with weights [out, height, width, in]."""
 
-    def summed(self) -> V_co:
+    def sum(self) -> V_co:
         """Returns the sum of each window for each channel."""
 
-    def summed_over_depth(self) -> V_co:
+    def sum_over_depth(self) -> V_co:
         """Returns the sum of each window over all channels."""
 
     def extremum(self, kind: str) -> V_co:
@@ -122,17 +122,17 @@ class Machine(Constants, Protocol[V]):
     def product(self, first: FeatureMap, second: FeatureMap, shape: HWC) -> V:
         """Returns the product of two matrices; a row of the second has the weights of one output channel."""
 
-    def resized(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: HWC) -> V:
+    def resize(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: HWC) -> V:
         """Returns a feature map resized as by TOSA's RESIZE, in its units (`commands.Resize`)."""
 
-    def applied(self, op: str, attrs: Attrs, operands: Sequence[V], shape: HWC) -> V:
+    def apply(self, op: str, attrs: Attrs, operands: Sequence[V], shape: HWC) -> V:
         """Returns the result of a pointwise operator (`operator_of`)."""
 
     def plus(self, v: V, summand: Array | int) -> V: ...
 
     def times(self, v: V, factor: int) -> V: ...
 
-    def scaled(self, v: V, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> V:
+    def scale(self, v: V, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> V:
         """Returns v * multiplier / 2**shift, rounded.
 
         double: by how many bits the first of two roundings lies lower.
@@ -141,22 +141,22 @@ class Machine(Constants, Protocol[V]):
     def mean(self, v: V, counts: Array) -> V:
         """Returns sums divided by counts, a half rounded away from zero."""
 
-    def recognized(self, v: V) -> V:
+    def recognize(self, v: V) -> V:
         """Returns quotients in a form in which equal ones are the same."""
 
-    def held(self, v: V, bits: int) -> V:
+    def hold(self, v: V, bits: int) -> V:
         """Returns sums unchanged, which accumulators of these bits must be able to hold."""
 
-    def clipped(self, v: V, element: Element, low: int, high: int) -> V:
+    def clip(self, v: V, element: Element, low: int, high: int) -> V:
         """Returns values clipped to low..high; `element`: the type that has these limits."""
 
-    def looked_up(self, v: V, chosen: Element, result: Element, table: bytes) -> V:
-        """Returns the entries of a table (`arithmetic.looked_up`)."""
+    def look_up(self, v: V, chosen: Element, result: Element, table: bytes) -> V:
+        """Returns the entries of a table (`arithmetic.look_up`)."""
 
     def fitting(self, v: V, element: Element) -> V:
         """Returns results in their type, which must be able to hold them."""
 
-    def turned(self, v: V, flipped: int | None, axes: tuple[int, ...]) -> V:
+    def turn(self, v: V, flipped: int | None, axes: tuple[int, ...]) -> V:
         """Returns values reversed along an axis, and then with these axes of [height, width, depth]."""
 
 
@@ -175,11 +175,11 @@ def operator_of(mode: str, rounding: str) -> tuple[str, Attrs]:
     return _OPERATORS[mode]
 
 
-def scaled_by(machine: Machine[V], v: V, scale: FixedPointScale, rounding: Rounding) -> V:
+def scale_by(machine: Machine[V], v: V, scale: FixedPointScale, rounding: Rounding) -> V:
     """Scales all elements by one factor."""
-    return v if scale == SAME else machine.scaled(v, scale.multiplier, scale.shift, rounding)
+    return v if scale == SAME else machine.scale(v, scale.multiplier, scale.shift, rounding)
 
 
-def scaled_by_channel(machine: Machine[V], v: V, own: Scales, rounding: Rounding) -> V:
+def scale_by_channel(machine: Machine[V], v: V, own: Scales, rounding: Rounding) -> V:
     """Adds each channel's bias to sums and scales them."""
-    return machine.scaled(machine.plus(v, own.bias), own.multiplier, own.shift, rounding)
+    return machine.scale(machine.plus(v, own.bias), own.multiplier, own.shift, rounding)

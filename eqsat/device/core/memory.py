@@ -31,7 +31,7 @@ class Constants(Protocol):
         """Returns the bytes of a range that are constant. Raises DeviceError."""
 
 
-def _unwritten(samples: int, size: int) -> Array:
+def _make_unwritten(samples: int, size: int) -> Array:
     """Returns a memory that nothing was written to."""
     memory = np.zeros((samples, size), np.uint8)
     memory[:, :_FILLED] = _UNWRITTEN
@@ -48,8 +48,8 @@ class MemoryMap:
     def __init__(self, samples: int, sizes: dict[int, int], shared: int) -> None:
         self.samples = samples
         self._regions: dict[int | None, Array] = {
-            None: _unwritten(samples, shared),
-            **{k: _unwritten(samples, n) for k, n in sizes.items()},
+            None: _make_unwritten(samples, shared),
+            **{k: _make_unwritten(samples, n) for k, n in sizes.items()},
         }
 
     def region(self, number: int | None) -> Array:

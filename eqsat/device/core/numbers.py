@@ -55,7 +55,7 @@ class NumberMachine(MemoryMap):
         rows = x[:, : shape[0], : shape[1]]
         return np.einsum("nhwk,nok->nhwo", rows, y[:, 0], optimize=True).astype(np.int64)
 
-    def resized(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: HWC) -> Array:
+    def resize(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: HWC) -> Array:
         values = self.read(m).astype(np.int64) - m.zero_point
         for axis, (offset, step, scale) in ((1, y), (2, x)):
             first, rest = np.divmod(offset + np.arange(shape[axis - 1]) * step, scale)
@@ -64,7 +64,7 @@ class NumberMachine(MemoryMap):
             values = near * (scale - weight) + far * weight if bilinear else np.where(2 * weight >= scale, far, near)
         return values
 
-    def applied(self, op: str, attrs: Attrs, operands: Sequence[Array], shape: HWC) -> Array:
+    def apply(self, op: str, attrs: Attrs, operands: Sequence[Array], shape: HWC) -> Array:
         out = Type(shape, "INT32")
         if op in _BESIDE_TOSA:
             result = _BESIDE_TOSA[op](*operands)
@@ -84,32 +84,32 @@ class NumberMachine(MemoryMap):
     def times(self, v: Array, factor: int) -> Array:
         return v * factor
 
-    def scaled(
+    def scale(
         self, v: Array, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0
     ) -> Array:
-        return arithmetic.scaled(v, multiplier, shift, rounding, double)
+        return arithmetic.scale(v, multiplier, shift, rounding, double)
 
     def mean(self, v: Array, counts: Array) -> Array:
         return np.asarray(np.sign(v) * ((2 * np.abs(v) + counts) // (2 * counts)))
 
-    def recognized(self, v: Array) -> Array:
+    def recognize(self, v: Array) -> Array:
         return v
 
-    def held(self, v: Array, bits: int) -> Array:
+    def hold(self, v: Array, bits: int) -> Array:
         limit = 1 << bits - 1
         if v.size and not (-limit <= v.min() and v.max() < limit):
             raise DeviceFault(f"sums that accumulators of {bits} bits have no room for")
         return v
 
-    def clipped(self, v: Array, element: Element, low: int, high: int) -> Array:
+    def clip(self, v: Array, element: Element, low: int, high: int) -> Array:
         return np.asarray(np.clip(v, low, high))
 
-    def looked_up(self, v: Array, chosen: Element, result: Element, table: bytes) -> Array:
-        return arithmetic.looked_up(arithmetic.fitting(v, chosen), chosen, result, table)
+    def look_up(self, v: Array, chosen: Element, result: Element, table: bytes) -> Array:
+        return arithmetic.look_up(arithmetic.fitting(v, chosen), chosen, result, table)
 
     def fitting(self, v: Array, element: Element) -> Array:
         return arithmetic.fitting(v, element).astype(element.dtype)
 
-    def turned(self, v: Array, flipped: int | None, axes: tuple[int, ...]) -> Array:
+    def turn(self, v: Array, flipped: int | None, axes: tuple[int, ...]) -> Array:
         v = v if flipped is None else np.flip(v, 1 + flipped)
         return v.transpose(0, *(1 + k for k in axes))

@@ -100,7 +100,7 @@ class Registers:
             depth=depth,
         )
 
-    def placed(self, m: FeatureMap, prefix: str) -> FeatureMap:
+    def place(self, m: FeatureMap, prefix: str) -> FeatureMap:
         """Returns the feature map at the place that the registers say now."""
         return m.at(self._bases(prefix))
 

@@ -23,7 +23,7 @@ class Accesses:
     writes: tuple[ByteRange, ...]
     buffers: tuple[ByteRange, ...] = ()
 
-    def joined(self, other: Accesses) -> Accesses:
+    def join(self, other: Accesses) -> Accesses:
         """Returns the bytes that both together read and write."""
         return Accesses(self.reads + other.reads, self.writes + other.writes, self.buffers + other.buffers)
 

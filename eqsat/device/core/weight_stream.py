@@ -187,7 +187,7 @@ def fill(out: Array, places: Array, values: Array) -> None:
 
 
 @lru_cache(512)
-def decoded(stream: bytes) -> Array:
+def decode(stream: bytes) -> Array:
     """Returns all weights of a stream in its order, int16. Raises DeviceFault if the stream is damaged."""
     bits, parts = _Bits(stream), [np.zeros(0, np.int64)]
     palette: _Palette | None = None
@@ -213,7 +213,7 @@ def decoded(stream: bytes) -> Array:
         weights = _Numbers(count, palette.index_bits if plain else quotient_bits)
         zeros = _Numbers(count + new if runs else 0, divisor)
         places, between = _slice(bits, weights, zeros, plain, bool(ends_at_two))
-        parts.append(_spread(palette.weights(places), between, bool(new)))
+        parts.append(_spread_apart(palette.weights(places), between, bool(new)))
 
 
 def _palette(bits: _Bits) -> _Palette:
@@ -256,7 +256,7 @@ def _codes(firsts: Array, seconds: Array, room: int) -> Array:
     return (ones + (ones & seconds[:, None] >> np.maximum(which, 0))).reshape(-1)
 
 
-def _spread(weights: Array, runs: Array, zeros_first: bool) -> Array:
+def _spread_apart(weights: Array, runs: Array, zeros_first: bool) -> Array:
     """Returns weights with a run of zeros behind each, and before the first if the palette is new."""
     if not len(runs):
         return weights

@@ -29,7 +29,7 @@ class Window:
     zero_point: int
     x: Array
 
-    def padded(self, fill: float) -> Array:
+    def pad(self, fill: float) -> Array:
         """Returns all that is read, padded with `fill`: float64 [samples, height, width, depth]."""
         values = self.x.astype(np.float64) - self.zero_point
         if self.upscale == IfmUpscaleMode.NEAREST:
@@ -39,7 +39,7 @@ class Window:
             sparse[:, ::2, ::2] = values
             values = sparse
         kernel = self.kernel
-        (height, width), (rows, columns) = self.reach, self.taken(values.shape[1], values.shape[2])
+        (height, width), (rows, columns) = self.reach, self.measure_input(values.shape[1], values.shape[2])
         if values.shape[1:3] == (height, width) == (rows, columns):
             return values
         result = np.full((values.shape[0], height, width, values.shape[3]), fill)
@@ -56,7 +56,7 @@ class Window:
         )
         return height, width
 
-    def taken(self, height: int, width: int) -> tuple[int, int]:
+    def measure_input(self, height: int, width: int) -> tuple[int, int]:
         """Returns (height, width) of what is read of an upscaled input; the rest is padding."""
         k = self.kernel
         padded = self.reach[0] - k.top - k.bottom, self.reach[1] - k.left - k.right
@@ -67,7 +67,7 @@ class Window:
 
         Raises DeviceError for a window that sees none.
         """
-        seen = replace(self, zero_point=0, x=np.ones((1, *self.x.shape[1:3], 1))).summed()
+        seen = replace(self, zero_point=0, x=np.ones((1, *self.x.shape[1:3], 1))).sum()
         if (seen == 0).any():
             raise DeviceError("an average over nothing but padding")
         return seen
@@ -83,20 +83,20 @@ class Window:
             seen.append(x[tuple(index)])
         return seen
 
-    def summed(self) -> Array:
+    def sum(self) -> Array:
         """Returns the sum of each window for each channel, int64 [samples, height, width, depth]."""
-        return self._combined(np.add, 0.0).astype(np.int64)
+        return self._combine(np.add, 0.0).astype(np.int64)
 
-    def summed_over_depth(self) -> Array:
+    def sum_over_depth(self) -> Array:
         """Returns the sum of each window over all channels, int64 [samples, height, width, 1]."""
-        return self._combined(np.add, 0.0).sum(-1, keepdims=True).astype(np.int64)
+        return self._combine(np.add, 0.0).sum(-1, keepdims=True).astype(np.int64)
 
     def extremum(self, kind: str) -> Array:
         """Returns the maximum ("max") or minimum ("min") of each window, int64.
 
         Raises DeviceError for a window over nothing but padding.
         """
-        values = self._combined(*((np.maximum, -np.inf) if kind == "max" else (np.minimum, np.inf)))
+        values = self._combine(*((np.maximum, -np.inf) if kind == "max" else (np.minimum, np.inf)))
         if np.isinf(values).any():
             raise DeviceError(f"{kind.upper()} over nothing but padding")
         return values.astype(np.int64)
@@ -106,9 +106,9 @@ class Window:
         seen = [tap for row in self._taps(self.x.astype(np.int64), 1) for tap in self._taps(row, 2)]
         return np.argmax(np.stack(seen), axis=0).astype(np.int64)
 
-    def _combined(self, combine: np.ufunc, fill: float) -> Array:
+    def _combine(self, combine: np.ufunc, fill: float) -> Array:
         """Returns `combine` over the elements of each window, as float64."""
-        values = self.padded(fill)
+        values = self.pad(fill)
         for axis in (1, 2):
             seen = self._taps(values, axis)
             values = seen[0].copy() if len(seen) > 1 else seen[0]
@@ -116,13 +116,13 @@ class Window:
                 combine(values, more, out=values)
         return values
 
-    def convolved(self, weights: Array, depthwise: bool) -> Array:
+    def convolve(self, weights: Array, depthwise: bool) -> Array:
         """Accumulators without biases, int64 [samples, height, width, out].
 
         weights: [out, height, width, in].
         Computed in float64, in which sums below 2**53 are exact.
         """
-        values = self.padded(0.0)
+        values = self.pad(0.0)
         kernel = weights.astype(np.float64)
         if depthwise:
             total = np.zeros((values.shape[0], *self.out, kernel.shape[0]))

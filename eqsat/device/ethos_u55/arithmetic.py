@@ -25,7 +25,7 @@ _TABLES = 2048
 _SLOT = 256
 
 
-def activated(machine: Machine[V], values: V, activation: Activation, element: Element, table: bytes | None) -> V:
+def activate(machine: Machine[V], values: V, activation: Activation, element: Element, table: bytes | None) -> V:
     """Clamps results and looks them up in the table of a TABLE activation.
 
     values: scaled accumulators, zero point added.
@@ -34,13 +34,13 @@ def activated(machine: Machine[V], values: V, activation: Activation, element: E
     """
     clipped = _CLIPPED.get(activation.clip_range, element)
     if clipped.bits <= 16:
-        values = machine.clipped(values, clipped, *_clamp(activation, clipped))
+        values = machine.clip(values, clipped, *_clamp(activation, clipped))
     if table is not None:
         if not clipped.signed and clipped.bits == 16:
             raise DeviceError("the model does not know tables of UINT16")
         if clipped.bits != 8 and element.bits != 16:
             raise DeviceError(f"the model does not know tables of 16 bits with results of {element.bits}")
-        values = machine.looked_up(values, clipped, element, table)
+        values = machine.look_up(values, clipped, element, table)
     elif activation.function != ActivationFunction.RELU:
         raise DeviceError(f"the model does not know the activation {activation.function.name}")
     return machine.fitting(values, element)

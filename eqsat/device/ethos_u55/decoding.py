@@ -88,8 +88,8 @@ class Decoder(decoding.Decoder):
         if c is not None:  # all but the places of its feature maps are the same objects
             o = c.output
             assert isinstance(o.map, FeatureMap)
-            o = Output(o.shape, self.placed(o.map, "OFM"), o.scale, o.rounding, o.activation)
-            ifm = self.placed(c.ifm, "IFM")
+            o = Output(o.shape, self.place(o.map, "OFM"), o.scale, o.rounding, o.activation)
+            ifm = self.place(c.ifm, "IFM")
             return Pooling(i.offset, c.mode, ifm, o, c.kernel, c.upscale, c.scales, c.accumulators, c.block)
         return super().pooling(i)
 

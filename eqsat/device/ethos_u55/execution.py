@@ -14,7 +14,7 @@ from eqsat.device.core.operands import SAME, Element, FeatureMap, FixedPointScal
 from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, PoolingMode
 from eqsat.device.core.state import number
 from eqsat.device.core.weight_stream import scales
-from eqsat.device.ethos_u55.arithmetic import activated, table_place
+from eqsat.device.ethos_u55.arithmetic import activate, table_place
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction
 from eqsat.device.ethos_u55.weights import order_of, weights
 from eqsat.target.family import Core
@@ -25,16 +25,16 @@ _ONE = (SAME, FixedPointScale((1 << 31) + 1, 31))
 
 
 class Execution(execution.Execution[V]):
-    def convolved(self, c: Convolution) -> V:
-        return self.window(c).convolved(weights_of(c, self._core, self._machine), c.depthwise)
+    def convolve(self, c: Convolution) -> V:
+        return self.window(c).convolve(weights_of(c, self._core, self._machine), c.depthwise)
 
     def own_scales(self, c: Convolution | Pooling) -> Scales:
         """Records have a bias of 40 bits and a multiplier of 32."""
         return scales(tuple(map(self._machine.constant, c.scales)), c.output.shape[2], 5, 9)
 
-    def activated(self, o: Output, element: Element, values: V) -> V:
+    def activate(self, o: Output, element: Element, values: V) -> V:
         table = self.table(table_place(o, self._machine.internal))
-        return activated(self._machine, values, o.activation, element, table)
+        return activate(self._machine, values, o.activation, element, table)
 
     def pool(self, c: Pooling) -> V | None:
         machine, out = self._machine, c.output
@@ -46,18 +46,18 @@ class Execution(execution.Execution[V]):
         if c.mode == PoolingMode.MAX:
             # Vela 5.1 set a scale behind a maximum, which 5.2's changelog calls incorrect
             # its older generator never set one
-            return self.store(out, self.held(window.extremum("max"), c.accumulators))
+            return self.store(out, self.hold(window.extremum("max"), c.accumulators))
         is_reduced = c.mode == PoolingMode.REDUCE_SUM
         if is_reduced and (out.shape[2] != 1 or out.scale is None):
             raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
-        values = self.held(window.summed_over_depth() if is_reduced else window.summed(), c.accumulators)
+        values = self.hold(window.sum_over_depth() if is_reduced else window.sum(), c.accumulators)
         if c.kernel.padded and not is_reduced:
             if out.scale != SAME:
                 raise DeviceError("the model does not know a padded average that is scaled")
-            values = machine.scaled(values, *_reciprocals(window.counts()), out.rounding.rule)
+            values = machine.scale(values, *_reciprocals(window.counts()), out.rounding.rule)
         else:
-            values = self.scaled(c, values)
-        return self.store(out, machine.recognized(values))
+            values = self.scale(c, values)
+        return self.store(out, machine.recognize(values))
 
 
 def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:

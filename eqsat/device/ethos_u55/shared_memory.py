@@ -6,7 +6,7 @@ Blocks of inputs and accumulators are held twice: one is filled while the other 
 
 from __future__ import annotations
 
-from eqsat.device.core.block_order import no_block, rounded_up
+from eqsat.device.core.block_order import no_block, round_up
 from eqsat.device.core.commands import Banks, Computation, Convolution, Elementwise, Pooling
 from eqsat.device.core.operands import ByteRange, FeatureMap
 from eqsat.device.core.registers import PoolingMode
@@ -57,8 +57,8 @@ def _no_banks(c: Computation, core: Core) -> str:
     memory, banks = core.memory, _banks(c)
     assert isinstance(memory, SharedMemory)
     height, width, depth, bits = _input_block(c, core)
-    size = height * width * rounded_up(depth * bits // 8, 8)
-    inputs = rounded_up(_twice(size), memory.granule * (2 if bits == 32 else 1))
+    size = height * width * round_up(depth * bits // 8, 8)
+    inputs = round_up(_twice(size), memory.granule * (2 if bits == 32 else 1))
     # Vela counts no banks for a second input of one element (`ElementwiseUsage::Scalar`)
     is_one = isinstance(c, Elementwise) and any(_is_one(m) for m in c.operands[1:])
     second = 0 if banks.second_start is None or is_one else inputs
@@ -89,7 +89,7 @@ def _twice(size: int) -> int:
 def _accumulators(c: Convolution | Pooling, rows: int) -> int:
     """Returns the banks of the accumulators of blocks with this number of rows."""
     _, width, depth = c.block.shape
-    return _twice(rows * width * rounded_up(depth, 8) * (5 if c.accumulators.format == AccFormat.I40 else 4))
+    return _twice(rows * width * round_up(depth, 8) * (5 if c.accumulators.format == AccFormat.I40 else 4))
 
 
 def _is_one(o: object) -> bool:
@@ -104,11 +104,11 @@ def _input_block(c: Computation, core: Core) -> tuple[int, int, int, int]:
         return height, width, depth, bits
     taps, bits = (c.kernel.height, c.kernel.width), c.ifm.element.bits
     height, width = (
-        rounded_up(-(-((n - 1) * stride + min((t - 1) * dilation + 1, _WINDOW)) // c.upscale.factor), micro)
+        round_up(-(-((n - 1) * stride + min((t - 1) * dilation + 1, _WINDOW)) // c.upscale.factor), micro)
         for n, stride, t, dilation, micro in zip(
             (height, width), c.kernel.stride, taps, c.kernel.dilation, core.micro[0][:2], strict=True
         )
     )
     channels = input_channels(c, core)
-    depth = depth if channels is None else rounded_up(min(c.ifm.depth, channels), 4 if bits == 16 else 8)
+    depth = depth if channels is None else round_up(min(c.ifm.depth, channels), 4 if bits == 16 else 8)
     return height, width, depth, bits

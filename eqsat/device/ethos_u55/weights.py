@@ -14,7 +14,7 @@ import numpy as np
 
 from eqsat.device.core.commands import Convolution, Pooling
 from eqsat.device.core.weight_order import Order, places
-from eqsat.device.core.weight_stream import decoded, fill
+from eqsat.device.core.weight_stream import decode, fill
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
@@ -45,6 +45,6 @@ def weights(streams: tuple[bytes, ...], order: Order, cores: int = 1) -> Array:
     for core, stream in enumerate(streams):
         mine = out[core::cores].copy()
         own = replace(order, shape=mine.shape, block=(order.block + cores - 1 - core) // cores)
-        fill(mine, places(own), decoded(stream))
+        fill(mine, places(own), decode(stream))
         out[core::cores] = mine
     return out

@@ -44,7 +44,7 @@ def table_place(o: Output, _: int) -> ByteRange | None:
     return ByteRange(None, (o.activation.table or 0) * size, size)
 
 
-def activated(machine: Machine[V], values: V, activation: Activation, element: Element, table: bytes | None) -> V:
+def activate(machine: Machine[V], values: V, activation: Activation, element: Element, table: bytes | None) -> V:
     """Clamps results and looks them up in `table`.
 
     values: scaled accumulators, zero point added.
@@ -55,7 +55,7 @@ def activated(machine: Machine[V], values: V, activation: Activation, element: E
     if result != element:
         raise DeviceError(f"{activation.function.name} with results of {element.dtype}")
     if activation.clip_range == ActivationClipRange.B16:
-        values = machine.clipped(values, chosen, *_clamp(activation, chosen))
+        values = machine.clip(values, chosen, *_clamp(activation, chosen))
     if table is not None:
-        values = machine.looked_up(values, chosen, element, table)
+        values = machine.look_up(values, chosen, element, table)
     return machine.fitting(values, element)

@@ -19,7 +19,7 @@ from eqsat.device.core.registers import (
     WeightSparsity,
 )
 from eqsat.device.core.weight_stream import scales
-from eqsat.device.ethos_u85.arithmetic import activated, table_place
+from eqsat.device.ethos_u85.arithmetic import activate, table_place
 from eqsat.device.ethos_u85.weights import order_of, weights
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
@@ -31,16 +31,16 @@ class Execution(execution.Execution[V]):
         bias = 6 if c.accumulators.bits > 32 else 4
         return scales(tuple(map(self._machine.constant, c.scales)), c.output.shape[2], bias, 8)
 
-    def activated(self, o: Output, element: Element, values: V) -> V:
+    def activate(self, o: Output, element: Element, values: V) -> V:
         table = self.table(table_place(o, self._machine.internal))
-        return activated(self._machine, values, o.activation, element, table)
+        return activate(self._machine, values, o.activation, element, table)
 
-    def convolved(self, c: Convolution) -> V:
+    def convolve(self, c: Convolution) -> V:
         depth = c.output.shape[2]
         if not c.matrices:
             if c.depthwise and c.ifm.depth not in (1, depth):
                 raise DeviceError(f"a depthwise convolution of {c.ifm.depth} channels to {depth}")
-            return self.window(c).convolved(weights_of(c, self._core, self._machine), c.depthwise)
+            return self.window(c).convolve(weights_of(c, self._core, self._machine), c.depthwise)
         k = c.kernel
         if (k.height, k.width, k.stride) != (1, 1, (1, 1)) or k.padded or c.upscale != IfmUpscaleMode.NONE:
             raise DeviceError("the model does not know products of matrices with a window")
@@ -50,9 +50,9 @@ class Execution(execution.Execution[V]):
         return self._machine.product(c.ifm, c.ifm2, c.output.shape)
 
     def pool(self, c: Pooling) -> V | None:
-        return self.finish(c, self._pooled(c), c.ifm2, sums=True)
+        return self.finish(c, self._pool(c), c.ifm2, sums=True)
 
-    def _pooled(self, c: Pooling) -> V:
+    def _pool(self, c: Pooling) -> V:
         machine = self._machine
         if c.mode == PoolingMode.NONE:
             return machine.zeros(c.output.shape)
@@ -65,11 +65,11 @@ class Execution(execution.Execution[V]):
             case PoolingMode.MAX | PoolingMode.MIN:
                 return window.extremum("max" if c.mode == PoolingMode.MAX else "min")
             case PoolingMode.AVERAGE:
-                return machine.recognized(machine.mean(window.summed(), window.counts()))
+                return machine.recognize(machine.mean(window.sum(), window.counts()))
             case PoolingMode.REDUCE_SUM:
-                return window.summed_over_depth()
+                return window.sum_over_depth()
             case PoolingMode.SUM:
-                return window.summed()
+                return window.sum()
             case _:  # in the upper bits: Vela shifts the value below away
                 return machine.times(window.first_largest(), 1 << ABOVE)
 

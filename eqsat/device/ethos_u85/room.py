@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from eqsat.device.core.block_order import no_block, rounded_up
+from eqsat.device.core.block_order import no_block, round_up
 from eqsat.device.core.commands import Computation, Convolution, Pooling
 from eqsat.device.core.operands import BRICK, FeatureMap
 from eqsat.device.core.registers import AccInput, ActivationFormat, PoolingMode
@@ -37,14 +37,14 @@ def no_room(c: Computation, family: Family, core: Core) -> str:
     Elementwise operations and RESIZE need no whole micro blocks, and have no accumulators in memory.
     """
     if not isinstance(c, Convolution | Pooling):
-        return _turned(c, family)
+        return _refuse_turned(c, family)
     micro = next((m for m in core.micro if m[:2] == c.block.micro), None)
     if micro is None:
         return f"no micro blocks of {c.block.micro}"
-    return no_block(c.block.shape, micro, family) or _turned(c, family) or _accumulators(c, core)
+    return no_block(c.block.shape, micro, family) or _refuse_turned(c, family) or _accumulators(c, core)
 
 
-def _turned(c: Computation, family: Family) -> str:
+def _refuse_turned(c: Computation, family: Family) -> str:
     """Returns why blocks are impossible once they are transposed (Vela's GenerateBlockConfig)."""
     axes, out = c.output.transpose.axes, c.output.map
     in_bricks = isinstance(out, FeatureMap) and out.format == ActivationFormat.NHCWB16 and axes[2] != 2
@@ -59,5 +59,5 @@ def _accumulators(c: Convolution | Pooling, core: Core) -> str:
     if is_kept and any(n > b for n, b in zip(c.output.shape, block, strict=True)):
         return f"accumulators that are kept of more than one of the blocks of {block}"
     assert isinstance(core.memory, SplitMemory)
-    needed, room = math.prod(block[:2]) * rounded_up(block[2], BRICK) * _ACCUMULATOR, core.memory.accumulators
+    needed, room = math.prod(block[:2]) * round_up(block[2], BRICK) * _ACCUMULATOR, core.memory.accumulators
     return f"blocks of {block}, whose accumulators take {needed} of {room} bytes" if needed > room else ""

@@ -18,7 +18,7 @@ from eqsat.device.core.commands import Convolution
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.registers import WeightSparsity
 from eqsat.device.core.weight_order import Order, places
-from eqsat.device.core.weight_stream import decoded, fill
+from eqsat.device.core.weight_stream import decode, fill
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
@@ -88,7 +88,7 @@ def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> Array:
         if len(streams) > order.cores:
             raise DeviceError(f"{len(streams)} streams of weights for {order.cores} cores")
         for core, stream in enumerate(streams):
-            fill(out, places(order, core), decoded(stream))
+            fill(out, places(order, core), decode(stream))
     return out
 
 

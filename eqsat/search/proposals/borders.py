@@ -97,7 +97,7 @@ def with_copies(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
         copy = write_copy(out.graph, out.graph.add("reshape", [first], shape=o.view))
         return out.graph.add("reshape", [copy], shape=node.shape)
 
-    made = graph.rewritten({o.node: partial(write, o) for o in of})
+    made = graph.rewrite({o.node: partial(write, o) for o in of})
     made.graph.inputs = [inputs.get(i, n) for i, n in zip(graph.inputs, made.graph.inputs, strict=True)]
     return made
 
@@ -105,4 +105,4 @@ def with_copies(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
 def _candidate(start: Compiled, of: Collection[Outside]) -> Candidate:
     """Returns a graph with copies of some inputs and outputs."""
     made = with_copies(start.graph, of)
-    return start.rewritten(made.graph, "outside", made.source)
+    return start.rewrite(made.graph, "outside", made.source)

@@ -15,7 +15,7 @@ from eqsat.choice.copies import with_needed_copies
 from eqsat.search.proposal import Ask, Asking, State
 from eqsat.search.proposals.orders import swaps, with_swap
 from eqsat.tensor.graph import Rewritten, TensorGraph
-from eqsat.tensor.stripes import Parts, Region, needed
+from eqsat.tensor.stripes import Parts, Region, find_needed
 from eqsat.vela.defects import Copy, remedies
 
 #: Operators of which a part is the same operator on parts.
@@ -30,10 +30,10 @@ def chains(state: State) -> Asking:
     if start is None or not state.target.family.chains:
         return
     graph, source = in_parts(start.graph, remedies(Copy, state.target.family))
-    asked = [start.rewritten(before_sums(graph), "chains", source)] if graph is not start.graph else []
+    asked = [start.rewrite(before_sums(graph), "chains", source)] if graph is not start.graph else []
     arranged = before_sums(start.graph)
     if arranged is not start.graph:
-        asked.append(start.rewritten(arranged, "chains"))
+        asked.append(start.rewrite(arranged, "chains"))
     if asked:
         yield Ask(asked)
 
@@ -45,11 +45,11 @@ def before_sums(graph: TensorGraph) -> TensorGraph:
 
 def _is_convolved_last(graph: TensorGraph, n: int) -> bool:
     """Whether the second of two operands, which runs first, is made by a convolution, and the first one is not."""
-    first, second = (_made_by(graph, i) for i in graph.nodes[n].inputs)
+    first, second = (_find_maker(graph, i) for i in graph.nodes[n].inputs)
     return second in _CONVOLUTIONS and first not in _CONVOLUTIONS
 
 
-def _made_by(graph: TensorGraph, n: int) -> str:
+def _find_maker(graph: TensorGraph, n: int) -> str:
     """Returns the operator that makes a value, before RESCALEs and RESHAPEs."""
     while graph.nodes[n].op in ("rescale", "reshape"):
         (n,) = graph.nodes[n].inputs
@@ -68,8 +68,8 @@ def in_parts(graph: TensorGraph, copies: Sequence[Copy] = ()) -> tuple[TensorGra
     cuts = {n: partial(_write, parts, n, region) for n in sliced if (region := _region(graph, n, products))}
     if not cuts:
         return graph, {}
-    written = graph.rewritten(cuts)
-    out = written.graph.rewritten()  # without what only the slices read
+    written = graph.rewrite(cuts)
+    out = written.graph.rewrite()  # without what only the slices read
     return with_needed_copies(out.graph, {n: written.source[k] for n, k in out.source.items()}, copies)
 
 
@@ -115,7 +115,7 @@ def _region(graph: TensorGraph, cut: int, products: Collection[int]) -> Region |
         stack += [i for i in inner if i not in found]
         found.update(inner)
     region = Region(target, tuple(sorted(found)), axis)
-    return region if needed(graph, region, *_channels(graph, cut)) is not None else None
+    return region if find_needed(graph, region, *_channels(graph, cut)) is not None else None
 
 
 def _channels(graph: TensorGraph, cut: int) -> tuple[int, int]:

@@ -21,7 +21,7 @@ def exact(state: State) -> Asking:
     for _ in range(state.options.rounds):
         found = extract_by(extractor, state, choice)
         choice, best = found.choice, min(c.figures.cycles for c in state.extracted)
-        state = yield Ask([state.chosen(choice, extractor, found.gap)])
+        state = yield Ask([state.make_candidate(choice, extractor, found.gap)])
         (new,) = state.results
         if not state.prices_rose or new is None or new.figures.cycles > (1 + _BEHIND) * best:
             return

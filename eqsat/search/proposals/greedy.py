@@ -23,11 +23,11 @@ def greedy(state: State) -> Asking:
             choice = None
             for _ in range(state.options.rounds):
                 choice = extract_by(GREEDY, state, choice).choice if copied is None else _with_views(state, copied)
-                state = yield Ask([state.chosen(choice, GREEDY)])
+                state = yield Ask([state.make_candidate(choice, GREEDY)])
                 if not state.prices_rose:
                     break
     except Infeasible as e:
-        refused = choices.unpriced()
+        refused = choices.list_refused()
         raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
 
 

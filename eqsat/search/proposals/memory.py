@@ -51,7 +51,7 @@ class MemoryUse:
         self.limits = limits
         self.sram = np.zeros(choices.graph.n_nodes)
         self._learnt = set[Compiled]()
-        self._weights = np.array([stored(c.priced) for c in choices.candidates])
+        self._weights = np.array([count_constants(c.priced) for c in choices.candidates])
         self._seen_weights = np.full(n, np.nan)
         self._commands = np.full(n, np.nan)
 
@@ -75,7 +75,7 @@ class MemoryUse:
             if any(parts):  # parts of one convolution that read the same weights share them
                 self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
 
-    def priced(self, choices: Choices, over: Figures, share: float) -> Choices:
+    def price(self, choices: Choices, over: Figures, share: float) -> Choices:
         """Returns the choices with memory in their prices, if a graph exceeds its limit.
 
         over: the figures of the graph. share: what all of the allowed memory costs, as a share of the graph's cycles.
@@ -99,7 +99,7 @@ class MemoryUse:
 
     def flash(self, choices: Choices) -> Array:
         """Returns the bytes of commands and weights of every choice node; those of views are 0."""
-        known: Array = self._known_weights() + self._known_commands(choices)
+        known: Array = self._estimate_weights() + self._estimate_commands(choices)
         return np.pad(known, (0, choices.graph.n_nodes - len(known)))
 
     def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
@@ -116,13 +116,13 @@ class MemoryUse:
                     charged = _of_value(choices, n) if t.name in nodes else [n]
                     self.sram[charged] = np.maximum(self.sram[charged], min(over, t.end - t.address))
 
-    def _known_weights(self) -> Array:
+    def _estimate_weights(self) -> Array:
         """Returns the bytes of weights of every candidate, as compiled or as the same share of their size."""
         seen = ~np.isnan(self._seen_weights)
         share = self._seen_weights[seen].sum() / self._weights[seen].sum() if self._weights[seen].any() else 1.0
         return np.where(seen, self._seen_weights, share * self._weights)
 
-    def _known_commands(self, choices: Choices) -> Array:
+    def _estimate_commands(self, choices: Choices) -> Array:
         """Returns the bytes of commands of every candidate, as compiled or estimated.
 
         The estimate is the mean per step of candidates with the same first operator.
@@ -138,7 +138,7 @@ class MemoryUse:
         return np.where(seen, self._commands, guess)
 
 
-def stored(unit: Unit) -> float:
+def count_constants(unit: Unit) -> float:
     """Returns the bytes of a unit's constants before Vela encodes weights, with a convolution's scales."""
     scales = _SCALE * unit.result.shape[-1] if unit.op in _CONVOLUTIONS else 0
     return float(scales + sum(c.data.nbytes for c in unit.constants[:2] if c is not None))
@@ -191,16 +191,16 @@ def _within(state: State, decision: Decision) -> Generator[Ask, State, State]:
     share, factor, fitted, fruitless = 0.0, _FACTOR, False, 0
     while fruitless < _FRUITLESS and not _is_done(state, decision):
         use.learn(state.priced, state.extracted)
-        before, over = _reached(state, limits), _over(state, limits)
+        before, over = _measure_progress(state, limits), _over(state, limits)
         share = share or _FIRST / limits.excess(over)
-        priced = use.priced(state.priced, over, share)
+        priced = use.price(state.priced, over, share)
         found = {_LAGRANGE: _by_steps(state, limits, use), _PRICED: _greedy(state, priced)}
-        state = yield Ask([state.chosen(choice, by) for by, some in found.items() for choice in some])
+        state = yield Ask([state.make_candidate(choice, by) for by, some in found.items() for choice in some])
         fits = any(limits.fits(c.figures) for c in state.results if c)
         if fits != fitted:
             factor, fitted = math.sqrt(factor), fits
         share = share / factor if fits else share * factor
-        fruitless = fruitless + 1 if _reached(state, limits) >= before else 0
+        fruitless = fruitless + 1 if _measure_progress(state, limits) >= before else 0
     return state
 
 
@@ -211,10 +211,10 @@ def _is_done(state: State, decision: Decision) -> bool:
         return True
     if decision.objective == SRAM:
         return any(decision.rank_of(c)[0] == 0 for c in graphs)
-    return _reached(state, decision.limits)[0] <= (1 + _NEAR) * min(c.figures.cycles for c in graphs)
+    return _measure_progress(state, decision.limits)[0] <= (1 + _NEAR) * min(c.figures.cycles for c in graphs)
 
 
-def _reached(state: State, limits: MemoryLimits) -> tuple[float, float]:
+def _measure_progress(state: State, limits: MemoryLimits) -> tuple[float, float]:
     """Returns the cycles of the fastest graph that fits, then the least excess of all; less is better."""
     figures = [c.figures for c in state.extracted]
     return min((f.cycles for f in figures if limits.fits(f)), default=math.inf), min(map(limits.excess, figures))

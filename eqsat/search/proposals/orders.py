@@ -127,7 +127,7 @@ def orders(state: State) -> Asking:
     for swap in reversed(known):
         arranged = min(arranged, with_swap(arranged, swap), key=cost)
     if arranged is not start.graph:
-        state = yield Ask([start.rewritten(arranged, "order")])
+        state = yield Ask([start.rewrite(arranged, "order")])
     best = state.best or start
     order, (_, before) = allocation.order(best.graph), cost(best.graph)
     changes = list[tuple[int, int, int]]()
@@ -137,4 +137,4 @@ def orders(state: State) -> Asking:
             most, total = cost(after)
             changes.append((most, -abs(total - before), swap))
     left = [swap for _, _, swap in sorted(changes)]
-    yield from one_by_one(state, left, lambda some: best.rewritten(reduce(with_swap, some, best.graph), "order"))
+    yield from one_by_one(state, left, lambda some: best.rewrite(reduce(with_swap, some, best.graph), "order"))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from eqsat.search.proposal import Ask, Asking, State
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate
-from eqsat.vela.occupancy import in_use, occupied
+from eqsat.vela.occupancy import get_occupied, in_use
 
 #: Names of Vela's options.
 _ARENA, _OPTIMISE = "--arena-cache-size", "--optimise"
@@ -39,22 +39,22 @@ def settings(state: State) -> Asking:
         if limit is not None and limit < start.figures.sram:
             first, sizes = [f"{_ARENA}={limit}"], [size for size in sizes if size < limit]
     whole = [] if target.sets(_OPTIMISE) or not start.figures.sram else [_SIZE]
-    smaller, middle, larger = _halved(sizes)
+    smaller, middle, larger = _halve(sizes)
     if first or whole:
         likely = (start.with_setting(s, "settings") for s in middle)
         state = yield Ask([start.with_setting(s, "settings") for s in first + whole], likely)
         least = min([least, *(rank(c) for c in state.results[: len(first)] if c)])
     while middle:
         # a smaller arena often takes more cycles
-        likely = (start.with_setting(s, "settings") for s in _halved(larger)[1])
+        likely = (start.with_setting(s, "settings") for s in _halve(larger)[1])
         state = yield Ask([start.with_setting(s, "settings") for s in middle], likely)
         (found,) = state.results
         is_no_worse = found is not None and rank(found) <= least
         least = rank(found) if found and is_no_worse else least
-        smaller, middle, larger = _halved(smaller if is_no_worse else larger)
+        smaller, middle, larger = _halve(smaller if is_no_worse else larger)
 
 
-def _halved(sizes: Sequence[int]) -> tuple[Sequence[int], Sequence[str], Sequence[int]]:
+def _halve(sizes: Sequence[int]) -> tuple[Sequence[int], Sequence[str], Sequence[int]]:
     """Returns the smaller sizes of an arena, the setting of the one in the middle if any, and the larger sizes."""
     middle = len(sizes) // 2
     return sizes[:middle], [f"{_ARENA}={size}" for size in sizes[middle : middle + 1]], sizes[middle + 1 :]
@@ -65,5 +65,5 @@ def arena_sizes(estimate: Estimate) -> list[int]:
 
     These are the arena sizes at which cascades begin to pay.
     """
-    in_sram = in_use(estimate.tensors, occupied(estimate.tensors))
+    in_sram = in_use(estimate.tensors, get_occupied(estimate.tensors))
     return sorted({n for n in in_sram.tolist() if 0 < n < estimate.sram_peak})

@@ -18,9 +18,9 @@ from eqsat.choice.compiled import Candidate, Compiled, node_of
 from eqsat.options.decision import Decision, Figures
 from eqsat.options.options import CYCLES, PARETO, SRAM
 from eqsat.search.proposal import Ask, Asking, State
-from eqsat.tensor.stripes import Region, cuts, is_of_channels, needed, striped
+from eqsat.tensor.stripes import Region, cuts, find_needed, is_of_channels, write_stripes
 from eqsat.tensor.types import Array, Shape
-from eqsat.vela.occupancy import in_use, occupied
+from eqsat.vela.occupancy import get_occupied, in_use
 from eqsat.vela.table import InSram
 
 #: Numbers of stripes that are tried.
@@ -65,7 +65,7 @@ class Plans:
         tensors = sorted(estimate.tensors, key=lambda t: t.name in numbers)
         self._tensors = {numbers[t.name]: t for t in tensors if t.name in numbers}
         self._occupied: dict[int | None, list[tuple[InSram, Array]]] = {}
-        shares = occupied(tensors)
+        shares = get_occupied(tensors)
         for t, own in zip(tensors, shares):
             self._occupied.setdefault(node_of(t.name, numbers), []).append((t, own))
         self._operators = [(r, numbers.get(r.name, -1)) for r in estimate.operators]
@@ -98,8 +98,8 @@ class Plans:
             for axis in (k for k, size in enumerate(shape) if size >= 2 * _fewest(shape, k)):
                 before: tuple[int, ...] = ()
                 for begin in [t for t in reversed(ticks) if t <= min(peak, last)][:_MOST]:
-                    within = Region(target, self._between(target, begin), axis)
-                    divided = needed(self._graph, within, 0, _fewest(shape, axis))
+                    within = Region(target, self._find_between(target, begin), axis)
+                    divided = find_needed(self._graph, within, 0, _fewest(shape, axis))
                     if divided is None:
                         break
                     region = replace(within, inner=tuple(sorted(divided)))
@@ -107,19 +107,19 @@ class Plans:
                         yield region, begin
                     before = region.inner
 
-    def _between(self, target: int, begin: int) -> tuple[int, ...]:
+    def _find_between(self, target: int, begin: int) -> tuple[int, ...]:
         """Returns the nodes behind a value, up to tensors that exist before a tick, and views of them."""
         found, stack = {target}, [target]
         while stack:
             for i in self._graph.nodes[stack.pop()].inputs:
-                stored = self._stored(i)
+                stored = self._find_stored(i)
                 whole = stored in self._tensors and self._tensors[stored].first < begin
                 if i not in found and not whole and self._graph.nodes[stored].inputs:
                     found.add(i)
                     stack.append(i)
         return tuple(sorted(found))
 
-    def _stored(self, n: int) -> int:
+    def _find_stored(self, n: int) -> int:
         """Returns the value of whose tensor a RESHAPE without one is a view, or the value itself."""
         while n not in self._tensors and self._graph.nodes[n].op == "reshape":
             (n,) = self._graph.nodes[n].inputs
@@ -137,7 +137,7 @@ class Plans:
         for parts in (p for p in _PARTS if p * fewest <= size):
             ends = cuts(size, parts, fewest if is_of_channels(shape, region.axis) else 1)
             first = ends[parts // 2]
-            rows = needed(self._graph, region, first, min(size, first - (-size // parts)))
+            rows = find_needed(self._graph, region, first, min(size, first - (-size // parts)))
             if rows is None:
                 return
             share = {n: r.size / self._graph.nodes[n].shape[r.axis] for n, r in rows.items()}
@@ -157,7 +157,7 @@ class Plans:
         """
         end = self._tensors[region.target].first + 1
         live = np.array(self._live[begin : end + 1], np.float64)
-        whole = {self._stored(i) for n in region.inner for i in self._graph.nodes[n].inputs if i not in share}
+        whole = {self._find_stored(i) for n in region.inner for i in self._graph.nodes[n].inputs if i not in share}
         for n in (share.keys() - whole - {region.target}) & self._tensors.keys():
             for tensor, own in self._occupied[n]:
                 _add(live, begin, tensor, (share[n] - 1) * own)
@@ -234,7 +234,7 @@ def stripes(state: State) -> Asking:
         first = better
 
 
-def wanted(state: State) -> Sequence[Decision]:
+def choose_aims(state: State) -> Sequence[Decision]:
     """Returns the decisions by which graphs with stripes have to be better, one after the other.
 
     For the Pareto set these are less SRAM at no more cycles than stock's graph, and at any cycles.
@@ -262,5 +262,5 @@ def _rank(decision: Decision, figures: Figures, excess: float) -> tuple[float, .
 
 def _in_stripes(start: Compiled, plan: Plan) -> Candidate:
     """Returns the graph of a plan."""
-    graph, source = striped(start.graph, plan.region, plan.ends)
-    return replace(start.rewritten(graph, "stripes", source), predicted=float(plan.expected.cycles))
+    graph, source = write_stripes(start.graph, plan.region, plan.ends)
+    return replace(start.rewrite(graph, "stripes", source), predicted=float(plan.expected.cycles))

@@ -45,7 +45,7 @@ def _gather(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type((n, w, c), xs[0].dtype)
 
 
-def _gathered(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _evaluate_gather(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     values, indices = xs
     return np.asarray(values[_at(values, indices)])
 
@@ -58,7 +58,7 @@ def _scatter(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return xs[0]
 
 
-def _scattered(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _evaluate_scatter(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     values, indices, written = xs
     out = values.copy()
     out[_at(values, indices, distinct=True)] = written
@@ -70,7 +70,7 @@ record(
     "gather",
     2,
     _gather,
-    _gathered,
+    _evaluate_gather,
     copies=True,
     roles="nKc,nw->nwc",
     allowed=lambda attrs, xs: {1: _positions(xs[0].shape)},
@@ -80,7 +80,7 @@ record(
     "scatter",
     3,
     _scatter,
-    _scattered,
+    _evaluate_scatter,
     copies=True,
     roles="nKc,nw,nwc->nKc",
     allowed=lambda attrs, xs: {1: _positions(xs[0].shape, distinct=True)},
@@ -90,7 +90,7 @@ record(
 # ---- resize -------------------------------------------------------------------------------------
 
 
-def _resized(size: int, scale: Sequence[int], offset: int, border: int) -> int:
+def _resize_axis(size: int, scale: Sequence[int], offset: int, border: int) -> int:
     numerator, denominator = scale
     if min(numerator, denominator) < 1:
         raise GraphError(f"the scale {numerator}/{denominator} is not above 0")
@@ -105,8 +105,8 @@ def _resized(size: int, scale: Sequence[int], offset: int, border: int) -> int:
 def _resize(attrs: Attributes, xs: Sequence[Type]) -> Type:
     n, h, w, c = xs[0].shape
     scale, offset, border = attrs["scale"], attrs["offset"], attrs["border"]
-    height = _resized(h, scale[:2], offset[0], border[0])
-    width = _resized(w, scale[2:], offset[1], border[1])
+    height = _resize_axis(h, scale[:2], offset[0], border[0])
+    width = _resize_axis(w, scale[2:], offset[1], border[1])
     dtype = xs[0].dtype if attrs["mode"] == NEAREST else DType.of(xs[0].dtype).accumulator
     return Type((n, height, width, c), dtype)
 
@@ -122,7 +122,7 @@ def _grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Arra
     return np.clip(before, 0, most - 1), np.clip(before + 1, 0, most - 1), place - before * scale[0]
 
 
-def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _interpolate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     """Returns the nearest element for NEAREST, a sum of four products for BILINEAR.
 
     The sum is scaled up by the numerators of the scale (TOSA 1.0, RESIZE).
@@ -153,7 +153,7 @@ record(
     "resize",
     1,
     _resize,
-    _interpolated,
+    _interpolate,
     shown=("scale",),
     folded=(("scale", "SHAPE"), ("offset", "SHAPE"), ("border", "SHAPE")),
     along=Along(lambda attrs, shape: (1, 2), _resize_across),

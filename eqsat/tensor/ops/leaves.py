@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.tensor.ops.op import Attributes, NotModelled, declared_type, record
+from eqsat.tensor.ops.op import Attributes, NotModelled, get_declared_type, record
 from eqsat.tensor.types import GraphError, Type
 
 _LEAF = NotModelled("has no operands to compute from")
@@ -17,6 +17,6 @@ def _leaf(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 record("leaf", "input", 0, _leaf, _LEAF, tosa=False, shown=lambda attrs: f"input {attrs['name']}")
 record("leaf", "const", 0, _leaf, _LEAF, tosa=False)
-record("opaque", "opaque", -1, declared_type, _UNKNOWN, tosa=False, shown=lambda attrs: str(attrs["tosa"]).lower())
+record("opaque", "opaque", -1, get_declared_type, _UNKNOWN, tosa=False, shown=lambda attrs: str(attrs["tosa"]).lower())
 # An item is one result of an opaque op that has several.
-record("opaque", "item", 1, declared_type, _UNKNOWN, tosa=False, shown=("index",))
+record("opaque", "item", 1, get_declared_type, _UNKNOWN, tosa=False, shown=("index",))

@@ -84,7 +84,7 @@ def _slice(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(attrs["size"]), xs[0].dtype)
 
 
-def _sliced(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _evaluate_slice(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return xs[0][tuple(slice(s, s + n) for s, n in zip(attrs["start"], attrs["size"], strict=True))]
 
 
@@ -104,7 +104,7 @@ record(
     "slice",
     1,
     _slice,
-    _sliced,
+    _evaluate_slice,
     shown=("start", "size"),
     folded=(("start", "SHAPE"), ("size", "SHAPE")),
     along=Along(_slice_axes, _slice_across),
@@ -119,7 +119,7 @@ def _pad(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(d + pads[2 * i] + pads[2 * i + 1] for i, d in enumerate(shape)), xs[0].dtype)
 
 
-def _padded(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _evaluate_pad(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     pads = attrs["pads"]
     widths = [(pads[2 * i], pads[2 * i + 1]) for i in range(xs[0].ndim)]
     return np.pad(xs[0], widths, constant_values=attrs["value"][0]) if widths else xs[0]
@@ -141,7 +141,7 @@ record(
     "pad",
     1,
     _pad,
-    _padded,
+    _evaluate_pad,
     shown=("pads",),
     folded=(("pads", "SHAPE"), ("value", "in0")),
     along=Along(_pad_axes, _pad_across),

@@ -226,7 +226,7 @@ def with_dtype(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(xs[0].shape, attrs["dtype"])
 
 
-def declared_type(attrs: Attributes, xs: Sequence[Type]) -> Type:
+def get_declared_type(attrs: Attributes, xs: Sequence[Type]) -> Type:
     """Returns the type of the attributes "shape" and "dtype"."""
     return Type(attrs["shape"], attrs["dtype"])
 
@@ -265,7 +265,7 @@ def axis_of(attrs: Attributes, rank: int) -> int:
     return int(axis)
 
 
-def reduced(attrs: Attributes, xs: Sequence[Type]) -> Type:
+def infer_reduced(attrs: Attributes, xs: Sequence[Type]) -> Type:
     """Returns the type of the first operand with size 1 along the attribute "axis"."""
     shape = list(xs[0].shape)
     shape[axis_of(attrs, len(shape))] = 1

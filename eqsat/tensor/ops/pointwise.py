@@ -27,7 +27,7 @@ from eqsat.tensor.types import Array, GraphError, Type
 _pointwise = partial(record, "pointwise")
 
 
-def _joined(dtype: str | None = None) -> Infer:
+def _infer_joined(dtype: str | None = None) -> Infer:
     """Returns the inference for operands of one dtype that broadcast; the result has `dtype` or, for None, theirs."""
 
     def infer(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -57,7 +57,7 @@ _pointwise("clz", 1, same, _clz)
 _pointwise("logical_not", 1, same, lambda attrs, xs, t: ~xs[0])
 
 
-def _negated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _negate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.asarray(np.clip(attrs["out_zp"][0] - (wide(xs[0]) - attrs["in_zp"][0]), *DType.of(t.dtype).limits))
 
 
@@ -65,7 +65,7 @@ _pointwise(
     "negate",
     1,
     same,
-    _negated,
+    _negate,
     folded=ZERO_POINTS,
     allowed=but_the_lowest,
 )
@@ -78,7 +78,7 @@ def _clamp(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return xs[0]
 
 
-def _clamped(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _evaluate_clamp(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     low, high = (DType.of(t.dtype).from_bytes(attrs[k]) for k in ("min_val", "max_val"))
     return np.asarray(np.clip(xs[0], low, high))
 
@@ -88,7 +88,7 @@ def _clamp_text(attrs: Attributes) -> str:
     return f"clamp[{low}..{high}]"
 
 
-_pointwise("clamp", 1, _clamp, _clamped, shown=_clamp_text)
+_pointwise("clamp", 1, _clamp, _evaluate_clamp, shown=_clamp_text)
 
 
 def _table(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -100,7 +100,7 @@ def _table(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(xs[0].shape, lookup.result)
 
 
-def _looked_up(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _look_up(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     entries = np.asarray(attrs["table"], np.int64)
     value = wide(xs[0]) - np.iinfo(xs[0].dtype).min
     if len(entries) == 1 << 8 * xs[0].itemsize:
@@ -120,7 +120,7 @@ def _gentle(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
     return {0: Allowed(never=tuple((least + 128 * steep[:, None] + np.arange(128)).reshape(-1).tolist()))}
 
 
-_pointwise("table", 1, _table, _looked_up, folded=(("table", "table"),), allowed=_gentle)
+_pointwise("table", 1, _table, _look_up, folded=(("table", "table"),), allowed=_gentle)
 
 
 def _cast(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -133,7 +133,7 @@ _pointwise("cast", 1, with_dtype, _cast, shown=("dtype",), declared=True)
 # ---- two and three operands ---------------------------------------------------------------------
 
 
-def _shifted_right(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _shift_right(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     value, amount = wide(xs[0]), wide(xs[1])
     result = value >> amount
     if attrs["round"]:
@@ -141,11 +141,11 @@ def _shifted_right(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return result
 
 
-def _unsigned(x: Array) -> Array:
+def _as_unsigned(x: Array) -> Array:
     return wide(x.view(np.dtype(f"u{x.dtype.itemsize}")))
 
 
-def _divided(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _divide(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     n, d = wide(xs[0]), wide(xs[1])
     quotient: Array = np.sign(n) * np.sign(d) * (np.abs(n) // np.maximum(np.abs(d), 1))
     return quotient
@@ -154,14 +154,14 @@ def _divided(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 _pointwise(
     "add",
     2,
-    _joined(),
+    _infer_joined(),
     lambda attrs, xs, t: wide(xs[0]) + wide(xs[1]),
     overflows=always,
 )
 _pointwise(
     "sub",
     2,
-    _joined(),
+    _infer_joined(),
     lambda attrs, xs, t: wide(xs[0]) - wide(xs[1]),
     overflows=always,
 )
@@ -169,7 +169,7 @@ _pointwise(
 
 def _ufunc(name: str, function: np.ufunc, dtype: str | None = None) -> None:
     """Adds an operator that is a numpy function."""
-    _pointwise(name, 2, _joined(dtype), lambda attrs, xs, t: np.asarray(function(*xs)))
+    _pointwise(name, 2, _infer_joined(dtype), lambda attrs, xs, t: np.asarray(function(*xs)))
 
 
 _ufunc("maximum", np.maximum)
@@ -190,30 +190,30 @@ def _below_the_bits(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allow
 _pointwise(
     "arithmetic_right_shift",
     2,
-    _joined(),
-    _shifted_right,
+    _infer_joined(),
+    _shift_right,
     allowed=_below_the_bits,
 )
 _pointwise(
     "logical_left_shift",
     2,
-    _joined(),
+    _infer_joined(),
     lambda attrs, xs, t: wide(xs[0]) << wide(xs[1]),
     allowed=_below_the_bits,
 )
 _pointwise(
     "logical_right_shift",
     2,
-    _joined(),
-    lambda attrs, xs, t: _unsigned(xs[0]) >> wide(xs[1]),
+    _infer_joined(),
+    lambda attrs, xs, t: _as_unsigned(xs[0]) >> wide(xs[1]),
     allowed=_below_the_bits,
 )
 # The lowest value divided by -1 overflows.
 _pointwise(
     "intdiv",
     2,
-    _joined(),
-    _divided,
+    _infer_joined(),
+    _divide,
     allowed=lambda attrs, xs: {1: Allowed(never=(0,))},
     overflows=always,
 )
@@ -227,7 +227,7 @@ def _mul(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(broadcast([x.shape for x in xs]), "INT32" if integer else xs[0].dtype)
 
 
-def _multiplied(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _multiply(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     shift = attrs["shift"][0]
     product: Array = wide(xs[0]) * wide(xs[1])
     if shift:  # halved before, as INT64 has no room for the largest product and the rounding term of a shift of 63
@@ -240,7 +240,7 @@ _pointwise(
     "mul",
     2,
     _mul,
-    _multiplied,
+    _multiply,
     folded=(("shift", "INT8"),),
     overflows=lambda attrs: attrs["shift"][0] > 0,
 )
@@ -253,8 +253,8 @@ def _select(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(broadcast([x.shape for x in xs]), xs[1].dtype)
 
 
-def _selected(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def _evaluate_select(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.where(xs[0], xs[1], xs[2])
 
 
-_pointwise("select", 3, _select, _selected, copies=True)
+_pointwise("select", 3, _select, _evaluate_select, copies=True)

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.tensor.ops.op import ALONG_AXIS, Attributes, Evaluate, NotModelled, always, axis_of, record, reduced, wide
+from eqsat.tensor.ops.op import (
+    ALONG_AXIS,
+    Attributes,
+    Evaluate,
+    NotModelled,
+    always,
+    axis_of,
+    infer_reduced,
+    record,
+    wide,
+)
 from eqsat.tensor.types import Type
 
 
@@ -21,14 +31,14 @@ _FLOATS = NotModelled("is defined for floats only, which the reference model com
 
 _reducing(
     "reduce_sum",
-    infer=reduced,
+    infer=infer_reduced,
     integer=lambda attrs, xs, t: np.asarray(np.sum(wide(xs[0]), attrs["axis"], keepdims=True)),
     overflows=always,
     running=lambda attrs, xs, t: np.asarray(np.cumsum(wide(xs[0]), attrs["axis"])),
 )
 for _name, _function in (("max", np.max), ("min", np.min), ("any", np.any), ("all", np.all)):
-    _reducing(f"reduce_{_name}", infer=reduced, integer=_along(_function))
-_reducing("reduce_product", infer=reduced, integer=_FLOATS)
+    _reducing(f"reduce_{_name}", infer=infer_reduced, integer=_along(_function))
+_reducing("reduce_product", infer=infer_reduced, integer=_FLOATS)
 
 
 def _argmax(attrs: Attributes, xs: Sequence[Type]) -> Type:

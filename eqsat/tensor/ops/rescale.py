@@ -70,7 +70,7 @@ def _twice(attrs: Attributes, shift: Array | int) -> Array:
     return np.where(is_double and np.asarray(shift) > 31, 1 << 30, 0)
 
 
-def rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def rescale(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     """Returns the value of RESCALE on integers (TOSA 1.0, RESCALE).
 
     Raises GraphError for inexact rounding, whose results TOSA leaves open.
@@ -137,7 +137,7 @@ record(
     "rescale",
     1,
     _rescale,
-    rescaled,
+    rescale,
     shown=("dtype",),
     folded=(("multiplier", "scale"), ("shift", "INT8"), *ZERO_POINTS),
     declared=True,

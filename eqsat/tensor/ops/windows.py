@@ -14,7 +14,7 @@ import numpy as np
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, always, record, wide
-from eqsat.tensor.ops.rescale import rescaled
+from eqsat.tensor.ops.rescale import rescale
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 _PRODUCT_ZERO_POINTS = (("in_zp", "in0"), ("w_zp", "in1"))
@@ -250,7 +250,7 @@ _mac(
     "matmul_rows",
     2,
     _matmul_rows,
-    _by_rows(_exact(_product), rescaled),
+    _by_rows(_exact(_product), rescale),
     shown=("step",),
     tosa=False,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.device.core.arithmetic import scaled
+from eqsat.device.core.arithmetic import scale
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.registers import Rounding
 from eqsat.device.ethos_u55.registers import RoundMode
@@ -40,7 +40,7 @@ def test_scaling_is_exact(rounding: Rounding, double: int, bits: int) -> None:
         for multiplier in (1, 3, min((1 << shift) * 5 // 4, 1 << 31), (1 << 30) + 77, (1 << 31) + 1, (1 << 32) - 1):
             want = [exactly(int(v), multiplier, shift, rounding, double) for v in values]
             try:
-                assert scaled(values, multiplier, shift, rounding, double).tolist() == want
+                assert scale(values, multiplier, shift, rounding, double).tolist() == want
             except DeviceError as e:
                 assert "beyond 62 bits" in str(e) and max(map(abs, want)) >= 1 << 60
 

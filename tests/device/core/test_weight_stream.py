@@ -11,7 +11,7 @@ import pytest
 from ethosu import mlw_codec
 
 from eqsat.device.core.errors import DeviceError, DeviceFault
-from eqsat.device.core.weight_stream import decoded
+from eqsat.device.core.weight_stream import decode
 
 RNG = np.random.default_rng(0)
 KINDS = {
@@ -54,15 +54,15 @@ def encoded(kind: str, n: int) -> tuple[np.ndarray, bytes]:
 def test_what_vela_encodes_comes_back(kind: str) -> None:
     for n in (1, 2, 11, 12, 13, 100, 5000, 40000, *RNG.integers(1, 3000, 40)):
         values, stream = encoded(kind, int(n))
-        found = decoded(stream)
+        found = decode(stream)
         assert np.array_equal(found[: len(values)], values)
         assert np.array_equal(found, mlw_codec.decode(bytearray(stream)))
 
 
 def test_streams_one_after_the_other_are_one() -> None:
     streams = [encoded(kind, 300)[1] for kind in KINDS]
-    assert np.array_equal(decoded(b"".join(streams)), np.concatenate([decoded(s) for s in streams]))
-    assert decoded(b"").tolist() == decoded(bytes([255] * 16)).tolist() == []
+    assert np.array_equal(decode(b"".join(streams)), np.concatenate([decode(s) for s in streams]))
+    assert decode(b"").tolist() == decode(bytes([255] * 16)).tolist() == []
 
 
 def damaged() -> list[bytes]:
@@ -90,7 +90,7 @@ def test_damaged_streams_are_read_as_vela_reads_them_or_refused() -> None:
     outcomes = {"equal": 0, "both refuse": 0, "refused here": 0}
     for stream, theirs in zip(streams, json.loads(done.stdout), strict=True):
         try:
-            ours = decoded(stream)
+            ours = decode(stream)
         except DeviceFault as e:
             outcomes["both refuse" if theirs is None else "refused here"] += 1
             assert theirs is None or "palette" in str(e) or "divisors" in str(e) or "9 bits" in str(e)
@@ -104,7 +104,7 @@ def test_damaged_streams_are_read_as_vela_reads_them_or_refused() -> None:
 def test_bytes_alike_end_at_once(value: int) -> None:
     """A stream holds at most so many weights as its bits say, whatever they are."""
     try:
-        found = decoded(bytes([value]) * 20_000)
+        found = decode(bytes([value]) * 20_000)
     except DeviceError:
         return
     assert len(found) < 64 * 20_000

@@ -11,7 +11,7 @@ from eqsat.device.core.commands import Activation
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import Element
-from eqsat.device.ethos_u55.arithmetic import activated as activated_by
+from eqsat.device.ethos_u55.arithmetic import activate as activated_by
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
 
 INT8, INT16, INT32 = Element(True, 8), Element(True, 16), Element(True, 32)

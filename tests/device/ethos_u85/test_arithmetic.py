@@ -12,7 +12,7 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import SAME, ByteRange, Element
 from eqsat.device.core.registers import Rounding
-from eqsat.device.ethos_u85.arithmetic import activated as activated_by
+from eqsat.device.ethos_u85.arithmetic import activate as activated_by
 from eqsat.device.ethos_u85.arithmetic import table_place
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
 
