@@ -12,7 +12,7 @@ from typing import Any
 from eqsat.egraph.externs import is_of
 from eqsat.egraph.kinds import INDEX, VALUE, VALUES, Kind, RuleError
 from eqsat.egraph.pattern import Pattern, Role, is_leaf, operands_of
-from eqsat.egraph.query import Atom, Demand, Expr, Query
+from eqsat.egraph.query import Demand, Expr, Query
 from eqsat.egraph.tree import (
     Apply,
     Compute,
@@ -153,26 +153,13 @@ class _Actions:
         return self.pattern.slot(t, VALUES, Role.USE)
 
     def _replace(self, t: Sublist) -> Expr:
-        """Returns the expression of a vector with other operands in place of its sublist."""
+        """Returns the expression of a vector with one operand in place of those of its sublist."""
         there, start = self.pattern.sublists.get(t.vector, (None, 0))
         if there is None or (there.before, there.after) != (t.before, t.after):
             raise RuleError(f"the pattern has no such sublist as {t}")
-        vector, old = self.pattern.slot(t.vector, VALUES, Role.USE), len(there.items)
-        if len(t.items) == 1 and not _is_vector(t.items[0]):
-            shorter: Expr = vector
-            for k in reversed(range(1, old)):
-                shorter = ("vec-remove", shorter, self.pattern.place(start, k))
-            return ("vec-set", shorter, start, self._value(t.items[0]))
-        before, rest = self.pattern.fresh(), self.pattern.fresh()
-        self.pattern.atoms.append(Atom("split", (vector, start, before, rest), None))
-        after: Expr = rest
-        for _ in range(old):
-            after = ("vec-remove", after, 0)
-        new = (self._vector(i) if _is_vector(i) else ("vec-of", self._value(i)) for i in t.items)
-        return ("vec-append", before, *new, after)
-
-
-def _is_vector(t: Term) -> bool:
-    """Tells whether a term is a vector of operands."""
-    kind = t.kind if isinstance(t, Symbol) else t.fact.gives if isinstance(t, Lookup) else None
-    return kind == VALUES or isinstance(t, Vector | Joined | Each | Sublist)
+        if len(t.items) != 1:
+            raise RuleError(f"one value takes the place of a sublist, and {t} has {len(t.items)}")
+        shorter: Expr = self.pattern.slot(t.vector, VALUES, Role.USE)
+        for k in reversed(range(1, len(there.items))):
+            shorter = ("vec-remove", shorter, self.pattern.place(start, k))
+        return ("vec-set", shorter, start, self._value(t.items[0]))

@@ -16,7 +16,6 @@ Relations let rules walk along the operands of a vector.
 
   position  (i), for each operand of the longest vector
   element   (vector, i, the operand at i)
-  split     (vector, i, the operands before i, the others)
 
 The rules that use facts and postponed operators declare them (`fact`, `postpone` of `terms.py`).
 The function `type` gives the shape and dtype of a class.
@@ -50,7 +49,6 @@ DECLARATIONS = (
     "(function joined (i64 TV i64) i64 :no-merge)",
     "(relation position (i64))",
     "(relation element (TV i64 T))",
-    "(relation split (TV i64 TV TV))",
 )
 
 
@@ -100,7 +98,7 @@ TYPES = (
     ),
     rule("type-Cat", type_of(_concat(_xs)), joined(_concat, _xs, length(_xs)), family="analysis"),
 )
-#: Rules that make the rows of `element` and `split`, from which patterns match sublists.
+#: Rules that make the rows of `element`, from which patterns match sublists.
 VECTORS = (
     EgglogRule(
         "position-next",
@@ -112,19 +110,6 @@ VECTORS = (
         "element-Cat",
         ("(= t (Cat a xs))", "(position i)", "(< i (vec-length xs))"),
         ("(element xs i (vec-get xs i))",),
-        analysis=True,
-    ),
-    # Only vectors with a CONCAT along the same axis among their operands are split.
-    EgglogRule(
-        "split-first",
-        ("(= t (Cat a xs))", "(element xs i (Cat a ys))"),
-        ("(split xs 0 (vec-empty) xs)",),
-        analysis=True,
-    ),
-    EgglogRule(
-        "split-next",
-        ("(split xs i p q)", "(< 0 (vec-length q))", "(= j (+ i 1))"),
-        ("(split xs j (vec-push p (vec-get q 0)) (vec-remove q 0))",),
         analysis=True,
     ),
 )
@@ -176,7 +161,7 @@ class Frozen:
 
 
 def engine_for(rules: Sequence[Rule], logged: bool = False) -> Engine:
-    """Returns an empty e-graph with rules and with those that infer types and split vectors.
+    """Returns an empty e-graph with rules and with those that infer types and walk along vectors.
 
     logged: whether rewrites log their instances.
     First calls `forget` of each rule that has it.

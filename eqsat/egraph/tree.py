@@ -297,8 +297,7 @@ class Sublist(Term):
     """A vector with some operands in a row.
 
     before, after: whether other operands may come before and after them.
-    On the right side of a rule the operands replace those of the left side's sublist.
-    There a vector among them stands for its own operands.
+    On the right side of a rule it has one operand, which replaces those of the left side's sublist.
     """
 
     vector: Term

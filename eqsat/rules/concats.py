@@ -33,9 +33,7 @@ MOST_SPANNED = 4
 #: If there are several such vectors, the fact is one of them.
 stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
 #: Fact first_pair(concat, xs): the first place where two successive operands become one slice.
-#: Fact first_concat(concat, xs): the first place of an operand that is a concat along the same axis.
 first_pair = fact("first_pair", Concat, Values, gives=Index)
-first_concat = fact("first_concat", Concat, Values, gives=Index)
 
 
 @extern
@@ -124,7 +122,7 @@ def same_dtype(x: Type, y: Type) -> bool:
 s, r = symbols("s r", Slice)
 f, a, concat = symbols("f", Unary), symbols("a", Sliceable), symbols("concat", Concat)
 x = symbols("x", Value)
-xs, ys = symbols("xs ys", Values)
+xs = symbols("xs", Values)
 i, axis, t = symbols("i", Index), symbols("axis", int), symbols("t", Type)
 shared = concat(xs[f(x), ...])
 rule = partial(rule, family="slicing")
@@ -157,18 +155,11 @@ RULES = [
         i,
         where=(concat(xs), element(xs, i, s(x)), element(xs, i + 1, r(x)), are_neighbours(concat, s, r)),
     ),
-    rule("first-concat", first_concat(concat, xs), i, where=(concat(xs), element(xs, i, concat(ys)))),
     rule(
         "concat-slices",
         concat(xs[..., s(x), r(x), ...]),
         concat(xs[..., both(concat, s, r)(x), ...]),
         where=element(xs, first_pair(concat, xs), s(x)),
-    ),
-    rule(
-        "concat-flat",
-        concat(xs[..., concat(ys), ...]),
-        concat(xs[..., ys, ...]),
-        where=element(xs, first_concat(concat, xs), concat(ys)),
     ),
     rule(
         "push-concat-unary",

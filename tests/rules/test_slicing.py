@@ -36,10 +36,6 @@ def doubled(x: Any) -> Any:
     return (x + x).rescale("INT8", 1 << 30, 31)
 
 
-def nested(x: Term) -> Term:
-    return x.concat(x.clamp(-5, 5), x)
-
-
 def spanning(x: Drawn, count: int, before: int, after: int) -> Drawn:
     """A slice that takes of so many operands of a concat, with others before and after them."""
     whole = joined(x, before + count + after)
@@ -156,11 +152,6 @@ concat-slices          INT8[4,7,2]          neighbours(x)
 - concat-slices        INT8[4,7,2]          neighbours(x, swap=True)
 - concat-slices        INT8[4,7,2]          neighbours(x, shift=1)
 - concat-slices        INT8[4,6] INT8[4,6]  x.rows(0, 3).concat(y.rows(3, 3), axis=1)
-concat-flat            INT8[2,3]            nested(x).concat(x)
-concat-flat            INT8[2,3]            x.concat(nested(x))
-concat-flat            INT8[2,3]            x.concat(nested(x), x)
-concat-flat            INT8[2,3]            nested(x).concat(nested(x))
-- concat-flat          INT8[2,3]            x.concat(x).concat(x.concat(x), axis=1)
 
 push-concat-unary      INT8[shapes]         pointwise(joined(x, x.number(2, 5)))
 - push-concat-unary    INT8[shapes]         joined(x, 2).rescale('INT32')
