@@ -252,7 +252,8 @@ def optimize(program: ExportedProgram, *, target: str | EthosUCompileSpec) -> tu
     >>> program, report = eqsat.optimize(exported_program, target="ethos-u55-128")
     >>> edge = to_edge_transform_and_lower(program, partitioner=[EthosUPartitioner(spec)])
 
-    Operators that Arm's partitioner refuses are written in forms that it accepts, with equal outputs.
+    Operators that Arm's partitioner refuses are written in forms that it accepts, with equal outputs on the NPU.
+    PyTorch itself may round a sum of floats in another order (`reshape_sum`).
     A lowering with eqsat does this by itself.
     program: quantized (PT2E), at ATen level, with fixed shapes; it is not modified.
     It is returned if there is nothing to change, or, with an EqsatWarning, if something failed.

@@ -37,6 +37,17 @@ def test_what_was_not_used_is_forgotten_first(store: LocalStore) -> None:
     assert store.get(["other:1"]) == {"other:1": b"x"}
 
 
+def test_a_value_above_the_limit_is_neither_kept_nor_read(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {f"few:{size}": b"x" * size for size in (10, 11)}
+    store.put(values, FEW)
+    assert store.get(list(values)) == values
+    monkeypatch.setattr("eqsat.store.local.LARGEST", 10)
+    assert store.get(list(values)) == {"few:10": values["few:10"]}
+    store.put({f"few:new {size}": b"y" * size for size in (10, 11)}, FEW)
+    monkeypatch.setattr("eqsat.store.local.LARGEST", 100)
+    assert set(store.range(*FEW.range())) >= {"few:10", "few:new 10"} and "few:new 11" not in store.range(*FEW.range())
+
+
 def test_a_pipe_a_socket_and_a_device_are_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are refused at once, and never opened: to open a pipe waits for its other end."""
     monkeypatch.chdir(tmp_path)
