@@ -1,11 +1,14 @@
-"""Rules for convolutions: they turn transposed convolutions and channel multipliers into ordinary convolutions, and
-move channel orders and channel slices into the weights."""
+"""Rules for convolutions: they exchange height and width, turn transposed convolutions and channel multipliers into
+ordinary convolutions, and move channel orders and channel slices into the weights.
+
+A convolution distinguishes height and width only by the order of its kernel's axes, so the two axes may be exchanged.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -16,11 +19,15 @@ from eqsat.egraph.kinds import (
     Concat,
     Constant,
     Conv2d,
+    Convolution,
     DepthwiseConv2d,
+    Operator,
     PaddingConvolution,
+    Pooling,
     Slice,
     TransposeConv2d,
     Value,
+    such,
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
@@ -28,14 +35,65 @@ from eqsat.rules.across import reorder, take_along
 from eqsat.rules.moves import move_constant
 from eqsat.rules.roles import PULLED, push
 from eqsat.rules.slicing import takes_channels
-from eqsat.rules.weights import MAX_CHANNELS, is_product, take
+from eqsat.rules.weights import MAX_CHANNELS, is_product, kernel_of, take
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regroup
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Type, attrs_of
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Shape, Type, attrs_of
 
 #: Kernel rows of a transposed convolution that becomes as many convolutions.
 _PHASES = 2
+
+# ---- height and width ---------------------------------------------------------------------------
+
+_PAIRS = ("stride", "dilation", "kernel")
+
+
+def _exchange(shape: Shape) -> Move:
+    return Move.transpose(shape, (0, 2, 1, 3))
+
+
+#: An exchange of H and W that is no view.
+Exchange = Annotated[
+    Move, such("exchange", Move, lambda m: len(m.in_shape) == 4 and not m.is_view and m == _exchange(m.in_shape))
+]
+
+
+@extern
+def exchange_pays(call: Convolution, x: Type, weights: Type, t: Type) -> bool:
+    """Tells whether exchanging H and W is a view, H and W differ, and the kernel has several taps."""
+    is_view = _exchange(x.shape).is_view and _exchange(t.shape).is_view
+    return is_view and x.shape[1] != x.shape[2] and kernel_of(call, weights.shape) != (1, 1)
+
+
+@extern
+def turn(call: Operator) -> Operator:
+    """Returns an operator on images whose H and W are exchanged."""
+    attrs = dict(call.attrs)
+    swapped = {k: (attrs[k][1], attrs[k][0]) for k in _PAIRS if k in attrs}
+    swapped |= {k: (*attrs[k][2:], *attrs[k][:2]) for k in ("pad", "out_pad") if k in attrs}
+    return call.with_attrs(**swapped)
+
+
+@extern
+def exchange(x: Type) -> Move:
+    """Returns the movement that exchanges H and W of a tensor [N, H, W, C]."""
+    return _exchange(x.shape)
+
+
+@extern
+def exchange_back(t: Type) -> Move:
+    """Returns the movement that exchanges H and W and so gives a tensor [N, H, W, C]."""
+    return _exchange(t.shape).inverse()
+
+
+@extern
+def turn_kernel(call: Convolution, weights: Constant) -> Constant:
+    """Returns weights whose kernel rows and columns are exchanged."""
+    height = OPS[call.op].kernel_axis
+    return LeafValue.constant(weights.data.swapaxes(height, height + 1), weights.node.dtype)
+
 
 # ---- several images -----------------------------------------------------------------------------
 
@@ -216,13 +274,19 @@ def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> C
     return LeafValue.constant(wide, weights.node.dtype)
 
 
-n, direct = symbols("n", Move), symbols("direct", PaddingConvolution)
-plain, transposed = symbols("plain", Conv2d), symbols("transposed", TransposeConv2d)
+m, n, direct = symbols("m", Exchange), symbols("n", Move), symbols("direct", PaddingConvolution)
+conv, plain, transposed = symbols("conv", Convolution), symbols("plain", Conv2d), symbols("transposed", TransposeConv2d)
+pool = symbols("pool", Pooling)
 depthwise, scale = symbols("depthwise", DepthwiseConv2d), symbols("scale", ChannelRescale)
 w, c = symbols("w c", Constant)
 s = symbols("s", Slice)
 x, b = symbols("x b", Value)
 rule = partial(rule, family="convolution")
+
+
+def turn_conv(x: Any) -> Any:
+    """Returns a term: the convolution of an image whose H and W are exchanged."""
+    return turn(conv)(x, turn_kernel(conv, w), b)
 
 
 def giving_in_order(rest: Any, order: Any) -> Any:
@@ -243,11 +307,21 @@ def reading_in_order(order: Any, rest: Any) -> Any:
 
 RULES = [
     rule(
+        "turn-conv",
+        conv(x, w, b),
+        exchange_back(LHS)(turn_conv(exchange(x)(x))),
+        where=exchange_pays(conv, x, w, LHS),
+    ),
+    rule(
         "conv-one-image",
         direct(x, w, b),
         let(one_image(x, LHS), lambda back, n: back(direct(n(x), w, b))),
         where=is_product(direct, w),
     ),
+    rule("push-turn", m(conv(x, w, b)), turn_conv(exchange(x)(x))),
+    rule("pull-turn", conv(m(x), w, b), exchange_back(LHS)(turn_conv(x))),
+    rule("push-turn-pool", m(pool(x)), turn(pool)(exchange(x)(x))),
+    rule("pull-turn-pool", pool(m(x)), exchange_back(LHS)(turn(pool)(x))),
     rule("move-conv", n(scale(plain(x, w, c))), let(order_first(n), giving_in_order)),
     rule("conv-move", plain(n(x), w, c), let(order_last(n), reading_in_order)),
     rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b), where=takes_channels(s, x)),
