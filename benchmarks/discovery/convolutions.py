@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.discovery.readings import NUMBERS, Reading, after, reading, readings
-from eqsat.target.staging import shortest
+from benchmarks.discovery.readings import NUMBERS, Reading, after, reading, readings, shortest
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph

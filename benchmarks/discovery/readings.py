@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import isqrt, prod
 
+from eqsat.target.staging import write_steps
 from eqsat.tensor.blocking import regroup
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Attrs, Shape
+from eqsat.tensor.types import Attrs, Shape, Steps, attrs_of
 
 #: A name and a number: ("columns", 2) makes pairs of columns channels.
 Reading = tuple[str, int]
@@ -79,6 +80,13 @@ def readings(shape: Shape, numbers: Iterable[int] = NUMBERS) -> Iterator[tuple[R
         if move is not None and move not in seen:
             seen.add(move)
             yield name, move
+
+
+def shortest(m: Move) -> Steps:
+    """Returns the fewest reshapes and transposes that move as `m` does."""
+    if not m.is_view and (direct := m.direct()) is not None:
+        return (("transpose", attrs_of({"perms": direct})),)
+    return write_steps(m, () if m.is_view else (m.squeeze(),))
 
 
 def after(graph: TensorGraph, x: int, steps: Iterable[tuple[str, Attrs]]) -> int:

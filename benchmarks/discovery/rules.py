@@ -10,14 +10,13 @@ from typing import Any
 
 from benchmarks.discovery.convolutions import Window, trace
 from benchmarks.discovery.find import Discovery
-from benchmarks.discovery.readings import after
+from benchmarks.discovery.readings import after, shortest
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.kinds import MOVE, Constant, Kind, Value, kind_of, op
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.egraph.tree import Extern
 from eqsat.proof import PROVED, Prover
-from eqsat.target.staging import shortest
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS

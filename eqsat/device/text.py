@@ -121,7 +121,8 @@ def _read(c: Computation) -> str:
             return f"{_describe_upscaling(c.ifm, c.upscale)} * {_operand(c.ifm2)}"
         case Convolution() | Pooling():
             over = "*" if isinstance(c, Convolution) else "over"
-            return f"{_describe_upscaling(c.ifm, c.upscale)} {over} {_window(c.kernel)}{_describe_kept(c.accumulators, c.ifm2)}"
+            ifm, kept = _describe_upscaling(c.ifm, c.upscale), _describe_kept(c.accumulators, c.ifm2)
+            return f"{ifm} {over} {_window(c.kernel)}{kept}"
         case Elementwise():
             operands = [_operand(o) + _describe_scale(s) for o, s in zip(c.operands, c.inputs, strict=True)]
             return ", ".join(operands[::-1] if c.reversed else operands)

@@ -19,7 +19,7 @@ from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource
 
 #: Pointwise operators that lack PyTorch's tag.
-CASTS, _POINTWISE = ("to", "type_as"), ("hardswish", "log_sigmoid", "where")
+_CASTS, _POINTWISE = ("to", "type_as"), ("hardswish", "log_sigmoid", "where")
 
 #: Arguments of per-tensor quantize and dequantize after the tensor: scale, zero point, limits, dtype.
 QParams = tuple[float, int, int, int, torch.dtype]
@@ -118,7 +118,7 @@ def is_pointwise(node: Node) -> bool:
         return qparams(node) is not None
     if op is None or op.namespace != "aten" or not isinstance(node.meta["val"], torch.Tensor):
         return False
-    is_cast = name(node.target) in CASTS and len(node.all_input_nodes) == 1
+    is_cast = name(node.target) in _CASTS and len(node.all_input_nodes) == 1
     tagged = torch.Tag.pointwise in op.tags and torch.Tag.nondeterministic_seeded not in op.tags
     return tagged or name(node.target) in _POINTWISE or is_cast
 

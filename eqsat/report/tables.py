@@ -59,10 +59,10 @@ def standings(run: RecordedRun) -> Table:
         "Geometric means over the models. Calibrated cycles, which decide, to stock's, to those of stock-best (in the "
         "settings of Vela and the layouts of inputs and outputs that are best), and to the best peer's: of stock, "
         "stock-best and, where it leaves nothing to the CPU, LiteRT. The worst model is that of the peers, "
-        "or of stock where there are none; losses are models with more cycles than stock's. Vela's total to stock's, over the roofline (the largest of MACs, weight bytes, and "
-        "bytes in and out, at the full rates that Vela has configured) and over the tighter bound by operators (of each "
-        "the larger of MACs and weight bytes, added up). MACs: the share of all cycles that they need at the full rate, "
-        "a plain mean. SRAM in use and .pte file to stock's.",
+        "or of stock where there are none; losses are models with more cycles than stock's. Vela's total to stock's, "
+        "over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
+        "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
+        "MACs: the share of all cycles that they need at the full rate, a plain mean. SRAM in use and .pte file to stock's.",
         (
             *("target", "configuration", "models", "to stock"),
             *(["to stock-best"] if best else ()),

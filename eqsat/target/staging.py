@@ -57,10 +57,3 @@ def write_steps(m: Move, transposes: TransposeSteps) -> Steps:
     if current != m.out_shape:
         steps.append(("reshape", attrs_of({"shape": m.out_shape})))
     return tuple(steps)
-
-
-def shortest(m: Move) -> Steps:
-    """Returns the fewest reshapes and transposes that move as `m` does."""
-    if not m.is_view and (direct := m.direct()) is not None:
-        return (("transpose", attrs_of({"perms": direct})),)
-    return write_steps(m, () if m.is_view else (m.squeeze(),))
