@@ -62,7 +62,8 @@ def standings(run: RecordedRun) -> Table:
         "or of stock where there are none; losses are models with more cycles than stock's. Vela's total to stock's, "
         "over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
         "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
-        "MACs: the share of all cycles that they need at the full rate, a plain mean. SRAM in use and .pte file to stock's.",
+        "MACs: the share of all cycles that they need at the full rate, a plain mean. "
+        "SRAM in use and .pte file to stock's.",
         (
             *("target", "configuration", "models", "to stock"),
             *(["to stock-best"] if best else ()),
