@@ -24,6 +24,7 @@ import numpy as np
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.rescale import SINGLE_ROUND
+from eqsat.tensor.schema import DTYPE_CODE
 from eqsat.tensor.types import Attrs, attrs_of
 
 #: PROPAGATE of tosa.NanPropagationMode; quantized values have no NaN.
@@ -83,8 +84,8 @@ def by_one(dtype: str, zero_point: int = 0) -> Attrs:
 
 
 def _products(dtype: str, in_zp: int, w_zp: int) -> dict[str, object]:
-    accumulator = DType.of(DType.of(dtype).accumulator)
-    return {"in_zp": (in_zp,), "w_zp": (w_zp,), "acc_type": accumulator.code, "local_bound": False}
+    accumulator = DTYPE_CODE[DType.of(dtype).accumulator]
+    return {"in_zp": (in_zp,), "w_zp": (w_zp,), "acc_type": accumulator, "local_bound": False}
 
 
 def conv(
@@ -144,7 +145,7 @@ def avg_pool(
     pad: top, bottom, left, right.
     """
     window = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pad)}
-    return attrs_of({**window, "in_zp": (in_zp,), "out_zp": (out_zp,), "acc_type": DType.of("INT32").code})
+    return attrs_of({**window, "in_zp": (in_zp,), "out_zp": (out_zp,), "acc_type": DTYPE_CODE["INT32"]})
 
 
 def clamp(dtype: str, low: int | None = None, high: int | None = None) -> Attrs:
