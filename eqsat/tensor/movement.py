@@ -112,22 +112,6 @@ class Move:
         return Move(tuple(shape), tuple(new_shape), _canonical([(prod(shape), 1)]))
 
     @staticmethod
-    def of(shape: Shape, index: Array) -> Move | None:
-        """Returns the movement that gives the elements at the flat positions `index` of a tensor of `shape`.
-
-        Returns None if no reordering of axes does.
-        """
-        flat, done = index.reshape(-1), 1
-        axes: list[StridedAxis] = []
-        while done < flat.size:
-            stride, outer = int(flat[done]), flat[::done]
-            steps = outer == np.arange(outer.size) * stride
-            axes.append((int(steps.argmin()) or outer.size, stride))
-            done *= axes[-1][0]
-        found = Move(shape, index.shape, tuple(reversed(axes)))
-        return found if done == flat.size and np.array_equal(found.indices(), index) else None
-
-    @staticmethod
     def reorder(axes: Sequence[StridedAxis]) -> Move:
         """Returns a reordering of one axis, given (size, stride) of its factors from the outermost to the innermost."""
         size = prod(n for n, _ in axes)

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, alike, record, wide
+from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, alike, define, wide
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 #: Values of ResizeMode in the TOSA schema.
@@ -65,7 +65,7 @@ def _evaluate_scatter(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return out
 
 
-record(
+define(
     "indexed",
     "gather",
     2,
@@ -75,7 +75,7 @@ record(
     roles="nKc,nw->nwc",
     allowed=lambda attrs, xs: {1: _positions(xs[0].shape)},
 )
-record(
+define(
     "indexed",
     "scatter",
     3,
@@ -148,7 +148,7 @@ def _resize_across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
     return {} if p.alone and len(p.out_shape) == 4 and all(d == to for d, to in p.to.items()) else None
 
 
-record(
+define(
     "axial",
     "resize",
     1,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.tensor.ops.op import ALONG_AXIS, Along, Attributes, AxisPlacement, alike, axis_of, record, same
+from eqsat.tensor.ops.op import ALONG_AXIS, Along, Attributes, AxisPlacement, alike, axis_of, define, same
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 # ---- movement -----------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ def _reshape(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(attrs["shape"]), xs[0].dtype)
 
 
-record(
+define(
     "move",
     "transpose",
     1,
@@ -35,7 +35,7 @@ record(
     shown=("perms",),
     copies=True,
 )
-record(
+define(
     "move",
     "reshape",
     1,
@@ -45,7 +45,7 @@ record(
     folded=(("shape", "SHAPE"),),
     copies=True,
 )
-record("pointwise", "identity", 1, same, lambda attrs, xs, t: xs[0], copies=True)
+define("pointwise", "identity", 1, same, lambda attrs, xs, t: xs[0], copies=True)
 
 
 # ---- concat -------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def _concat(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(shape), xs[0].dtype)
 
 
-record(
+define(
     "concat",
     "concat",
     -1,
@@ -99,7 +99,7 @@ def _slice_axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
     return tuple(d for d, n in enumerate(shape) if attrs["size"][d] != n)
 
 
-record(
+define(
     "axial",
     "slice",
     1,
@@ -136,7 +136,7 @@ def _pad_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"pads": tuple(pads)}
 
 
-record(
+define(
     "axial",
     "pad",
     1,
@@ -162,7 +162,7 @@ def _tile_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"multiples": tuple(multiples)}
 
 
-record(
+define(
     "axial",
     "tile",
     1,
@@ -180,7 +180,7 @@ def _reverse(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return xs[0]
 
 
-record(
+define(
     "axial",
     "reverse",
     1,

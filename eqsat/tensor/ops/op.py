@@ -99,7 +99,7 @@ def always(attrs: Attributes) -> bool:
 Shown = tuple[str, ...] | Callable[[Attributes], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Op:
     """One record of the op table.
 
@@ -124,13 +124,13 @@ class Op:
     Raises TypeError if an axial operator has no `along`, or an indexed one no `roles`.
     """
 
-    name: str
     kind: OpKind
+    name: str
     operands: int
     infer: Infer
     integer: Evaluate | NotModelled
-    shown: Shown
-    tosa: bool
+    shown: Shown = ()
+    tosa: bool = True
     folded: tuple[tuple[str, str], ...] = ()
     declared: bool = False
     copies: bool = False
@@ -182,30 +182,23 @@ def numbers(values: Any) -> str:
 OPS: dict[str, Op] = {}
 
 
-def define(op: Op) -> Op:
-    """Adds an operator to the table and returns it.
-
-    Raises ValueError if its name is taken.
-    """
-    if op.name in OPS:
-        raise ValueError(f"the op table has two operators {op.name}")
-    OPS[op.name] = op
-    return op
-
-
-def record(
+def define(
     kind: OpKind,
     name: str,
     operands: int,
     infer: Infer,
     integer: Evaluate | NotModelled,
-    *,
-    shown: Shown = (),
-    tosa: bool = True,
     **more: Any,
-) -> None:
-    """Adds an operator to the table; more: the other fields of its record."""
-    define(Op(kind=kind, name=name, operands=operands, infer=infer, integer=integer, shown=shown, tosa=tosa, **more))
+) -> Op:
+    """Adds an operator to the table and returns its record.
+
+    more: the other fields of the record.
+    Raises ValueError if the name is taken, and TypeError as `Op` does.
+    """
+    if name in OPS:
+        raise ValueError(f"the op table has two operators {name}")
+    OPS[name] = Op(kind, name, operands, infer, integer, **more)
+    return OPS[name]
 
 
 # ---- what many operators share --------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsat.tensor.allowed import ANY, Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, record, wide, with_dtype
+from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, define, wide, with_dtype
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 #: Values of RoundingMode in the TOSA schema.
@@ -132,7 +132,7 @@ def _axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
     return (len(shape) - 1,) if attrs["per_channel"] else ()
 
 
-record(
+define(
     "pointwise",
     "rescale",
     1,

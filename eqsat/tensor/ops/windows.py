@@ -13,14 +13,14 @@ from math import prod
 import numpy as np
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, always, record, wide
+from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, always, define, wide
 from eqsat.tensor.ops.rescale import rescale
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 _PRODUCT_ZERO_POINTS = (("in_zp", "in0"), ("w_zp", "in1"))
 
 
-_mac = partial(record, "mac")
+_mac = partial(define, "mac")
 
 
 # ---- inference ----------------------------------------------------------------------------------
