@@ -246,17 +246,20 @@ class TensorGraph:
                 )
         values: dict[int, Array] = dict(zip(self.inputs, inputs, strict=True))
         for n in self.live():
-            node = self.nodes[n]
-            if node.op == "const":
-                values[n] = node.attr("value").data
-            elif node.op != "input":
-                operands, types = [values[i] for i in node.inputs], [self.type(i) for i in node.inputs]
-                values[n] = (
-                    evaluate_defined(node.op, node.attrs, operands, types, self.type(n))
-                    if defined
-                    else evaluate_op(node.op, node.attrs, operands, self.type(n))
-                )
+            if n not in values:
+                values[n] = self.evaluate_node(n, values, defined)
         return [values[o] for o in self.outputs]
+
+    def evaluate_node(self, n: int, values: Mapping[int, Array], defined: bool) -> Array:
+        """Returns the value of a node for `values` of its operands, like `evaluate`."""
+        node = self.nodes[n]
+        if node.op == "const":
+            data: Array = node.attr("value").data
+            return data
+        operands = [values[i] for i in node.inputs]
+        if not defined:
+            return evaluate_op(node.op, node.attrs, operands, self.type(n))
+        return evaluate_defined(node.op, node.attrs, operands, [self.type(i) for i in node.inputs], self.type(n))
 
 
 @dataclass(slots=True)
@@ -290,13 +293,9 @@ def unpredictable(graph: TensorGraph, inputs: Sequence[Array]) -> str:
     """
     values: dict[int, Array] = dict(zip(graph.inputs, inputs, strict=True))
     for n in graph.live():
-        node = graph.nodes[n]
-        if node.op == "const":
-            values[n] = node.attr("value").data
-        elif node.op != "input" and all(i in values for i in node.inputs):
-            operands, types = [values[i] for i in node.inputs], [graph.type(i) for i in node.inputs]
+        if n not in values and all(i in values for i in graph.nodes[n].inputs):
             try:
-                values[n] = evaluate_defined(node.op, node.attrs, operands, types, graph.type(n))
+                values[n] = graph.evaluate_node(n, values, defined=True)
             except Unpredictable as e:
                 return str(e)
             except GraphError:
