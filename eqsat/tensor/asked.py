@@ -1,8 +1,6 @@
 """The values that the operators of a graph require, carried back to where they come from.
 
-A shift requires an amount below the number of bits of its operand.
-A GATHER requires positions inside its tensor, and an INTDIV a divisor other than 0.
-`Op.allowed` has these requirements.
+A GATHER, for instance, requires positions inside its tensor (`Op.allowed`).
 For other values TOSA leaves the result open, so a comparison on them would show nothing.
 
 >>> from eqsat.tensor import makers
@@ -37,10 +35,7 @@ _CHOOSING = frozenset({"max_pool2d", "reduce_max", "reduce_min"})
 
 
 def require(graph: TensorGraph) -> dict[int, Allowed]:
-    """Returns the values that all readers of a node require, directly or through other operators.
-
-    They are by live node; nodes without a requirement are left out.
-    """
+    """Returns {live node: the values that its readers require, directly or through other operators, if not all}."""
     out: dict[int, Allowed] = {}
     for n in reversed(graph.live()):
         node = graph.nodes[n]
@@ -66,17 +61,15 @@ def _own(graph: TensorGraph, node: Node) -> Mapping[int, Allowed]:
 def _before(graph: TensorGraph, n: int, k: int, wanted: Allowed) -> Allowed:
     """Returns the values of operand k of a node for which the node has the wanted values.
 
-    If several operands determine the value together, each gets the same requirement.
-    The value may then still differ from the wanted ones.
+    If several operands determine the value together, each gets the same requirement, which may not suffice.
     """
     node = graph.nodes[n]
     op, operand = OPS[node.op], graph.nodes[node.inputs[k]]
     if operand.op == "const" or wanted == ANY:
         return ANY
     passed = wanted if operand.dtype == node.dtype else ANY
-    # The second operand of GATHER and SCATTER gives no element of the result.
     if op.kind == "indexed":
-        return passed if k != 1 else ANY
+        return passed if k != 1 else ANY  # operand 1 gives positions and no element of the result
     if op.copies or node.op in _CHOOSING:
         return passed
     if op.kind != "pointwise":
@@ -92,7 +85,6 @@ def _try_values(node: Node, operand: str, operands: tuple[Const | None, ...], wa
     """Returns the values of a pointwise node's operand that is None in `operands`, for which it has the wanted values.
 
     operand: its dtype.
-    Answers are cached, since the graphs of one search have much in common.
     """
     dtype = DType.of(operand)
     if not dtype.is_integral:
@@ -135,10 +127,7 @@ def _among(codes: Array, fits: Array) -> Allowed:
 
 
 def _bisect(values: Callable[[Array], Array], wanted: Allowed, limits: tuple[int, int]) -> Allowed:
-    """Returns the values for which a monotone function has the wanted results, found by bisection.
-
-    The answer is ANY if the function is not monotone, as far as three points tell.
-    """
+    """Returns the values for which a monotone function has the wanted results, ANY if three points tell it is none."""
     ends = values(np.array(limits))
     rises = bool((ends[0] <= ends[1]).all())
     least = -_FAR if wanted.low is None else wanted.low

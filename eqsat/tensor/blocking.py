@@ -44,11 +44,9 @@ class Axis:
         return (self.size - 1 + self.low + self.high - (self.kernel - 1) * self.dilation) // self.stride + 1
 
     def block(self, block: int) -> BlockedAxis | None:
-        """Returns the convolution on blocks of `block` elements.
+        """Returns the convolution on blocks of `block` elements, None if neither of stride and block divides the other.
 
-        Returns None unless the stride divides the block or the block divides the stride.
-        Result r of a block reads the elements stride * r - low + dilation * t.
-        They are counted from the block's first element.
+        Result r of a block reads the elements stride * r - low + dilation * t, from the block's first one on.
         """
         if block % self.stride == 0:
             outputs, stride = block // self.stride, 1
@@ -115,11 +113,9 @@ class BlockedAxis:
         return (self.blocks + self.low + self.high - self.kernel) // self.stride + 1
 
     def weights(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Lays out weights [taps, channels out, other axis, channels in] for the blocks.
+        """Lays out weights [taps, out, other, in] for the blocks, as [kernel, outputs * out, other, block * in].
 
-        Returns [kernel, outputs * out, other, block * in].
-        Channels out are ordered by (result in the block, old channel).
-        Channels in are ordered by (element of the block, old channel).
+        Channels out are ordered by (result in the block, old channel), channels in by (element in the block, old one).
         """
         _, out, other, channels = values.shape
         laid = np.zeros((self.kernel, self.outputs, out, other, self.block, channels), values.dtype)
@@ -252,10 +248,7 @@ class ConstantConvolution:
         )
 
     def block(self, block: tuple[int, int]) -> Spelling | None:
-        """Returns a CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements.
-
-        Returns None if neither of stride and block divides the other.
-        """
+        """Returns a CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements, if `Axis.block` can."""
         axes = self._axes()
         height, width = (a.block(b) for a, b in zip(axes, block, strict=True))
         if not (height and width):
@@ -265,10 +258,7 @@ class ConstantConvolution:
         return self._on_blocks(weights, height, width, is_padding)
 
     def block_transposed(self) -> Spelling | None:
-        """Returns a TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel.
-
-        Returns None if it crops more than a kernel.
-        """
+        """Returns a TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel, if it crops at most a kernel."""
         top, bottom, left, right = self.attributes["out_pad"]
         (_, h, w, _), (_, kh, kw, _), (sy, sx) = self.shape, self.weights.shape, self.attributes["stride"]
         height = _block_transposed(h, kh, sy, top, bottom)
@@ -276,10 +266,7 @@ class ConstantConvolution:
         return self._on_blocks(self.weights, height, width, False) if height and width else None
 
     def reduce_dilation(self, dilation: tuple[int, int]) -> Spelling | None:
-        """Returns the convolution with a smaller dilation of (H, W) and zeros between its taps.
-
-        Returns None if the new dilation does not divide the old one.
-        """
+        """Returns the convolution with a dilation of (H, W), if that divides its own, and zeros between its taps."""
         first, old = OPS[self.op].kernel_axis, self.attributes["dilation"]
         if any(o % d for o, d in zip(old, dilation, strict=True)):
             return None
@@ -320,8 +307,8 @@ class ConstantConvolution:
     def _phases(self) -> tuple[int, int] | None:
         """Returns the padding at both ends of each phase of W, in elements of the phase.
 
-        None unless the convolution is dilated along W, which divides its padding there.
-        None unless strides are 1 and the kernel has height 1, without padding along H.
+        Returns None unless the convolution is dilated along W, which divides its padding there, strides are 1, and the
+        kernel has height 1 without padding along H.
         """
         (top, bottom, left, right), phases = self.attributes["pad"], self.attributes["dilation"][1]
         flat = self.weights.shape[OPS[self.op].kernel_axis] == 1 and not (top or bottom)
@@ -330,9 +317,8 @@ class ConstantConvolution:
         return left // phases, right // phases
 
     def stack_phases(self) -> Spelling | None:
-        """Returns a dilated convolution as one without dilation.
+        """Returns a dilated convolution as one without dilation, on an image for each pair of phases.
 
-        The elements of each pair of phases become an image of their own.
         The images are stacked along H with rows of padding between them.
         Returns None unless strides are 1 and the dilations divide height, width and padding.
         Returns None for a kernel of height 1, which needs no padding between (`split_phases`).
@@ -358,12 +344,10 @@ class ConstantConvolution:
         return self._as(other, read, write, (rows * down - h, 0), low + high > 0)
 
     def divide_channels(self, parts: int) -> Spelling | None:
-        """Returns a pointwise CONV2D at one position with its channels in `parts` parts along W.
+        """Returns a pointwise CONV2D at one position with its channels in equal parts along W, the taps of its kernel.
 
-        The parts are taps of its kernel, and nothing is moved.
-        Returns None for another operator, for several positions or taps, and for unequal parts.
-        Returns None with padding.
-        With more positions, parts of parts could be formed without end.
+        Returns None for another operator, for several taps, with padding, and if there are no such parts.
+        Returns None for several positions, of which parts of parts could be formed without end.
         """
         out, channels = self.weights.shape[0], self.shape[-1]
         several = max(*self.shape[:3], *self.weights.shape[1:3]) > 1

@@ -1,11 +1,10 @@
 """Channels on which no output depends, and the graph without them.
 
 Training for sparsity leaves filters whose weights are all zero, and channels that nothing reads.
-A channel of a feature map can go in either of two cases.
-All convolutions that read it have zero weights for it.
-Or it is the same number for every input, which these convolutions can add to their biases.
-Pointwise operators, poolings and depthwise convolutions compute every channel by itself.
-So the feature maps between convolutions that they connect lose the same channels.
+A channel of a feature map can go if all convolutions that read it have zero weights for it, or if it is the same
+number for every input, which these convolutions can add to their biases.
+Pointwise operators, poolings and depthwise convolutions compute every channel by itself, so the feature maps that they
+connect lose the same channels.
 
 >>> from eqsat.tensor import makers
 >>> g = TensorGraph()

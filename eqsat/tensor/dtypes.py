@@ -1,6 +1,4 @@
-"""Element types of tensors, each stated once.
-
-Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; its properties are here.
+"""Element types of tensors, which `Type.dtype` and `Node.dtype` name as TOSA does.
 
 >>> DType.of("INT16").limits, DType.of("INT16").accumulator
 ((-32768, 32767), 'INT48')
@@ -21,8 +19,7 @@ class LookupTable:
     """The table of a TABLE operator.
 
     entries: number of entries; fewer entries than values are interpolated.
-    dtype: of an entry.
-    result: dtype of the result.
+    dtype, result: of an entry, and of the result.
     """
 
     entries: int
@@ -51,10 +48,7 @@ class DType:
 
     @staticmethod
     def of(name: str) -> DType:
-        """Returns the dtype of a name.
-
-        A name that TOSA does not have is carried, with elements of 4 bytes.
-        """
+        """Returns the dtype of a name; one that TOSA does not have is carried, with elements of 4 bytes."""
         return DTYPES.get(name) or DType(name, "other", 32)
 
     @property
@@ -74,10 +68,7 @@ class DType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The lowest and highest value.
-
-        Raises ValueError if there are none.
-        """
+        """The lowest and highest value, or raises ValueError."""
         if not self.is_integral:
             raise ValueError(f"{self.name} has no limits here: only BOOL and integers that numpy holds do")
         return (0, 1) if self.kind == "boolean" else (-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
@@ -89,10 +80,7 @@ class DType:
 
     @property
     def is_activation(self) -> bool:
-        """Whether feature maps of quantized networks have it.
-
-        CLAMP, TABLE and the poolings read it.
-        """
+        """Whether feature maps of quantized networks have it, which CLAMP, TABLE and the poolings read."""
         return self.lookup is not None
 
     def to_bytes(self, value: int) -> bytes:
@@ -111,10 +99,7 @@ class DType:
 
     @property
     def is_wide(self) -> bool:
-        """Whether elementwise operators between RESCALEs compute in it.
-
-        It is an accumulator that not only a RESCALE reads.
-        """
+        """Whether elementwise operators between RESCALEs compute in it: an accumulator that others read, too."""
         return self.is_accumulator and not self.only_rescaled
 
 

@@ -1,7 +1,6 @@
 """Data movement in a normal form: any chain of transposes and reshapes as one order of axes.
 
-A `Move` says, for a row-major output of `out_shape`, from which flat input position each
-element comes.
+A `Move` says, for a row-major output of `out_shape`, from which flat input position each element comes.
 `axes` lists (size, input stride) from the outermost output axis to the innermost.
 Axes of size 1 are dropped, and neighbours are merged if one stride continues the other.
 That form is unique, so equal movements are equal objects.
@@ -13,9 +12,7 @@ That form is unique, so equal movements are equal objects.
 True
 
 A channel shuffle, a PixelShuffle or a chain of reshapes and transposes is a single Move.
-`then` composes two.
-Two reshapes without a common refinement (2x3 and 3x2) do not compose through a transpose.
-`then` is None in that case.
+Two reshapes without a common refinement (2x3 and 3x2) do not compose through a transpose: `then` is None.
 """
 
 from __future__ import annotations
@@ -71,11 +68,7 @@ def split(size: int, stride: int, boundaries: Sequence[int]) -> list[StridedAxis
 
 @dataclass(frozen=True, slots=True)
 class AtomicAxis:
-    """One atomic axis of a Move.
-
-    in_dim, out_dim: the axes of the shapes of which it is a factor.
-    in_stride, out_stride: elements.
-    """
+    """One atomic axis of a Move, a factor of axis in_dim of the input and of out_dim of the output."""
 
     size: int
     in_dim: int
@@ -155,9 +148,8 @@ class Move:
         return Move(self.out_shape, self.in_shape, _canonical([(self.axes[i][0], out[i]) for i in order]))
 
     def then(self, after: Move) -> Move | None:
-        """Returns this movement followed by `after`.
+        """Returns this movement followed by `after`, None if no single reordering of axes expresses it.
 
-        Returns None if no single reordering of axes expresses it.
         Raises ValueError if the shapes between them differ.
         """
         if self.out_shape != after.in_shape:
@@ -177,10 +169,7 @@ class Move:
         return Move(self.in_shape, after.out_shape, _canonical(axes))
 
     def atoms(self) -> tuple[AtomicAxis, ...] | None:
-        """Returns the atomic axes in output order, cut at the axes of both shapes.
-
-        Returns None if the shapes have no common refinement.
-        """
+        """Returns the atomic axes in output order, cut at the axes of both shapes, None if these have no refinement."""
         return _atoms(self)
 
     def indices(self) -> Array:
@@ -199,8 +188,7 @@ class Move:
     def restrict(self, operand: Shape) -> Move | None:
         """Returns this movement for an operand that broadcasts to `in_shape`.
 
-        Returns None if an output axis would mix broadcast and real axes.
-        The operand must be materialised then.
+        Returns None if an output axis would mix broadcast and real axes, so that the operand must be materialised.
         """
         if operand == self.in_shape:
             return self
@@ -266,10 +254,7 @@ class Move:
     # -- the way out ------------------------------------------------------------------------------
 
     def squeeze(self) -> tuple[Shape, tuple[int, ...]]:
-        """Returns (shape, perm) of the smallest equal transpose.
-
-        Reshape to shape, transpose by perm, and reshape to out_shape.
-        """
+        """Returns (shape, perm) of the smallest equal transpose, between reshapes to `shape` and to `out_shape`."""
         order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
         return tuple(self.axes[i][0] for i in order), tuple(order.index(i) for i in range(len(self.axes)))
 

@@ -1,11 +1,8 @@
 """Inputs on which graphs are compared.
 
-Different errors need different inputs to show.
-A wrong clamp needs limits, a dropped SELECT one input low and another high.
-An error on few codes before a mean over a plane needs planes of one code.
-A wrong border needs a single element that stands out.
-So samples come in kinds.
-From the third on each element of each input is drawn independently of the others:
+Different errors need different inputs to show: a wrong clamp limits, a dropped SELECT one input low and another high,
+an error on few codes before a mean over a plane planes of one code, a wrong border a single element that stands out.
+So samples come in kinds:
 
   low, high  the lowest, the highest value everywhere, in all inputs
   edges      per element a limit or its neighbour
@@ -35,9 +32,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Array, GraphError, Type
 
-#: Bits of INT32 and INT48 inputs, by trial.
-#: They are few so that sums do not overflow, which TOSA leaves undefined.
-#: A graph that multiplies such inputs needs even fewer bits.
+#: Bits of INT32 and INT48 inputs, by trial: few, so that sums and products do not overflow.
 _WIDE_BITS = (20, 20, 12, 20, 7, 20)
 
 
@@ -64,19 +59,15 @@ def samples(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Ar
     Raises GraphError for a dtype that numpy does not have.
     """
     rng = np.random.default_rng(seed)
-    return [sample(given, k, rng) for k in range(trials)]
+    return [_sample(given, k, rng) for k in range(trials)]
 
 
 def uniform(given: Sequence[Domain], rng: np.random.Generator) -> list[Array]:
     """Returns a sample of the kind uniform."""
-    return sample(given, _FIRST.index("uniform"), rng)
+    return _sample(given, _FIRST.index("uniform"), rng)
 
 
-def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> list[Array]:
-    """Returns the sample of trial number `trial`, counted from 0.
-
-    Raises GraphError for a dtype that numpy does not have.
-    """
+def _sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> list[Array]:
     if strange := {d.type.dtype for d in given if DType.of(d.type.dtype).carried}:
         raise GraphError(f"no values of {', '.join(sorted(strange))} can be made")
     out = []
@@ -84,7 +75,6 @@ def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> lis
         if trial < len(_FIRST):
             kind = _FIRST[trial]
         else:
-            # Each input has a kind of its own.
             kind = _KINDS[trial % len(_KINDS)] if rng.random() < 0.5 else _KINDS[rng.integers(len(_KINDS))]
         out.append(_draw(domain, kind, trial, rng))
     return out
@@ -92,10 +82,7 @@ def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """One tensor to be drawn.
-
-    low, high: limits, both included.
-    """
+    """One tensor to be drawn, from `low` to `high`."""
 
     shape: tuple[int, ...]
     low: int
@@ -103,7 +90,6 @@ class _Drawing:
     rng: np.random.Generator
 
     def uniform(self, shape: tuple[int, ...]) -> Array:
-        """Returns uniform values."""
         return self.rng.integers(self.low, self.high, shape, endpoint=True)
 
     def values(self, shape: tuple[int, ...]) -> Array:
