@@ -111,7 +111,7 @@ def _resize(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type((n, height, width, c), dtype)
 
 
-def _grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Array, Array, Array]:
+def grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Array, Array, Array]:
     """Returns for each element of the result along one axis: the positions before and after it, and its distance.
 
     size, most: elements of the result and of the input along the axis.
@@ -128,8 +128,8 @@ def _interpolate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     The sum is scaled up by the numerators of the scale (TOSA 1.0, RESIZE).
     """
     x, scale, offset = xs[0], attrs["scale"], attrs["offset"]
-    y0, y1, dy = _grid(t.shape[1], x.shape[1], scale[:2], offset[0])
-    x0, x1, dx = _grid(t.shape[2], x.shape[2], scale[2:], offset[1])
+    y0, y1, dy = grid(t.shape[1], x.shape[1], scale[:2], offset[0])
+    x0, x1, dx = grid(t.shape[2], x.shape[2], scale[2:], offset[1])
     if attrs["mode"] == NEAREST:
         rows, columns = np.where(2 * dy >= scale[0], y1, y0), np.where(2 * dx >= scale[2], x1, x0)
         return x[:, rows][:, :, columns]
