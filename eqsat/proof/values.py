@@ -510,9 +510,7 @@ class Terms:
             for c, own in enumerate(allowed.channels):
                 self._require(v.take(channels[..., c]), own)
             return
-        least, most = limits_of(v.dtype)
-        least, most = (own if own is not None else limit for own, limit in ((allowed.low, least), (allowed.high, most)))
-        self.require(v, least, most)
+        self.require(v, *allowed.limits(*limits_of(v.dtype)))
         if allowed.never and (met := self._meets(v, allowed.never)).any():
             self.note(self.lanes(v)[:, met], "not", allowed.never)
         if allowed.distinct and not self._are_distinct(v):

@@ -26,8 +26,6 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS, exact_value
 from eqsat.tensor.types import Array, Const, GraphError, Type
 
-#: Magnitude beyond the results of all operators.
-_FAR = 1 << 62
 #: Most elements that are computed to try all values of an operand.
 _TRIED = 1 << 22
 #: Operators along axes whose results are elements of the operand, besides `Op.copies`.
@@ -108,11 +106,8 @@ def _try_values(node: Node, operand: str, operands: tuple[Const | None, ...], wa
 
 def _fits(values: Array, wanted: Allowed) -> Array:
     """Returns which rows have only wanted values."""
-    fits = np.ones(len(values), bool)
-    if wanted.low is not None:
-        fits &= values.min(1) >= wanted.low
-    if wanted.high is not None:
-        fits &= values.max(1) <= wanted.high
+    low, high = wanted.limits()
+    fits: Array = (values.min(1) >= low) & (values.max(1) <= high)
     if wanted.never:
         fits &= ~np.isin(values, wanted.never).any(1)
     return fits
@@ -130,8 +125,7 @@ def _bisect(values: Callable[[Array], Array], wanted: Allowed, limits: tuple[int
     """Returns the values for which a monotone function has the wanted results, ANY if three points tell it is none."""
     ends = values(np.array(limits))
     rises = bool((ends[0] <= ends[1]).all())
-    least = -_FAR if wanted.low is None else wanted.low
-    most = _FAR if wanted.high is None else wanted.high
+    least, most = wanted.limits()
 
     def last(holds: Callable[[Array], bool]) -> int:
         """Returns the last value for which something holds that holds for all values below it."""

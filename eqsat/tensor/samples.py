@@ -163,18 +163,10 @@ def _draw(domain: Domain, kind: str, trial: int, rng: np.random.Generator) -> Ar
         return normal
     wide = 1 << _WIDE_BITS[trial % len(_WIDE_BITS)]
     limits = (-wide, wide) if dtype.is_accumulator else dtype.limits
-    low, high = _within(*limits, domain.allowed)
+    least, most = domain.allowed.limits()
+    low, high = (min(max(limit, least), most) for limit in limits)
     if domain.allowed.distinct and t.shape and t.shape[-1] <= high - low + 1:
         rows = [rng.permutation(high - low + 1)[: t.shape[-1]] + low for _ in range(t.elements // t.shape[-1])]
         return np.array(rows, storage).reshape(t.shape)
     drawn = _DRAWN[kind](_Drawing(t.shape, low, high, rng))
     return np.array(domain.allowed.nearest_above(drawn), storage)
-
-
-def _within(low: int, high: int, allowed: Allowed) -> tuple[int, int]:
-    """Returns the limits narrowed to the allowed values; without common values both are the nearest limit."""
-    if allowed.low is not None:
-        low, high = max(low, allowed.low), max(high, allowed.low)
-    if allowed.high is not None:
-        low, high = min(low, allowed.high), min(high, allowed.high)
-    return low, high

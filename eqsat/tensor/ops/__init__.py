@@ -21,13 +21,11 @@ import numpy as np
 
 from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops import indexing, leaves, moving, pointwise, reducing, rescale, windows
+from eqsat.tensor.ops import indexing, leaves, moving, pointwise, reducing, rescale, windows  # noqa: F401 - add operators
 from eqsat.tensor.ops.op import OPS, NotModelled, Op
 from eqsat.tensor.types import Array, Attrs, GraphError, Type, Unpredictable
 
 __all__ = ["OPS", "Op", "evaluate_defined", "evaluate_op", "exact_value", "infer"]
-#: The files of the table, a group of operators each.
-GROUPS = (leaves, moving, pointwise, rescale, reducing, windows, indexing)
 
 
 def infer(op: str, attrs: Attrs, operands: Sequence[Type]) -> Type:
