@@ -73,9 +73,9 @@ def rescale(
     )
 
 
-def by_one(dtype: str, zero_point: int = 0) -> Attrs:
+def by_one(dtype: str) -> Attrs:
     """Returns the attributes of RESCALE by one from sums of products of `dtype` to `dtype`."""
-    return rescale(dtype, out_zp=zero_point, scale32=DType.of(DType.of(dtype).accumulator).bits <= 32)
+    return rescale(dtype, scale32=DType.of(DType.of(dtype).accumulator).bits <= 32)
 
 
 def _products(dtype: str, in_zp: int, w_zp: int) -> dict[str, object]:

@@ -45,11 +45,6 @@ def _gather(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type((n, w, c), xs[0].dtype)
 
 
-def _evaluate_gather(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    values, indices = xs
-    return np.asarray(values[_at(values, indices)])
-
-
 def _scatter(attrs: Attributes, xs: Sequence[Type]) -> Type:
     (n, _, c), (m, w) = xs[0].shape, xs[1].shape
     _fits(xs[1], xs[0], xs[2])
@@ -70,7 +65,7 @@ define(
     "gather",
     2,
     _gather,
-    _evaluate_gather,
+    lambda attrs, xs, t: xs[0][_at(xs[0], xs[1])],
     copies=True,
     roles="nKc,nw->nwc",
     allowed=lambda attrs, xs: {1: _positions(xs[0].shape)},

@@ -204,8 +204,4 @@ def _select(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(broadcast([x.shape for x in xs]), xs[1].dtype)
 
 
-def _evaluate_select(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    return np.where(xs[0], xs[1], xs[2])
-
-
-_pointwise("select", 3, _select, _evaluate_select, copies=True)
+_pointwise("select", 3, _select, lambda attrs, xs, t: np.where(xs[0], xs[1], xs[2]), copies=True)
