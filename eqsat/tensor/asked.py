@@ -2,14 +2,6 @@
 
 A GATHER, for instance, requires positions inside its tensor (`Op.allowed`).
 For other values TOSA leaves the result open, so a comparison on them would show nothing.
-
->>> from eqsat.tensor import makers
->>> g = TensorGraph()
->>> x, amount = g.add_input("x", (1, 4), "INT32"), g.add_input("amount", (1, 4), "INT8")
->>> wide = g.add_with("rescale", (amount,), makers.rescale("INT32", in_zp=-3))
->>> g.outputs = [g.add("logical_left_shift", (x, wide))]
->>> require(g)[amount]
-Allowed(low=-3, high=28, never=(), distinct=False, channels=())
 """
 
 from __future__ import annotations

@@ -128,10 +128,7 @@ class TensorGraph:
         return n
 
     def add_const(self, data: Array, dtype: str, shape: Sequence[int] | None = None) -> int:
-        """Adds a constant and returns its number.
-
-        shape: only given with raw bytes.
-        """
+        """Adds a constant and returns its number; `shape` is only given with raw bytes."""
         shape = tuple(data.shape if shape is None else shape)
         if not DType.of(dtype).carried:
             data = np.asarray(data, DType.of(dtype).storage).reshape(shape)

@@ -168,9 +168,27 @@ class Move:
                 axes.append((n, self.axes[j][1] * (s // mid[j])))
         return Move(self.in_shape, after.out_shape, _canonical(axes))
 
+    @lru_cache(maxsize=65536)  # noqa: B019 - equal movements are asked again
     def atoms(self) -> tuple[AtomicAxis, ...] | None:
         """Returns the atomic axes in output order, cut at the axes of both shapes, None if these have no refinement."""
-        return _atoms(self)
+        ins, outs = _strides(self.in_shape), _strides(self.out_shape)
+        out: list[AtomicAxis] = []
+        position = prod(self.out_shape)
+        for size, stride in self.axes:
+            for n, s in split(size, stride, ins) or [(0, 0)]:
+                if n == 0:
+                    return None
+                position //= n
+                pieces = split(n, position, outs)
+                if pieces is None:
+                    return None
+                for pn, ps in pieces:
+                    if pn > 1:
+                        step = s * (ps // position)
+                        out.append(
+                            AtomicAxis(pn, _dim(self.in_shape, ins, step), _dim(self.out_shape, outs, ps), step, ps)
+                        )
+        return tuple(out)
 
     def indices(self) -> Array:
         """Returns the flat input position of every output element, in out_shape."""
@@ -272,26 +290,6 @@ class Move:
             source[a.out_dim] = a.in_dim
         units = iter([d for d, n in enumerate(self.in_shape) if n == 1])
         return tuple(source[d] if d in source else next(units) for d in range(len(self.out_shape)))
-
-
-@lru_cache(maxsize=65536)
-def _atoms(m: Move) -> tuple[AtomicAxis, ...] | None:
-    ins, outs = _strides(m.in_shape), _strides(m.out_shape)
-    out: list[AtomicAxis] = []
-    position = prod(m.out_shape)
-    for size, stride in m.axes:
-        for n, s in split(size, stride, ins) or [(0, 0)]:
-            if n == 0:
-                return None
-            position //= n
-            pieces = split(n, position, outs)
-            if pieces is None:
-                return None
-            for pn, ps in pieces:
-                if pn > 1:
-                    step = s * (ps // position)
-                    out.append(AtomicAxis(pn, _dim(m.in_shape, ins, step), _dim(m.out_shape, outs, ps), step, ps))
-    return tuple(out)
 
 
 def _dim(shape: Shape, strides: Sequence[int], position: int) -> int:

@@ -29,10 +29,7 @@ __all__ = ["OPS", "Op", "evaluate_defined", "evaluate_op", "exact_value", "infer
 
 
 def infer(op: str, attrs: Attrs, operands: Sequence[Type]) -> Type:
-    """Returns shape and dtype of the result of `op` on operands of these types.
-
-    Raises GraphError if the operands do not fit.
-    """
+    """Returns the type of the result of `op` on operands of these types. Raises GraphError if they do not fit."""
     spec = OPS[op]
     if spec.operands >= 0 and len(operands) != spec.operands:
         raise GraphError(f"{op} takes {spec.operands} tensor operands, got {len(operands)}")

@@ -35,10 +35,7 @@ OpKind = Literal["leaf", "move", "pointwise", "axial", "concat", "mac", "indexed
 
 @dataclass(frozen=True, slots=True)
 class NotModelled:
-    """The absence of a semantics.
-
-    why: the reason, which follows the operator's name.
-    """
+    """The absence of a semantics, and why, in words that follow the operator's name."""
 
     why: str
 

@@ -1,7 +1,4 @@
-"""RESCALE: a product with a fixed-point scale, rounded, between two zero points.
-
-It has one scale, or one per index of the last axis.
-"""
+"""RESCALE: a product with a fixed-point scale, one or one per channel, rounded, between two zero points."""
 
 from __future__ import annotations
 
@@ -52,10 +49,7 @@ def _scales(attrs: Attributes) -> tuple[Array, Array]:
 
 
 def _zero_points(attrs: Attributes, bits: int) -> tuple[int, int]:
-    """Returns the zero points of operand and result; unsigned ones are stored as signed ones.
-
-    bits: of the operand.
-    """
+    """Returns the zero points of an operand of so many bits and of the result; unsigned ones are stored as signed."""
     in_zp, out_zp = attrs["in_zp"][0], attrs["out_zp"][0]
     if attrs["input_unsigned"] and in_zp < 0:
         in_zp += 1 << bits
