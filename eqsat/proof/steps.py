@@ -65,7 +65,7 @@ def is_decreasing(steps: Sequence[Step]) -> bool:
 
 
 def first_reaching(steps: Sequence[Step], wanted: Any) -> Any:
-    """Returns the least x (or -x for decreasing steps) for which the steps, with arrays as parameters, give `wanted`.
+    """Returns the least x (or -x for decreasing steps) for which steps, with arrays as parameters, reach `wanted`.
 
     `wanted` is between results that the steps reach, so that int64 suffices as it does forwards.
     """
